@@ -1,0 +1,101 @@
+"""The error tree: every exception that skerry raises on purpose, grouped by what the caller can do about it.
+
+Each class takes its context as keyword fields with defaults, so that an instance survives pickling on its way back
+from a Spark executor. A message says what is wrong, what was expected and found, where (location and byte offset)
+and which rule of the format says so.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = [
+    "AlreadyExistsError",
+    "CommitUnknownError",
+    "ConflictError",
+    "FormatError",
+    "MissingDependencyError",
+    "NotFoundError",
+    "SchemaError",
+    "SkerryError",
+    "UnsupportedError",
+]
+
+
+class SkerryError(Exception):
+    """Base of all errors raised by skerry.
+
+    Args:
+        message: What is wrong, with expected and found values.
+        location: The file, table or URL concerned; never contains credentials.
+        offset: Byte offset in that file.
+        rule: The rule that is broken, as a section of the format's document.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        location: str | None = None,
+        offset: int | None = None,
+        rule: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.location = location
+        self.offset = offset
+        self.rule = rule
+
+    def __str__(self) -> str:
+        text = self.message
+        where = []
+        if self.location is not None:
+            where.append(f"in {self.location}")
+        if self.offset is not None:
+            where.append(f"at byte {self.offset}")
+        if where:
+            text += f" ({' '.join(where)})"
+        if self.rule is not None:
+            text += f" [{self.rule}]"
+        return text
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.args, dict(self.__dict__))
+
+
+def _rebuild(cls: type[SkerryError], args: tuple[Any, ...], state: dict[str, Any]) -> SkerryError:
+    error = cls(*args)
+    error.__dict__.update(state)
+    return error
+
+
+class FormatError(SkerryError):
+    """Bytes break the rules of their format: the file is corrupt, truncated or not what it claims to be."""
+
+
+class UnsupportedError(SkerryError):
+    """Legal by the format or the engine, but not done by skerry; the message names the feature."""
+
+
+class SchemaError(SkerryError):
+    """Columns, types or values do not fit the table's schema, or a name is unknown in it."""
+
+
+class NotFoundError(SkerryError):
+    """A table, snapshot, reference, column or file does not exist; the message proposes the nearest name."""
+
+
+class AlreadyExistsError(SkerryError):
+    """Something of that name exists already, and creating it would overwrite."""
+
+
+class ConflictError(SkerryError):
+    """Another writer committed first; nothing was changed, and trying again is safe."""
+
+
+class CommitUnknownError(SkerryError):
+    """The outcome of a commit cannot be known: it may have happened. Nothing may be cleaned up after it."""
+
+
+class MissingDependencyError(SkerryError, ImportError):
+    """An optional dependency is not installed; the message says which extra to install."""

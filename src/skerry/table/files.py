@@ -1,0 +1,60 @@
+"""Data files as both table formats see them: where one lies, what is in it, and how its values are bounded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["DataFile", "WrittenFile"]
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """One data file with the metrics that planning needs.
+
+    Args:
+        location: Absolute location (path or URL) as it is written in the metadata.
+        file_format: `parquet`, `orc`, `avro` or `amudai`.
+        record_count: Rows in the file, deleted ones included.
+        file_size_bytes: Exact size.
+        spec_id: The partition spec of `partition`.
+        partition: One value per field of the spec, in its order, as the transform's result type holds it:
+            int for int, long, date (days), time and timestamp (units of the type), str, bytes (binary, fixed, uuid),
+            Decimal, bool, float or None.
+        column_sizes: Compressed bytes by field id.
+        value_counts: Values by field id, nulls and NaNs included.
+        null_value_counts: Nulls by field id.
+        nan_value_counts: NaNs by field id (float and double only).
+        lower_bounds: Lower bound by field id, in Iceberg's single-value serialisation (Iceberg spec, Appendix D).
+        upper_bounds: Upper bound by field id, likewise.
+        split_offsets: Byte offsets at which readers may split the file (row-group starts), ascending.
+        sort_order_id: Sort order that the rows obey, None if none.
+    """
+
+    location: str
+    file_format: str
+    record_count: int
+    file_size_bytes: int
+    spec_id: int = 0
+    partition: tuple[Any, ...] = ()
+    column_sizes: dict[int, int] = field(default_factory=dict)
+    value_counts: dict[int, int] = field(default_factory=dict)
+    null_value_counts: dict[int, int] = field(default_factory=dict)
+    nan_value_counts: dict[int, int] = field(default_factory=dict)
+    lower_bounds: dict[int, bytes] = field(default_factory=dict)
+    upper_bounds: dict[int, bytes] = field(default_factory=dict)
+    split_offsets: tuple[int, ...] = ()
+    sort_order_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A data file fresh from a writer with one sample of hashes per sketched column; small and picklable.
+
+    Args:
+        data_file: The file and its metrics.
+        samples: Serialised `skerry.theta.Sample` by field id.
+    """
+
+    data_file: DataFile
+    samples: dict[int, bytes] = field(default_factory=dict)
