@@ -1,0 +1,88 @@
+"""Schemas as both table formats share them: Arrow schemas whose fields carry their field id.
+
+The id lies in the Arrow field metadata under `PARQUET:field_id`, which PyArrow reads from and writes to Parquet files.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from skerry.errors import SchemaError
+
+__all__ = ["Leaf", "field_id", "leaf", "leaves", "nearest"]
+
+FIELD_ID_KEY = b"PARQUET:field_id"
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A primitive column, possibly inside structs, that holds one value per row.
+
+    Args:
+        name: Dotted name.
+        field_id: Field id.
+        type: Arrow type.
+        path: Names from the top-level column down.
+    """
+
+    name: str
+    field_id: int
+    type: pa.DataType
+    path: tuple[str, ...]
+
+
+def field_id(field: pa.Field) -> int:
+    """The field id of an Arrow field.
+
+    Raises:
+        SchemaError: The field carries no id.
+    """
+    try:
+        return int(field.metadata[FIELD_ID_KEY])
+    except (KeyError, TypeError, ValueError):
+        raise SchemaError(f"column {field.name!r} has no field id") from None
+
+
+def leaves(schema: pa.Schema) -> list[Leaf]:
+    """All primitive columns, struct members included; elements of lists and maps are not columns of the row."""
+
+    def walk(field: pa.Field, path: tuple[str, ...]) -> Iterator[Leaf]:
+        path = (*path, field.name)
+        type_ = field.type
+        if pa.types.is_struct(type_):
+            for child in type_:
+                yield from walk(child, path)
+        elif not pa.types.is_nested(type_):
+            yield Leaf(".".join(path), field_id(field), type_, path)
+
+    return [found for field in schema for found in walk(field, ())]
+
+
+def leaf(schema: pa.Schema, name: str) -> Leaf:
+    """The primitive column of that dotted name.
+
+    Raises:
+        SchemaError: There is none; the message proposes the nearest name.
+    """
+    known = leaves(schema)
+    for candidate in known:
+        if candidate.name == name:
+            return candidate
+    raise SchemaError(f"no primitive column {name!r}{nearest(name, (candidate.name for candidate in known))}")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The proposal that ends a message about an unknown name: `; did you mean 'x'?`, or the names there are."""
+    names = sorted(set(known))
+    by_lower = {candidate.lower(): candidate for candidate in names}
+    close = difflib.get_close_matches(name.lower(), list(by_lower), n=1, cutoff=0.6)
+    if close:
+        return f"; did you mean {by_lower[close[0]]!r}?"
+    if not names:
+        return "; there are none"
+    shown = ", ".join(names[:10])
+    return f"; there are: {shown}{', …' if len(names) > 10 else ''}"
