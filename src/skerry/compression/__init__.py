@@ -1,1 +1,29 @@
-"""skerry.compression"""
+"""Compressed blocks of memory: Zstandard frames, LZ4 frames and raw LZ4 blocks, with bounded output.
+
+Decompression never trusts its input. The caller says how many bytes it is ready for; sizes claimed inside the data are
+checked against that, and against what so few compressed bytes can possibly expand to, before memory is allocated. Data
+of any other kind than the one asked for, damaged data, several frames in a row and trailing bytes all raise
+`skerry.errors.FormatError`, and nothing else.
+
+A function takes any contiguous bytes-like object and returns `bytes`. Functions may be called from many threads; the
+codecs release the interpreter lock.
+"""
+
+from __future__ import annotations
+
+from skerry.compression.lz4 import (
+    compress_lz4_block,
+    compress_lz4_frame,
+    decompress_lz4_block,
+    decompress_lz4_frame,
+)
+from skerry.compression.zstd import compress_zstd, decompress_zstd
+
+__all__ = [
+    "compress_lz4_block",
+    "compress_lz4_frame",
+    "compress_zstd",
+    "decompress_lz4_block",
+    "decompress_lz4_frame",
+    "decompress_zstd",
+]

@@ -1,0 +1,148 @@
+"""Zstandard frames, one per block of memory, with or without the size of their content.
+
+Spec: RFC 8878, section 3.1.1 (Zstandard frames).
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Final
+
+import zstandard
+
+from skerry.errors import FormatError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+__all__ = ["compress_zstd", "decompress_zstd"]
+
+MAGIC: Final = b"\x28\xb5\x2f\xfd"
+_BLOCK_HEADER_BYTES: Final = 3
+_CHECKSUM_BYTES: Final = 4
+_MAX_BLOCK_BYTES: Final = 128 * 1024
+_RAW, _RLE, _COMPRESSED, _RESERVED = range(4)
+
+
+class _Codecs(threading.local):
+    """The calling thread's codecs. Making one costs ten times as much as decoding a small block, and none may be
+    used by two threads at once."""
+
+    def __init__(self) -> None:
+        self.decompressor = zstandard.ZstdDecompressor()
+        self.compressors: dict[tuple[int, bool], zstandard.ZstdCompressor] = {}
+
+
+_codecs = _Codecs()
+
+
+def compress_zstd(data: Buffer, *, level: int = 3, content_size: bool = True) -> bytes:
+    """Compress `data` into one Zstandard frame.
+
+    Args:
+        data: Contiguous bytes.
+        level: 1 (fast) to 22 (small); negative levels are faster still.
+        content_size: Whether the frame header tells the size of the content. Puffin requires it; Amudai leaves it out.
+
+    Returns:
+        The frame, without checksum.
+    """
+    compressor = _codecs.compressors.get((level, content_size))
+    if compressor is None:
+        compressor = zstandard.ZstdCompressor(level=level, write_content_size=content_size)
+        _codecs.compressors[level, content_size] = compressor
+    return compressor.compress(memoryview(data))
+
+
+def decompress_zstd(data: Buffer, *, max_bytes: int, require_content_size: bool = False) -> bytes:
+    """Decompress the one Zstandard frame that `data` consists of.
+
+    At most `max_bytes` are allocated for the result, and never more than the frame's blocks can hold (128 KiB each).
+    A frame without content size also takes a window of the size its header names, 128 MiB at most.
+
+    Args:
+        data: Exactly one frame.
+        max_bytes: The largest content that the caller accepts, in bytes.
+        require_content_size: Whether a frame that does not tell the size of its content is refused.
+
+    Returns:
+        The content, at most `max_bytes` long.
+
+    Raises:
+        FormatError: `data` is not exactly one sound frame, or its content is larger than `max_bytes`.
+
+    Spec: RFC 8878, sections 3.1.1.1 (frame header) and 3.1.1.2 (blocks).
+    """
+    view = memoryview(data).cast("B")
+    magic = bytes(view[:4])
+    if magic != MAGIC:
+        raise FormatError(
+            f"not a Zstandard frame: expected magic {MAGIC.hex()}, found {magic.hex() or 'no bytes'}",
+            offset=0,
+            rule="RFC 8878, 3.1.1",
+        )
+    try:
+        header_bytes = zstandard.frame_header_size(view)
+        header = zstandard.get_frame_parameters(view)
+    except zstandard.ZstdError as error:
+        raise FormatError(f"Zstandard frame header is damaged: {error}", offset=0, rule="RFC 8878, 3.1.1.1") from error
+    if header.dict_id:
+        raise FormatError(
+            f"Zstandard frame needs dictionary {header.dict_id}, expected a frame without dictionary",
+            offset=0,
+            rule="RFC 8878, 3.1.1.1.3",
+        )
+    known_size = header.content_size != zstandard.CONTENTSIZE_UNKNOWN
+    if require_content_size and not known_size:
+        raise FormatError("Zstandard frame does not tell the size of its content", offset=0, rule="RFC 8878, 3.1.1.1.4")
+    end, capacity = _measure_blocks(view, header_bytes, min(header.window_size, _MAX_BLOCK_BYTES))
+    end += _CHECKSUM_BYTES if header.has_checksum else 0
+    if end != len(view):
+        problem = "is cut short" if end > len(view) else "is followed by other bytes"
+        raise FormatError(f"Zstandard frame of {end} bytes {problem}: found {len(view)} bytes", offset=len(view))
+    if known_size:
+        if header.content_size > max_bytes:
+            raise FormatError(f"Zstandard frame holds {header.content_size} bytes, expected at most {max_bytes}")
+        if header.content_size > capacity:
+            raise FormatError(
+                f"Zstandard frame claims {header.content_size} bytes of content, its blocks hold at most {capacity}",
+                offset=0,
+                rule="RFC 8878, 3.1.1.1.4",
+            )
+    decompressor = _codecs.decompressor
+    try:
+        if header.content_size == 0:  # the codec would answer without looking at the blocks
+            content = decompressor.stream_reader(view).read(1)
+        else:  # it takes a limit of 0 for none: a frame of unknown size gets one byte, checked below
+            content = decompressor.decompress(view, max_output_size=max(1, min(max_bytes, capacity)))
+    except zstandard.ZstdError as error:
+        raise FormatError(f"Zstandard frame cannot be decoded into at most {max_bytes} bytes: {error}") from error
+    limit = header.content_size if known_size else max_bytes
+    if len(content) > limit:
+        raise FormatError(f"Zstandard frame holds {len(content)} bytes, expected at most {limit}")
+    return content
+
+
+def _measure_blocks(view: memoryview, start: int, max_block_bytes: int) -> tuple[int, int]:
+    """Walk the block headers.
+
+    Returns:
+        The offset behind the last block, and the most that all blocks can decode to, in bytes.
+
+    Spec: RFC 8878, section 3.1.1.2 (blocks).
+    """
+    position, capacity, last = start, 0, False
+    while not last:
+        if position + _BLOCK_HEADER_BYTES > len(view):
+            raise FormatError("Zstandard frame is cut short: no last block", offset=len(view), rule="RFC 8878, 3.1.1.2")
+        header = int.from_bytes(view[position : position + _BLOCK_HEADER_BYTES], "little")
+        last, kind, size = bool(header & 1), header >> 1 & 3, header >> 3
+        if kind == _RESERVED or size > max_block_bytes:
+            raise FormatError(
+                f"Zstandard block of type {kind} and size {size}, expected types 0 to 2 and at most {max_block_bytes}",
+                offset=position,
+                rule="RFC 8878, 3.1.1.2",
+            )
+        position += _BLOCK_HEADER_BYTES + (1 if kind == _RLE else size)
+        capacity += max_block_bytes if kind == _COMPRESSED else size
+    return position, capacity
