@@ -2,10 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """One Spark for the whole run, with the jars of Iceberg's connector and of SQLite's driver in its JVM."""
+    import skerry.spark
+    from skerry.spark.session import ICEBERG_EXTENSIONS, iceberg_packages
+
+    folder = tmp_path_factory.mktemp("spark")
+    session = skerry.spark.session(
+        "skerry tests",
+        master="local[2]",
+        packages=iceberg_packages("4.1"),
+        config={
+            "spark.driver.memory": "2g",
+            "spark.local.dir": str(folder / "local"),
+            "spark.sql.extensions": ICEBERG_EXTENSIONS,
+            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.warehouse.dir": str(folder / "warehouse"),
+            "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder / 'derby'}",
+        },
+    )
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def iceberg_spark(spark: SparkSession) -> Callable[[str | Path], SparkSession]:
+    """A function of a warehouse folder: a session of its own in the shared JVM, whose SQL catalog `skerry` it is."""
+    from skerry.spark.session import iceberg_settings
+
+    def open_session(warehouse: str | Path) -> SparkSession:
+        session = spark.newSession()
+        for key, value in iceberg_settings(str(warehouse)).items():
+            session.conf.set(key, value)
+        return session
+
+    return open_session
