@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 __all__ = [
+    "AccessDeniedError",
     "AlreadyExistsError",
     "CommitUnknownError",
     "ConflictError",
@@ -18,6 +19,7 @@ __all__ = [
     "NotFoundError",
     "SchemaError",
     "SkerryError",
+    "StorageError",
     "UnsupportedError",
 ]
 
@@ -87,6 +89,14 @@ class NotFoundError(SkerryError):
 
 class AlreadyExistsError(SkerryError):
     """Something of that name exists already, and creating it would overwrite."""
+
+
+class StorageError(SkerryError):
+    """A store could not be reached, timed out or refused a request; the data itself may be fine."""
+
+
+class AccessDeniedError(StorageError):
+    """A store knows the request and refuses it: credentials are missing, wrong or too weak."""
 
 
 class ConflictError(SkerryError):
