@@ -1,0 +1,131 @@
+"""`connect`: from what a user types to a catalog.
+
+A folder is a warehouse with its own SQLite catalog; a bare name that PyIceberg's configuration knows is that catalog; a URI
+says what it is.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+import pyiceberg.catalog as pyiceberg_catalog
+from sqlalchemy.exc import OperationalError, ProgrammingError
+
+from skerry.catalog.catalog import Catalog
+from skerry.errors import NotFoundError, SkerryError, UnsupportedError
+from skerry.iceberg.commit import watch_metadata_writes
+from skerry.storage import redact
+from skerry.table.schema import nearest
+
+__all__ = ["connect"]
+
+CATALOG_FILE = "catalog.db"
+EMBEDDED_NAME = "skerry"
+FILE_IO = "skerry.iceberg.file_io.SkerryFileIO"
+# How long a writer waits for another one's lock on the SQLite file; a commit holds it for milliseconds.
+_SQLITE_TIMEOUT_S = 60
+
+_SQL_SCHEMES = ("sqlite", "postgresql", "mysql")
+_OBJECT_STORES = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "az")
+
+
+def connect(target: str | os.PathLike[str], *, create: bool = True, **properties: str) -> Catalog:
+    """Open a catalog.
+
+    Args:
+        target: One of
+
+            - a folder: the warehouse; its catalog is the SQLite file `catalog.db` in it, which Spark's Iceberg connector
+              opens as its JDBC catalog of the name `skerry`;
+            - the name of a catalog in PyIceberg's configuration (`.pyiceberg.yaml`, `PYICEBERG_CATALOG__…`);
+            - `rest+https://host/path` or `rest+http://…`: an Iceberg REST catalog;
+            - `sqlite:///file`, `postgresql://…`: a SQL catalog; give `warehouse=` too.
+        create: Whether to create a warehouse folder that does not exist.
+        properties: Further catalog properties in PyIceberg's words, such as `**{"s3.endpoint": …}`. They win over the
+            configuration's.
+
+    Returns:
+        The catalog.
+
+    Raises:
+        NotFoundError: The folder does not exist and `create` is false, or no such name is configured.
+        SkerryError: The catalog cannot be reached.
+        UnsupportedError: The target is an object store without a catalog, or of a scheme that is none of the above.
+    """
+    text = os.fspath(target)
+    options = {"py-io-impl": FILE_IO, **properties}
+    scheme, separator, _ = text.partition("://")
+    scheme = scheme.lower()
+    if separator and scheme != "file":
+        return _connect_uri(text, scheme, options)
+    if not separator and _is_bare_name(text):
+        known = pyiceberg_catalog.list_catalogs()
+        if text.lower() in known:
+            return _open(text, options)
+        if not Path(text).is_dir() and not create:
+            raise NotFoundError(
+                f"{text!r} is neither a folder nor a catalog in PyIceberg's configuration{nearest(text, known)}"
+            )
+    return _connect_folder(text.removeprefix("file://") if separator else text, options, create=create)
+
+
+def _is_bare_name(text: str) -> bool:
+    return os.sep not in text and "/" not in text and not text.startswith(".")
+
+
+def _connect_uri(text: str, scheme: str, options: dict[str, str]) -> Catalog:
+    if scheme in ("rest+https", "rest+http"):
+        return _open("rest", {"type": "rest", "uri": text.removeprefix("rest+"), **options})
+    if scheme.split("+")[0] in _SQL_SCHEMES:
+        if "warehouse" not in options:
+            raise SkerryError(f"a SQL catalog needs the folder of its tables: connect({redact(text)!r}, warehouse='…')")
+        return _open(options.pop("name", EMBEDDED_NAME), {"type": "sql", "uri": _with_timeout(text), **options})
+    if scheme in _OBJECT_STORES:
+        raise UnsupportedError(
+            f"Iceberg tables in {redact(text)} need a catalog that orders their commits: connect to its URI "
+            "(rest+https://…, postgresql://…) or to a configured name, with this location as warehouse="
+        )
+    raise UnsupportedError(
+        f"cannot connect to {redact(text)}: expected a folder, a configured name, or a URI that begins with "
+        "rest+https://, rest+http://, sqlite:// or postgresql://"
+    )
+
+
+def _with_timeout(uri: str) -> str:
+    if not uri.startswith("sqlite") or "timeout=" in uri:
+        return uri
+    return f"{uri}{'&' if '?' in uri else '?'}timeout={_SQLITE_TIMEOUT_S}"
+
+
+def _connect_folder(text: str, options: dict[str, str], *, create: bool) -> Catalog:
+    folder = Path(text).expanduser().absolute()
+    if not create and not (folder / CATALOG_FILE).is_file():
+        raise NotFoundError(f"no warehouse at {folder}: it has no {CATALOG_FILE}")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SkerryError(f"cannot create the warehouse folder: {error}", location=str(folder)) from None
+    database = folder / CATALOG_FILE
+    uri = f"sqlite:///{database}"
+    if "?" in str(database):
+        raise UnsupportedError("a warehouse path must not contain '?'", location=str(folder))
+    return _open(EMBEDDED_NAME, {"type": "sql", "uri": _with_timeout(uri), "warehouse": f"file://{folder}", **options})
+
+
+def _open(name: str, options: dict[str, str]) -> Catalog:
+    """Load the PyIceberg catalog; two processes that open a new SQL catalog at once may both try to create its tables."""
+    try:
+        try:
+            catalog = pyiceberg_catalog.load_catalog(name, **options)
+        except (OperationalError, ProgrammingError):
+            catalog = pyiceberg_catalog.load_catalog(name, **options)
+    except (OperationalError, ProgrammingError, sqlite3.Error) as error:
+        cause = getattr(error, "orig", None) or error
+        raise SkerryError(f"cannot open catalog {name!r}: {cause}", location=redact(options.get("uri", name))) from None
+    except Exception as error:
+        raise SkerryError(
+            f"cannot open catalog {name!r}: {type(error).__name__}: {error}", location=redact(options.get("uri", name))
+        ) from error
+    return Catalog(watch_metadata_writes(catalog))

@@ -1,0 +1,347 @@
+"""Commits to an Iceberg table: a decided change becomes manifests, a statistics file and one catalog update.
+
+Everything that a commit writes before the catalog update has a name of its own (a fresh uuid), so that attempts and
+writers never meet on a file. After a conflict those files are removed; after an unknown outcome nothing is.
+
+Spec: Iceberg table spec, Optimistic Concurrency, Snapshots, Table Statistics.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+import uuid
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyiceberg.catalog import Catalog, MetastoreCatalog
+from pyiceberg.exceptions import (
+    BadRequestError,
+    CommitFailedException,
+    ForbiddenError,
+    NoSuchTableError,
+    UnauthorizedError,
+)
+from pyiceberg.table import Table as CatalogTable
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.update import (
+    AddSnapshotUpdate,
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    SetSnapshotRefUpdate,
+    SetStatisticsUpdate,
+    TableRequirement,
+    TableUpdate,
+)
+
+from skerry.errors import CommitUnknownError, ConflictError, NotFoundError, SkerryError
+from skerry.iceberg.file_io import storage_of
+from skerry.iceberg.manifest import write_manifest
+from skerry.iceberg.manifest_list import encode_manifest_list, read_manifest_list
+from skerry.iceberg.metadata import install
+from skerry.iceberg.operations import MetadataChange, SnapshotChange
+from skerry.iceberg.state import TableState
+from skerry.iceberg.statistics import write_statistics
+from skerry.iceberg.summary import snapshot_summary
+from skerry.storage import join
+
+__all__ = ["IcebergTarget", "StagedCommit", "load_state", "watch_metadata_writes"]
+
+_FORMAT_VERSION_WITH_SEQUENCE_NUMBERS = 2
+_FORMAT_VERSION_WITH_ROW_LINEAGE = 3
+
+# A catalog answers these before it changes anything.
+_REFUSED = (NoSuchTableError, BadRequestError, UnauthorizedError, ForbiddenError)
+
+
+@dataclass
+class _MetadataWrite:
+    """The metadata file that a metastore catalog has written just before it sends its compare-and-swap."""
+
+    location: str | None = None
+
+
+_metadata_write: ContextVar[_MetadataWrite | None] = ContextVar("_metadata_write", default=None)
+
+
+def watch_metadata_writes(catalog: Catalog) -> Catalog:
+    """Make a catalog instance write version 3 metadata, and tell the commit in progress which metadata file it wrote.
+
+    A metastore catalog (SQL, Hive, Glue) writes the new metadata file and then compares and swaps its location. An
+    error before the file was written cannot have changed the table; an error after it can.
+    """
+    install(catalog)
+    if isinstance(catalog, MetastoreCatalog):
+        write = catalog._write_metadata
+
+        def watched(metadata: TableMetadata, io: Any, metadata_path: str) -> None:
+            write(metadata, io, metadata_path)
+            commit = _metadata_write.get()
+            if commit is not None:
+                commit.location = metadata_path
+
+        catalog._write_metadata = watched  # type: ignore[method-assign]
+    return catalog
+
+
+def load_state(catalog: Catalog, identifier: tuple[str, ...]) -> TableState:
+    """Load a table's newest state.
+
+    Raises:
+        NotFoundError: The catalog has no such table.
+    """
+    name = ".".join(identifier)
+    try:
+        table = catalog.load_table(identifier)
+    except NoSuchTableError:
+        raise NotFoundError(f"no table {name!r}") from None
+    return _state(name, table)
+
+
+def _state(name: str, table: CatalogTable) -> TableState:
+    return TableState(name, table.metadata, table.metadata_location, storage_of(table.io), table)
+
+
+@dataclass(frozen=True, slots=True)
+class StagedCommit:
+    """What one attempt has written and is about to publish.
+
+    Args:
+        base: The state that the attempt builds on.
+        updates: The catalog update.
+        requirements: What the catalog must find for it.
+        files: Metadata files written by this attempt.
+        snapshot_id: The new snapshot, if there is one.
+        statistics_path: The new statistics file, if there is one.
+        metadata_write: The metadata file, once the catalog has written it.
+    """
+
+    base: TableState
+    updates: tuple[TableUpdate, ...]
+    requirements: tuple[TableRequirement, ...]
+    files: tuple[str, ...]
+    snapshot_id: int | None = None
+    statistics_path: str | None = None
+    metadata_write: _MetadataWrite = field(default_factory=_MetadataWrite)
+
+    def is_in(self, metadata: TableMetadata) -> bool:
+        """Whether `metadata` holds what this attempt was to publish."""
+        if self.snapshot_id is not None:
+            return metadata.snapshot_by_id(self.snapshot_id) is not None
+        if self.statistics_path is not None:
+            return any(file.statistics_path == self.statistics_path for file in metadata.statistics)
+        return False
+
+
+class _Staging:
+    """Collects the files of one attempt while they are written, to remove them if the attempt fails half-way."""
+
+    def __init__(self, base: TableState) -> None:
+        self.base = base
+        self.id = uuid.uuid4()
+        self.files: list[str] = []
+
+    def new_file(self, name: str) -> str:
+        location = join(self.base.metadata_folder, name)
+        self.files.append(location)
+        return location
+
+
+class IcebergTarget:
+    """An Iceberg table as the commit loop sees it.
+
+    Args:
+        catalog: PyIceberg catalog that holds the table.
+        identifier: Namespace parts and table name.
+        table_uuid: The table that is meant; None to take whichever has the name.
+    """
+
+    def __init__(self, catalog: Catalog, identifier: tuple[str, ...], table_uuid: uuid.UUID | None = None) -> None:
+        self.catalog = catalog
+        self.identifier = identifier
+        self._table_uuid = table_uuid
+
+    def load(self) -> TableState:
+        """The newest state.
+
+        Raises:
+            NotFoundError: The table is gone, or another one has taken its name.
+
+        Spec: Iceberg table spec, Table Metadata, `table-uuid`.
+        """
+        state = load_state(self.catalog, self.identifier)
+        found = state.metadata.table_uuid
+        if self._table_uuid is not None and found != self._table_uuid:
+            raise NotFoundError(
+                f"table {state.name!r} was replaced by another one of that name: "
+                f"expected uuid {self._table_uuid}, found {found}"
+            )
+        self._table_uuid = found
+        return state
+
+    def stage(self, base: TableState, change: SnapshotChange | MetadataChange) -> StagedCommit:
+        """Write manifests, manifest list and statistics file of the new state."""
+        staging = _Staging(base)
+        try:
+            if isinstance(change, SnapshotChange):
+                return _stage_snapshot(staging, change)
+            return _stage_metadata(staging, change)
+        except BaseException:
+            base.storage.delete(staging.files)
+            raise
+
+    def publish(self, staged: StagedCommit) -> TableState:
+        """Send the catalog update and sort the outcomes: committed, conflict, refused, unknown."""
+        base = staged.base
+        token = _metadata_write.set(staged.metadata_write)
+        try:
+            response = self.catalog.commit_table(base.handle, staged.requirements, staged.updates)
+        except CommitFailedException as error:
+            raise ConflictError(str(error), location=base.name) from error
+        except _REFUSED as error:
+            raise SkerryError(f"the catalog refused the commit: {error}", location=base.name) from error
+        except Exception as error:
+            if isinstance(self.catalog, MetastoreCatalog) and staged.metadata_write.location is None:
+                raise SkerryError(f"the commit failed before it was sent: {error}", location=base.name) from error
+            raise CommitUnknownError(
+                f"the commit may or may not have happened: {type(error).__name__}: {error}", location=base.name
+            ) from error
+        finally:
+            _metadata_write.reset(token)
+        handle = CatalogTable(
+            identifier=self.identifier,
+            metadata=response.metadata,
+            metadata_location=response.metadata_location,
+            io=base.handle.io,
+            catalog=self.catalog,
+            config=base.handle.config,
+        )
+        return TableState(base.name, response.metadata, response.metadata_location, base.storage, handle)
+
+    def find_published(self, staged: StagedCommit) -> TableState | None:
+        """Read the table back and look for what was to be published."""
+        try:
+            state = load_state(self.catalog, self.identifier)
+        except Exception:  # the catalog that just failed may fail again: the outcome stays unknown
+            return None
+        return state if staged.is_in(state.metadata) else None
+
+    def discard(self, staged: StagedCommit) -> None:
+        """Remove the attempt's files, the metadata file of the lost race among them."""
+        written = staged.metadata_write.location
+        staged.base.storage.delete([*staged.files, *([written] if written else [])])
+
+
+def _new_snapshot_id() -> int:
+    """A positive random 63-bit id; never 0 and never -1, which readers take for `no snapshot`."""
+    return secrets.randbits(62) + 1
+
+
+def _stage_snapshot(staging: _Staging, change: SnapshotChange) -> StagedCommit:
+    base = staging.base
+    metadata = base.metadata
+    parent = base.snapshot(change.ref)
+    snapshot_id = _new_snapshot_id()
+    with_sequence_numbers = metadata.format_version >= _FORMAT_VERSION_WITH_SEQUENCE_NUMBERS
+    sequence_number = metadata.last_sequence_number + 1 if with_sequence_numbers else 0
+
+    manifests = _write_added_manifests(staging, change, snapshot_id)
+    if parent is not None:
+        manifests += read_manifest_list(base.storage, parent.manifest_list)
+    first_row_id = None
+    if metadata.format_version >= _FORMAT_VERSION_WITH_ROW_LINEAGE:
+        first_row_id = metadata.next_row_id or 0
+    manifest_list = encode_manifest_list(
+        manifests,
+        format_version=metadata.format_version,
+        snapshot_id=snapshot_id,
+        parent_snapshot_id=parent.snapshot_id if parent is not None else None,
+        sequence_number=sequence_number,
+        first_row_id=first_row_id,
+    )
+    location = staging.new_file(f"snap-{snapshot_id}-0-{staging.id}.avro")
+    base.storage.write(location, manifest_list.data)
+
+    snapshot = Snapshot(
+        snapshot_id=snapshot_id,
+        parent_snapshot_id=parent.snapshot_id if parent is not None else None,
+        sequence_number=sequence_number if with_sequence_numbers else None,
+        # never before its parent's, whatever the clocks of the writers say
+        timestamp_ms=max(int(time.time() * 1000), metadata.last_updated_ms),
+        manifest_list=location,
+        summary=snapshot_summary(
+            change.operation,
+            added=change.added,
+            removed=(),
+            previous=parent.summary.additional_properties if parent is not None and parent.summary else None,
+            properties=change.properties,
+        ),
+        schema_id=metadata.current_schema_id,
+        first_row_id=first_row_id,
+        added_rows=_added_rows(manifest_list.next_row_id, first_row_id),
+    )
+    updates: list[TableUpdate] = [
+        AddSnapshotUpdate(snapshot=snapshot),
+        SetSnapshotRefUpdate(ref_name=change.ref, type="branch", snapshot_id=snapshot_id),
+    ]
+    statistics = _stage_statistics(staging, snapshot, change.sketches)
+    return StagedCommit(
+        base=base,
+        updates=(*updates, *statistics),
+        requirements=(
+            AssertTableUUID(uuid=metadata.table_uuid),
+            AssertRefSnapshotId(ref=change.ref, snapshot_id=parent.snapshot_id if parent is not None else None),
+        ),
+        files=tuple(staging.files),
+        snapshot_id=snapshot_id,
+    )
+
+
+def _added_rows(next_row_id: int | None, first_row_id: int | None) -> int | None:
+    return None if next_row_id is None or first_row_id is None else next_row_id - first_row_id
+
+
+def _write_added_manifests(staging: _Staging, change: SnapshotChange, snapshot_id: int) -> list[Any]:
+    """One manifest per partition spec of the added files."""
+    base = staging.base
+    specs = base.metadata.specs()
+    manifests = []
+    for number, spec_id in enumerate(sorted({entry.data_file.spec_id for entry in change.added})):
+        entries = [entry for entry in change.added if entry.data_file.spec_id == spec_id]
+        manifests.append(
+            write_manifest(
+                base.storage,
+                staging.new_file(f"{staging.id}-m{number}.avro"),
+                entries,
+                schema=base.metadata.schema(),
+                spec=specs[spec_id],
+                format_version=base.metadata.format_version,
+                snapshot_id=snapshot_id,
+            )
+        )
+    return manifests
+
+
+def _stage_statistics(staging: _Staging, snapshot: Snapshot, sketches: Any) -> list[TableUpdate]:
+    """Write the statistics file of a snapshot and the update that registers it; nothing without sketches."""
+    if not sketches:
+        return []
+    location = staging.new_file(f"{snapshot.snapshot_id}-{staging.id}.stats")
+    registered = write_statistics(staging.base.storage, location, snapshot, sketches)
+    return [SetStatisticsUpdate(snapshot_id=snapshot.snapshot_id, statistics=registered)]
+
+
+def _stage_metadata(staging: _Staging, change: MetadataChange) -> StagedCommit:
+    base = staging.base
+    statistics: list[TableUpdate] = []
+    if change.snapshot_id is not None:
+        statistics = _stage_statistics(staging, base.snapshot_by_id(change.snapshot_id), change.sketches)
+    return StagedCommit(
+        base=base,
+        updates=(*change.updates, *statistics),
+        requirements=(AssertTableUUID(uuid=base.metadata.table_uuid), *change.requirements),
+        files=tuple(staging.files),
+        statistics_path=staging.files[-1] if statistics else None,
+    )

@@ -1,0 +1,93 @@
+"""The live files of a snapshot, and what their metrics say about the columns of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.table.snapshots import Snapshot
+
+from skerry.errors import UnsupportedError
+from skerry.iceberg.manifest import EntryStatus, ManifestContent, read_manifest
+from skerry.iceberg.manifest_list import read_manifest_list
+from skerry.iceberg.state import TableState
+from skerry.table.files import DataFile
+from skerry.table.schema import Leaf
+from skerry.table.values import decode_value
+
+__all__ = ["ColumnMetrics", "column_metrics", "has_delete_files", "live_data_files"]
+
+
+def has_delete_files(state: TableState, snapshot: Snapshot) -> bool:
+    """Whether some rows of the snapshot's data files are deleted by delete files."""
+    return any(
+        manifest.content is ManifestContent.DELETES
+        and ((manifest.added_files_count or 0) > 0 or (manifest.existing_files_count or 0) > 0)
+        for manifest in read_manifest_list(state.storage, snapshot.manifest_list)
+    )
+
+
+def live_data_files(state: TableState, snapshot: Snapshot) -> list[DataFile]:
+    """All data files of a snapshot; rows that delete files remove are still in them."""
+    return [
+        entry.data_file
+        for manifest in read_manifest_list(state.storage, snapshot.manifest_list)
+        if manifest.content is ManifestContent.DATA
+        for entry in read_manifest(state.storage, manifest).entries()
+        if entry.status is not EntryStatus.DELETED
+    ]
+
+
+def refuse_deletes(state: TableState, snapshot: Snapshot) -> None:
+    """Refuse a snapshot whose data files alone do not tell its rows.
+
+    Raises:
+        UnsupportedError: It has delete files.
+    """
+    if has_delete_files(state, snapshot):
+        raise UnsupportedError(
+            f"snapshot {snapshot.snapshot_id} has row-level deletes, which this version does not read", location=state.name
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnMetrics:
+    """What the files' metrics say about one column.
+
+    Args:
+        null_count: Nulls in all files; None if a file does not tell.
+        min: The least lower bound; None if a file with values does not tell.
+        max: The greatest upper bound, likewise.
+    """
+
+    null_count: int | None
+    min: Any
+    max: Any
+
+
+def column_metrics(files: Iterable[DataFile], column: Leaf) -> ColumnMetrics:
+    """Gather one column's metrics over files.
+
+    Bounds are compared as values, not as bytes: a long's serialisation is little-endian.
+    """
+    nulls: int | None = 0
+    lows: list[Any] | None = []
+    highs: list[Any] | None = []
+    for file in files:
+        file_nulls = file.null_value_counts.get(column.field_id)
+        nulls = None if nulls is None or file_nulls is None else nulls + file_nulls
+        values = file.value_counts.get(column.field_id, file.record_count)
+        if values and file_nulls == values:
+            continue
+        lows = _gather(lows, column.type, file.lower_bounds.get(column.field_id))
+        highs = _gather(highs, column.type, file.upper_bounds.get(column.field_id))
+    return ColumnMetrics(nulls, min(lows) if lows else None, max(highs) if highs else None)
+
+
+def _gather(values: list[Any] | None, type_: pa.DataType, bound: bytes | None) -> list[Any] | None:
+    if values is None or bound is None:
+        return None
+    values.append(decode_value(type_, bound))
+    return values

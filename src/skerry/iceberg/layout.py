@@ -1,0 +1,208 @@
+"""How a table wants its data files: everything a writing or describing task must know, as small picklable values."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table.sorting import SortOrder
+
+from skerry.errors import SchemaError, UnsupportedError
+from skerry.iceberg.metrics import MetricsMode, metrics_modes, parquet_data_file
+from skerry.iceberg.schema import to_arrow_schema
+from skerry.iceberg.state import MAIN, TableState
+from skerry.iceberg.transforms import partition_path, sort_indices, split_by_partition
+from skerry.storage import Storage, join
+from skerry.table.files import DataFile
+from skerry.table.schema import leaves
+from skerry.table.statistics import SketchPolicy
+
+__all__ = ["FileLayout", "file_layout"]
+
+DEFAULT_TARGET_FILE_SIZE_BYTES = 512 << 20
+DEFAULT_ROW_GROUP_SIZE_BYTES = 128 << 20
+# Iceberg's codec names in PyArrow's words.
+_CODECS = {"zstd": "zstd", "snappy": "snappy", "gzip": "gzip", "lz4": "lz4", "brotli": "brotli", "uncompressed": "none"}
+
+
+@dataclass(frozen=True)
+class FileLayout:
+    """What the files of one write must look like.
+
+    Args:
+        table: Table name, for messages.
+        folder: Where data files go.
+        schema_json: Iceberg schema.
+        spec_json: Partition spec.
+        sort_order_json: Sort order.
+        modes: Metrics mode by field id.
+        sketched: Field ids of the columns to sample.
+        codec: Parquet compression codec, in PyArrow's words.
+        codec_level: Its level, None for the codec's default.
+        target_file_size_bytes: A file is closed when it has grown to this.
+        row_group_size_bytes: A row group is closed when its rows take this much memory.
+        storage_options: Options of the storage that the files lie in. Holds credentials, so it is never printed.
+    """
+
+    table: str
+    folder: str
+    schema_json: str
+    spec_json: str
+    sort_order_json: str
+    modes: Mapping[int, MetricsMode]
+    sketched: tuple[int, ...]
+    codec: str = "zstd"
+    codec_level: int | None = None
+    target_file_size_bytes: int = DEFAULT_TARGET_FILE_SIZE_BYTES
+    row_group_size_bytes: int = DEFAULT_ROW_GROUP_SIZE_BYTES
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: self.__dict__[name] for name in self.__dataclass_fields__}
+
+    @cached_property
+    def iceberg_schema(self) -> Schema:
+        """The table's schema."""
+        return Schema.model_validate_json(self.schema_json)
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The table's schema as Arrow, with field ids."""
+        return to_arrow_schema(self.iceberg_schema)
+
+    @cached_property
+    def spec(self) -> PartitionSpec:
+        """The partition spec."""
+        return PartitionSpec.model_validate_json(self.spec_json)
+
+    @cached_property
+    def sort_order(self) -> SortOrder:
+        """The sort order."""
+        return SortOrder.model_validate_json(self.sort_order_json)
+
+    @cached_property
+    def storage(self) -> Storage:
+        """Access to the files."""
+        return Storage(self.storage_options)
+
+    @property
+    def is_partitioned(self) -> bool:
+        """Whether the spec has fields."""
+        return not self.spec.is_unpartitioned()
+
+    @property
+    def is_sorted(self) -> bool:
+        """Whether files must be sorted."""
+        return not self.sort_order.is_unsorted
+
+    def split(self, batch: pa.RecordBatch) -> list[tuple[tuple[Any, ...], pa.RecordBatch]]:
+        """The rows of a batch by partition, as (partition values, rows) in a fixed order."""
+        if not self.is_partitioned:
+            return [((), batch)]
+        return split_by_partition(self.iceberg_schema, self.spec, batch)
+
+    def sort(self, rows: pa.Table) -> pa.Table:
+        """Rows in the table's sort order."""
+        return rows.take(sort_indices(self.iceberg_schema, self.sort_order, rows)) if self.is_sorted else rows
+
+    def partition_folder(self, partition: tuple[Any, ...]) -> str:
+        """The folder of a partition's files."""
+        return join(self.folder, partition_path(self.iceberg_schema, self.spec, partition)) if partition else self.folder
+
+    def data_file(
+        self,
+        location: str,
+        footer: pq.FileMetaData,
+        file_size_bytes: int,
+        *,
+        partition: tuple[Any, ...] = (),
+        nan_value_counts: Mapping[int, int] | None = None,
+        is_sorted: bool = False,
+    ) -> DataFile:
+        """A Parquet file with its metrics as the table wants them kept.
+
+        Args:
+            location: Where the file lies.
+            footer: Its footer.
+            file_size_bytes: Its exact size.
+            partition: Its partition values.
+            nan_value_counts: NaNs by field id, which footers do not tell.
+            is_sorted: Whether its rows obey the sort order.
+        """
+        return parquet_data_file(
+            location,
+            footer,
+            file_size_bytes,
+            self.schema,
+            self.modes,
+            spec_id=self.spec.spec_id,
+            partition=partition,
+            sort_order_id=self.sort_order.order_id if is_sorted and self.is_sorted else None,
+            nan_value_counts=nan_value_counts,
+        )
+
+
+def file_layout(state: TableState, *, ref: str = MAIN) -> FileLayout:
+    """The layout of files that are about to be appended to a table.
+
+    Data files of one write share a folder of their own, so that what a killed writer leaves behind is one folder.
+
+    Raises:
+        SchemaError: A table property has no legal value.
+        UnsupportedError: A table property asks for what skerry does not do.
+    """
+    properties = state.properties
+    file_format = properties.get("write.format.default", "parquet").lower()
+    if file_format != "parquet":
+        raise UnsupportedError(f"table property write.format.default={file_format!r} is not supported; use 'parquet'")
+    codec = properties.get("write.parquet.compression-codec", "zstd").lower()
+    if codec not in _CODECS:
+        raise SchemaError(
+            f"table property write.parquet.compression-codec must be one of {', '.join(_CODECS)}, found {codec!r}"
+        )
+    level = properties.get("write.parquet.compression-level")
+    policy = SketchPolicy.from_properties(properties)
+    policy.check(state.schema)
+    # Which of them can be published is decided at commit; a sample that is not needed then costs little.
+    candidates = policy.columns(
+        state.schema, created=state.snapshot(ref) is None, sketched=[leaf.field_id for leaf in leaves(state.schema)]
+    )
+    sort_order = state.metadata.sort_order()
+    return FileLayout(
+        table=state.name,
+        folder=join(state.data_folder, str(uuid.uuid4())),
+        schema_json=state.metadata.schema().model_dump_json(),
+        spec_json=state.spec.model_dump_json(),
+        sort_order_json=sort_order.model_dump_json(),
+        modes=metrics_modes(state.schema, properties, tuple(field.source_id for field in sort_order.fields)),
+        sketched=tuple(leaf.field_id for leaf in candidates),
+        codec=_CODECS[codec],
+        codec_level=_whole_number(properties, "write.parquet.compression-level", 0) if level is not None else None,
+        target_file_size_bytes=_whole_number(
+            properties, "write.target-file-size-bytes", DEFAULT_TARGET_FILE_SIZE_BYTES
+        ),
+        row_group_size_bytes=_whole_number(
+            properties, "write.parquet.row-group-size-bytes", DEFAULT_ROW_GROUP_SIZE_BYTES
+        ),
+        storage_options=dict(state.storage.options),
+    )
+
+
+def _whole_number(properties: Mapping[str, str], name: str, default: int) -> int:
+    text = properties.get(name)
+    if text is None:
+        return default
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value <= 0:
+        raise SchemaError(f"table property {name} must be a whole number above 0, found {text!r}")
+    return value

@@ -1,0 +1,99 @@
+"""One published state of an Iceberg table: its metadata and where it came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot
+
+from skerry.errors import NotFoundError
+from skerry.iceberg.schema import to_arrow_schema
+from skerry.storage import Storage, join
+from skerry.table.schema import nearest
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table as CatalogTable
+
+__all__ = ["MAIN", "TableState"]
+
+MAIN = "main"
+
+
+@dataclass(frozen=True)
+class TableState:
+    """A table's metadata as the catalog gave it, immutable.
+
+    Args:
+        name: Namespace and table name, dotted.
+        metadata: PyIceberg's metadata model.
+        metadata_location: The metadata file.
+        storage: Access to the table's files, with the credentials that the catalog handed out for it.
+        handle: The catalog's own object of this state, which its `commit_table` wants back.
+    """
+
+    name: str
+    metadata: TableMetadata
+    metadata_location: str
+    storage: Storage = field(repr=False)
+    handle: CatalogTable = field(repr=False, compare=False)
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The current schema as Arrow, with field ids."""
+        return to_arrow_schema(self.metadata.schema())
+
+    @property
+    def spec(self) -> PartitionSpec:
+        """The partition spec for new files."""
+        return self.metadata.spec()
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The table properties."""
+        return dict(self.metadata.properties)
+
+    @property
+    def metadata_folder(self) -> str:
+        """Where metadata, manifests and statistics files go (`write.metadata.path`, else `<location>/metadata`)."""
+        return self.properties.get("write.metadata.path") or join(self.metadata.location, "metadata")
+
+    @property
+    def data_folder(self) -> str:
+        """Where data files go (`write.data.path`, else `<location>/data`)."""
+        return self.properties.get("write.data.path") or join(self.metadata.location, "data")
+
+    def schema_at(self, snapshot: Snapshot) -> pa.Schema:
+        """The schema that was current when `snapshot` was written."""
+        for schema in self.metadata.schemas:
+            if schema.schema_id == snapshot.schema_id:
+                return to_arrow_schema(schema)
+        return self.schema
+
+    def snapshot(self, ref: str = MAIN) -> Snapshot | None:
+        """The snapshot at the tip of a branch or tag; None for a main branch without snapshots.
+
+        Raises:
+            NotFoundError: There is no such reference.
+        """
+        reference = self.metadata.refs.get(ref)
+        if reference is None:
+            if ref == MAIN:
+                return None
+            raise NotFoundError(f"no branch or tag {ref!r}{nearest(ref, self.metadata.refs)}", location=self.name)
+        return self.snapshot_by_id(reference.snapshot_id)
+
+    def snapshot_by_id(self, snapshot_id: int) -> Snapshot:
+        """The snapshot of that id.
+
+        Raises:
+            NotFoundError: The table has none, perhaps because it expired.
+        """
+        snapshot = self.metadata.snapshot_by_id(snapshot_id)
+        if snapshot is None:
+            raise NotFoundError(f"no snapshot {snapshot_id}; it may have expired", location=self.name)
+        return snapshot

@@ -1,0 +1,249 @@
+"""Published statistics of Iceberg snapshots: Theta sketches in registered Puffin files, and whether they are fresh.
+
+A statistics file describes exactly one snapshot. A blob is fresh for it only if the file is registered for that snapshot
+and the blob names that snapshot's id and sequence number; everything else is stale, and is shown but never used.
+
+Spec: Iceberg table spec, Table Statistics; Puffin spec, `apache-datasketches-theta-v1`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.statistics import BlobMetadata as RegisteredBlob
+from pyiceberg.table.statistics import StatisticsFile
+
+from skerry.iceberg.files import column_metrics, live_data_files
+from skerry.iceberg.state import TableState
+from skerry.iceberg.summary import ENGINE_NAME
+from skerry.puffin import PuffinReader, PuffinWriter
+from skerry.storage import Storage
+from skerry.table.schema import leaves
+from skerry.table.statistics import FRESH, ColumnStatistics, Freshness, FreshnessState
+from skerry.theta import ThetaSketch
+
+__all__ = [
+    "THETA_BLOB",
+    "column_statistics",
+    "extendable_sketches",
+    "freshness",
+    "latest_statistics",
+    "ndv_of",
+    "read_sketches",
+    "statistics_file",
+    "write_statistics",
+]
+
+THETA_BLOB = "apache-datasketches-theta-v1"
+NDV = "ndv"
+
+
+def statistics_file(metadata: TableMetadata, snapshot_id: int) -> StatisticsFile | None:
+    """The statistics file that is registered for a snapshot."""
+    for file in metadata.statistics:
+        if file.snapshot_id == snapshot_id:
+            return file
+    return None
+
+
+def column_blobs(file: StatisticsFile) -> Iterator[tuple[int, RegisteredBlob]]:
+    """The Theta sketches of single columns, with their field id."""
+    for blob in file.blob_metadata:
+        if blob.type == THETA_BLOB and len(blob.fields) == 1:
+            yield blob.fields[0], blob
+
+
+def is_fresh(blob: RegisteredBlob, snapshot: Snapshot) -> bool:
+    """Whether a blob was computed from exactly this snapshot."""
+    return blob.snapshot_id == snapshot.snapshot_id and blob.sequence_number == (snapshot.sequence_number or 0)
+
+
+def ndv_of(blob: RegisteredBlob) -> int | None:
+    """The distinct count that the writer stated, None if it stated none or no number."""
+    text = (blob.properties or {}).get(NDV, "")
+    try:
+        return int(float(text))
+    except (ValueError, OverflowError):
+        return None
+
+
+def read_sketches(
+    storage: Storage, file: StatisticsFile, snapshot: Snapshot, field_ids: Iterable[int]
+) -> dict[int, ThetaSketch]:
+    """Read the sketches of some columns, those that describe exactly `snapshot`.
+
+    Raises:
+        FormatError: The file or a sketch in it is corrupt.
+        NotFoundError: The file is gone.
+    """
+    wanted = set(field_ids)
+    reader = PuffinReader(
+        storage,
+        file.statistics_path,
+        file_size=file.file_size_in_bytes,
+        footer_size=file.file_footer_size_in_bytes,
+    )
+    blobs = [
+        blob
+        for blob in reader.blobs
+        if blob.type == THETA_BLOB
+        and len(blob.fields) == 1
+        and blob.fields[0] in wanted
+        and blob.snapshot_id == snapshot.snapshot_id
+        and blob.sequence_number == (snapshot.sequence_number or 0)
+    ]
+    return {blob.fields[0]: ThetaSketch.deserialize(data) for blob, data in zip(blobs, reader.read_blobs(blobs), strict=True)}
+
+
+def extendable_sketches(state: TableState, snapshot: Snapshot) -> dict[int, ThetaSketch]:
+    """The fresh sketches of a snapshot that new rows can be united with.
+
+    A promoted column (int to long, float to double) is left out: its old values were hashed as the old type's bytes, and
+    united with the new type's they would be counted twice.
+    """
+    file = statistics_file(state.metadata, snapshot.snapshot_id)
+    if file is None:
+        return {}
+    fresh = {field_id for field_id, blob in column_blobs(file) if is_fresh(blob, snapshot)}
+    hashed_as = {leaf.field_id: leaf.type for leaf in leaves(state.schema_at(snapshot))}
+    same = [leaf.field_id for leaf in leaves(state.schema) if hashed_as.get(leaf.field_id) == leaf.type]
+    return read_sketches(state.storage, file, snapshot, fresh.intersection(same))
+
+
+def write_statistics(
+    storage: Storage, location: str, snapshot: Snapshot, sketches: Mapping[int, ThetaSketch]
+) -> StatisticsFile:
+    """Write a Puffin file with one blob per column and describe it for the table metadata.
+
+    Args:
+        storage: Where to write.
+        location: The new file; must not exist.
+        snapshot: The snapshot that was sketched.
+        sketches: By field id.
+    """
+    sequence_number = snapshot.sequence_number or 0
+    writer = PuffinWriter()
+    registered = []
+    for field_id, sketch in sorted(sketches.items()):
+        properties = {NDV: str(int(sketch.estimate()))}
+        writer.add_blob(
+            sketch.serialize(),
+            type=THETA_BLOB,
+            fields=[field_id],
+            snapshot_id=snapshot.snapshot_id,
+            sequence_number=sequence_number,
+            properties=properties,
+        )
+        registered.append(
+            RegisteredBlob(
+                type=THETA_BLOB,
+                snapshot_id=snapshot.snapshot_id,
+                sequence_number=sequence_number,
+                fields=[field_id],
+                properties=properties,
+            )
+        )
+    written = writer.write(storage, location)
+    return StatisticsFile(
+        snapshot_id=snapshot.snapshot_id,
+        statistics_path=location,
+        file_size_in_bytes=written.file_size_bytes,
+        file_footer_size_in_bytes=written.footer_size_bytes,
+        blob_metadata=registered,
+    )
+
+
+def latest_statistics(metadata: TableMetadata, snapshot: Snapshot, field_id: int) -> tuple[Snapshot, RegisteredBlob] | None:
+    """The newest ancestor of `snapshot`, itself included, that has a blob for a column."""
+    ancestor: Snapshot | None = snapshot
+    while ancestor is not None:
+        file = statistics_file(metadata, ancestor.snapshot_id)
+        if file is not None:
+            for blob_field_id, blob in column_blobs(file):
+                if blob_field_id == field_id:
+                    return ancestor, blob
+        parent = ancestor.parent_snapshot_id
+        ancestor = metadata.snapshot_by_id(parent) if parent is not None else None
+    return None
+
+
+def freshness(metadata: TableMetadata, snapshot: Snapshot, found: tuple[Snapshot, RegisteredBlob] | None) -> Freshness:
+    """How a column's newest blob, as `latest_statistics` found it, describes `snapshot`."""
+    if found is None:
+        return Freshness(FreshnessState.ABSENT, "never sketched over all rows; run analyze")
+    sketched, blob = found
+    if sketched.snapshot_id != snapshot.snapshot_id:
+        return Freshness(FreshnessState.STALE, _since(metadata, snapshot, sketched))
+    if not is_fresh(blob, snapshot):
+        expected = f"{snapshot.snapshot_id} with sequence number {snapshot.sequence_number or 0}"
+        return Freshness(
+            FreshnessState.STALE,
+            f"computed from snapshot {blob.snapshot_id} with sequence number {blob.sequence_number}, not from {expected}",
+        )
+    return FRESH
+
+
+def column_statistics(state: TableState, snapshot: Snapshot | None) -> dict[str, ColumnStatistics]:
+    """What is known about every primitive column of a snapshot, in schema order, by dotted name.
+
+    Counts of nulls and bounds come from the data files' metrics, distinct counts from the newest published sketches.
+    """
+    schema = leaves(state.schema)
+    if snapshot is None:
+        nothing = Freshness(FreshnessState.ABSENT, "the table has no snapshot")
+        return {leaf.name: ColumnStatistics(leaf.name, leaf.field_id, freshness=nothing) for leaf in schema}
+    files = live_data_files(state, snapshot)
+    found = {leaf.field_id: latest_statistics(state.metadata, snapshot, leaf.field_id) for leaf in schema}
+    current = statistics_file(state.metadata, snapshot.snapshot_id)
+    sketches = read_sketches(state.storage, current, snapshot, found) if current is not None else {}
+    columns = {}
+    for leaf in schema:
+        metrics = column_metrics(files, leaf)
+        blob = found[leaf.field_id]
+        sketch = sketches.get(leaf.field_id)
+        ndv = sketch.estimate() if sketch is not None else ndv_of(blob[1]) if blob is not None else None
+        lower, upper = sketch.bounds(2) if sketch is not None else (None, None)
+        columns[leaf.name] = ColumnStatistics(
+            column=leaf.name,
+            field_id=leaf.field_id,
+            ndv=ndv,
+            lower=lower,
+            upper=upper,
+            null_count=metrics.null_count,
+            min=metrics.min,
+            max=metrics.max,
+            freshness=freshness(state.metadata, snapshot, blob),
+            sketch=sketch,
+        )
+    return columns
+
+
+def _since(metadata: TableMetadata, snapshot: Snapshot, sketched: Snapshot) -> str:
+    """`3 snapshots by another writer since 2026-11-20 10:15:00Z, 2.1 % of rows not covered`."""
+    later: list[Snapshot] = []
+    walk: Snapshot | None = snapshot
+    while walk is not None and walk.snapshot_id != sketched.snapshot_id:
+        later.append(walk)
+        walk = metadata.snapshot_by_id(walk.parent_snapshot_id) if walk.parent_snapshot_id is not None else None
+    foreign = all(_summary(snap, ENGINE_NAME) != "skerry" for snap in later)
+    since = datetime.fromtimestamp(sketched.timestamp_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    text = f"{len(later)} snapshot{'s' * (len(later) != 1)}{' by another writer' if foreign else ''} since {since}"
+    added = [_summary_number(snap, "added-records") or 0 for snap in later]
+    total = _summary_number(snapshot, "total-records")
+    if total:
+        text += f", {min(1.0, sum(added) / total):.1%} of rows not covered".replace("%", " %")
+    if any(_summary_number(snap, "deleted-records") or _summary_number(snap, "added-delete-files") for snap in later):
+        text += ", rows deleted"
+    return text
+
+
+def _summary(snapshot: Snapshot, key: str) -> str | None:
+    return snapshot.summary.additional_properties.get(key) if snapshot.summary is not None else None
+
+
+def _summary_number(snapshot: Snapshot, key: str) -> int | None:
+    text = _summary(snapshot, key)
+    return int(text) if text is not None and text.isdecimal() else None

@@ -1,0 +1,83 @@
+"""An Iceberg table: its newest known state, and the operations on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.table.snapshots import Snapshot
+
+from skerry.iceberg.commit import IcebergTarget, load_state
+from skerry.iceberg.files import live_data_files
+from skerry.iceberg.layout import FileLayout, file_layout
+from skerry.iceberg.operations import AppendFiles, MetadataChange, PublishSketches, SnapshotChange
+from skerry.iceberg.state import MAIN, TableState
+from skerry.iceberg.statistics import column_statistics
+from skerry.table.commit import Operation, RetryPolicy, commit
+from skerry.table.files import DataFile, WrittenFile
+from skerry.table.statistics import ColumnStatistics
+from skerry.theta import ThetaSketch
+
+__all__ = ["IcebergTable"]
+
+
+class IcebergTable:
+    """One Iceberg table of a catalog.
+
+    Args:
+        catalog: The PyIceberg catalog that holds it.
+        identifier: Namespace parts and table name.
+        state: A state loaded before; loaded now if None.
+
+    Raises:
+        NotFoundError: The catalog has no such table.
+    """
+
+    def __init__(self, catalog: Catalog, identifier: tuple[str, ...], state: TableState | None = None) -> None:
+        self.catalog = catalog
+        self.identifier = identifier
+        self.state = state or load_state(catalog, identifier)
+
+    def refresh(self) -> TableState:
+        """Load the newest state.
+
+        Raises:
+            NotFoundError: The table is gone, or another one has taken its name.
+        """
+        self.state = self._target().load()
+        return self.state
+
+    def commit(self, operation: Operation[TableState, SnapshotChange | MetadataChange]) -> TableState:
+        """Commit an operation through the one commit loop.
+
+        Raises:
+            ConflictError: Other writers won every race, or the operation does not fit what they did.
+            CommitUnknownError: The outcome is unknown; nothing was cleaned up.
+        """
+        self.state = commit(operation, self._target(), lambda base: RetryPolicy.from_properties(base.properties))
+        return self.state
+
+    def _target(self) -> IcebergTarget:
+        return IcebergTarget(self.catalog, self.identifier, self.state.metadata.table_uuid)
+
+    def layout(self, *, ref: str = MAIN) -> FileLayout:
+        """How files must look that are written for this table now."""
+        return file_layout(self.state, ref=ref)
+
+    def append(
+        self, files: Iterable[WrittenFile], *, ref: str = MAIN, properties: Mapping[str, str] | None = None
+    ) -> TableState:
+        """Publish written files and the statistics of the table with them, as one snapshot."""
+        return self.commit(AppendFiles.of(files, ref=ref, properties=properties))
+
+    def publish_sketches(self, snapshot_id: int, sketches: Mapping[int, ThetaSketch]) -> TableState:
+        """Register sketches of all rows of a snapshot."""
+        return self.commit(PublishSketches(snapshot_id, sketches))
+
+    def data_files(self, snapshot: Snapshot) -> list[DataFile]:
+        """All data files of a snapshot; rows that delete files remove are still in them."""
+        return live_data_files(self.state, snapshot)
+
+    def column_statistics(self, snapshot: Snapshot | None) -> dict[str, ColumnStatistics]:
+        """What is known about every primitive column of a snapshot, sketches included."""
+        return column_statistics(self.state, snapshot)

@@ -1,0 +1,61 @@
+"""Append in one process: normalise rows, write files, commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from skerry.errors import CommitUnknownError, SkerryError
+from skerry.iceberg.state import MAIN, TableState
+from skerry.iceberg.table import IcebergTable
+from skerry.jobs.executor import Progress, Watcher
+from skerry.jobs.write import write_batches
+from skerry.table.incoming import conform
+
+__all__ = ["append"]
+
+
+def append(
+    table: IcebergTable,
+    data: Any,
+    *,
+    ref: str = MAIN,
+    properties: Mapping[str, str] | None = None,
+    watcher: Watcher | None = None,
+) -> TableState:
+    """Append rows to a table.
+
+    Args:
+        table: The table.
+        data: Anything with the Arrow C stream interface.
+        ref: The branch.
+        properties: Further entries of the snapshot summary.
+        watcher: Called after every batch.
+
+    Raises:
+        SchemaError: The data does not fit; nothing was written.
+        ConflictError: Other writers won every race; the files written were removed.
+        CommitUnknownError: The outcome is unknown; nothing was cleaned up.
+    """
+    state = table.refresh()
+    layout = table.layout(ref=ref)
+    files = write_batches(layout, _watched(conform(data, state.schema), watcher))
+    try:
+        return table.append(files, ref=ref, properties=properties)
+    except CommitUnknownError:
+        raise
+    except SkerryError:  # any other error of ours means: provably not committed
+        layout.storage.delete([file.data_file.location for file in files])
+        raise
+
+
+def _watched(batches: pa.RecordBatchReader, watcher: Watcher | None) -> Iterator[pa.RecordBatch]:
+    rows = size = 0
+    for batch in batches:
+        yield batch
+        rows += batch.num_rows
+        size += batch.nbytes
+        if watcher is not None:
+            watcher(Progress("write", done_rows=rows, done_bytes=size))

@@ -1,0 +1,179 @@
+"""Writing data files from Arrow batches: split by partition, sort, roll at the target size, sketch on the way past.
+
+One writer serves the process that appends a table and the Spark task that writes a share of a frame.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from skerry.iceberg.layout import FileLayout
+from skerry.storage import join
+from skerry.table.files import WrittenFile
+from skerry.table.sketching import BatchSketcher
+
+__all__ = ["PartitionedWriter", "write_batches"]
+
+MAX_OPEN_FILES = 128
+MAX_BUFFERED_BYTES = 256 << 20
+
+
+def write_batches(layout: FileLayout, batches: Iterable[pa.RecordBatch]) -> list[WrittenFile]:
+    """Write batches of the table's schema as data files.
+
+    Args:
+        layout: How the table wants its files.
+        batches: Rows with exactly the layout's schema.
+
+    Returns:
+        The files with metrics and samples, in the order in which they were closed. They belong to no table until a commit
+        names them; if writing fails, the files written so far are removed.
+    """
+    writer = PartitionedWriter(layout)
+    try:
+        for batch in batches:
+            writer.write(batch)
+        return writer.close()
+    except BaseException:
+        writer.abort()
+        raise
+
+
+class PartitionedWriter:
+    """Writes rows to one open file per partition.
+
+    Memory is bounded: rows wait in a buffer per partition until they make a row group; when all buffers together pass
+    256 MiB the largest is written out, and when more than 128 files are open the one unused for longest is closed.
+
+    Args:
+        layout: How the table wants its files.
+    """
+
+    def __init__(self, layout: FileLayout) -> None:
+        self._layout = layout
+        self._open: OrderedDict[tuple[Any, ...], _OpenFile] = OrderedDict()
+        self._buffered_bytes = 0
+        self._written: list[WrittenFile] = []
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add rows with exactly the layout's schema."""
+        for partition, rows in self._layout.split(batch):
+            if not rows.num_rows:
+                continue
+            file = self._file(partition)
+            before = file.buffered_bytes
+            file.add(rows)
+            self._buffered_bytes += file.buffered_bytes - before
+            if file.is_full:
+                self._close(partition)
+        while self._buffered_bytes > MAX_BUFFERED_BYTES:
+            largest = max(self._open, key=lambda key: self._open[key].buffered_bytes)
+            self._buffered_bytes -= self._open[largest].buffered_bytes
+            if self._layout.is_sorted:
+                self._written.append(self._open.pop(largest).close())
+            else:
+                self._open[largest].flush()
+
+    def close(self) -> list[WrittenFile]:
+        """Close all files and tell what was written."""
+        for partition in list(self._open):
+            self._close(partition)
+        return self._written
+
+    def abort(self) -> None:
+        """Remove everything that this writer has written."""
+        for file in self._open.values():
+            file.abort()
+        self._open.clear()
+        self._layout.storage.delete([file.data_file.location for file in self._written])
+        self._written.clear()
+
+    def _file(self, partition: tuple[Any, ...]) -> _OpenFile:
+        file = self._open.get(partition)
+        if file is None:
+            if len(self._open) >= MAX_OPEN_FILES:
+                self._close(next(iter(self._open)))
+            file = self._open[partition] = _OpenFile(self._layout, partition)
+        self._open.move_to_end(partition)
+        return file
+
+    def _close(self, partition: tuple[Any, ...]) -> None:
+        file = self._open[partition]
+        self._buffered_bytes -= file.buffered_bytes
+        self._written.append(file.close())
+        del self._open[partition]
+
+
+class _OpenFile:
+    """One Parquet file in the making, and the samples of its columns."""
+
+    def __init__(self, layout: FileLayout, partition: tuple[Any, ...]) -> None:
+        self._layout = layout
+        self._partition = partition
+        self._location = join(layout.partition_folder(partition), f"{uuid.uuid4()}.parquet")
+        self._buffer: list[pa.RecordBatch] = []
+        self.buffered_bytes = 0
+        self._sketcher = BatchSketcher(layout.schema, layout.sketched)
+        self._sink = layout.storage.open_output(self._location)
+        self._writer = pq.ParquetWriter(
+            self._sink,
+            layout.schema,
+            compression=layout.codec,
+            compression_level=layout.codec_level,
+            store_schema=False,
+        )
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the file has reached its target size; rows not yet encoded count with what they take in memory."""
+        if self._layout.is_sorted:
+            return self.buffered_bytes >= self._layout.target_file_size_bytes
+        return bool(self._sink.tell() >= self._layout.target_file_size_bytes)
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Sketch the rows and buffer them; a sorted file takes all its rows before it writes the first."""
+        self._sketcher.update(rows)
+        self._buffer.append(rows)
+        self.buffered_bytes += rows.nbytes
+        if self.buffered_bytes >= self._layout.row_group_size_bytes and not self._layout.is_sorted:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the buffered rows as a row group."""
+        if self._buffer:
+            rows = pa.Table.from_batches(self._buffer, self._layout.schema)
+            self._buffer.clear()
+            self.buffered_bytes = 0
+            self._writer.write_table(self._layout.sort(rows), row_group_size=rows.num_rows)
+
+    def close(self) -> WrittenFile:
+        """Finish the file; only now can it be seen under its name."""
+        try:
+            self.flush()
+            self._writer.close()
+            size = self._sink.tell()
+            self._sink.close()
+        except BaseException:
+            self.abort()
+            raise
+        data_file = self._layout.data_file(
+            self._location,
+            self._writer.writer.metadata,
+            size,
+            partition=self._partition,
+            nan_value_counts=self._sketcher.nan_value_counts,
+            is_sorted=True,
+        )
+        samples = {field_id: sample.serialize() for field_id, sample in self._sketcher.samples.items()}
+        return WrittenFile(data_file, samples)
+
+    def abort(self) -> None:
+        """Give the file up."""
+        self._buffer.clear()
+        self._sink.abort()
