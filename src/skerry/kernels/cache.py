@@ -1,0 +1,122 @@
+"""Where compiled kernels are kept: one object file per module, under a key of everything that shaped it.
+
+A file is written beside its final name and moved there, and carries a digest of its content, so a reader never sees
+half a file: one that is truncated, corrupt or not ours is as good as none and is compiled again. The lock only spares
+the machine compiling the same kernels in every process that starts at once; where it cannot be had, each compiles.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import platform
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # not a POSIX system: go without the lock
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["CompiledModule", "cache_directory", "lock", "machine_key", "read_module", "write_module"]
+
+_MAGIC = b"skerry kernels 1\n"
+_DIGEST_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledModule:
+    """The kernels of one Python module in machine code.
+
+    Args:
+        object_code: A relocatable object file with one C function per kernel.
+        external_symbols: What the object file expects to find in the process (of libc and libm).
+    """
+
+    object_code: bytes
+    external_symbols: tuple[str, ...]
+
+
+def machine_key() -> str:
+    """Digest of what decides whether machine code fits here: CPU, Python and the versions of the compilers."""
+    import llvmlite.binding as llvm  # a library of more than 100 MB: nobody pays for it before a kernel runs
+
+    parts = [
+        llvm.get_process_triple(),
+        llvm.get_host_cpu_name(),
+        llvm.get_host_cpu_features().flatten(),
+        platform.python_implementation(),
+        ".".join(map(str, sys.version_info[:3])),
+        *(f"{name} {metadata.version(name)}" for name in ("numba", "llvmlite", "numpy")),
+    ]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def cache_directory() -> Path | None:
+    """The folder for this machine's kernels: `$SKERRY_CACHE_DIR` or the user's cache folder; None without a home."""
+    root = os.environ.get("SKERRY_CACHE_DIR")
+    try:
+        if root:
+            base = Path(root).expanduser()
+        else:
+            base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "skerry"
+    except RuntimeError:  # no home directory can be determined
+        return None
+    return base / "kernels" / machine_key()
+
+
+def read_module(path: Path) -> CompiledModule | None:
+    """Read a compiled module; None if there is none, or none that can be trusted."""
+    try:
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            # Machine code that somebody else could have planted is not run.
+            if status.st_uid not in (0, os.geteuid()) or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                return None
+            content = file.read()
+    except OSError:
+        return None
+    body = content[len(_MAGIC) + _DIGEST_BYTES :]
+    if content[: len(_MAGIC) + _DIGEST_BYTES] != _MAGIC + hashlib.sha256(body).digest():
+        return None
+    header, _, object_code = body.partition(b"\n")
+    return CompiledModule(object_code, tuple(json.loads(header)))
+
+
+def write_module(path: Path, module: CompiledModule) -> None:
+    """Write a compiled module in one step; a disk that takes no writing only means that the next process compiles."""
+    body = json.dumps(module.external_symbols).encode() + b"\n" + module.object_code
+    with contextlib.suppress(OSError):
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+        try:
+            with open(handle, "wb") as file:
+                file.write(_MAGIC + hashlib.sha256(body).digest() + body)
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+
+
+@contextlib.contextmanager
+def lock(path: Path) -> Iterator[None]:
+    """Hold a file lock across processes while the block runs; without one where the disk or the system has none."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError:
+        yield
+        return
+    try:
+        if fcntl is not None:
+            with contextlib.suppress(OSError):
+                fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,252 @@
+"""Kernels: what they compute, how they are kept on disk, and what happens when that disk is of no use."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from skerry.kernels import Kernel, cache, cache_directory, kernel
+from skerry.kernels.signature import Argument, parse_signature
+
+SHIFT = np.uint64(3)
+
+
+@kernel
+def twice(value):
+    return value + value
+
+
+@kernel("int64(int32[::1], out int64[::1], int64)")
+def add_doubled(values, out, offset):
+    for i in range(len(values)):
+        out[i] = twice(values[i]) + offset
+    return len(values)
+
+
+@kernel("void(uint64[:, ::1], out uint64[:, ::1])")
+def shift_rows(values, out):
+    for row in range(values.shape[0]):
+        for column in range(values.shape[1]):
+            out[row, column] = values[row, column] << SHIFT
+
+
+@kernel("float64(float64, float64)")
+def logarithm(value, base):
+    return np.log(value) / np.log(base)
+
+
+PROGRAM = """
+import json, sys
+import numpy as np
+from skerry.kernels import kernel
+
+@kernel
+def scaled(value):
+    return value + value
+
+@kernel("int64(int64[::1])")
+def total(values):
+    result = np.int64(0)
+    for i in range(len(values)):
+        result += scaled(values[i])
+    return result
+
+print(json.dumps([total(np.arange(10)), "numba" in sys.modules]))
+"""
+
+
+def start(cache_root: Path | str) -> subprocess.Popen[str]:
+    environment = os.environ | {"SKERRY_CACHE_DIR": str(cache_root)}
+    command = [sys.executable, "-c", PROGRAM]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def finish(process: subprocess.Popen[str]) -> list[object]:
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    return json.loads(out)
+
+
+@pytest.fixture(scope="module")
+def filled_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty cache that six processes filled at the same time."""
+    root = tmp_path_factory.mktemp("cache")
+    answers = [finish(process) for process in [start(root) for _ in range(6)]]
+    assert [total for total, _ in answers] == [90] * 6
+    assert sum(imported_numba for _, imported_numba in answers) == 1, "more than one process compiled"
+    assert not list(root.glob("kernels/*/*.o?*")), "a temporary file was left"
+    return root
+
+
+def object_files(root: Path) -> list[Path]:
+    return sorted(root.glob("kernels/*/*.o"))
+
+
+def test_scalars_arrays_and_inner_kernels():
+    values, out = np.arange(-3, 4, dtype=np.int32), np.zeros(7, np.int64)
+    assert add_doubled(values, out, 5) == 7
+    assert out.tolist() == [-1, 1, 3, 5, 7, 9, 11]
+    rows, shifted = np.arange(6, dtype=np.uint64).reshape(2, 3), np.zeros((2, 3), np.uint64)
+    assert shift_rows(rows, shifted) is None
+    assert shifted.tolist() == [[0, 8, 16], [24, 32, 40]]
+    assert logarithm(8, 2.0) == pytest.approx(3)
+
+
+def test_plain_twin_computes_the_same():
+    values, out = np.arange(5, dtype=np.int32), np.zeros(5, np.int64)
+    assert add_doubled.py_func(values, out, 1) == 5
+    assert out.tolist() == [1, 3, 5, 7, 9]
+    assert twice(21) == 42
+
+
+def test_read_only_input_is_taken_and_read_only_output_refused():
+    values = np.frombuffer(bytes(8), np.int32)
+    assert add_doubled(values, np.zeros(2, np.int64), 0) == 2
+    with pytest.raises(TypeError, match="writable"):
+        add_doubled(values, np.frombuffer(bytes(16), np.int64), 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((np.zeros(2, np.int64), np.zeros(2, np.int64), 0), r"takes int32\[1d\], not int64\[1d\]"),
+        ((np.zeros((2, 2), np.int32), np.zeros(2, np.int64), 0), r"takes int32\[1d\], not int32\[2d\]"),
+        (([1, 2], np.zeros(2, np.int64), 0), "not list"),
+        ((np.zeros(4, np.int32)[::2], np.zeros(2, np.int64), 0), "contiguous"),
+        ((np.frombuffer(bytes(9), np.int32, offset=1), np.zeros(2, np.int64), 0), "aligned"),
+        ((np.zeros(2, np.int32), np.zeros(2, np.int64)), "takes 3 arguments, not 2"),
+        ((np.zeros(2, np.int32), np.zeros(2, np.int64), 0.5), "float"),
+    ],
+)
+def test_wrong_arguments_never_reach_machine_code(arguments: tuple[object, ...], message: str):
+    with pytest.raises(TypeError, match=message):
+        add_doubled(*arguments)
+
+
+def test_signature_notation():
+    parsed = parse_signature("int64( uint8[::1], out float32[:, ::1] ,int64)")
+    assert parsed.arguments == (Argument("uint8", 1, False), Argument("float32", 2, True), Argument("int64", 0, False))
+    assert parsed.result == "int64"
+    assert parse_signature("void()").arguments == ()
+
+
+@pytest.mark.parametrize(
+    "text", ["int64", "int64(uint8[:])", "object(int64)", "int64(str)", "int64(out int64)", "int64(int64,)"]
+)
+def test_bad_signatures(text: str):
+    with pytest.raises(TypeError, match="kernel"):
+        parse_signature(text)
+
+
+def test_kernel_that_raises_is_refused():
+    @kernel("int64(int64)")
+    def picky(value):
+        if value < 0:
+            raise ValueError
+        return value
+
+    picky.py_func.__module__ = "picky"
+    from skerry.kernels.compiling import compile_module
+
+    with pytest.raises(TypeError, match="allocates or raises"):
+        compile_module([picky])
+
+
+def changed(function: str, **scope: object) -> Kernel:
+    names = {"np": np, "kernel": kernel, **scope}
+    exec(function, names)
+    return names["f"]
+
+
+def test_digest_follows_code_signature_constants_and_callees():
+    text = "@kernel('int64(int64)')\ndef f(x):\n    return g(x) + C\n"
+    inner = changed("@kernel\ndef f(x):\n    return x + 1\n")
+    other = changed("@kernel\ndef f(x):\n    return x + 2\n")
+    base = changed(text, g=inner, C=1).digest()
+    assert changed(text, g=inner, C=1).digest() == base
+    assert changed("# a comment\n" + text, g=inner, C=1).digest() == base
+    different = {
+        changed(text, g=inner, C=2).digest(),
+        changed(text, g=other, C=1).digest(),
+        changed(text.replace("int64(", "int32("), g=inner, C=1).digest(),
+        changed(text.replace("+ C", "- C"), g=inner, C=1).digest(),
+        changed(text, g=inner, C=np.arange(2)).digest(),
+        changed(text, g=inner, C=np.arange(3)).digest(),
+        base,
+    }
+    assert len(different) == 7
+
+
+def test_many_processes_fill_an_empty_cache_and_later_ones_need_no_numba(filled_cache: Path):
+    assert len(object_files(filled_cache)) == 1
+    assert finish(start(filled_cache)) == [90, False]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: content[:-100],
+        lambda content: content[:200] + bytes([content[200] ^ 1]) + content[201:],
+        lambda content: b"",
+    ],
+    ids=["truncated", "bit flip", "empty"],
+)
+def test_broken_file_is_as_good_as_none(filled_cache: Path, damage):
+    for path in object_files(filled_cache):
+        good = cache.read_module(path)
+        content = path.read_bytes()
+        path.write_bytes(damage(content))
+        assert cache.read_module(path) is None
+        path.write_bytes(content)
+        assert cache.read_module(path) == good
+
+
+def test_broken_file_is_compiled_again(filled_cache: Path):
+    for path in object_files(filled_cache):
+        path.write_bytes(path.read_bytes()[:-1])
+    assert finish(start(filled_cache)) == [90, True]
+    assert finish(start(filled_cache)) == [90, False]
+
+
+def test_file_that_others_may_write_is_not_run(filled_cache: Path):
+    for path in object_files(filled_cache):
+        path.chmod(0o666)
+        assert cache.read_module(path) is None
+        path.chmod(0o600)
+        assert cache.read_module(path) is not None
+
+
+def test_object_file_with_unknown_symbol_is_not_loaded(filled_cache: Path):
+    from skerry.kernels import machine_code
+
+    good = cache.read_module(object_files(filled_cache)[0])
+    assert good is not None
+    assert machine_code.load(cache.CompiledModule(good.object_code, ("no_such_symbol",)), ["total"]) is None
+
+
+def test_disk_that_takes_no_writing():
+    assert finish(start("/dev/null/skerry")) == [90, True]
+
+
+def test_cache_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    key = cache.machine_key()
+    monkeypatch.setenv("SKERRY_CACHE_DIR", str(tmp_path / "a"))
+    assert cache_directory() == tmp_path / "a" / "kernels" / key
+    monkeypatch.delenv("SKERRY_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "b"))
+    assert cache_directory() == tmp_path / "b" / "skerry" / "kernels" / key
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    assert cache_directory() == tmp_path / ".cache" / "skerry" / "kernels" / key
+
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", no_home)
+    assert cache_directory() is None
