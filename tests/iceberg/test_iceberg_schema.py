@@ -212,9 +212,7 @@ def test_ids_and_names_are_unique():
 def test_write_defaults_travel_as_serialised_values():
     schema = Schema(
         NestedField(1, "n", IntegerType(), write_default=7),
-        NestedField(
-            2, "t", TimestamptzType(), write_default=dt.datetime(1970, 1, 1, 0, 0, 1, tzinfo=dt.UTC).isoformat()
-        ),
+        NestedField(2, "t", TimestamptzType(), write_default="1970-01-01T00:00:01+00:00"),
         NestedField(3, "none", IntegerType(), initial_default=3),
     )
     arrow = to_arrow_schema(schema)
