@@ -7,8 +7,6 @@ and which rule of the format says so.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
 from typing import Any
 
 __all__ = [
@@ -23,7 +21,6 @@ __all__ = [
     "SkerryError",
     "StorageError",
     "UnsupportedError",
-    "nearest",
 ]
 
 
@@ -112,18 +109,3 @@ class CommitUnknownError(SkerryError):
 
 class MissingDependencyError(SkerryError, ImportError):
     """An optional dependency is not installed; the message says which extra to install."""
-
-
-def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The name that was most likely meant, for messages about names that do not exist.
-
-    Args:
-        name: What was asked for.
-        names: What there is.
-
-    Returns:
-        The name that differs least (upper and lower case count as alike), None if all differ much.
-    """
-    by_folded = {known.casefold(): known for known in names}
-    matches = difflib.get_close_matches(name.casefold(), by_folded, n=1)
-    return by_folded[matches[0]] if matches else None
