@@ -1,0 +1,241 @@
+"""Locations: absolute paths and URLs of files, taken literally.
+
+Table formats keep locations as plain strings, so nothing in a location is percent-encoded or decoded here: `%20`, `#`
+and `?` are characters of the name. A location is `scheme://authority/path`, a local path, or `file:/path`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import Final
+from urllib.parse import unquote
+
+from skerry.errors import SkerryError, UnsupportedError
+
+__all__ = ["Family", "FileStatus", "Location", "is_within", "join", "name", "parent", "parse_location", "redact"]
+
+_URL: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[^/]*)(?P<path>.*)", re.DOTALL)
+_DFS_HOST: Final = ".dfs."
+
+
+class Family(Enum):
+    """The kinds of store; several schemes may mean the same one."""
+
+    LOCAL = "local files"
+    MEMORY = "memory"
+    S3 = "Amazon S3"
+    GCS = "Google Cloud Storage"
+    AZURE = "Azure Blob Storage"
+
+
+_FAMILIES: Final[dict[str, Family]] = {
+    "file": Family.LOCAL,
+    "memory": Family.MEMORY,
+    "s3": Family.S3,
+    "s3a": Family.S3,
+    "s3n": Family.S3,
+    "gs": Family.GCS,
+    "gcs": Family.GCS,
+    "az": Family.AZURE,
+    "abfs": Family.AZURE,
+    "abfss": Family.AZURE,
+    "wasb": Family.AZURE,
+    "wasbs": Family.AZURE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where a file, or everything below a prefix, lies.
+
+    Args:
+        text: The location as it was given.
+        family: The kind of store.
+        authority: What names the store within its kind: bucket, or `container@account host`; empty for local files.
+        path: An absolute path for local files; elsewhere the key, without the slash in front of it.
+    """
+
+    text: str
+    family: Family
+    authority: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileStatus:
+    """A file that a listing found.
+
+    Args:
+        location: Where it lies, written as the prefix of the listing was.
+        size_bytes: Its size.
+        modified: When it was last written, with a time zone.
+    """
+
+    location: str
+    size_bytes: int
+    modified: datetime
+
+
+def parse_location(location: str | os.PathLike[str]) -> Location:
+    """Take a location apart.
+
+    Args:
+        location: A URL or a local path; a relative path is taken from the working directory.
+
+    Returns:
+        Its parts.
+
+    Raises:
+        SkerryError: The location is empty, or its URL names no bucket.
+        UnsupportedError: The scheme, or a remote host in a `file:` URL, is not supported.
+    """
+    text = os.fspath(location)
+    if text.startswith("/"):
+        return Location(text, Family.LOCAL, "", text)
+    if not text:
+        raise SkerryError("the location is empty")
+    match = _URL.fullmatch(text)
+    if match is None:
+        path = text[len("file:") :] if text.startswith("file:/") else os.path.join(os.getcwd(), text)
+        return Location(text, Family.LOCAL, "", path)
+    scheme, authority, path = match["scheme"].lower(), match["authority"], match["path"]
+    family = _FAMILIES.get(scheme)
+    if family is None:
+        raise UnsupportedError(
+            f"no storage for scheme {scheme!r}; there is {', '.join(sorted(_FAMILIES))}", location=redact(text)
+        )
+    if family is Family.LOCAL:
+        if authority not in ("", "localhost"):
+            raise UnsupportedError(f"a file: URL names the host {authority!r}, only this machine is possible")
+        return Location(text, family, "", path or "/")
+    if not authority and family is not Family.MEMORY:
+        raise SkerryError("the URL names no bucket or container", location=redact(text))
+    return Location(text, family, authority, path.removeprefix("/"))
+
+
+def join(base: str, *parts: str) -> str:
+    """Append path segments to a location.
+
+    Args:
+        base: A location; slashes at its end do not matter.
+        parts: Segments, or several separated by slashes; slashes at their ends do not matter, empty parts vanish.
+
+    Returns:
+        The location below `base`.
+
+    Raises:
+        SkerryError: A segment is `.` or `..`, which would not lie below `base`.
+    """
+    pieces = [piece for part in parts if (piece := part.strip("/"))]
+    for piece in pieces:
+        if not {".", ".."}.isdisjoint(piece.split("/")):
+            raise SkerryError(f"a path segment may not be '.' or '..': {piece!r}", location=redact(base))
+    root, rest = split_root(base)
+    return root + "/".join([rest, *pieces] if rest else pieces)
+
+
+def parent(location: str) -> str:
+    """The location of the folder that holds `location`; a root or a bucket is its own parent."""
+    root, rest = split_root(location)
+    return root + rest.rpartition("/")[0]
+
+
+def name(location: str) -> str:
+    """The last path segment of `location`; empty for a root or a bucket."""
+    return split_root(location)[1].rpartition("/")[2]
+
+
+def is_within(root: str, location: str) -> bool:
+    """Tell whether `location` lies strictly below `root`, judged by the names alone.
+
+    Made for deciding what may be deleted, it says no when in doubt: to `.` and `..` in any percent-encoding, to NUL
+    bytes, and to locations that skerry cannot read. `s3`, `s3a` and `s3n` mean the same store, as do the ways to write
+    a local path. Symbolic links are not followed.
+
+    Args:
+        root: Location of a folder, with or without a slash at its end.
+        location: The location to judge.
+
+    Returns:
+        Whether it lies below.
+    """
+    try:
+        outer, inner = parse_location(root), parse_location(location)
+    except SkerryError:
+        return False
+    if (outer.family, _canonical_authority(outer)) != (inner.family, _canonical_authority(inner)):
+        return False
+    outer_segments, inner_segments = _segments(outer), _segments(inner)
+    if any(_is_treacherous(segment) for segment in (*outer_segments, *inner_segments)):
+        return False
+    depth = len(outer_segments)
+    return len(inner_segments) > depth and inner_segments[:depth] == outer_segments and any(inner_segments[depth:])
+
+
+def redact(url: str) -> str:
+    """Hide what may be secret in a URL: user info and query.
+
+    Args:
+        url: Any URL or local path.
+
+    Returns:
+        The URL with `***` for user info (an Azure container in front of `@` is none) and query; a path as it is.
+    """
+    match = _URL.fullmatch(url)
+    if match is None:
+        return url
+    family = _FAMILIES.get(match["scheme"].lower())
+    if family in (Family.LOCAL, Family.MEMORY):
+        return url
+    user, at, host = match["authority"].rpartition("@")
+    if at and (family is not Family.AZURE or ":" in user):
+        user = "***"
+    rest, question, _ = f"{user}{at}{host}{match['path']}".partition("?")
+    return f"{match['scheme']}://{rest}{'?***' if question else ''}"
+
+
+def split_root(location: str) -> tuple[str, str]:
+    """Split off the part that has no parent (`/`, `file:/`, `s3://bucket/`); the rest has no slash at its end."""
+    match = _URL.fullmatch(location)
+    if match is not None:
+        root, rest = f"{match['scheme']}://{match['authority']}/", match["path"][1:]
+    elif location.startswith("file:/"):
+        root, rest = "file:/", location[len("file:/") :]
+    else:
+        root, rest = ("/", location[1:]) if location.startswith("/") else ("", location)
+    return root, rest.rstrip("/")
+
+
+def _canonical_authority(location: Location) -> str:
+    """One spelling for the several host names of an Azure account."""
+    if location.family is not Family.AZURE:
+        return location.authority
+    container, at, host = location.authority.partition("@")
+    return f"{container}{at}{host.lower().replace(_DFS_HOST, '.blob.', 1)}"
+
+
+def _segments(location: Location) -> list[str]:
+    """Path segments; repeated slashes mean nothing in a local path, and are part of the key elsewhere."""
+    path = location.path.rstrip("/")
+    if not path:
+        return []
+    if location.family is Family.LOCAL:
+        return [segment for segment in path.split("/") if segment]
+    return path.split("/")
+
+
+def _is_treacherous(segment: str) -> bool:
+    """Whether a segment could climb out of its folder, however often it has been percent-encoded."""
+    while True:
+        if segment in (".", "..") or "\0" in segment:
+            return True
+        decoded = unquote(segment)
+        if decoded == segment:
+            return False
+        if "/" in decoded or "\\" in decoded:
+            return any(_is_treacherous(piece) for piece in re.split(r"[/\\]", decoded))
+        segment = decoded

@@ -1,0 +1,319 @@
+"""Objects in S3, Google Cloud Storage, Azure and memory, through obstore.
+
+A file appears complete or not at all. Creating a file that must not exist yet is one conditional request as long as
+the file is at most 32 MiB; a larger one is uploaded in parts and the name looked up just before it is published.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
+
+import obstore
+from obstore.exceptions import AlreadyExistsError as ObjectExistsError
+from obstore.exceptions import BaseError, NotSupportedError, PermissionDeniedError, UnauthenticatedError
+from obstore.store import AzureStore, GCSStore, MemoryStore, S3Store
+
+from skerry.errors import (
+    AccessDeniedError,
+    AlreadyExistsError,
+    NotFoundError,
+    SkerryError,
+    StorageError,
+    UnsupportedError,
+)
+from skerry.storage.location import Family, FileStatus, Location, redact, split_root
+from skerry.storage.metrics import Metrics
+from skerry.storage.options import secret_values, store_settings
+from skerry.storage.streams import TAIL_BYTES, RangeReader, Sink, short_read
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore, RetryConfig
+
+__all__ = ["ObjectFiles"]
+
+_CLIENT: Final = {"timeout": timedelta(minutes=30), "read_timeout": timedelta(seconds=60)}
+"""A request may take long as long as bytes flow; what hangs for a minute is given up."""
+_RETRIES: Final[RetryConfig] = {"max_retries": 6, "retry_timeout": timedelta(minutes=2)}
+_LIST_PAGE: Final = 1000
+_DELETE_BATCH: Final = 1000
+_BUFFER_BYTES: Final = 1024 * 1024
+_ATOMIC_BYTES: Final = 32 * 1024 * 1024
+_PART_BYTES: Final = 10 * 1024 * 1024
+_DEBUG: Final = "\n\nDebug source"
+_XML_ERROR: Final = re.compile(r"<Code>([^<]*)</Code>.*?<Message>([^<]*)</Message>", re.DOTALL)
+_QUERY: Final = re.compile(r"\?\S+")
+_MAX_REASON: Final = 500
+
+_memory_stores: Final[dict[str, MemoryStore]] = {}
+_memory_lock: Final = threading.Lock()
+
+
+def _s3(_bucket: str, config: Any, client: Any) -> ObjectStore:
+    return S3Store(config=config, client_options=client, retry_config=_RETRIES)
+
+
+def _gcs(_bucket: str, config: Any, client: Any) -> ObjectStore:
+    return GCSStore(config=config, client_options=client, retry_config=_RETRIES)
+
+
+def _azure(_container: str, config: Any, client: Any) -> ObjectStore:
+    return AzureStore(config=config, client_options=client, retry_config=_RETRIES)
+
+
+def _memory(name: str, _config: Any, _client: Any) -> ObjectStore:
+    with _memory_lock:
+        return _memory_stores.setdefault(name, MemoryStore())
+
+
+_STORES: Final = {Family.S3: _s3, Family.GCS: _gcs, Family.AZURE: _azure, Family.MEMORY: _memory}
+
+
+class ObjectFiles:
+    """Reads and writes the objects of one bucket or container."""
+
+    merge_gap_bytes: Final = 1024 * 1024
+
+    def __init__(self, location: Location, options: Mapping[str, str], metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._secrets = secret_values(options)
+        settings = store_settings(location, options)
+        client = {**_CLIENT, **settings.client}
+        with self._errors(location):
+            self.store = _STORES[location.family](location.authority, settings.config, client)
+
+    def size(self, location: Location) -> int:
+        """Size of an object in bytes."""
+        with self._errors(location):
+            meta = obstore.head(self.store, location.path)
+        self._metrics.add(requests=1)
+        return meta["size"]
+
+    def read(self, location: Location) -> bytes:
+        """The whole object."""
+        with self._errors(location):
+            data = obstore.get(self.store, location.path).bytes().to_bytes()
+        self._metrics.add(requests=1, bytes_read=len(data))
+        return data
+
+    def read_ranges(self, location: Location, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """One `bytes` per (offset, length), each exactly as long as asked for; fetched side by side."""
+        starts, lengths = [start for start, _ in ranges], [length for _, length in ranges]
+        self._metrics.add(requests=len(ranges))
+        try:
+            with self._errors(location):
+                if len(ranges) == 1:
+                    buffers = [obstore.get_range(self.store, location.path, start=starts[0], length=lengths[0])]
+                else:
+                    buffers = obstore.get_ranges(self.store, location.path, starts=starts, lengths=lengths, coalesce=0)
+        except (NotFoundError, AccessDeniedError):
+            raise
+        except SkerryError:
+            # A range behind the end is refused by some stores and cut off by others: it is the same mistake.
+            size = self.size(location)
+            for start, length in ranges:
+                if start + length > size:
+                    raise short_read(location, start, length, size) from None
+            raise
+        for (start, length), buffer in zip(ranges, buffers, strict=True):
+            if len(buffer) != length:
+                raise short_read(location, start, length, start + len(buffer))
+        self._metrics.add(bytes_read=sum(lengths))
+        return [buffer.to_bytes() for buffer in buffers]
+
+    def read_tail(self, location: Location, length: int) -> tuple[bytes, int]:
+        """The last bytes of an object, and its size, by one request where the store knows how (Azure does not)."""
+        if length > 0:
+            self._metrics.add(requests=1)
+            try:
+                with self._errors(location):
+                    result = obstore.get(self.store, location.path, options={"range": {"suffix": length}})
+                    size, data = result.meta["size"], result.bytes().to_bytes()
+                self._metrics.add(bytes_read=len(data))
+            except (NotFoundError, AccessDeniedError):
+                raise
+            except SkerryError:
+                pass  # an empty object, or a store that cannot count from the end
+            else:
+                if len(data) != min(length, size):
+                    raise short_read(location, max(0, size - length), min(length, size), None)
+                return data, size
+        size = self.size(location)
+        length = min(length, size)
+        if length == 0:
+            return b"", size
+        return self.read_ranges(location, [(size - length, length)])[0], size
+
+    def write(self, location: Location, data: memoryview, *, overwrite: bool) -> None:
+        """Publish `data` as one object."""
+        with self._errors(location):
+            obstore.put(self.store, location.path, data, mode="overwrite" if overwrite else "create")
+        self._metrics.add(requests=1, bytes_written=len(data))
+
+    def list_files(self, location: Location) -> Iterator[FileStatus]:
+        """All objects below a prefix, page by page."""
+        root = split_root(location.text)[0]
+        with self._errors(location):
+            pages = obstore.list(self.store, location.path.rstrip("/") or None, chunk_size=_LIST_PAGE)
+        while True:
+            with self._errors(location):
+                page = next(pages, None)
+            self._metrics.add(requests=1)
+            if page is None:
+                return
+            for meta in page:
+                yield FileStatus(root + meta["path"], meta["size"], meta["last_modified"])
+
+    def delete(self, locations: Iterable[Location]) -> None:
+        """Delete objects in batches; those that do not exist are as good as deleted."""
+        batch: list[Location] = []
+        for location in locations:
+            batch.append(location)
+            if len(batch) == _DELETE_BATCH:
+                self._delete_batch(batch)
+                batch = []
+        if batch:
+            self._delete_batch(batch)
+
+    def _delete_batch(self, batch: list[Location]) -> None:
+        self._metrics.add(requests=1)
+        try:
+            with self._errors(batch[0]):
+                obstore.delete(self.store, [location.path for location in batch])
+        except AccessDeniedError:
+            raise
+        except SkerryError:
+            # Some stores fail when an object is missing, or know no batches: find out one by one.
+            for location in batch:
+                self._metrics.add(requests=1)
+                with suppress(NotFoundError), self._errors(location):
+                    obstore.delete(self.store, location.path)
+
+    def open_reader(self, location: Location) -> RangeReader:
+        """Open an object as an unbuffered, seekable stream; its end is fetched at once."""
+        tail, size = self.read_tail(location, TAIL_BYTES)
+        self._metrics.add(files_opened=1)
+        return RangeReader(size, tail, lambda offset, length: self.read_ranges(location, [(offset, length)])[0])
+
+    def open_input(self, location: Location) -> BinaryIO:
+        """Open an object as a buffered, seekable stream."""
+        return io.BufferedReader(self.open_reader(location), _BUFFER_BYTES)
+
+    def open_output(self, location: Location, *, overwrite: bool) -> Sink:
+        """Open a stream that appears as an object when it is closed."""
+        if not overwrite:
+            self.require_absent(location)
+        self._metrics.add(files_opened=1)
+        return _ObjectSink(self, location, self._metrics, overwrite=overwrite)
+
+    def arrow_file(self, location: Location) -> Any:
+        """A file for PyArrow, which buffers and coalesces by itself."""
+        import pyarrow as pa
+
+        return pa.PythonFile(self.open_reader(location), mode="r")
+
+    def require_absent(self, location: Location) -> None:
+        """Raise `AlreadyExistsError` if there is an object of that name."""
+        try:
+            self.size(location)
+        except NotFoundError:
+            return
+        raise AlreadyExistsError("file exists already", location=redact(location.text))
+
+    def _errors(self, location: Location) -> _Errors:
+        return _Errors(location, self._secrets)
+
+
+class _ObjectSink(Sink):
+    """Gathers bytes for one request; from 32 MiB on, uploads in parts."""
+
+    def __init__(self, files: ObjectFiles, location: Location, metrics: Metrics, *, overwrite: bool) -> None:
+        super().__init__(location.text, metrics)
+        self._files = files
+        self._target = location
+        self._overwrite = overwrite
+        self._gathered = bytearray()
+        self._writer: Any = None
+
+    def _send(self, data: memoryview) -> None:
+        if self._writer is None and len(self._gathered) + len(data) <= _ATOMIC_BYTES:
+            self._gathered += data
+            return
+        with self._files._errors(self._target):
+            if self._writer is None:
+                self._writer = obstore.open_writer(self._files.store, self._target.path, buffer_size=_PART_BYTES)
+                self._writer.write(memoryview(self._gathered))
+                self._gathered = bytearray()
+            self._writer.write(data)
+
+    def _publish(self) -> None:
+        if self._writer is None:
+            self._files.write(self._target, memoryview(self._gathered), overwrite=self._overwrite)
+            return
+        try:
+            if not self._overwrite:
+                self._files.require_absent(self._target)
+            with self._files._errors(self._target):
+                self._writer.close()
+        except BaseException:
+            self._discard()
+            raise
+        self._metrics.add(requests=2 + -(-self.tell() // _PART_BYTES), bytes_written=self.tell())
+
+    def _discard(self) -> None:
+        self._gathered = bytearray()
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            # Leaving its `with` block by an error is how obstore's writer is told to drop the parts. If the store
+            # cannot be reached now, its own rule for unfinished uploads removes them.
+            with suppress(BaseError, OSError, ValueError):
+                writer.__exit__(InterruptedError, InterruptedError(), None)
+
+
+class _Errors:
+    """Raises what obstore reports as an error of skerry, with the location and without anything secret."""
+
+    __slots__ = ("_location", "_secrets")
+
+    def __init__(self, location: Location, secrets: Sequence[str]) -> None:
+        self._location = location
+        self._secrets = secrets
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _traceback: object) -> None:
+        if isinstance(error, (BaseError, OSError, ValueError)):
+            # The original's text may hold a signed URL, so it does not come along as the cause.
+            raise _translate(error, self._location, self._secrets) from None
+
+
+def _translate(error: BaseException, location: Location, secrets: Sequence[str]) -> SkerryError:
+    text = str(error).partition(_DEBUG)[0]
+    reason = _describe(text, secrets)
+    where = redact(location.text)
+    if isinstance(error, FileNotFoundError) or "404 Not Found" in text:
+        missing = "bucket or container" if "NoSuchBucket" in text or "ContainerNotFound" in text else "file"
+        return NotFoundError(f"{missing} does not exist", location=where)
+    if isinstance(error, ObjectExistsError):
+        return AlreadyExistsError("file exists already", location=where)
+    if isinstance(error, (PermissionDeniedError, UnauthenticatedError)):
+        return AccessDeniedError(f"the store denies access: {reason}", location=where)
+    if isinstance(error, NotSupportedError) or (isinstance(error, ValueError) and "parse path" in text):
+        return UnsupportedError(f"the store cannot do this: {reason}", location=where)
+    return StorageError(f"the store failed: {reason}", location=where)
+
+
+def _describe(text: str, secrets: Sequence[str]) -> str:
+    """One line that says what happened, without queries and secrets."""
+    xml = _XML_ERROR.search(text)
+    reason = f"{text[: text.find('<')].strip(' :-')}: {xml[1]}, {xml[2]}" if xml else text
+    reason = _QUERY.sub("?***", " ".join(reason.split()))
+    for secret in secrets:
+        reason = reason.replace(secret, "***")
+    return reason[:_MAX_REASON]

@@ -1,0 +1,232 @@
+"""Storage options: PyIceberg's property names on one side, obstore's configuration on the other.
+
+This is the one place that knows both. An option that is known but cannot be honoured is refused by name; others are
+none of the storage's business and are dropped, so that a catalog's own secrets do not travel along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Final
+
+from skerry.errors import SchemaError, UnsupportedError
+from skerry.storage.location import Family, Location, redact
+
+__all__ = ["StoreSettings", "describe_options", "secret_values", "select_options", "store_settings"]
+
+_PREFIXES: Final = ("s3.", "gcs.", "adls.", "client.")
+_PUBLIC: Final = frozenset(
+    {
+        "adls.account-host",
+        "adls.account-name",
+        "adls.blob-storage-authority",
+        "adls.blob-storage-scheme",
+        "client.region",
+        "gcs.project-id",
+        "gcs.service.host",
+        "s3.anonymous",
+        "s3.connect-timeout",
+        "s3.endpoint",
+        "s3.force-virtual-addressing",
+        "s3.path-style-access",
+        "s3.region",
+        "s3.request-timeout",
+        "s3.server-side-encryption",
+    }
+)
+_AZURE_PUBLIC_SUFFIX: Final = "core.windows.net"
+_MIN_SECRET_LENGTH: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSettings:
+    """What one obstore store is made of.
+
+    Args:
+        config: Keys of the store's own configuration.
+        client: Keys of obstore's `ClientConfig`.
+    """
+
+    config: dict[str, Any]
+    client: dict[str, Any] = field(default_factory=dict)
+
+
+def select_options(options: Mapping[str, Any]) -> dict[str, str]:
+    """Keep the options that concern storage, as strings; None means not given."""
+    return {key: _as_text(value) for key, value in options.items() if key.startswith(_PREFIXES) and value is not None}
+
+
+def describe_options(options: Mapping[str, str]) -> dict[str, str]:
+    """The options for display: every value is hidden but those known to be harmless."""
+    return {key: redact(value) if key in _PUBLIC else "***" for key, value in options.items()}
+
+
+def secret_values(options: Mapping[str, str]) -> list[str]:
+    """Values that must never be shown, longest first."""
+    hidden = {value for key, value in options.items() if key not in _PUBLIC and len(value) >= _MIN_SECRET_LENGTH}
+    return sorted(hidden, key=len, reverse=True)
+
+
+def store_settings(location: Location, options: Mapping[str, str]) -> StoreSettings:
+    """Translate the options for the store that a location lies in.
+
+    Args:
+        location: Any location in the store.
+        options: What `select_options` kept.
+
+    Returns:
+        The settings; empty for a store in memory.
+
+    Raises:
+        UnsupportedError: An option asks for something that is not done here, remote signing for example.
+        SchemaError: A value does not have the form that its option needs.
+    """
+    return _TRANSLATORS[location.family](location.authority, options)
+
+
+def _s3(bucket: str, options: Mapping[str, str]) -> StoreSettings:
+    access_key = _first(options, "s3.access-key-id", "client.access-key-id")
+    _refuse(options, "s3.role-arn", "client.role-arn", "s3.profile-name", "client.profile-name")
+    if access_key is None:
+        _refuse(options, "s3.signer")
+    endpoint = options.get("s3.endpoint")
+    virtual = _as_bool(options, "s3.force-virtual-addressing")
+    if endpoint and virtual:
+        scheme, _, host = endpoint.partition("://")
+        endpoint = f"{scheme}://{bucket}.{host}"
+    config: dict[str, Any] = {
+        "bucket": bucket,
+        "access_key_id": access_key,
+        "secret_access_key": _first(options, "s3.secret-access-key", "client.secret-access-key"),
+        "session_token": _first(options, "s3.session-token", "client.session-token"),
+        "region": _first(options, "s3.region", "client.region"),
+        "endpoint": endpoint.rstrip("/") if endpoint else None,
+        "virtual_hosted_style_request": virtual,
+        "skip_signature": _as_bool(options, "s3.anonymous"),
+        "server_side_encryption": options.get("s3.server-side-encryption"),
+        "sse_kms_key_id": options.get("s3.sse-kms-key-id"),
+    }
+    client = {
+        **_plain_http(endpoint),
+        "proxy_url": options.get("s3.proxy-uri"),
+        "connect_timeout": _as_duration(options, "s3.connect-timeout"),
+        "read_timeout": _as_duration(options, "s3.request-timeout"),
+    }
+    return StoreSettings(_given(config), _given(client))
+
+
+def _gcs(bucket: str, options: Mapping[str, str]) -> StoreSettings:
+    host = options.get("gcs.service.host")
+    config = {
+        "bucket": bucket,
+        "bearer_token": options.get("gcs.oauth2.token"),
+        "base_url": host.rstrip("/") if host else None,
+    }
+    return StoreSettings(_given(config), _plain_http(host))
+
+
+def _azure(authority: str, options: Mapping[str, str]) -> StoreSettings:
+    container, _, host = authority.partition("@")
+    host_account, _, host_suffix = host.partition(".")
+    connection = _connection_string(options)
+    account = host_account or _first(options, "adls.account-name") or connection.get("accountname")
+    endpoint = _azure_endpoint(account, host_suffix, options, connection)
+    config: dict[str, Any] = {
+        "container_name": container,
+        "account_name": account,
+        "account_key": options.get("adls.account-key") or connection.get("accountkey"),
+        "sas_key": _sas_token(account, host, options) or connection.get("sharedaccesssignature"),
+        "token": options.get("adls.token"),
+        "tenant_id": options.get("adls.tenant-id"),
+        "client_id": options.get("adls.client-id"),
+        "client_secret": options.get("adls.client-secret"),
+        "endpoint": endpoint,
+        "skip_signature": _as_bool(options, "adls.anon"),
+    }
+    return StoreSettings(_given(config), _plain_http(endpoint))
+
+
+def _azure_endpoint(
+    account: str | None, host_suffix: str, options: Mapping[str, str], connection: Mapping[str, str]
+) -> str | None:
+    """Where the account's blob service listens, None for Azure's public address."""
+    if account_host := options.get("adls.account-host"):
+        return f"https://{account_host}"
+    if authority := options.get("adls.blob-storage-authority"):
+        scheme = options.get("adls.blob-storage-scheme", "https")
+        # A suffix follows the account's name; an emulator's address comes before it.
+        return f"{scheme}://{account}{authority}" if authority.startswith(".") else f"{scheme}://{authority}/{account}"
+    if endpoint := connection.get("blobendpoint"):
+        return endpoint.rstrip("/")
+    suffix = host_suffix.partition(".")[2] or connection.get("endpointsuffix", "")
+    return f"https://{account}.blob.{suffix}" if suffix not in ("", _AZURE_PUBLIC_SUFFIX) else None
+
+
+def _sas_token(account: str | None, host: str, options: Mapping[str, str]) -> str | None:
+    """The account's own token (`adls.sas-token.<account>` or `adls.sas-token.<host>`), or the one for all."""
+    names = [f"adls.sas-token.{host}", f"adls.sas-token.{account}", "adls.sas-token"]
+    own = f"adls.sas-token.{account}."
+    names[1:1] = [key for key in options if key.startswith(own)]
+    token = _first(options, *names)
+    return token.removeprefix("?") if token else None
+
+
+def _connection_string(options: Mapping[str, str]) -> dict[str, str]:
+    """An Azure connection string, `Name=value;…`, by lower-case names."""
+    pairs = (part.partition("=") for part in options.get("adls.connection-string", "").split(";") if part)
+    return {name.strip().lower(): value for name, _, value in pairs}
+
+
+def _memory(_authority: str, _options: Mapping[str, str]) -> StoreSettings:
+    return StoreSettings({})
+
+
+_TRANSLATORS: Final[dict[Family, Callable[[str, Mapping[str, str]], StoreSettings]]] = {
+    Family.MEMORY: _memory,
+    Family.S3: _s3,
+    Family.GCS: _gcs,
+    Family.AZURE: _azure,
+}
+
+
+def _first(options: Mapping[str, str], *names: str) -> str | None:
+    return next((options[name] for name in names if options.get(name)), None)
+
+
+def _given(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in settings.items() if value is not None}
+
+
+def _plain_http(endpoint: str | None) -> dict[str, Any]:
+    return {"allow_http": True} if endpoint and endpoint.lower().startswith("http://") else {}
+
+
+def _refuse(options: Mapping[str, str], *names: str) -> None:
+    for name in names:
+        if options.get(name):
+            raise UnsupportedError(f"storage option {name!r} is not supported; give keys, or leave them to the machine")
+
+
+def _as_text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _as_bool(options: Mapping[str, str], name: str) -> bool | None:
+    value = options.get(name)
+    if value is None:
+        return None
+    if value.lower() not in ("true", "false"):
+        raise SchemaError(f"storage option {name!r} is {value!r}, expected true or false")
+    return value.lower() == "true"
+
+
+def _as_duration(options: Mapping[str, str], name: str) -> timedelta | None:
+    value = options.get(name)
+    if value is None:
+        return None
+    try:
+        return timedelta(seconds=float(value))
+    except (ValueError, OverflowError):
+        raise SchemaError(f"storage option {name!r} is {value!r}, expected seconds") from None

@@ -1,0 +1,220 @@
+"""The one way to files: a `Storage` knows the options, finds the store of a location, and counts what it does."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from skerry.errors import FormatError, NotFoundError
+from skerry.storage.local import LocalFiles
+from skerry.storage.location import Family, FileStatus, Location, parse_location, redact
+from skerry.storage.metrics import Metrics
+from skerry.storage.options import describe_options, select_options
+from skerry.storage.ranges import plan_fetches
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from skerry.storage.objects import ObjectFiles
+    from skerry.storage.streams import Sink
+
+__all__ = ["Storage"]
+
+
+class Storage:
+    """Files on this machine, in memory, S3, Google Cloud Storage and Azure, by their locations.
+
+    Cheap to make, safe to use from many threads, and picklable: a copy in another process has the same options and its
+    own counters. Files in memory (`memory://`) belong to the process, not to the instance.
+
+    Every method raises `NotFoundError` for a missing file, `AccessDeniedError` when the store refuses, and
+    `StorageError` when it fails otherwise.
+
+    Args:
+        options: PyIceberg's property names (`s3.endpoint`, `s3.access-key-id`, `gcs.oauth2.token`, `adls.sas-token` …).
+            Without keys, what the machine offers (environment, instance) is used. Other properties are ignored.
+    """
+
+    def __init__(self, options: Mapping[str, Any] | None = None) -> None:
+        self.options: dict[str, str] = select_options(options or {})
+        self.metrics = Metrics()
+        self._local = LocalFiles(self.metrics)
+        self._objects: dict[tuple[Family, str], ObjectFiles] = {}
+        self._lock = threading.Lock()
+
+    def with_options(self, options: Mapping[str, Any]) -> Storage:
+        """A storage with more options, which win over those of this one: credentials vended for a table, say."""
+        return Storage({**self.options, **options})
+
+    def size(self, location: str) -> int:
+        """Size of a file in bytes; one request."""
+        found = parse_location(location)
+        return self._files(found).size(found)
+
+    def exists(self, location: str) -> bool:
+        """Whether there is a file of that name; a folder is none."""
+        try:
+            self.size(location)
+        except NotFoundError:
+            return False
+        return True
+
+    def read(self, location: str) -> bytes:
+        """Read a whole file; one request."""
+        found = parse_location(location)
+        return self._files(found).read(found)
+
+    def read_range(self, location: str, offset: int, length: int) -> bytes:
+        """Read `length` bytes from `offset`; one request.
+
+        Returns:
+            Exactly `length` bytes.
+
+        Raises:
+            FormatError: The range is negative, or reaches beyond the end of the file.
+        """
+        found = parse_location(location)
+        _check_range(found, offset, length)
+        return self._files(found).read_ranges(found, [(offset, length)])[0] if length else b""
+
+    def read_ranges(self, location: str, offsets: Sequence[int], lengths: Sequence[int]) -> list[memoryview]:
+        """Read several ranges of one file; ranges close together share a request, others are fetched side by side.
+
+        Args:
+            location: The file.
+            offsets: First byte of each range, in any order; ranges may overlap.
+            lengths: Their lengths.
+
+        Returns:
+            One view per range, exactly as long as asked for; views of one request share its memory.
+
+        Raises:
+            FormatError: A range is negative, or reaches beyond the end of the file.
+        """
+        found = parse_location(location)
+        for offset, length in zip(offsets, lengths, strict=True):
+            _check_range(found, offset, length)
+        files = self._files(found)
+        views = [memoryview(b"")] * len(offsets)
+        fetches = plan_fetches(offsets, lengths, files.merge_gap_bytes)
+        if fetches:
+            parts = files.read_ranges(found, [(fetch.offset, fetch.length) for fetch in fetches])
+            for fetch, part in zip(fetches, parts, strict=True):
+                whole = memoryview(part)
+                for index in fetch.wanted:
+                    start = offsets[index] - fetch.offset
+                    views[index] = whole[start : start + lengths[index]]
+        return views
+
+    def read_tail(self, location: str, length: int) -> tuple[bytes, int]:
+        """Read the end of a file; one request (two on Azure and for an empty object).
+
+        Args:
+            location: The file.
+            length: Bytes wanted; a smaller file is read whole.
+
+        Returns:
+            The last `min(length, size)` bytes, and the size of the file.
+        """
+        found = parse_location(location)
+        _check_range(found, 0, length)
+        return self._files(found).read_tail(found, length)
+
+    def write(self, location: str, data: Buffer, *, overwrite: bool = False) -> None:
+        """Write a file that appears complete or not at all.
+
+        Args:
+            location: The file; missing folders are made.
+            data: Contiguous bytes.
+            overwrite: Whether a file of that name is replaced. If not, exactly one of several writers succeeds.
+
+        Raises:
+            AlreadyExistsError: There is a file of that name, and `overwrite` is false.
+        """
+        found = parse_location(location)
+        self._files(found).write(found, memoryview(data).cast("B"), overwrite=overwrite)
+
+    def list(self, prefix: str) -> Iterator[FileStatus]:
+        """List all files below a folder, however deep; none if there is no such folder.
+
+        Args:
+            prefix: The folder, with or without a slash at its end. `a/b` does not find `a/bc`.
+
+        Yields:
+            The files, with locations that start like `prefix`.
+        """
+        found = parse_location(prefix)
+        return self._files(found).list_files(found)
+
+    def delete(self, locations: Iterable[str]) -> None:
+        """Delete files, in batches where the store can; a missing file counts as deleted."""
+        if isinstance(locations, str):
+            raise TypeError("delete takes several locations, not one string")
+        groups: dict[tuple[Family, str], list[Location]] = {}
+        for location in locations:
+            found = parse_location(location)
+            groups.setdefault((found.family, found.authority), []).append(found)
+        for group in groups.values():
+            self._files(group[0]).delete(group)
+
+    def open_input(self, location: str) -> BinaryIO:
+        """Open a file as a buffered, seekable binary stream; it must be closed."""
+        found = parse_location(location)
+        return self._files(found).open_input(found)
+
+    def open_output(self, location: str, *, overwrite: bool = False) -> Sink:
+        """Open a binary stream whose file appears when it is closed.
+
+        `abort()`, leaving a `with` block by an exception, and dropping the stream unclosed leave no file.
+
+        Args:
+            location: The file; missing folders are made.
+            overwrite: Whether a file of that name is replaced.
+
+        Raises:
+            AlreadyExistsError: There is a file of that name, and `overwrite` is false. `close()` raises it too, when
+                the name was taken meanwhile.
+        """
+        found = parse_location(location)
+        return self._files(found).open_output(found, overwrite=overwrite)
+
+    def arrow_file(self, location: str) -> Any:
+        """Open a file for PyArrow to read at random: PyArrow's own file if it is local, ranged reads otherwise.
+
+        Returns:
+            A `pyarrow.NativeFile`. What PyArrow reads from a local one is not counted.
+        """
+        found = parse_location(location)
+        return self._files(found).arrow_file(found)
+
+    def arrow_filesystem(self) -> Any:
+        """A `pyarrow.fs.FileSystem` whose paths are locations, with the same rules as this storage."""
+        from skerry.storage.arrow import arrow_filesystem
+
+        return arrow_filesystem(self)
+
+    def _files(self, location: Location) -> LocalFiles | ObjectFiles:
+        if location.family is Family.LOCAL:
+            return self._local
+        key = (location.family, location.authority)
+        files = self._objects.get(key)
+        if files is None:
+            from skerry.storage.objects import ObjectFiles
+
+            with self._lock:
+                files = self._objects.get(key)
+                if files is None:
+                    files = self._objects[key] = ObjectFiles(location, self.options, self.metrics)
+        return files
+
+    def __reduce__(self) -> tuple[type[Storage], tuple[dict[str, str]]]:
+        return Storage, (self.options,)
+
+    def __repr__(self) -> str:
+        return f"Storage({describe_options(self.options)})"
+
+
+def _check_range(location: Location, offset: int, length: int) -> None:
+    if offset < 0 or length < 0:
+        raise FormatError(f"cannot read {length} bytes from byte {offset}", location=redact(location.text))
