@@ -1,1 +1,46 @@
-"""skerry.parquet"""
+"""Parquet files below the values: footers, page headers, decompressed pages, PLAIN values as views.
+
+Reading and writing tables is PyArrow's and Spark's work. What is here serves those who want something of a file that
+does not need its values laid out: sketches from dictionaries, null counts, single pages by their offset.
+"""
+
+from __future__ import annotations
+
+from skerry.parquet.codecs import SUPPORTED_CODECS, PageBuffer
+from skerry.parquet.hybrid import count_codes
+from skerry.parquet.metadata import (
+    Codec,
+    ColumnChunk,
+    Encoding,
+    FileMetadata,
+    PageType,
+    RowGroup,
+    decode_metadata,
+    read_metadata,
+)
+from skerry.parquet.pages import DataPage, DictionaryPage, PageHeader, decode_page_header, iter_pages
+from skerry.parquet.plain import decode_plain_byte_array, decode_plain_fixed
+from skerry.parquet.schema import Column, PhysicalType
+
+__all__ = [
+    "SUPPORTED_CODECS",
+    "Codec",
+    "Column",
+    "ColumnChunk",
+    "DataPage",
+    "DictionaryPage",
+    "Encoding",
+    "FileMetadata",
+    "PageBuffer",
+    "PageHeader",
+    "PageType",
+    "PhysicalType",
+    "RowGroup",
+    "count_codes",
+    "decode_metadata",
+    "decode_page_header",
+    "decode_plain_byte_array",
+    "decode_plain_fixed",
+    "iter_pages",
+    "read_metadata",
+]

@@ -1,0 +1,97 @@
+"""Decompression of pages into memory that is used again.
+
+A page header tells the size of what is inside, and that is what must come out, to the byte. The size is checked against
+what so few compressed bytes can hold before memory is taken.
+
+Spec: Parquet, Compression.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from skerry.compression import decompress_lz4_block, decompress_zstd
+from skerry.errors import FormatError, UnsupportedError
+from skerry.parquet.metadata import Codec
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+__all__ = ["SUPPORTED_CODECS", "PageBuffer"]
+
+_SMALLEST_BUFFER_BYTES: Final = 1 << 20
+
+
+class PageBuffer:
+    """Decompresses one page after another into the same memory. Belongs to one thread."""
+
+    __slots__ = ("_memory",)
+
+    def __init__(self) -> None:
+        self._memory: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
+
+    def decompress(self, codec: int, data: memoryview, size: int) -> npt.NDArray[np.uint8]:
+        """Decompress one block.
+
+        Args:
+            codec: A `Codec`.
+            data: The whole block.
+            size: What must come out of it, in bytes.
+
+        Returns:
+            uint8[size]: a view of `data` (uncompressed), of this buffer until the next call, or memory of its own.
+
+        Raises:
+            FormatError: The block is damaged or of another size.
+            UnsupportedError: The codec is not among `SUPPORTED_CODECS`.
+        """
+        if codec == Codec.UNCOMPRESSED:
+            if size != len(data):
+                raise FormatError(f"uncompressed page has {len(data)} bytes, its header says {size}")
+            return np.frombuffer(data, np.uint8)
+        if codec not in SUPPORTED_CODECS:
+            raise UnsupportedError(f"Parquet codec {codec} is not supported")
+        if size == 0:
+            return np.empty(0, np.uint8)
+        if codec == Codec.ZSTD:
+            return _exact(decompress_zstd(data, max_bytes=size), size)
+        if codec == Codec.LZ4_RAW:
+            return _exact(decompress_lz4_block(data, size=size), size)
+        if size > len(data) * _MAX_EXPANSION[codec]:
+            raise FormatError(f"compressed page of {len(data)} bytes claims {size} bytes of content")
+        import cramjam
+
+        decompress_into = {
+            Codec.SNAPPY: cramjam.snappy.decompress_raw_into,
+            Codec.GZIP: cramjam.gzip.decompress_into,
+            Codec.BROTLI: cramjam.brotli.decompress_into,
+        }[Codec(codec)]
+        output = self._reserve(size)
+        try:
+            found = decompress_into(data, output.data)
+        except cramjam.DecompressionError as error:
+            raise FormatError(f"compressed page is damaged: {error}") from error
+        if found != size:
+            raise FormatError(f"compressed page holds {found} bytes, its header says {size}")
+        return output
+
+    def _reserve(self, size: int) -> npt.NDArray[np.uint8]:
+        if size > len(self._memory):
+            self._memory = np.empty(max(size, 2 * len(self._memory), _SMALLEST_BUFFER_BYTES), np.uint8)
+        return self._memory[:size]
+
+
+def _exact(content: bytes, size: int) -> npt.NDArray[np.uint8]:
+    if len(content) != size:
+        raise FormatError(f"compressed page holds {len(content)} bytes, its header says {size}")
+    return np.frombuffer(content, np.uint8)
+
+
+_MAX_EXPANSION: Final[dict[int, int]] = {Codec.SNAPPY: 64, Codec.GZIP: 1032, Codec.BROTLI: 1 << 20}
+"""The most bytes that one byte can stand for: a copy of 64 bytes takes 3, a deflated one of 258 takes 2 bits; Brotli
+repeats up to 16 MiB at once."""
+
+SUPPORTED_CODECS: Final = frozenset((Codec.UNCOMPRESSED, Codec.ZSTD, Codec.LZ4_RAW, *_MAX_EXPANSION))
+"""LZO and the first LZ4 (Hadoop's framing) are left to PyArrow."""
