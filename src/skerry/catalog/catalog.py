@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pyarrow as pa
@@ -109,8 +109,8 @@ class Catalog:
 
         Args:
             name: `namespace.table`.
-            schema: Arrow schema, or anything with an Arrow schema (`__arrow_c_schema__`, or a `schema` of its own). Field
-                ids are kept if every field has one (`PARQUET:field_id`), else given.
+            schema: Arrow schema, or data that has one. Field ids (`PARQUET:field_id`) are kept if every field has one,
+                else given.
             format: `iceberg`.
             file_format: `parquet`.
             partition_by: Transforms: `col`, `year(ts)`, `month(ts)`, `day(ts)`, `hour(ts)`, `bucket(16, id)`,
@@ -149,10 +149,8 @@ class Catalog:
         return self.load_table(name)
 
     def _create_namespace_unless_another_did(self, namespace: tuple[str, ...]) -> None:
-        try:
+        with suppress(NamespaceAlreadyExistsError):
             self._catalog.create_namespace(namespace)
-        except NamespaceAlreadyExistsError:
-            pass
 
     def load_table(self, name: str) -> Table:
         """Load a table.

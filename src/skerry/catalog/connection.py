@@ -1,7 +1,7 @@
 """`connect`: from what a user types to a catalog.
 
-A folder is a warehouse with its own SQLite catalog; a bare name that PyIceberg's configuration knows is that catalog; a URI
-says what it is.
+A folder is a warehouse with its own SQLite catalog; a bare name that PyIceberg's configuration knows is that catalog; a
+URI says what it is.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def connect(target: str | os.PathLike[str], *, create: bool = True, **properties
     Args:
         target: One of
 
-            - a folder: the warehouse; its catalog is the SQLite file `catalog.db` in it, which Spark's Iceberg connector
-              opens as its JDBC catalog of the name `skerry`;
+            - a folder: the warehouse; its catalog is the SQLite file `catalog.db` in it, which Spark's Iceberg
+              connector opens as its JDBC catalog of the name `skerry`;
             - the name of a catalog in PyIceberg's configuration (`.pyiceberg.yaml`, `PYICEBERG_CATALOG__…`);
             - `rest+https://host/path` or `rest+http://…`: an Iceberg REST catalog;
             - `sqlite:///file`, `postgresql://…`: a SQL catalog; give `warehouse=` too.
@@ -115,7 +115,7 @@ def _connect_folder(text: str, options: dict[str, str], *, create: bool) -> Cata
 
 
 def _open(name: str, options: dict[str, str]) -> Catalog:
-    """Load the PyIceberg catalog; two processes that open a new SQL catalog at once may both try to create its tables."""
+    """Load the PyIceberg catalog; again if another process created the tables of a new SQL catalog meanwhile."""
     try:
         try:
             catalog = pyiceberg_catalog.load_catalog(name, **options)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import secrets
 import time
 import uuid
+from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,7 +25,8 @@ from pyiceberg.exceptions import (
     UnauthorizedError,
 )
 from pyiceberg.table import Table as CatalogTable
-from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.metadata import TableMetadata, TableMetadataV1, TableMetadataV3
+from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import (
     AddSnapshotUpdate,
@@ -39,18 +41,16 @@ from pyiceberg.table.update import (
 from skerry.errors import CommitUnknownError, ConflictError, NotFoundError, SkerryError
 from skerry.iceberg.file_io import storage_of
 from skerry.iceberg.manifest import write_manifest
-from skerry.iceberg.manifest_list import encode_manifest_list, read_manifest_list
+from skerry.iceberg.manifest_list import ManifestFile, encode_manifest_list, manifest_codec, read_manifest_list
 from skerry.iceberg.metadata import install
 from skerry.iceberg.operations import MetadataChange, SnapshotChange
 from skerry.iceberg.state import TableState
 from skerry.iceberg.statistics import write_statistics
 from skerry.iceberg.summary import snapshot_summary
 from skerry.storage import join
+from skerry.theta import ThetaSketch
 
 __all__ = ["IcebergTarget", "StagedCommit", "load_state", "watch_metadata_writes"]
-
-_FORMAT_VERSION_WITH_SEQUENCE_NUMBERS = 2
-_FORMAT_VERSION_WITH_ROW_LINEAGE = 3
 
 # A catalog answers these before it changes anything.
 _REFUSED = (NoSuchTableError, BadRequestError, UnauthorizedError, ForbiddenError)
@@ -244,15 +244,12 @@ def _stage_snapshot(staging: _Staging, change: SnapshotChange) -> StagedCommit:
     metadata = base.metadata
     parent = base.snapshot(change.ref)
     snapshot_id = _new_snapshot_id()
-    with_sequence_numbers = metadata.format_version >= _FORMAT_VERSION_WITH_SEQUENCE_NUMBERS
-    sequence_number = metadata.last_sequence_number + 1 if with_sequence_numbers else 0
+    sequence_number = 0 if isinstance(metadata, TableMetadataV1) else metadata.last_sequence_number + 1
 
     manifests = _write_added_manifests(staging, change, snapshot_id)
     if parent is not None:
         manifests += read_manifest_list(base.storage, parent.manifest_list)
-    first_row_id = None
-    if metadata.format_version >= _FORMAT_VERSION_WITH_ROW_LINEAGE:
-        first_row_id = metadata.next_row_id or 0
+    first_row_id = (metadata.next_row_id or 0) if isinstance(metadata, TableMetadataV3) else None
     manifest_list = encode_manifest_list(
         manifests,
         format_version=metadata.format_version,
@@ -260,6 +257,7 @@ def _stage_snapshot(staging: _Staging, change: SnapshotChange) -> StagedCommit:
         parent_snapshot_id=parent.snapshot_id if parent is not None else None,
         sequence_number=sequence_number,
         first_row_id=first_row_id,
+        codec=manifest_codec(base.properties),
     )
     location = staging.new_file(f"snap-{snapshot_id}-0-{staging.id}.avro")
     base.storage.write(location, manifest_list.data)
@@ -267,7 +265,7 @@ def _stage_snapshot(staging: _Staging, change: SnapshotChange) -> StagedCommit:
     snapshot = Snapshot(
         snapshot_id=snapshot_id,
         parent_snapshot_id=parent.snapshot_id if parent is not None else None,
-        sequence_number=sequence_number if with_sequence_numbers else None,
+        sequence_number=None if isinstance(metadata, TableMetadataV1) else sequence_number,
         # never before its parent's, whatever the clocks of the writers say
         timestamp_ms=max(int(time.time() * 1000), metadata.last_updated_ms),
         manifest_list=location,
@@ -284,7 +282,7 @@ def _stage_snapshot(staging: _Staging, change: SnapshotChange) -> StagedCommit:
     )
     updates: list[TableUpdate] = [
         AddSnapshotUpdate(snapshot=snapshot),
-        SetSnapshotRefUpdate(ref_name=change.ref, type="branch", snapshot_id=snapshot_id),
+        set_branch(metadata, change.ref, snapshot_id),
     ]
     statistics = _stage_statistics(staging, snapshot, change.sketches)
     return StagedCommit(
@@ -299,14 +297,28 @@ def _stage_snapshot(staging: _Staging, change: SnapshotChange) -> StagedCommit:
     )
 
 
+def set_branch(metadata: TableMetadata, name: str, snapshot_id: int) -> SetSnapshotRefUpdate:
+    """The update that moves a branch, which keeps its retention settings."""
+    known = metadata.refs.get(name)
+    return SetSnapshotRefUpdate(
+        ref_name=name,
+        type=SnapshotRefType.BRANCH,
+        snapshot_id=snapshot_id,
+        max_ref_age_ms=known.max_ref_age_ms if known is not None else None,
+        max_snapshot_age_ms=known.max_snapshot_age_ms if known is not None else None,
+        min_snapshots_to_keep=known.min_snapshots_to_keep if known is not None else None,
+    )
+
+
 def _added_rows(next_row_id: int | None, first_row_id: int | None) -> int | None:
     return None if next_row_id is None or first_row_id is None else next_row_id - first_row_id
 
 
-def _write_added_manifests(staging: _Staging, change: SnapshotChange, snapshot_id: int) -> list[Any]:
+def _write_added_manifests(staging: _Staging, change: SnapshotChange, snapshot_id: int) -> list[ManifestFile]:
     """One manifest per partition spec of the added files."""
     base = staging.base
     specs = base.metadata.specs()
+    codec = manifest_codec(base.properties)
     manifests = []
     for number, spec_id in enumerate(sorted({entry.data_file.spec_id for entry in change.added})):
         entries = [entry for entry in change.added if entry.data_file.spec_id == spec_id]
@@ -319,12 +331,13 @@ def _write_added_manifests(staging: _Staging, change: SnapshotChange, snapshot_i
                 spec=specs[spec_id],
                 format_version=base.metadata.format_version,
                 snapshot_id=snapshot_id,
+                codec=codec,
             )
         )
     return manifests
 
 
-def _stage_statistics(staging: _Staging, snapshot: Snapshot, sketches: Any) -> list[TableUpdate]:
+def _stage_statistics(staging: _Staging, snapshot: Snapshot, sketches: Mapping[int, ThetaSketch]) -> list[TableUpdate]:
     """Write the statistics file of a snapshot and the update that registers it; nothing without sketches."""
     if not sketches:
         return []

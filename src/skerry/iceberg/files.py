@@ -10,8 +10,8 @@ import pyarrow as pa
 from pyiceberg.table.snapshots import Snapshot
 
 from skerry.errors import UnsupportedError
-from skerry.iceberg.manifest import EntryStatus, ManifestContent, read_manifest
-from skerry.iceberg.manifest_list import read_manifest_list
+from skerry.iceberg.manifest import read_manifest
+from skerry.iceberg.manifest_list import ManifestContent, read_manifest_list
 from skerry.iceberg.state import TableState
 from skerry.table.files import DataFile
 from skerry.table.schema import Leaf
@@ -23,8 +23,7 @@ __all__ = ["ColumnMetrics", "column_metrics", "has_delete_files", "live_data_fil
 def has_delete_files(state: TableState, snapshot: Snapshot) -> bool:
     """Whether some rows of the snapshot's data files are deleted by delete files."""
     return any(
-        manifest.content is ManifestContent.DELETES
-        and ((manifest.added_files_count or 0) > 0 or (manifest.existing_files_count or 0) > 0)
+        manifest.content is ManifestContent.DELETES and manifest.has_live_files
         for manifest in read_manifest_list(state.storage, snapshot.manifest_list)
     )
 
@@ -34,9 +33,9 @@ def live_data_files(state: TableState, snapshot: Snapshot) -> list[DataFile]:
     return [
         entry.data_file
         for manifest in read_manifest_list(state.storage, snapshot.manifest_list)
-        if manifest.content is ManifestContent.DATA
+        if manifest.content is ManifestContent.DATA and manifest.has_live_files
         for entry in read_manifest(state.storage, manifest).entries()
-        if entry.status is not EntryStatus.DELETED
+        if entry.is_live
     ]
 
 
@@ -48,7 +47,8 @@ def refuse_deletes(state: TableState, snapshot: Snapshot) -> None:
     """
     if has_delete_files(state, snapshot):
         raise UnsupportedError(
-            f"snapshot {snapshot.snapshot_id} has row-level deletes, which this version does not read", location=state.name
+            f"snapshot {snapshot.snapshot_id} has row-level deletes, which this version does not read",
+            location=state.name,
         )
 
 

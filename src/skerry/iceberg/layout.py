@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
@@ -18,11 +19,12 @@ from skerry.errors import SchemaError, UnsupportedError
 from skerry.iceberg.metrics import MetricsMode, metrics_modes, parquet_data_file
 from skerry.iceberg.schema import to_arrow_schema
 from skerry.iceberg.state import MAIN, TableState
-from skerry.iceberg.transforms import partition_path, sort_indices, split_by_partition
+from skerry.iceberg.transforms import partition_columns, partition_path, sort_indices, split_by_partition
 from skerry.storage import Storage, join
 from skerry.table.files import DataFile
 from skerry.table.schema import leaves
 from skerry.table.statistics import SketchPolicy
+from skerry.table.values import physical_value
 
 __all__ = ["FileLayout", "file_layout"]
 
@@ -114,7 +116,63 @@ class FileLayout:
 
     def partition_folder(self, partition: tuple[Any, ...]) -> str:
         """The folder of a partition's files."""
-        return join(self.folder, partition_path(self.iceberg_schema, self.spec, partition)) if partition else self.folder
+        return (
+            join(self.folder, partition_path(self.iceberg_schema, self.spec, partition)) if partition else self.folder
+        )
+
+    def partition_of(self, footer: pq.FileMetaData, read: Callable[[list[str]], pa.Table]) -> tuple[Any, ...]:
+        """The partition that all rows of a file belong to, computed from the rows.
+
+        Where every transform keeps the order, the least and the greatest value decide; else the columns are read.
+
+        Args:
+            footer: The file's footer.
+            read: Reads top-level columns of the file.
+
+        Raises:
+            SchemaError: The rows belong to several partitions.
+        """
+        if not self.is_partitioned or footer.num_rows == 0:
+            return ()
+        names = [self.iceberg_schema.find_column_name(field.source_id) for field in self.spec.fields]
+        extremes = self._extremes(footer, names)
+        rows = extremes if extremes is not None else read(sorted({name.partition(".")[0] for name in names}))
+        values = []
+        for partition_field, column in zip(
+            self.spec.fields, partition_columns(self.iceberg_schema, self.spec, rows), strict=True
+        ):
+            distinct = pc.unique(column)
+            if len(distinct) != 1:
+                raise SchemaError(
+                    f"a data file holds rows of {len(distinct)} partitions: "
+                    f"{partition_field.name} is {', '.join(map(str, distinct[:3].to_pylist()))}"
+                )
+            values.append(physical_value(distinct.type, distinct[0]))
+        return tuple(values)
+
+    def _extremes(self, footer: pq.FileMetaData, names: list[str]) -> pa.Table | None:
+        """The least and greatest value of each partition column, as two rows; None if the footer does not decide."""
+        if not all(field.transform.preserves_order for field in self.spec.fields):
+            return None
+        columns = {}
+        positions = {footer.schema.column(index).path: index for index in range(footer.num_columns)}
+        for name in names:
+            type_ = next((found.type for found in leaves(self.schema) if found.name == name), None)
+            if type_ is None or "." in name or not _has_exact_bounds(type_):
+                return None
+            bounds: list[Any] = []
+            nulls = 0
+            for group in range(footer.num_row_groups):
+                statistics = footer.row_group(group).column(positions[name]).statistics
+                if statistics is None or not statistics.has_null_count:
+                    return None
+                nulls += statistics.null_count
+                if statistics.has_min_max:
+                    bounds += [statistics.min, statistics.max]
+            if nulls not in (0, footer.num_rows) or bool(bounds) == (nulls == footer.num_rows):
+                return None
+            columns[name] = pa.array([min(bounds), max(bounds)] if bounds else [None, None], type_)
+        return pa.table(columns)
 
     def data_file(
         self,
@@ -206,3 +264,8 @@ def _whole_number(properties: Mapping[str, str], name: str, default: int) -> int
     if value <= 0:
         raise SchemaError(f"table property {name} must be a whole number above 0, found {text!r}")
     return value
+
+
+def _has_exact_bounds(type_: pa.DataType) -> bool:
+    """Types whose footer statistics are values of the column: never cut short, no NaN, no unit to mistake."""
+    return pa.types.is_integer(type_) or pa.types.is_date(type_) or pa.types.is_timestamp(type_)

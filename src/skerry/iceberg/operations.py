@@ -1,7 +1,7 @@
 """What can be done to an Iceberg table, each stated as an operation that the commit loop applies to the newest state.
 
-An operation decides: `apply(base)` gives a `SnapshotChange` or a `MetadataChange`. It writes nothing; `skerry.iceberg.commit`
-turns the decision into manifests, a statistics file and one catalog update.
+An operation decides: `apply(base)` gives a `SnapshotChange` or a `MetadataChange`. It writes nothing;
+`skerry.iceberg.commit` turns the decision into manifests, a statistics file and one catalog update.
 """
 
 from __future__ import annotations

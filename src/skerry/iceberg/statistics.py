@@ -1,7 +1,7 @@
 """Published statistics of Iceberg snapshots: Theta sketches in registered Puffin files, and whether they are fresh.
 
-A statistics file describes exactly one snapshot. A blob is fresh for it only if the file is registered for that snapshot
-and the blob names that snapshot's id and sequence number; everything else is stale, and is shown but never used.
+A statistics file describes exactly one snapshot. A blob is fresh for it only if the file is registered for that
+snapshot and the blob names that snapshot's id and sequence number; everything else is stale: shown but never used.
 
 Spec: Iceberg table spec, Table Statistics; Puffin spec, `apache-datasketches-theta-v1`.
 """
@@ -95,14 +95,17 @@ def read_sketches(
         and blob.snapshot_id == snapshot.snapshot_id
         and blob.sequence_number == (snapshot.sequence_number or 0)
     ]
-    return {blob.fields[0]: ThetaSketch.deserialize(data) for blob, data in zip(blobs, reader.read_blobs(blobs), strict=True)}
+    return {
+        blob.fields[0]: ThetaSketch.deserialize(data)
+        for blob, data in zip(blobs, reader.read_blobs(blobs), strict=True)
+    }
 
 
 def extendable_sketches(state: TableState, snapshot: Snapshot) -> dict[int, ThetaSketch]:
     """The fresh sketches of a snapshot that new rows can be united with.
 
-    A promoted column (int to long, float to double) is left out: its old values were hashed as the old type's bytes, and
-    united with the new type's they would be counted twice.
+    A promoted column (int to long, float to double) is left out: its old values were hashed as the old type's bytes,
+    and united with the new type's they would be counted twice.
     """
     file = statistics_file(state.metadata, snapshot.snapshot_id)
     if file is None:
@@ -130,8 +133,8 @@ def write_statistics(
     for field_id, sketch in sorted(sketches.items()):
         properties = {NDV: str(int(sketch.estimate()))}
         writer.add_blob(
+            THETA_BLOB,
             sketch.serialize(),
-            type=THETA_BLOB,
             fields=[field_id],
             snapshot_id=snapshot.snapshot_id,
             sequence_number=sequence_number,
@@ -146,17 +149,19 @@ def write_statistics(
                 properties=properties,
             )
         )
-    written = writer.write(storage, location)
+    file_size, footer_size = writer.write(storage, location)
     return StatisticsFile(
         snapshot_id=snapshot.snapshot_id,
         statistics_path=location,
-        file_size_in_bytes=written.file_size_bytes,
-        file_footer_size_in_bytes=written.footer_size_bytes,
+        file_size_in_bytes=file_size,
+        file_footer_size_in_bytes=footer_size,
         blob_metadata=registered,
     )
 
 
-def latest_statistics(metadata: TableMetadata, snapshot: Snapshot, field_id: int) -> tuple[Snapshot, RegisteredBlob] | None:
+def latest_statistics(
+    metadata: TableMetadata, snapshot: Snapshot, field_id: int
+) -> tuple[Snapshot, RegisteredBlob] | None:
     """The newest ancestor of `snapshot`, itself included, that has a blob for a column."""
     ancestor: Snapshot | None = snapshot
     while ancestor is not None:
@@ -178,10 +183,11 @@ def freshness(metadata: TableMetadata, snapshot: Snapshot, found: tuple[Snapshot
     if sketched.snapshot_id != snapshot.snapshot_id:
         return Freshness(FreshnessState.STALE, _since(metadata, snapshot, sketched))
     if not is_fresh(blob, snapshot):
-        expected = f"{snapshot.snapshot_id} with sequence number {snapshot.sequence_number or 0}"
+        found_in = f"snapshot {blob.snapshot_id}, sequence number {blob.sequence_number}"
+        expected = f"snapshot {snapshot.snapshot_id}, sequence number {snapshot.sequence_number or 0}"
         return Freshness(
             FreshnessState.STALE,
-            f"computed from snapshot {blob.snapshot_id} with sequence number {blob.sequence_number}, not from {expected}",
+            f"computed from {found_in}; the current one is {expected}",
         )
     return FRESH
 

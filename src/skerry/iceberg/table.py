@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from pyiceberg.catalog import Catalog
+from pyiceberg.schema import Schema
 from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.transforms import IdentityTransform, Transform
 
 from skerry.iceberg.commit import IcebergTarget, load_state
 from skerry.iceberg.files import live_data_files
@@ -60,6 +63,27 @@ class IcebergTable:
     def _target(self) -> IcebergTarget:
         return IcebergTarget(self.catalog, self.identifier, self.state.metadata.table_uuid)
 
+    @property
+    def partition_by(self) -> list[str]:
+        """The default partition spec, in the words of `skerry.iceberg.transforms.partition_spec`."""
+        schema = self.state.metadata.schema()
+        return [_term(schema, field.transform, field.source_id) for field in self.state.spec.fields]
+
+    @property
+    def sort_by(self) -> list[str]:
+        """The default sort order, in the words of `skerry.iceberg.transforms.sort_order`."""
+        schema = self.state.metadata.schema()
+        return [
+            " ".join(
+                (
+                    _term(schema, field.transform, field.source_id),
+                    field.direction.value,
+                    field.null_order.value.replace("-", " "),
+                )
+            )
+            for field in self.state.metadata.sort_order().fields
+        ]
+
     def layout(self, *, ref: str = MAIN) -> FileLayout:
         """How files must look that are written for this table now."""
         return file_layout(self.state, ref=ref)
@@ -81,3 +105,12 @@ class IcebergTable:
     def column_statistics(self, snapshot: Snapshot | None) -> dict[str, ColumnStatistics]:
         """What is known about every primitive column of a snapshot, sketches included."""
         return column_statistics(self.state, snapshot)
+
+
+def _term(schema: Schema, transform: Transform[Any, Any], source_id: int) -> str:
+    """`bucket(16, id)` for `bucket[16]` of a column, `id` for its identity."""
+    column = schema.find_column_name(source_id)
+    if isinstance(transform, IdentityTransform):
+        return str(column)
+    name, bracket, width = str(transform).rstrip("]").partition("[")
+    return f"{name}({width}, {column})" if bracket else f"{name}({column})"

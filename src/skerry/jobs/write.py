@@ -32,8 +32,8 @@ def write_batches(layout: FileLayout, batches: Iterable[pa.RecordBatch]) -> list
         batches: Rows with exactly the layout's schema.
 
     Returns:
-        The files with metrics and samples, in the order in which they were closed. They belong to no table until a commit
-        names them; if writing fails, the files written so far are removed.
+        The files with metrics and samples, in the order in which they were closed. They belong to no table until a
+        commit names them; if writing fails, the files written so far are removed.
     """
     writer = PartitionedWriter(layout)
     try:
