@@ -1,0 +1,90 @@
+"""Which rows a scan keeps: one predicate type for both table formats, with what is built from it.
+
+`parse` reads SQL text or a PyArrow expression and binds it to a schema; `to_arrow` filters rows; `evaluate` says from
+metrics alone which of many files (or manifests, partitions, row groups) can hold such rows.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skerry.errors import SchemaError, UnsupportedError
+from skerry.table.predicate.arrow import read_expression, to_arrow
+from skerry.table.predicate.binding import bind
+from skerry.table.predicate.nodes import (
+    ALWAYS_FALSE,
+    ALWAYS_TRUE,
+    And,
+    Column,
+    Comparison,
+    Constant,
+    In,
+    IsNaN,
+    IsNull,
+    Operator,
+    Or,
+    Predicate,
+    StartsWith,
+    columns_of,
+    conjunction,
+    disjunction,
+)
+from skerry.table.predicate.pruning import FieldMetrics, Verdict, evaluate
+from skerry.table.predicate.sql import parse_condition
+
+__all__ = [
+    "ALWAYS_FALSE",
+    "ALWAYS_TRUE",
+    "And",
+    "Column",
+    "Comparison",
+    "Constant",
+    "FieldMetrics",
+    "In",
+    "IsNaN",
+    "IsNull",
+    "Operator",
+    "Or",
+    "Predicate",
+    "StartsWith",
+    "Verdict",
+    "columns_of",
+    "conjunction",
+    "disjunction",
+    "evaluate",
+    "parse",
+    "to_arrow",
+]
+
+
+def parse(where: str | pc.Expression | Predicate | None, schema: pa.Schema) -> Predicate:
+    """Read a condition and bind it to the columns of a schema.
+
+    Args:
+        where: SQL text as it stands after WHERE (see `skerry.table.predicate.sql.parse_condition`), a PyArrow
+            expression, a predicate (returned as it is), or None for every row.
+        schema: Fields carry `PARQUET:field_id`.
+
+    Returns:
+        The predicate that holds exactly for the rows for which the condition is true: for text by SQL's rules, for an
+        expression by PyArrow's. They differ for NaN, which is the greatest value in SQL and compares false in PyArrow,
+        and for numbers compared with a float column, which take its type in SQL and keep their value in PyArrow.
+
+    Raises:
+        FormatError: The text is not a condition.
+        SchemaError: A column does not exist (the message proposes the nearest), or a literal does not fit its column.
+        UnsupportedError: The condition uses what is not supported; the message names it and its place.
+    """
+    if where is None:
+        return ALWAYS_TRUE
+    if isinstance(where, Predicate):
+        return where
+    try:
+        if isinstance(where, str):
+            return bind(parse_condition(where), schema, text=where)
+        if isinstance(where, pc.Expression):
+            return bind(read_expression(where), schema, ieee=True)
+    except RecursionError:
+        raise UnsupportedError("a condition nested this deeply is not supported") from None
+    raise SchemaError(f"a condition is SQL text or a PyArrow expression, found {type(where).__name__}")

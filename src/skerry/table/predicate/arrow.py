@@ -1,0 +1,308 @@
+"""Predicates and PyArrow expressions: reading one as a condition, and writing a predicate as one.
+
+PyArrow has no public way to look into an expression except Substrait, which lacks several functions and loses options.
+What is exact is the form in which PyArrow itself pickles expressions: a record batch whose schema metadata spells the
+tree in prefix order (`call`, `field_ref`, `literal`, …) and whose columns hold literals and options.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skerry.errors import UnsupportedError
+from skerry.table.predicate.binding import Call, Form, Name, Syntax, Value
+from skerry.table.predicate.literals import Family, Literal, LiteralKind, family_of
+from skerry.table.predicate.nodes import (
+    And,
+    Column,
+    Comparison,
+    Constant,
+    In,
+    IsNaN,
+    IsNull,
+    Operator,
+    Or,
+    Predicate,
+    StartsWith,
+)
+
+__all__ = ["arrow_array", "arrow_scalar", "arrow_storage", "read_expression", "to_arrow"]
+
+_NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+
+
+# ---- predicates to expressions ----
+
+
+def to_arrow(predicate: Predicate, reference: Callable[[Column], pc.Expression] | None = None) -> pc.Expression:
+    """Write a predicate as a PyArrow expression that is true for exactly its rows.
+
+    Args:
+        predicate: The predicate.
+        reference: How to refer to a column; by its path of names if None.
+
+    Returns:
+        The expression. For rows outside the predicate it is false or null, which filters treat alike.
+    """
+    refer = reference or (lambda column: pc.field(*column.path))
+    match predicate:
+        case Constant(value):
+            return pc.scalar(value)
+        case And(children):
+            return _fold([to_arrow(child, refer) for child in children], lambda a, b: a & b)
+        case Or(children):
+            return _fold([to_arrow(child, refer) for child in children], lambda a, b: a | b)
+        case IsNull(column, negated):
+            return refer(column).is_valid() if negated else refer(column).is_null()
+        case IsNaN(column, negated):
+            return ~pc.is_nan(refer(column)) if negated else pc.is_nan(refer(column))
+        case StartsWith(column, prefix, negated):
+            starts = pc.starts_with(refer(column), pattern=prefix)
+            return ~starts if negated else starts
+        case In(column, values, negated):
+            return _membership(_storage_of(refer(column), column), values, column.type, negated)
+        case Comparison(column, operator, value):
+            return _comparison(_storage_of(refer(column), column), operator, value, column.type)
+
+
+def _fold(parts: list[pc.Expression], join: Callable[[Any, Any], Any]) -> pc.Expression:
+    """Join in a balanced tree: PyArrow recurses into expressions, and thousands of alternatives are no rarity."""
+    while len(parts) > 1:
+        parts = [
+            join(*pair) if len(pair) == 2 else pair[0] for pair in (parts[i : i + 2] for i in range(0, len(parts), 2))
+        ]
+    return parts[0]
+
+
+def _comparison(field: pc.Expression, operator: Operator, value: Any, type_: pa.DataType) -> pc.Expression:
+    compared = _COMPARE[operator](field, arrow_scalar(value, type_))
+    if family_of(type_) is Family.FLOAT and operator in (Operator.GT, Operator.GE):
+        return compared | pc.is_nan(field)
+    return compared
+
+
+def _membership(field: pc.Expression, values: tuple[Any, ...], type_: pa.DataType, negated: bool) -> pc.Expression:
+    if family_of(type_) is Family.FLOAT and 0.0 in values:
+        values = (*values, -0.0, 0.0)  # sets compare bits
+    among = field.isin(arrow_array(values, type_))
+    return ~among & field.is_valid() if negated else among
+
+
+def _storage_of(field: pc.Expression, column: Column) -> pc.Expression:
+    storage = arrow_storage(column.type)
+    return field if storage == column.type else field.cast(storage)
+
+
+_COMPARE: dict[Operator, Callable[[Any, Any], Any]] = {
+    Operator.EQ: lambda a, b: a == b,
+    Operator.NE: lambda a, b: a != b,
+    Operator.LT: lambda a, b: a < b,
+    Operator.LE: lambda a, b: a <= b,
+    Operator.GT: lambda a, b: a > b,
+    Operator.GE: lambda a, b: a >= b,
+}
+
+
+def arrow_storage(type_: pa.DataType) -> pa.DataType:
+    """The type that PyArrow can compare: the storage of an extension type, else the type itself."""
+    return type_.storage_type if isinstance(type_, pa.BaseExtensionType) else type_
+
+
+def arrow_scalar(value: Any, type_: pa.DataType) -> pa.Scalar:
+    """A predicate's value as a scalar of the column's storage type."""
+    return pa.scalar(value, arrow_storage(type_))
+
+
+def arrow_array(values: tuple[Any, ...], type_: pa.DataType) -> pa.Array:
+    """A predicate's values as an array of the column's storage type; None is null."""
+    return pa.array(values, arrow_storage(type_))
+
+
+# ---- expressions to conditions ----
+
+
+def read_expression(expression: pc.Expression) -> Syntax:
+    """Read a PyArrow expression as a condition.
+
+    Understood are comparisons of a field with a literal, `&`, `|`, `~`, `isin`, `is_null`, `is_valid`, `is_nan`,
+    `starts_with` and boolean literals.
+
+    Args:
+        expression: Fields are referred to by name.
+
+    Returns:
+        Its syntax tree, to be bound with `ieee=True`.
+
+    Raises:
+        UnsupportedError: It holds something else; the message names it.
+    """
+    try:
+        _, (buffer,) = expression.__reduce__()
+        with pa.ipc.open_file(buffer) as file:
+            batch = file.get_batch(0)
+        return _Reader(batch, _metadata_items(batch.schema)).node()
+    except (pa.ArrowException, TypeError, ValueError, IndexError) as error:
+        raise UnsupportedError(f"the expression {expression} cannot be read: {error}") from None
+
+
+def _metadata_items(schema: pa.Schema) -> Iterator[tuple[str, str]]:
+    """All metadata entries in order; `Schema.metadata` is a dict, which keeps one of each key.
+
+    Read through the Arrow C data interface: `ArrowSchema.metadata` points to the number of entries and, per entry, the
+    lengths and bytes of key and value.
+    """
+    capsule = schema.__arrow_c_schema__()
+    address = _capsule_pointer(capsule, b"arrow_schema")
+    position: int = ctypes.c_void_p.from_address(address + 2 * ctypes.sizeof(ctypes.c_void_p)).value or 0
+
+    def take_int() -> int:
+        nonlocal position
+        value = ctypes.c_int32.from_address(position).value
+        position += 4
+        return value
+
+    def take_text() -> str:
+        nonlocal position
+        length = take_int()
+        text = ctypes.string_at(position, length).decode()
+        position += length
+        return text
+
+    return iter([(take_text(), take_text()) for _ in range(take_int() if position else 0)])
+
+
+_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_capsule_pointer.restype = ctypes.c_void_p
+_capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+
+
+class _Reader:
+    """Reads the prefix notation: every `node` call consumes one node with everything below it."""
+
+    def __init__(self, batch: pa.RecordBatch, parts: Iterator[tuple[str, str]]) -> None:
+        self._batch = batch
+        self._parts = parts
+
+    def node(self) -> Syntax:
+        """The next node."""
+        return self._node(*next(self._parts))
+
+    def _node(self, kind: str, text: str) -> Syntax:
+        match kind:
+            case "literal":
+                return Value(_literal(self._scalar(text)))
+            case "field_ref":
+                return Name((text,), (True,))
+            case "nested_field_ref":
+                names = tuple(next(self._parts)[1] for _ in range(int(text)))
+                return Name(names, (True,) * len(names))
+            case "call":
+                return self._call(text)
+            case _:
+                raise ValueError(f"unknown part {kind}")
+
+    def _call(self, function: str) -> Syntax:
+        arguments, options = [], None
+        for kind, text in self._parts:
+            if kind == "end":
+                break
+            if kind == "options":
+                options = self._scalar(text)
+            else:
+                arguments.append(self._node(kind, text))
+        build = _FUNCTIONS.get(function)
+        if build is None:
+            raise UnsupportedError(f"PyArrow function {function} is not supported in a condition")
+        return build(tuple(arguments), options)
+
+    def _scalar(self, column: str) -> pa.Scalar:
+        return self._batch.column(int(column))[0]
+
+
+def _literal(scalar: pa.Scalar) -> Literal:
+    if isinstance(scalar, pa.DictionaryScalar):
+        scalar = scalar.value
+    if not scalar.is_valid:
+        return Literal(LiteralKind.NULL, None, "NULL")
+    family = family_of(scalar.type)
+    if family is None:
+        raise UnsupportedError(f"a literal of type {scalar.type} is not supported in a condition")
+    kind, value = _LITERALS[family](scalar)
+    return Literal(kind, value, f"{scalar} ({scalar.type})")
+
+
+def _number(scalar: pa.Scalar) -> tuple[LiteralKind, Any]:
+    return LiteralKind.NUMBER, Decimal(scalar.as_py())
+
+
+def _in_nanoseconds(kind: LiteralKind) -> Callable[[pa.Scalar], tuple[LiteralKind, Any]]:
+    return lambda scalar: (kind, scalar.value * _NANOSECONDS[scalar.type.unit])
+
+
+_LITERALS: dict[Family, Callable[[pa.Scalar], tuple[LiteralKind, Any]]] = {
+    Family.BOOLEAN: lambda scalar: (LiteralKind.BOOLEAN, scalar.as_py()),
+    Family.INTEGER: _number,
+    Family.FLOAT: _number,
+    Family.DECIMAL: _number,
+    Family.STRING: lambda scalar: (LiteralKind.STRING, scalar.as_py()),
+    Family.BINARY: lambda scalar: (LiteralKind.BINARY, scalar.as_py()),
+    Family.UUID: lambda scalar: (LiteralKind.UUID, scalar.value.as_py()),
+    Family.DATE: lambda scalar: (LiteralKind.DATE, scalar.value),
+    Family.TIME: _in_nanoseconds(LiteralKind.TIME),
+    Family.TIMESTAMP: _in_nanoseconds(LiteralKind.TIMESTAMP),
+    Family.INSTANT: _in_nanoseconds(LiteralKind.INSTANT),
+}
+
+
+def _plain(form: Form | Operator) -> Callable[[tuple[Syntax, ...], pa.Scalar | None], Syntax]:
+    return lambda arguments, options: Call(form, arguments)
+
+
+def _is_null(arguments: tuple[Syntax, ...], options: pa.Scalar | None) -> Syntax:
+    is_null = Call(Form.IS_NULL, arguments)
+    if options is not None and options["nan_is_null"].as_py():
+        return Call(Form.OR, (is_null, Call(Form.IS_NAN, arguments)))
+    return is_null
+
+
+def _is_in(arguments: tuple[Syntax, ...], options: pa.Scalar | None) -> Syntax:
+    """Membership as PyArrow has it: false for a null, or true if the set holds one; never null."""
+    behavior = None if options is None else options["null_matching_behavior"].as_py()
+    if options is None or behavior not in (0, 1):  # MATCH, SKIP
+        raise UnsupportedError(f"isin() with null matching behavior {behavior} is not supported in a condition")
+    literals = [_literal(scalar) for scalar in options["value_set"].values]
+    values = tuple(Value(literal) for literal in literals if literal.kind is not LiteralKind.NULL)
+    is_null = Call(Form.IS_NULL, arguments)
+    if behavior == 0 and len(values) < len(literals):
+        return Call(Form.OR, (Call(Form.IN, (*arguments, *values)), is_null))
+    return Call(Form.AND, (Call(Form.IN, (*arguments, *values)), Call(Form.NOT, (is_null,))))
+
+
+def _starts_with(arguments: tuple[Syntax, ...], options: pa.Scalar | None) -> Syntax:
+    if options is None or options["ignore_case"].as_py():
+        raise UnsupportedError("starts_with() that ignores case is not supported in a condition")
+    return Call(Form.STARTS_WITH, (*arguments, Value(_literal(options["pattern"]))))
+
+
+_FUNCTIONS: dict[str, Callable[[tuple[Syntax, ...], pa.Scalar | None], Syntax]] = {
+    "equal": _plain(Operator.EQ),
+    "not_equal": _plain(Operator.NE),
+    "less": _plain(Operator.LT),
+    "less_equal": _plain(Operator.LE),
+    "greater": _plain(Operator.GT),
+    "greater_equal": _plain(Operator.GE),
+    "and_kleene": _plain(Form.AND),
+    "or_kleene": _plain(Form.OR),
+    "invert": _plain(Form.NOT),
+    "is_nan": _plain(Form.IS_NAN),
+    "is_valid": lambda arguments, options: Call(Form.NOT, (Call(Form.IS_NULL, arguments),)),
+    "is_null": _is_null,
+    "is_in": _is_in,
+    "starts_with": _starts_with,
+}

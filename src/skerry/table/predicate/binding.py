@@ -1,0 +1,340 @@
+"""From a condition as it was written to a predicate over the columns of a schema.
+
+Both notations (SQL text and PyArrow expressions) are read into the same small syntax tree, and bound here once: names
+to columns, literals to values of the column's type, negations to the leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from skerry.errors import SchemaError, UnsupportedError
+from skerry.table.predicate.literals import Family, Fit, Literal, LiteralKind, family_of, fit
+from skerry.table.predicate.nodes import (
+    ALWAYS_FALSE,
+    Column,
+    Comparison,
+    Constant,
+    In,
+    IsNaN,
+    IsNull,
+    Operator,
+    Predicate,
+    StartsWith,
+    conjunction,
+    disjunction,
+)
+from skerry.table.schema import field_id, nearest
+
+__all__ = ["Call", "Form", "Name", "Syntax", "Value", "bind", "describe_position", "resolve_column"]
+
+
+class Form(Enum):
+    """What a `Call` does, comparisons apart (those are an `Operator`)."""
+
+    AND = "AND"
+    OR = "OR"
+    NOT = "NOT"
+    IN = "IN"
+    STARTS_WITH = "LIKE"
+    IS_NULL = "IS NULL"
+    IS_NAN = "IS NAN"
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A reference to a column.
+
+    Args:
+        parts: Names from the top-level column down.
+        exact: Per part, whether upper and lower case must match (it was quoted).
+        at: Position of its first character in the text, -1 if there is none.
+    """
+
+    parts: tuple[str, ...]
+    exact: tuple[bool, ...]
+    at: int = -1
+
+    def __str__(self) -> str:
+        return ".".join(self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A literal and where it stands."""
+
+    literal: Literal
+    at: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A comparison, a test or a connective with its arguments, and where it stands."""
+
+    form: Form | Operator
+    arguments: tuple[Syntax, ...]
+    at: int = -1
+
+
+Syntax: TypeAlias = Name | Value | Call
+
+
+def describe_position(text: str, position: int) -> str:
+    """Name a place in a condition, to end a message with.
+
+    Args:
+        text: The condition as written, empty if it was not text.
+        position: Of a character in it, from 0.
+    """
+    if not text:
+        return ""
+    start = max(position - 40, 0)
+    excerpt = text[start : position + 40]
+    before, after = "…" if start else "", "…" if position + 40 < len(text) else ""
+    return f" (character {position + 1} of: {before}{excerpt}{after})"
+
+
+def bind(syntax: Syntax, schema: pa.Schema, *, text: str = "", ieee: bool = False) -> Predicate:
+    """Bind a condition to the columns of a schema.
+
+    Args:
+        syntax: The condition as written.
+        schema: Fields carry `PARQUET:field_id`.
+        text: The text that the syntax tree was read from, for messages.
+        ieee: Whether floating-point columns compare as PyArrow does it (NaN compares false with everything, numbers
+            keep their exact value) instead of as SQL does (NaN is the greatest value, numbers take the column's type).
+
+    Returns:
+        The predicate that holds exactly for the rows for which the condition is true.
+
+    Raises:
+        SchemaError: A column does not exist, or a literal does not fit its column.
+        UnsupportedError: The condition compares what can only be compared by reading rows, like two columns.
+    """
+    return _Binder(schema, text, ieee).condition(syntax, negated=False)
+
+
+def resolve_column(schema: pa.Schema, name: Name, text: str = "") -> Column:
+    """Find a column, or a field of a struct, by name.
+
+    Raises:
+        SchemaError: There is none; the message proposes the nearest. Or several differ only by case.
+    """
+    fields, found = list(schema), list[pa.Field]()
+    for depth, (part, exact) in enumerate(zip(name.parts, name.exact, strict=True)):
+        field = _find(fields, part, exact, name, text)
+        if field is None:
+            path = name.parts[:depth]
+            known = [".".join((*path, other.name)) for other in fields]
+            hint = nearest(".".join((*path, part)), known)
+            raise SchemaError(f"no column {str(name)!r}{hint}{describe_position(text, name.at)}")
+        found.append(field)
+        fields = list(field.type) if pa.types.is_struct(field.type) else []
+    leaf = found[-1]
+    leaf_type = leaf.type.value_type if pa.types.is_dictionary(leaf.type) else leaf.type
+    return Column(field_id(leaf), tuple(field.name for field in found), leaf_type)
+
+
+def _find(fields: list[pa.Field], part: str, exact: bool, name: Name, text: str) -> pa.Field | None:
+    for field in fields:
+        if field.name == part:
+            return field
+    alike = [] if exact else [field for field in fields if field.name.lower() == part.lower()]
+    if len(alike) > 1:
+        choices = ", ".join(f'"{field.name}"' for field in alike)
+        raise SchemaError(
+            f"column {name} may be any of {choices}: quote the one that is meant{describe_position(text, name.at)}"
+        )
+    return alike[0] if alike else None
+
+
+class _Binder:
+    """Walks the syntax tree with the polarity of the place, so that negations end in the leaves."""
+
+    def __init__(self, schema: pa.Schema, text: str, ieee: bool) -> None:
+        self._schema = schema
+        self._text = text
+        self._ieee = ieee
+        self._forms: dict[Form, Callable[[Call, bool], Predicate]] = {
+            Form.AND: self._connective,
+            Form.OR: self._connective,
+            Form.NOT: self._not,
+            Form.IN: self._in,
+            Form.STARTS_WITH: self._starts_with,
+            Form.IS_NULL: self._is_null,
+            Form.IS_NAN: self._is_nan,
+        }
+
+    def condition(self, syntax: Syntax, negated: bool) -> Predicate:
+        """Bind a condition; the result holds where it is true (`negated`: where it is false), never where unknown."""
+        if isinstance(syntax, Value):
+            return self._constant(syntax, negated)
+        if isinstance(syntax, Name):
+            column = resolve_column(self._schema, syntax, self._text)
+            if family_of(column.type) is not Family.BOOLEAN:
+                raise SchemaError(f"column {column} is of type {column.type}, not a condition{self._where(syntax.at)}")
+            return Comparison(column, Operator.EQ, not negated)
+        if isinstance(syntax.form, Operator):
+            return self._comparison(syntax, syntax.form, negated)
+        return self._forms[syntax.form](syntax, negated)
+
+    def _constant(self, value: Value, negated: bool) -> Predicate:
+        if value.literal.kind is LiteralKind.NULL:
+            return ALWAYS_FALSE
+        if value.literal.kind is not LiteralKind.BOOLEAN:
+            raise SchemaError(
+                f"{value.literal.text} is {value.literal.kind.value}, not a condition{self._where(value.at)}"
+            )
+        return Constant(value.literal.value is not negated)
+
+    def _connective(self, call: Call, negated: bool) -> Predicate:
+        join = conjunction if (call.form is Form.AND) is not negated else disjunction
+        return join([self.condition(argument, negated) for argument in call.arguments])
+
+    def _not(self, call: Call, negated: bool) -> Predicate:
+        return self.condition(call.arguments[0], not negated)
+
+    def _comparison(self, call: Call, operator: Operator, negated: bool) -> Predicate:
+        left, right = call.arguments
+        if isinstance(left, Value) and isinstance(right, Value):
+            return self._constants(left, operator, right, negated)
+        if isinstance(left, Value):
+            left, right, operator = right, left, operator.flipped
+        column = self._column(left)
+        value = self._value(right)
+        if value.literal.kind is LiteralKind.NULL:
+            return ALWAYS_FALSE
+        place = self._fit(value, column)
+        if _is_nan(place.floor):
+            return self._compare_nan(column, operator, negated)
+        predicate = _compare(column, operator.negated if negated else operator, place)
+        if self._ieee and family_of(column.type) is Family.FLOAT and operator in (Operator.GT, Operator.GE):
+            not_nan = IsNaN(column, negated=True)
+            return disjunction([predicate, IsNaN(column)]) if negated else conjunction([predicate, not_nan])
+        return predicate
+
+    def _constants(self, left: Value, operator: Operator, right: Value, negated: bool) -> Predicate:
+        kinds = left.literal.kind, right.literal.kind
+        if LiteralKind.NULL in kinds:
+            return ALWAYS_FALSE
+        if kinds[0] is not kinds[1]:
+            raise SchemaError(f"{left.literal.text} and {right.literal.text} cannot be compared{self._where(left.at)}")
+        return Constant(_HOLDS[operator](left.literal.value, right.literal.value) is not negated)
+
+    def _compare_nan(self, column: Column, operator: Operator, negated: bool) -> Predicate:
+        if self._ieee:
+            return IsNull(column, negated=True) if (operator is Operator.NE) is not negated else ALWAYS_FALSE
+        match operator.negated if negated else operator:
+            case Operator.EQ | Operator.GE:
+                return IsNaN(column)
+            case Operator.NE | Operator.LT:
+                return IsNaN(column, negated=True)
+            case Operator.LE:
+                return IsNull(column, negated=True)
+            case _:
+                return ALWAYS_FALSE
+
+    def _in(self, call: Call, negated: bool) -> Predicate:
+        column = self._column(call.arguments[0])
+        among = [self._value(argument) for argument in call.arguments[1:]]
+        known = [value for value in among if value.literal.kind is not LiteralKind.NULL]
+        if negated and len(known) < len(among):
+            return ALWAYS_FALSE
+        places = [self._fit(value, column) for value in known]
+        nan = any(_is_nan(place.floor) for place in places)
+        values = tuple(sorted({place.floor for place in places if place.exact and not _is_nan(place.floor)}))
+        tests: list[Predicate] = [IsNaN(column, negated)] if nan else []
+        if len(values) == 1:
+            tests.append(Comparison(column, Operator.NE if negated else Operator.EQ, values[0]))
+        elif values:
+            tests.append(In(column, values, negated))
+        elif negated:
+            tests.append(IsNull(column, negated=True))
+        return conjunction(tests) if negated else disjunction(tests)
+
+    def _starts_with(self, call: Call, negated: bool) -> Predicate:
+        column = self._column(call.arguments[0])
+        literal = self._value(call.arguments[1]).literal
+        if family_of(column.type) is not Family.STRING:
+            raise SchemaError(f"column {column} of type {column.type} has no prefixes{self._where(call.at)}")
+        if literal.kind is LiteralKind.NULL:
+            return ALWAYS_FALSE
+        if literal.kind is not LiteralKind.STRING:
+            raise SchemaError(f"{literal.text} is {literal.kind.value}, and a prefix is a string{self._where(call.at)}")
+        if not literal.value:
+            return ALWAYS_FALSE if negated else IsNull(column, negated=True)
+        return StartsWith(column, literal.value, negated)
+
+    def _is_null(self, call: Call, negated: bool) -> Predicate:
+        argument = call.arguments[0]
+        if isinstance(argument, Value):
+            return Constant((argument.literal.kind is LiteralKind.NULL) is not negated)
+        return IsNull(self._column(argument), negated)
+
+    def _is_nan(self, call: Call, negated: bool) -> Predicate:
+        column = self._column(call.arguments[0])
+        if family_of(column.type) is not Family.FLOAT:
+            raise SchemaError(f"column {column} of type {column.type} is never NaN{self._where(call.at)}")
+        return IsNaN(column, negated)
+
+    def _column(self, syntax: Syntax) -> Column:
+        if isinstance(syntax, Value):
+            raise self._refuse(f"a test of the constant {syntax.literal.text}", syntax.at)
+        if isinstance(syntax, Call):
+            raise self._refuse("comparing the result of a condition", syntax.at)
+        return resolve_column(self._schema, syntax, self._text)
+
+    def _value(self, syntax: Syntax) -> Value:
+        if isinstance(syntax, Name):
+            resolve_column(self._schema, syntax, self._text)
+            raise self._refuse(f"comparing with another column ({syntax})", syntax.at)
+        if isinstance(syntax, Call):
+            raise self._refuse("comparing the result of a condition", syntax.at)
+        return syntax
+
+    def _where(self, position: int) -> str:
+        return describe_position(self._text, position)
+
+    def _refuse(self, feature: str, at: int) -> UnsupportedError:
+        return UnsupportedError(f"{feature} is not supported in a condition{self._where(at)}")
+
+    def _fit(self, value: Value, column: Column) -> Fit:
+        try:
+            return fit(value.literal, column.type, str(column), round_floats=not self._ieee)
+        except SchemaError as error:
+            raise SchemaError(f"{error.message}{self._where(value.at)}") from None
+
+
+def _compare(column: Column, operator: Operator, place: Fit) -> Predicate:
+    """Compare with a literal by its place among the type's values; where it lies between two, no value equals it."""
+    if place.exact:
+        return Comparison(column, operator, place.floor)
+    any_value = IsNull(column, negated=True)
+    match operator:
+        case Operator.EQ:
+            return ALWAYS_FALSE
+        case Operator.NE:
+            return any_value
+        case Operator.LT | Operator.LE:
+            return ALWAYS_FALSE if place.floor is None else Comparison(column, Operator.LE, place.floor)
+        case _:
+            return any_value if place.floor is None else Comparison(column, Operator.GT, place.floor)
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and value != value
+
+
+_HOLDS: dict[Operator, Callable[[Any, Any], bool]] = {
+    Operator.EQ: lambda a, b: a == b,
+    Operator.NE: lambda a, b: a != b,
+    Operator.LT: lambda a, b: a < b,
+    Operator.LE: lambda a, b: a <= b,
+    Operator.GT: lambda a, b: a > b,
+    Operator.GE: lambda a, b: a >= b,
+}

@@ -1,0 +1,455 @@
+"""Literals and the values of columns: what was written, and the exact value of the column's type that it stands for.
+
+A literal need not be a value of the column's type: `x > 3.5` on integers, a timestamp compared with a date, a number
+beyond the type's range. `fit` gives the greatest value of the type that is not above the literal and whether the two
+are equal; with that every comparison is exact, whatever the type.
+"""
+
+from __future__ import annotations
+
+import decimal
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skerry.errors import SchemaError
+
+__all__ = [
+    "Family",
+    "Fit",
+    "Literal",
+    "LiteralKind",
+    "family_of",
+    "fit",
+    "format_literal",
+    "parse_date",
+    "parse_number",
+    "parse_time",
+    "parse_timestamp",
+    "parse_uuid",
+]
+
+_NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+_DAY_NS = 86_400 * 10**9
+_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+# Enough digits for the exact value of any double and of any decimal256; what has more is refused before it costs time.
+_EXACT = decimal.Context(prec=1200, rounding=decimal.ROUND_FLOOR, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
+_MAX_DIGITS, _MAX_EXPONENT = 1100, 400
+
+_DATE = r"(?P<date>[+-]?\d{4,6}-\d{1,2}-\d{1,2})"
+_TIME = r"(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:\.(?P<fraction>\d{1,9}))?)?"
+_ZONE = r"(?P<zone>Z|UTC|(?P<sign>[+-])(?P<zone_hour>\d{2})(?::?(?P<zone_minute>\d{2}))?)"
+_DATE_TEXT = re.compile(_DATE)
+_TIME_TEXT = re.compile(_TIME)
+_TIMESTAMP_TEXT = re.compile(rf"{_DATE}(?:[ T]{_TIME}\s?{_ZONE}?)?", re.IGNORECASE)
+_UUID_TEXT = re.compile(r"[0-9a-f]{8}(-?)[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{12}", re.IGNORECASE)
+_NUMBER_TEXT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
+_NON_FINITE = {"nan": "NaN", "inf": "Infinity", "infinity": "Infinity", "-inf": "-Infinity", "-infinity": "-Infinity"}
+
+
+class LiteralKind(Enum):
+    """What a literal is by itself, before a column gives it a type; the member's value names it in messages."""
+
+    NULL = "NULL"
+    BOOLEAN = "a boolean"
+    NUMBER = "a number"
+    STRING = "a string"
+    BINARY = "a binary value"
+    UUID = "a UUID"
+    DATE = "a date"
+    TIME = "a time"
+    TIMESTAMP = "a timestamp"
+    INSTANT = "a timestamp with time zone"
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant as it was written.
+
+    Args:
+        kind: What it is.
+        value: None, bool, Decimal (NaN and infinities included), str, bytes (binary, uuid), or an int: days for dates,
+            nanoseconds since midnight for times, nanoseconds since 1970-01-01 for timestamps (in UTC for instants).
+        text: Its spelling, for messages.
+    """
+
+    kind: LiteralKind
+    value: Any
+    text: str
+
+
+class Family(Enum):
+    """Column types that take the same literals; the member's value names it in messages."""
+
+    BOOLEAN = "boolean"
+    INTEGER = "integer"
+    FLOAT = "floating point"
+    DECIMAL = "decimal"
+    STRING = "string"
+    BINARY = "binary"
+    UUID = "uuid"
+    DATE = "date"
+    TIME = "time"
+    TIMESTAMP = "timestamp"
+    INSTANT = "timestamp with time zone"
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Where a literal lies among the values of a type.
+
+    Args:
+        floor: The greatest value of the type that is not above the literal, None if all are above it.
+        exact: Whether `floor` is the literal itself.
+    """
+
+    floor: Any
+    exact: bool
+
+
+def family_of(type: pa.DataType) -> Family | None:
+    """The literals that a column of this type can be compared with; None for nested and unknown types."""
+    for test, family in _FAMILIES:
+        if test(type):
+            return family
+    return None
+
+
+_FAMILIES: tuple[tuple[Callable[[pa.DataType], bool], Family], ...] = (
+    (pa.types.is_boolean, Family.BOOLEAN),
+    (pa.types.is_integer, Family.INTEGER),
+    (pa.types.is_floating, Family.FLOAT),
+    (pa.types.is_decimal, Family.DECIMAL),
+    (lambda t: pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t), Family.STRING),
+    (lambda t: pa.types.is_binary(t) or pa.types.is_large_binary(t) or pa.types.is_binary_view(t), Family.BINARY),
+    (pa.types.is_fixed_size_binary, Family.BINARY),
+    (lambda t: t == pa.uuid(), Family.UUID),
+    (pa.types.is_date32, Family.DATE),
+    (pa.types.is_time, Family.TIME),
+    (lambda t: pa.types.is_timestamp(t) and t.tz is None, Family.TIMESTAMP),
+    (pa.types.is_timestamp, Family.INSTANT),
+)
+
+
+def fit(literal: Literal, type: pa.DataType, column: str, *, round_floats: bool = True) -> Fit:
+    """Find a literal's place among the values of a column's type.
+
+    Args:
+        literal: Not NULL.
+        type: The column's type.
+        column: The column's name, for messages.
+        round_floats: Whether a number meant for a floating-point column is its nearest value (SQL: the literal takes
+            the column's type) or keeps its exact place between two values (PyArrow compares in the wider type).
+
+    Returns:
+        The place; `floor` is NaN for NaN.
+
+    Raises:
+        SchemaError: The literal is of a kind that cannot be compared with the column.
+    """
+    family = family_of(type)
+    if family is None:
+        raise SchemaError(f"column {column} is of type {type} and can only be tested with IS [NOT] NULL")
+    read = _READERS.get((family, literal.kind))
+    try:
+        if read is None:
+            raise ValueError(_HINTS.get((family, literal.kind), f"it is {literal.kind.value}"))
+        return _PLACES[family](read(literal.value), type, round_floats)
+    except ValueError as error:
+        raise SchemaError(f"{literal.text} does not fit column {column} of type {type}: {error}") from None
+
+
+# ---- text to values ----
+
+
+def parse_number(text: str) -> Decimal:
+    """Read a decimal number exactly; ValueError if it is none, or has more digits than any column type can hold."""
+    if text.lower() in _NON_FINITE:
+        return Decimal(_NON_FINITE[text.lower()])
+    if not _NUMBER_TEXT.fullmatch(text):
+        raise ValueError("not a number")
+    value = Decimal(text) if len(text) <= _MAX_DIGITS else None
+    if value is None or (abs(value.adjusted()) > _MAX_EXPONENT and value):
+        raise ValueError(f"numbers have at most {_MAX_DIGITS} digits and exponents up to {_MAX_EXPONENT}")
+    return value if value else Decimal(0).copy_sign(value)
+
+
+def parse_date(text: str) -> int:
+    """Read `YYYY-MM-DD` as days since 1970-01-01; ValueError if it is none."""
+    if not _DATE_TEXT.fullmatch(text):
+        raise ValueError("dates are written YYYY-MM-DD")
+    return _days(text)
+
+
+def parse_time(text: str) -> int:
+    """Read `HH:MM[:SS[.fffffffff]]` as nanoseconds since midnight; ValueError if it is none."""
+    match = _TIME_TEXT.fullmatch(text)
+    if not match:
+        raise ValueError("times are written HH:MM:SS[.fffffffff]")
+    return _nanoseconds(match)
+
+
+def parse_timestamp(text: str) -> tuple[int, bool]:
+    """Read `YYYY-MM-DD[ HH:MM[:SS[.fffffffff]]][zone]`; ValueError if it is none.
+
+    Returns:
+        Nanoseconds since 1970-01-01 (in UTC if a zone is given), and whether a zone (Z, UTC, ±HH[:MM]) is given.
+    """
+    match = _TIMESTAMP_TEXT.fullmatch(text)
+    if not match:
+        raise ValueError("timestamps are written YYYY-MM-DD HH:MM:SS[.fffffffff][+HH:MM]")
+    nanoseconds = _days(match["date"]) * _DAY_NS
+    if match["hour"] is not None:
+        nanoseconds += _nanoseconds(match)
+    if match["sign"] is not None:
+        hours, minutes = int(match["zone_hour"]), int(match["zone_minute"] or 0)
+        if hours > 18 or minutes > 59:
+            raise ValueError(f"no such zone offset: {match['zone']}")
+        offset = (hours * 3600 + minutes * 60) * 10**9
+        nanoseconds += offset if match["sign"] == "-" else -offset
+    return nanoseconds, match["zone"] is not None
+
+
+def parse_uuid(text: str) -> bytes:
+    """Read a UUID with or without its hyphens as 16 bytes; ValueError if it is none."""
+    if not _UUID_TEXT.fullmatch(text):
+        raise ValueError("UUIDs are written as 32 hexadecimal digits in groups of 8-4-4-4-12")
+    return bytes.fromhex(text.replace("-", ""))
+
+
+def _days(text: str) -> int:
+    sign = text[0] if text[0] in "+-" else ""
+    year, month, day = (int(part) for part in text[len(sign) :].split("-"))
+    try:
+        return int(np.datetime64(f"{'-' if sign == '-' else ''}{year:04}-{month:02}-{day:02}", "D").astype(np.int64))
+    except ValueError:
+        raise ValueError(f"no such date: {text}") from None
+
+
+def _nanoseconds(match: re.Match[str]) -> int:
+    hour, minute, second = int(match["hour"]), int(match["minute"]), int(match["second"] or 0)
+    if hour > 23 or minute > 59 or second > 59:
+        raise ValueError("no such time of day")
+    return (hour * 3600 + minute * 60 + second) * 10**9 + int((match["fraction"] or "0").ljust(9, "0"))
+
+
+# ---- literals to the families they can be compared with ----
+
+
+def _read_boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError("booleans are TRUE and FALSE")
+    return text.lower() == "true"
+
+
+def _read_integer(text: str) -> Decimal:
+    value = parse_number(text)
+    if not value.is_finite() or value != value.to_integral_value():
+        raise ValueError("not an integer; write it without quotes")
+    return value
+
+
+def _read_date(text: str) -> int:
+    nanoseconds, zoned = parse_timestamp(text)
+    if zoned:
+        raise ValueError("dates have no time zone")
+    return nanoseconds
+
+
+def _read_timestamp(text: str) -> int:
+    nanoseconds, zoned = parse_timestamp(text)
+    if zoned:
+        raise ValueError("the column has no time zone")
+    return nanoseconds
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _midnight(days: int) -> int:
+    return days * _DAY_NS
+
+
+# A timestamp without zone compared with a column that has one is taken to be in UTC, as is a date.
+_READERS: dict[tuple[Family, LiteralKind], Callable[[Any], Any]] = {
+    (Family.BOOLEAN, LiteralKind.BOOLEAN): _same,
+    (Family.BOOLEAN, LiteralKind.STRING): _read_boolean,
+    (Family.INTEGER, LiteralKind.NUMBER): _same,
+    (Family.INTEGER, LiteralKind.STRING): _read_integer,
+    (Family.FLOAT, LiteralKind.NUMBER): _same,
+    (Family.FLOAT, LiteralKind.STRING): parse_number,
+    (Family.DECIMAL, LiteralKind.NUMBER): _same,
+    (Family.DECIMAL, LiteralKind.STRING): parse_number,
+    (Family.STRING, LiteralKind.STRING): _same,
+    (Family.BINARY, LiteralKind.BINARY): _same,
+    (Family.UUID, LiteralKind.UUID): _same,
+    (Family.UUID, LiteralKind.STRING): parse_uuid,
+    (Family.UUID, LiteralKind.BINARY): _same,
+    (Family.DATE, LiteralKind.DATE): _midnight,
+    (Family.DATE, LiteralKind.TIMESTAMP): _same,
+    (Family.DATE, LiteralKind.STRING): _read_date,
+    (Family.TIME, LiteralKind.TIME): _same,
+    (Family.TIME, LiteralKind.STRING): parse_time,
+    (Family.TIMESTAMP, LiteralKind.TIMESTAMP): _same,
+    (Family.TIMESTAMP, LiteralKind.DATE): _midnight,
+    (Family.TIMESTAMP, LiteralKind.STRING): _read_timestamp,
+    (Family.INSTANT, LiteralKind.INSTANT): _same,
+    (Family.INSTANT, LiteralKind.TIMESTAMP): _same,
+    (Family.INSTANT, LiteralKind.DATE): _midnight,
+    (Family.INSTANT, LiteralKind.STRING): lambda text: parse_timestamp(text)[0],
+}
+
+_HINTS = {
+    (Family.STRING, LiteralKind.NUMBER): "strings are written in quotes, '…'",
+    (Family.BINARY, LiteralKind.STRING): "binary values are written X'…', in hexadecimal",
+    (Family.TIMESTAMP, LiteralKind.INSTANT): "the column has no time zone",
+    (Family.DATE, LiteralKind.INSTANT): "dates have no time zone",
+}
+
+
+# ---- values to their place in a type ----
+
+
+def _place_exact(value: Any, type: pa.DataType, round_floats: bool) -> Fit:
+    return Fit(value, True)
+
+
+def _place_bytes(value: bytes, type: pa.DataType, round_floats: bool) -> Fit:
+    if pa.types.is_fixed_size_binary(type):
+        width = type.byte_width
+    else:
+        width = 16 if type == pa.uuid() else len(value)
+    if len(value) != width:
+        raise ValueError(f"it has {len(value)} bytes, not {width}")
+    return Fit(value, True)
+
+
+def _place_integer(value: Decimal, type: pa.DataType, round_floats: bool) -> Fit:
+    bits = type.bit_width
+    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    if pa.types.is_unsigned_integer(type):
+        low, high = 0, 2**bits - 1
+    return _clamp(value, low, high, lambda number: int(number.to_integral_value(decimal.ROUND_FLOOR)))
+
+
+def _place_decimal(value: Decimal, type: pa.DataType, round_floats: bool) -> Fit:
+    high = Decimal((0, (9,) * type.precision, -type.scale))
+    quantum = Decimal((0, (1,), -type.scale))
+    return _clamp(value, -high, high, lambda number: number.quantize(quantum, context=_EXACT))
+
+
+def _clamp(value: Decimal, low: Any, high: Any, floor: Any) -> Fit:
+    if value.is_nan():
+        raise ValueError("only floating-point columns have NaN")
+    if value < low:
+        return Fit(None, False)
+    if value > high:
+        return Fit(high, False)
+    placed = floor(value)
+    return Fit(placed, placed == value)
+
+
+def _place_float(value: Decimal, type: pa.DataType, round_floats: bool) -> Fit:
+    dtype: np.dtype[Any] = np.dtype(type.to_pandas_dtype())
+    if not value.is_finite():
+        return Fit(float(value), True)
+    greatest = float(np.finfo(dtype).max)
+    if value > greatest:
+        return Fit(greatest, False)
+    if value < -greatest:
+        return Fit(float("-inf"), False)
+    nearest = dtype.type(float(value))
+    if round_floats or Decimal(float(nearest)) == value:
+        return Fit(float(nearest), True)
+    if Decimal(float(nearest)) > value:
+        nearest = np.nextafter(nearest, dtype.type(float("-inf")))
+    return Fit(float(nearest), False)
+
+
+def _place_date(nanoseconds: int, type: pa.DataType, round_floats: bool) -> Fit:
+    return _place_units(nanoseconds, _DAY_NS, -(2**31), 2**31 - 1)
+
+
+def _place_time(nanoseconds: int, type: pa.DataType, round_floats: bool) -> Fit:
+    unit = _NANOSECONDS[type.unit]
+    return _place_units(nanoseconds, unit, 0, _DAY_NS // unit - 1)
+
+
+def _place_timestamp(nanoseconds: int, type: pa.DataType, round_floats: bool) -> Fit:
+    return _place_units(nanoseconds, _NANOSECONDS[type.unit], _INT64_MIN, _INT64_MAX)
+
+
+def _place_units(nanoseconds: int, unit: int, low: int, high: int) -> Fit:
+    floor, rest = divmod(nanoseconds, unit)
+    if floor < low:
+        return Fit(None, False)
+    if floor > high:
+        return Fit(high, False)
+    return Fit(floor, rest == 0)
+
+
+_PLACES: dict[Family, Callable[[Any, pa.DataType, bool], Fit]] = {
+    Family.BOOLEAN: _place_exact,
+    Family.INTEGER: _place_integer,
+    Family.FLOAT: _place_float,
+    Family.DECIMAL: _place_decimal,
+    Family.STRING: _place_exact,
+    Family.BINARY: _place_bytes,
+    Family.UUID: _place_bytes,
+    Family.DATE: _place_date,
+    Family.TIME: _place_time,
+    Family.TIMESTAMP: _place_timestamp,
+    Family.INSTANT: _place_timestamp,
+}
+
+
+# ---- values to text ----
+
+
+def format_literal(value: Any, type: pa.DataType) -> str:
+    """Write a column's value as SQL text that reads back as the same value.
+
+    Args:
+        value: A value of the type, as predicates hold it.
+        type: The column's type.
+    """
+    family = family_of(type)
+    if family is Family.BOOLEAN:
+        return "TRUE" if value else "FALSE"
+    if family is Family.STRING:
+        return "'" + value.replace("'", "''") + "'"
+    if family is Family.BINARY:
+        return f"X'{value.hex()}'"
+    if family is Family.UUID:
+        text = value.hex()
+        return f"'{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}'"
+    if family is Family.DATE:
+        return f"DATE '{_calendar(value)}'"
+    if family is Family.TIME:
+        return f"TIME '{_clock(value * _NANOSECONDS[type.unit])}'"
+    if family in (Family.TIMESTAMP, Family.INSTANT):
+        days, rest = divmod(value * _NANOSECONDS[type.unit], _DAY_NS)
+        name, zone = ("TIMESTAMP", "") if family is Family.TIMESTAMP else ("TIMESTAMPTZ", "+00:00")
+        return f"{name} '{_calendar(days)} {_clock(rest)}{zone}'"
+    if family is Family.FLOAT and value in (float("inf"), float("-inf")):
+        return "'Infinity'" if value > 0 else "'-Infinity'"
+    return f"{value:f}" if family is Family.DECIMAL else str(value)
+
+
+def _calendar(days: int) -> str:
+    date = np.datetime64(days, "D")
+    year = int(date.astype("datetime64[Y]").astype(np.int64)) + 1970
+    return f"{'-' if year < 0 else ''}{abs(year):04}{str(date)[-6:]}"
+
+
+def _clock(nanoseconds: int) -> str:
+    seconds, fraction = divmod(nanoseconds, 10**9)
+    text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    return f"{text}.{fraction:09}".rstrip("0") if fraction else text

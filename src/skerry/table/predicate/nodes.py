@@ -1,0 +1,257 @@
+"""The predicate tree: which rows a scan keeps, bound to the columns of one schema.
+
+A predicate says for which rows the condition is *true*. SQL's third truth value is settled when a predicate is built:
+negation is pushed down to the leaves and a comparison with NULL, which is never true, is `ALWAYS_FALSE`. So there is no
+`Not` node, every consumer is two-valued, and leaving out a conjunct (pruning, projection) can only widen the result.
+
+Floating-point order is SQL's as Spark, DuckDB and PostgreSQL have it: NaN equals NaN and is greater than every other
+value, -0.0 equals 0.0. A literal is never NaN: `x > NaN` and its like are bound to `IsNaN` or a constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from skerry.table.predicate.literals import format_literal
+
+__all__ = [
+    "ALWAYS_FALSE",
+    "ALWAYS_TRUE",
+    "And",
+    "Column",
+    "Comparison",
+    "Constant",
+    "In",
+    "IsNaN",
+    "IsNull",
+    "Operator",
+    "Or",
+    "Predicate",
+    "StartsWith",
+    "columns_of",
+    "conjunction",
+    "disjunction",
+]
+
+
+class Operator(Enum):
+    """The six comparisons of a column with a value; the member's value is its SQL spelling."""
+
+    EQ = "="
+    NE = "<>"
+    LT = "<"
+    LE = "<="
+    GT = ">"
+    GE = ">="
+
+    @property
+    def negated(self) -> Operator:
+        """The comparison that holds exactly where this one does not (nulls aside)."""
+        return _NEGATED[self]
+
+    @property
+    def flipped(self) -> Operator:
+        """The comparison with its sides exchanged: `3 < x` is `x > 3`."""
+        return _FLIPPED[self]
+
+
+_NEGATED = {
+    Operator.EQ: Operator.NE,
+    Operator.NE: Operator.EQ,
+    Operator.LT: Operator.GE,
+    Operator.LE: Operator.GT,
+    Operator.GT: Operator.LE,
+    Operator.GE: Operator.LT,
+}
+_FLIPPED = {
+    Operator.EQ: Operator.EQ,
+    Operator.NE: Operator.NE,
+    Operator.LT: Operator.GT,
+    Operator.LE: Operator.GE,
+    Operator.GT: Operator.LT,
+    Operator.GE: Operator.LE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the schema, a field of a struct included.
+
+    Args:
+        field_id: The field id that identifies it through renames.
+        path: Names from the top-level column down.
+        type: Its Arrow type; that of the values for a dictionary-encoded column.
+    """
+
+    field_id: int
+    path: tuple[str, ...]
+    type: pa.DataType
+
+    def __str__(self) -> str:
+        return ".".join('"' + name.replace('"', '""') + '"' for name in self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """Every row (`ALWAYS_TRUE`) or none (`ALWAYS_FALSE`)."""
+
+    value: bool
+
+    def __str__(self) -> str:
+        return "TRUE" if self.value else "FALSE"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`column operator value`; the rows where the column is null are not among them.
+
+    Args:
+        column: The column.
+        operator: How it compares.
+        value: As `skerry.table.predicate.literals` holds values of the column's type: int (units of the type) for
+            integers, dates, times and timestamps, float (never NaN), Decimal, bool, str, bytes (binary, fixed, uuid).
+    """
+
+    column: Column
+    operator: Operator
+    value: Any
+
+    def __str__(self) -> str:
+        return f"{self.column} {self.operator.value} {format_literal(self.value, self.column.type)}"
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    """The column's value is among `values` (`negated`: it is non-null and not among them).
+
+    Args:
+        column: The column.
+        values: Distinct and ascending, held as in `Comparison`; at least one.
+        negated: Whether this is NOT IN.
+    """
+
+    column: Column
+    values: tuple[Any, ...]
+    negated: bool = False
+
+    def __str__(self) -> str:
+        values = ", ".join(format_literal(value, self.column.type) for value in self.values)
+        return f"{self.column} {'NOT ' if self.negated else ''}IN ({values})"
+
+
+@dataclass(frozen=True, slots=True)
+class StartsWith:
+    """The string begins with `prefix` (`negated`: it is non-null and does not)."""
+
+    column: Column
+    prefix: str
+    negated: bool = False
+
+    def __str__(self) -> str:
+        pattern = "".join("\\" + char if char in "%_\\" else char for char in self.prefix)
+        escape = " ESCAPE '\\'" if pattern != self.prefix else ""
+        quoted = pattern.replace("'", "''")
+        return f"{self.column} {'NOT ' if self.negated else ''}LIKE '{quoted}%'{escape}"
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    """The column is null (`negated`: it is not)."""
+
+    column: Column
+    negated: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.column} IS {'NOT ' if self.negated else ''}NULL"
+
+
+@dataclass(frozen=True, slots=True)
+class IsNaN:
+    """The column is NaN (`negated`: it is neither NaN nor null)."""
+
+    column: Column
+    negated: bool = False
+
+    def __str__(self) -> str:
+        return f"{'NOT ' if self.negated else ''}isnan({self.column})"
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """Every one of two or more children holds; build it with `conjunction`."""
+
+    children: tuple[Predicate, ...]
+
+    def __str__(self) -> str:
+        return " AND ".join(f"({child})" if isinstance(child, Or) else str(child) for child in self.children)
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """At least one of two or more children holds; build it with `disjunction`."""
+
+    children: tuple[Predicate, ...]
+
+    def __str__(self) -> str:
+        return " OR ".join(str(child) for child in self.children)
+
+
+Predicate: TypeAlias = Constant | Comparison | In | StartsWith | IsNull | IsNaN | And | Or
+
+ALWAYS_TRUE = Constant(True)
+ALWAYS_FALSE = Constant(False)
+
+
+def conjunction(children: Iterable[Predicate]) -> Predicate:
+    """Join predicates by AND: nested ones flattened, duplicates and constants folded.
+
+    Args:
+        children: Any number; none gives `ALWAYS_TRUE`.
+    """
+    return _join(children, And, neutral=ALWAYS_TRUE, absorbing=ALWAYS_FALSE)
+
+
+def disjunction(children: Iterable[Predicate]) -> Predicate:
+    """Join predicates by OR: nested ones flattened, duplicates and constants folded.
+
+    Args:
+        children: Any number; none gives `ALWAYS_FALSE`.
+    """
+    return _join(children, Or, neutral=ALWAYS_FALSE, absorbing=ALWAYS_TRUE)
+
+
+def _join(
+    children: Iterable[Predicate], node: type[And] | type[Or], *, neutral: Constant, absorbing: Constant
+) -> Predicate:
+    flat: dict[Predicate, None] = {}
+    for child in children:
+        for part in child.children if isinstance(child, node) else (child,):
+            if part == absorbing:
+                return absorbing
+            if part != neutral:
+                flat[part] = None
+    if not flat:
+        return neutral
+    parts = tuple(flat)
+    return parts[0] if len(parts) == 1 else node(parts)
+
+
+def columns_of(predicate: Predicate) -> frozenset[Column]:
+    """The columns whose values decide the predicate."""
+    return frozenset(_walk_columns(predicate))
+
+
+def _walk_columns(predicate: Predicate) -> Iterator[Column]:
+    match predicate:
+        case And(children) | Or(children):
+            for child in children:
+                yield from _walk_columns(child)
+        case Constant():
+            return
+        case _:
+            yield predicate.column
