@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+pytest_plugins = ["services"]
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 

@@ -119,7 +119,7 @@ class LocalFiles:
         with _Errors(location):
             raw = _CountingFile(location.path, self._metrics)
         self._metrics.add(files_opened=1)
-        return io.BufferedReader(raw, _BUFFER_BYTES)  # type: ignore[type-var]
+        return io.BufferedReader(raw, _BUFFER_BYTES)
 
     def open_output(self, location: Location, *, overwrite: bool) -> Sink:
         """Open a stream that appears as a file when it is closed."""
@@ -204,7 +204,7 @@ class _CountingFile(io.FileIO):
         self._metrics.add(requests=1, bytes_read=len(data))
         return data
 
-    def read(self, size: int | None = -1) -> bytes:  # type: ignore[override]
+    def read(self, size: int | None = -1) -> bytes:
         if size is None or size < 0:
             return self.readall()
         data = super().read(size) or b""
@@ -284,8 +284,10 @@ class _Errors:
 
 
 def _translate(error: OSError | ValueError, location: Location) -> SkerryError:
-    if isinstance(error, (FileNotFoundError, NotADirectoryError)):
+    if isinstance(error, FileNotFoundError):
         return NotFoundError("file does not exist", location=location.text)
+    if isinstance(error, NotADirectoryError):
+        return NotFoundError("file does not exist: a part of its path is no folder", location=location.text)
     if isinstance(error, FileExistsError):
         return AlreadyExistsError("file exists already", location=location.text)
     if isinstance(error, PermissionError):

@@ -19,6 +19,7 @@ from skerry.errors import SkerryError, UnsupportedError
 __all__ = ["Family", "FileStatus", "Location", "is_within", "join", "name", "parent", "parse_location", "redact"]
 
 _URL: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[^/]*)(?P<path>.*)", re.DOTALL)
+_SEPARATOR: Final = re.compile(r"[/\\]")
 _DFS_HOST: Final = ".dfs."
 
 
@@ -90,7 +91,7 @@ def parse_location(location: str | os.PathLike[str]) -> Location:
         Its parts.
 
     Raises:
-        SkerryError: The location is empty, or its URL names no bucket.
+        SkerryError: The location is empty, or its URL names no bucket or holds credentials.
         UnsupportedError: The scheme, or a remote host in a `file:` URL, is not supported.
     """
     text = os.fspath(location)
@@ -114,6 +115,8 @@ def parse_location(location: str | os.PathLike[str]) -> Location:
         return Location(text, family, "", path or "/")
     if not authority and family is not Family.MEMORY:
         raise SkerryError("the URL names no bucket or container", location=redact(text))
+    if "@" in authority and family is not Family.AZURE:
+        raise SkerryError("a URL must not hold credentials; give them as storage options", location=redact(text))
     return Location(text, family, authority, path.removeprefix("/"))
 
 
@@ -231,11 +234,9 @@ def _segments(location: Location) -> list[str]:
 def _is_treacherous(segment: str) -> bool:
     """Whether a segment could climb out of its folder, however often it has been percent-encoded."""
     while True:
-        if segment in (".", "..") or "\0" in segment:
+        if "\0" in segment or not {".", ".."}.isdisjoint(_SEPARATOR.split(segment)):
             return True
         decoded = unquote(segment)
         if decoded == segment:
             return False
-        if "/" in decoded or "\\" in decoded:
-            return any(_is_treacherous(piece) for piece in re.split(r"[/\\]", decoded))
         segment = decoded

@@ -47,6 +47,7 @@ _ATOMIC_BYTES: Final = 32 * 1024 * 1024
 _PART_BYTES: Final = 10 * 1024 * 1024
 _DEBUG: Final = "\n\nDebug source"
 _XML_ERROR: Final = re.compile(r"<Code>([^<]*)</Code>.*?<Message>([^<]*)</Message>", re.DOTALL)
+_STATUS: Final = re.compile(r"status code: (\d{3})")
 _QUERY: Final = re.compile(r"\?\S+")
 _MAX_REASON: Final = 500
 
@@ -128,7 +129,7 @@ class ObjectFiles:
 
     def read_tail(self, location: Location, length: int) -> tuple[bytes, int]:
         """The last bytes of an object, and its size, by one request where the store knows how (Azure does not)."""
-        if length > 0:
+        if length > 0 and location.family is not Family.AZURE:
             self._metrics.add(requests=1)
             try:
                 with self._errors(location):
@@ -138,7 +139,7 @@ class ObjectFiles:
             except (NotFoundError, AccessDeniedError):
                 raise
             except SkerryError:
-                pass  # an empty object, or a store that cannot count from the end
+                pass  # an empty object: S3 refuses to count from its end
             else:
                 if len(data) != min(length, size):
                     raise short_read(location, max(0, size - length), min(length, size), None)
@@ -160,14 +161,15 @@ class ObjectFiles:
         root = split_root(location.text)[0]
         with self._errors(location):
             pages = obstore.list(self.store, location.path.rstrip("/") or None, chunk_size=_LIST_PAGE)
-        while True:
-            with self._errors(location):
-                page = next(pages, None)
-            self._metrics.add(requests=1)
-            if page is None:
-                return
+            page = next(pages, None)
+        self._metrics.add(requests=1)
+        while page is not None:
             for meta in page:
                 yield FileStatus(root + meta["path"], meta["size"], meta["last_modified"])
+            with self._errors(location):
+                page = next(pages, None)
+            if page is not None:
+                self._metrics.add(requests=1)
 
     def delete(self, locations: Iterable[Location]) -> None:
         """Delete objects in batches; those that do not exist are as good as deleted."""
@@ -297,12 +299,14 @@ def _translate(error: BaseException, location: Location, secrets: Sequence[str])
     text = str(error).partition(_DEBUG)[0]
     reason = _describe(text, secrets)
     where = redact(location.text)
-    if isinstance(error, FileNotFoundError) or "404 Not Found" in text:
+    found = _STATUS.search(text)
+    status = found[1] if found else ""  # a listing's errors come without a class of their own
+    if isinstance(error, FileNotFoundError) or status == "404":
         missing = "bucket or container" if "NoSuchBucket" in text or "ContainerNotFound" in text else "file"
         return NotFoundError(f"{missing} does not exist", location=where)
     if isinstance(error, ObjectExistsError):
         return AlreadyExistsError("file exists already", location=where)
-    if isinstance(error, (PermissionDeniedError, UnauthenticatedError)):
+    if isinstance(error, (PermissionDeniedError, UnauthenticatedError)) or status in ("401", "403"):
         return AccessDeniedError(f"the store denies access: {reason}", location=where)
     if isinstance(error, NotSupportedError) or (isinstance(error, ValueError) and "parse path" in text):
         return UnsupportedError(f"the store cannot do this: {reason}", location=where)

@@ -99,7 +99,12 @@ class Storage:
         views = [memoryview(b"")] * len(offsets)
         fetches = plan_fetches(offsets, lengths, files.merge_gap_bytes)
         if fetches:
-            parts = files.read_ranges(found, [(fetch.offset, fetch.length) for fetch in fetches])
+            try:
+                parts = files.read_ranges(found, [(fetch.offset, fetch.length) for fetch in fetches])
+            except FormatError:
+                for offset, length in zip(offsets, lengths, strict=True):
+                    self.read_range(location, offset, length)  # so that the error names the range that was asked for
+                raise
             for fetch, part in zip(fetches, parts, strict=True):
                 whole = memoryview(part)
                 for index in fetch.wanted:
