@@ -18,9 +18,10 @@ from pyiceberg.exceptions import (
 
 from skerry.catalog.table import Table
 from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError, SkerryError, UnsupportedError
+from skerry.iceberg.partitions import partition_spec
 from skerry.iceberg.schema import to_iceberg_schema
+from skerry.iceberg.sorting import sort_order
 from skerry.iceberg.table import IcebergTable
-from skerry.iceberg.transforms import partition_spec, sort_order
 from skerry.storage import redact
 from skerry.table.schema import nearest
 from skerry.table.statistics import SketchPolicy

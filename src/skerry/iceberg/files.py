@@ -10,8 +10,8 @@ import pyarrow as pa
 from pyiceberg.table.snapshots import Snapshot
 
 from skerry.errors import UnsupportedError
-from skerry.iceberg.manifest import read_manifest
 from skerry.iceberg.manifest_list import ManifestContent, read_manifest_list
+from skerry.iceberg.manifest_reader import read_manifest
 from skerry.iceberg.state import TableState
 from skerry.table.files import DataFile
 from skerry.table.schema import Leaf

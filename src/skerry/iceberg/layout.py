@@ -17,9 +17,10 @@ from pyiceberg.table.sorting import SortOrder
 
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.iceberg.metrics import MetricsMode, metrics_modes, parquet_data_file
+from skerry.iceberg.partitions import partition_columns, partition_path, split_by_partition
 from skerry.iceberg.schema import to_arrow_schema
+from skerry.iceberg.sorting import sort_indices
 from skerry.iceberg.state import MAIN, TableState
-from skerry.iceberg.transforms import partition_columns, partition_path, sort_indices, split_by_partition
 from skerry.storage import Storage, join
 from skerry.table.files import DataFile
 from skerry.table.schema import leaves
