@@ -145,7 +145,7 @@ def cases(draw):
     return name, transform, values, condition
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(cases())
 def test_every_row_of_a_predicate_lies_in_a_partition_of_its_projection(case):
     name, transform, values, condition = case

@@ -182,7 +182,7 @@ def _step(source: Column, value: int, by: int) -> int:
 
 
 def _both_roundings(transform: Transform[Any, Any], source: Column, values: Iterable[int]) -> list[int]:
-    """Partitions of times before 1970 with the one after: old versions of Iceberg's Java library rounded towards zero."""
+    """Partitions of times before 1970 with the one after each: old Iceberg versions for Java rounded towards zero."""
     if isinstance(transform, DayTransform) and pa.types.is_date(source.type):
         return list(values)
     return sorted({near for value in values for near in ((value, value + 1) if value < 0 else (value,))})
