@@ -19,7 +19,7 @@ from pyiceberg.exceptions import (
 from skerry.catalog.table import Table
 from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError, SkerryError, UnsupportedError
 from skerry.iceberg.partitions import partition_spec
-from skerry.iceberg.schema import to_iceberg_schema
+from skerry.iceberg.schema import to_arrow_schema, to_iceberg_schema, with_identifier
 from skerry.iceberg.sorting import sort_order
 from skerry.iceberg.table import IcebergTable
 from skerry.storage import redact
@@ -133,9 +133,9 @@ class Catalog:
             raise SchemaError(f"format_version must be 1, 2 or 3, found {format_version!r}")
         identifier = _identifier(name)
         arrow_schema = _arrow_schema(schema)
-        iceberg_schema = to_iceberg_schema(arrow_schema, format_version=format_version, identifier=primary_key)
+        iceberg_schema = with_identifier(to_iceberg_schema(arrow_schema, format_version=format_version), primary_key)
         settings = {"format-version": str(format_version), **(properties or {})}
-        SketchPolicy.from_properties(settings).check_names(arrow_schema)
+        SketchPolicy.from_properties(settings).check(to_arrow_schema(iceberg_schema))
         with _catalog_errors(name):
             if not self._catalog.namespace_exists(identifier[:-1]):
                 self._create_namespace_unless_another_did(identifier[:-1])

@@ -39,15 +39,15 @@ from pyiceberg.table.update import (
 )
 
 from skerry.errors import CommitUnknownError, ConflictError, NotFoundError, SkerryError
-from skerry.iceberg.file_io import storage_of
+from skerry.iceberg.file_io import SkerryFileIO
 from skerry.iceberg.manifest import write_manifest
 from skerry.iceberg.manifest_list import ManifestFile, encode_manifest_list, manifest_codec, read_manifest_list
-from skerry.iceberg.metadata import install
+from skerry.iceberg.metadata import install, next_row_id
 from skerry.iceberg.operations import MetadataChange, SnapshotChange
 from skerry.iceberg.state import TableState
 from skerry.iceberg.statistics import write_statistics
 from skerry.iceberg.summary import snapshot_summary
-from skerry.storage import join
+from skerry.storage import Storage, join
 from skerry.theta import ThetaSketch
 
 __all__ = ["IcebergTarget", "StagedCommit", "load_state", "watch_metadata_writes"]
@@ -101,7 +101,9 @@ def load_state(catalog: Catalog, identifier: tuple[str, ...]) -> TableState:
 
 
 def _state(name: str, table: CatalogTable) -> TableState:
-    return TableState(name, table.metadata, table.metadata_location, storage_of(table.io), table)
+    io = table.io
+    storage = io.storage if isinstance(io, SkerryFileIO) else Storage(io.properties)
+    return TableState(name, table.metadata, table.metadata_location, storage, table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +251,7 @@ def _stage_snapshot(staging: _Staging, change: SnapshotChange) -> StagedCommit:
     manifests = _write_added_manifests(staging, change, snapshot_id)
     if parent is not None:
         manifests += read_manifest_list(base.storage, parent.manifest_list)
-    first_row_id = (metadata.next_row_id or 0) if isinstance(metadata, TableMetadataV3) else None
+    first_row_id = next_row_id(metadata) if isinstance(metadata, TableMetadataV3) else None
     manifest_list = encode_manifest_list(
         manifests,
         format_version=metadata.format_version,

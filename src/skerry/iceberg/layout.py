@@ -135,7 +135,7 @@ class FileLayout:
         """
         if not self.is_partitioned or footer.num_rows == 0:
             return ()
-        names = [self.iceberg_schema.find_column_name(field.source_id) for field in self.spec.fields]
+        names = [str(self.iceberg_schema.find_column_name(field.source_id)) for field in self.spec.fields]
         extremes = self._extremes(footer, names)
         rows = extremes if extremes is not None else read(sorted({name.partition(".")[0] for name in names}))
         values = []

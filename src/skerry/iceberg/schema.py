@@ -10,7 +10,7 @@ Spec: Iceberg table spec, "Schemas and Data Types"; Appendix E for the version t
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 from pyiceberg.schema import Schema
@@ -41,7 +41,7 @@ from pyiceberg.types import (
 
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.table.incoming import WRITE_DEFAULT_KEY, is_list
-from skerry.table.schema import FIELD_ID_KEY
+from skerry.table.schema import FIELD_ID_KEY, nearest
 from skerry.table.values import encode_value
 
 __all__ = ["DOC_KEY", "to_arrow_schema", "to_arrow_type", "to_iceberg_schema", "to_iceberg_type"]
@@ -168,6 +168,28 @@ def to_iceberg_schema(schema: pa.Schema, *, format_version: int = 2, schema_id: 
         twice = next(number for number in ids.used if ids.used.count(number) > 1)
         raise SchemaError(f"field id {twice} is used twice")
     return Schema(*fields, schema_id=schema_id)
+
+
+def with_identifier(schema: Schema, names: Sequence[str]) -> Schema:
+    """A schema whose rows are identified by some of its columns, which become required.
+
+    Raises:
+        SchemaError: A column does not exist, is not top-level, or its type cannot identify a row.
+
+    Spec: Iceberg, Identifier Field IDs.
+    """
+    if not names:
+        return schema
+    columns = {field.name: field for field in schema.fields}
+    for name in names:
+        if name not in columns:
+            raise SchemaError(f"the primary key names {name!r}, which is no column{nearest(name, columns)}")
+        type_ = columns[name].field_type
+        if not type_.is_primitive or isinstance(type_, FloatType | DoubleType):
+            raise SchemaError(f"column {name!r} of type {type_} cannot be part of a primary key")
+    fields = [field.model_copy(update={"required": True}) if field.name in names else field for field in schema.fields]
+    identifier = [columns[name].field_id for name in names]
+    return Schema(*fields, schema_id=schema.schema_id, identifier_field_ids=identifier)
 
 
 def to_iceberg_type(type_: pa.DataType, *, format_version: int = 2) -> IcebergType:
