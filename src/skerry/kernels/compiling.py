@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import llvmlite.binding as llvm
 import numba
+from numba.core import config
 
 from skerry.kernels.cache import CompiledModule
+from skerry.kernels.intrinsics import INTRINSICS
+from skerry.kernels.lowering import LOWERED, input_array, output_array
 from skerry.kernels.machine_code import entry_name, optimise
 from skerry.kernels.signature import Argument, Signature
 
@@ -37,8 +40,13 @@ def compile_module(kernels: list[Kernel]) -> CompiledModule:
     dispatchers: dict[Kernel, Any] = {}
     module = llvm.parse_assembly("")
     module.triple = llvm.get_process_triple()
-    for kernel in kernels:
-        module.link_in(_entry_module(kernel, dispatchers))
+    # Numba would optimise every function, and again wherever it is called: once, all together, is enough.
+    level, config.OPT = config.OPT, type(config.OPT)(0)
+    try:
+        for kernel in kernels:
+            module.link_in(_entry_module(kernel, dispatchers))
+    finally:
+        config.OPT = level
     return optimise(module, frozenset(entry_name(kernel.name) for kernel in kernels))
 
 
@@ -50,13 +58,14 @@ def _entry_module(kernel: Kernel, dispatchers: dict[Kernel, Any]) -> Any:
     for i, argument in enumerate(kernel.signature.arguments):
         lengths = [f"n{i}_{dim}" for dim in range(argument.ndim)]
         parameters += [f"a{i}", *lengths]
-        arguments.append(f"carray(a{i}, ({', '.join(lengths)},))" if lengths else f"a{i}")
+        array_of = "output_array" if argument.is_out else "input_array"
+        arguments.append(f"{array_of}(a{i}, ({', '.join(lengths)},))" if lengths else f"a{i}")
     source = f"def entry({', '.join(parameters)}):\n    return function({', '.join(arguments)})\n"
-    scope = {"carray": numba.carray, "function": compiled}
+    scope = {"input_array": input_array, "output_array": output_array, "function": compiled}
     exec(source, scope)
     c_types = [c_type for argument in kernel.signature.arguments for c_type in _c_types(argument)]
     result = numba.void if kernel.signature.result == "void" else _type(kernel.signature.result)
-    callback = numba.cfunc(result(*c_types), error_model="numpy")(scope["entry"])
+    callback = numba.cfunc(result(*c_types), _nrt=False, error_model="numpy")(scope["entry"])
     module = llvm.parse_assembly(callback.inspect_llvm())
     module.get_function(callback.native_name).name = entry_name(kernel.name)
     return module
@@ -70,6 +79,9 @@ def _with_dispatchers(kernel: Kernel, dispatchers: dict[Kernel, Any]) -> types.F
         if callee not in dispatchers:
             dispatchers[callee] = numba.njit(**_OPTIONS)(_with_dispatchers(callee, dispatchers))
         scope[name] = dispatchers[callee]
+    for name in function.__code__.co_names:
+        if (value := scope.get(name)).__hash__ is not None and value in INTRINSICS:
+            scope[name] = LOWERED[INTRINSICS[value]]
     copy = types.FunctionType(function.__code__, scope, function.__name__, function.__defaults__)
     copy.__module__ = function.__module__
     return copy

@@ -1,0 +1,256 @@
+"""Values as their bytes: what Iceberg's single-value serialisation makes of every Arrow type, without copying values.
+
+| Arrow type | hashed as |
+| --- | --- |
+| bool | 1 byte, 0 or 1 |
+| int8, int16, int32, uint8, uint16 | int: 4 bytes |
+| int64, uint32 | long: 8 bytes |
+| float16, float32 | float: 4 bytes |
+| float64 | double: 8 bytes |
+| decimal32 … decimal256 of at most 38 digits | unscaled value, fewest bytes, big-endian |
+| date32, date64 | days: 4 bytes |
+| time32, time64 | microseconds: 8 bytes |
+| timestamp in s, ms, us | microseconds: 8 bytes |
+| timestamp in ns | nanoseconds: 8 bytes |
+| string, binary and their large and view forms | the bytes (UTF-8) |
+| fixed-size binary, UUID | the bytes |
+| dictionary, run-end encoded | each value used, once |
+| null | nothing |
+
+Numbers are little-endian. Every NaN is hashed as the canonical one; -0.0 is not 0.0 (Iceberg's Java library writes the
+sign). Values of no bytes are left out, as Java's `UpdateSketch.update(ByteBuffer)` ignores an empty buffer: a column
+of empty strings has 0 distinct values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skerry.errors import SchemaError
+from skerry.theta.updating import Form
+
+__all__ = ["Decimals", "Dictionary", "Offsets", "Physical", "Words", "as_chunks", "physical_values"]
+
+Bytes: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
+
+_NO_BITMAP: Bytes = np.empty(0, np.uint8)
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Values of 4 or 8 bytes.
+
+    Args:
+        values: uint32[n] or uint64[n].
+        validity: Bitmap, empty if all are valid.
+        bit: Place of the first value in the bitmap.
+        form: How they are hashed.
+    """
+
+    values: np.ndarray[Any, Any]
+    validity: Bytes
+    bit: int
+    form: Form
+
+
+@dataclass(frozen=True, slots=True)
+class Decimals:
+    """Unscaled values of 128 bits: uint64[n, 2], low half first."""
+
+    values: np.ndarray[Any, Any]
+    validity: Bytes
+    bit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """Values one after the other: bytes, and int32[n + 1] or int64[n + 1] where each begins."""
+
+    data: Bytes
+    offsets: np.ndarray[Any, Any]
+    validity: Bytes
+    bit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dictionary:
+    """Values by number: unsigned indices of any width, and the array that they point into."""
+
+    indices: np.ndarray[Any, Any]
+    validity: Bytes
+    bit: int
+    dictionary: pa.Array
+
+
+Physical: TypeAlias = Words | Decimals | Offsets | Dictionary
+
+
+def as_chunks(values: Any) -> list[pa.Array]:
+    """Anything that holds a column, as Arrow arrays.
+
+    Args:
+        values: An Arrow array or chunked array, a NumPy array, anything with the Arrow C array or stream interface (a
+            column of Polars or pandas), or a sequence of Python values.
+
+    Returns:
+        The chunks.
+
+    Raises:
+        SchemaError: Arrow has no type for the values.
+    """
+    if isinstance(values, pa.ChunkedArray):
+        return values.chunks
+    if isinstance(values, pa.Array):
+        return [values]
+    try:
+        if hasattr(values, "__arrow_c_stream__"):
+            return pa.chunked_array(values).chunks
+        if isinstance(values, np.ndarray) and values.ndim != 1:
+            raise SchemaError(f"a column has one dimension, the array has {values.ndim}")
+        return [pa.array(values)]
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        raise SchemaError(f"no Arrow column can be made of {type(values).__name__}: {error}") from error
+
+
+def physical_values(array: pa.Array) -> Iterator[Physical]:
+    """The buffers of an array that the kernels take.
+
+    Args:
+        array: An array of any primitive type, sliced or not.
+
+    Yields:
+        Buffers (views wherever the physical form is what is hashed).
+
+    Raises:
+        SchemaError: The type is nested, or has no Iceberg type: the message names it.
+    """
+    data_type = array.type
+    if isinstance(array, pa.ExtensionArray):
+        yield from physical_values(array.storage)
+    elif pa.types.is_null(data_type) or len(array) == array.null_count:
+        _refuse_nested(data_type)
+    elif pa.types.is_dictionary(data_type):
+        yield _dictionary(array)
+    elif pa.types.is_run_end_encoded(data_type):
+        start, runs = array.find_physical_offset(), array.find_physical_length()
+        yield from physical_values(array.values.slice(start, runs))
+    elif pa.types.is_boolean(data_type):
+        yield _booleans(array)
+    elif pa.types.is_decimal(data_type):
+        yield _decimals(array)
+    elif data_type in _WORDS:
+        yield _words(array, *_WORDS[data_type])
+    elif pa.types.is_timestamp(data_type):
+        unit = "ns" if data_type.unit == "ns" else "us"
+        yield _words(_cast(array, pa.timestamp(unit, data_type.tz)), Form.WORD_8)
+    elif pa.types.is_time(data_type):
+        yield _words(_cast(array, pa.time64("us")), Form.WORD_8)
+    elif pa.types.is_date(data_type):
+        yield _words(_cast(array, pa.date32()), Form.WORD_4)
+    elif data_type in _OFFSETS:
+        yield _offsets(_cast(array, _OFFSETS[data_type]))
+    elif pa.types.is_fixed_size_binary(data_type):
+        yield _fixed(array)
+    else:
+        _refuse_nested(data_type)
+        raise SchemaError(f"no Iceberg type holds values of the Arrow type {data_type}: they are not sketched")
+
+
+# The form of each type, and the type to widen to first.
+_WORDS: dict[pa.DataType, Any] = {
+    pa.int8(): (Form.WORD_4, pa.int32()),
+    pa.int16(): (Form.WORD_4, pa.int32()),
+    pa.uint8(): (Form.WORD_4, pa.int32()),
+    pa.uint16(): (Form.WORD_4, pa.int32()),
+    pa.int32(): (Form.WORD_4,),
+    pa.uint32(): (Form.WORD_8, pa.int64()),
+    pa.int64(): (Form.WORD_8,),
+    pa.float16(): (Form.FLOAT_4, pa.float32()),
+    pa.float32(): (Form.FLOAT_4,),
+    pa.float64(): (Form.FLOAT_8,),
+}
+_OFFSETS: dict[pa.DataType, pa.DataType] = {
+    pa.string(): pa.string(),
+    pa.binary(): pa.binary(),
+    pa.large_string(): pa.large_string(),
+    pa.large_binary(): pa.large_binary(),
+    pa.string_view(): pa.large_string(),
+    pa.binary_view(): pa.large_binary(),
+}
+
+
+def _refuse_nested(data_type: pa.DataType) -> None:
+    if pa.types.is_nested(data_type) and not pa.types.is_run_end_encoded(data_type):
+        raise SchemaError(f"values of the nested type {data_type} are not sketched: sketch its fields")
+
+
+def _cast(array: pa.Array, data_type: pa.DataType) -> pa.Array:
+    if array.type == data_type:
+        return array
+    try:
+        return pc.cast(array, data_type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise SchemaError(f"a value of the type {array.type} does not fit {data_type}: {error}") from error
+
+
+def _bitmap(array: pa.Array) -> Bytes:
+    if array.null_count == 0:
+        return _NO_BITMAP
+    return np.frombuffer(array.buffers()[0], np.uint8)
+
+
+def _words(array: pa.Array, form: Form, widened: pa.DataType | None = None) -> Words:
+    if widened is not None:
+        array = _cast(array, widened)
+    dtype = np.uint32 if form in (Form.WORD_4, Form.FLOAT_4) else np.uint64
+    return Words(_slice(array, dtype), _bitmap(array), array.offset, form)
+
+
+def _slice(array: pa.Array, dtype: Any, per_value: int = 1) -> np.ndarray[Any, Any]:
+    """The values of an array in its first buffer after the bitmap, as numbers of a type (a view)."""
+    size = np.dtype(dtype).itemsize * per_value
+    return np.frombuffer(array.buffers()[1], dtype, len(array) * per_value, array.offset * size)
+
+
+def _booleans(array: pa.Array) -> Offsets:
+    """The first value and, if it occurs, the other: there are no more."""
+    present = array.drop_null()
+    first = present[0].as_py()
+    data = bytes([first, not first]) if pc.any(pc.not_equal(present, first)).as_py() else bytes([first])
+    return Offsets(np.frombuffer(data, np.uint8), np.arange(len(data) + 1, dtype=np.int32), _NO_BITMAP, 0)
+
+
+def _decimals(array: pa.Array) -> Decimals:
+    if array.type.bit_width != 128:
+        if array.type.precision > 38:
+            raise SchemaError(f"Iceberg's decimals have at most 38 digits: values of {array.type} are not sketched")
+        array = _cast(array, pa.decimal128(array.type.precision, array.type.scale))
+    return Decimals(_slice(array, np.uint64, 2).reshape(-1, 2), _bitmap(array), array.offset)
+
+
+def _offsets(array: pa.Array) -> Offsets:
+    buffers = array.buffers()
+    dtype = np.dtype(
+        np.int64 if pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type) else np.int32
+    )
+    offsets = np.frombuffer(buffers[1], dtype, len(array) + 1, array.offset * dtype.itemsize)
+    data = np.frombuffer(buffers[2], np.uint8) if buffers[2] is not None else _NO_BITMAP
+    return Offsets(data, offsets, _bitmap(array), array.offset)
+
+
+def _fixed(array: pa.Array) -> Offsets:
+    width = array.type.byte_width
+    data = _slice(array, np.uint8, width)
+    return Offsets(data, np.arange(len(array) + 1, dtype=np.int64) * width, _bitmap(array), array.offset)
+
+
+def _dictionary(array: pa.DictionaryArray) -> Dictionary:
+    indices = array.indices
+    dtype = np.dtype(f"uint{indices.type.bit_width}")
+    return Dictionary(_slice(indices, dtype), _bitmap(indices), indices.offset, array.dictionary)

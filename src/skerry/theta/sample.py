@@ -1,0 +1,190 @@
+"""`Sample`: what is kept of a file's column, from which the statistics of a table are made and kept fresh."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from skerry.errors import FormatError, UnsupportedError
+from skerry.theta import setops
+from skerry.theta.collector import Collector
+from skerry.theta.hashing import DEFAULT_SEED, seed_hash
+from skerry.theta.layout import EMPTY_SKETCH, CompactSketch, Hashes, decode_sketch, encode_compressed_sketch
+from skerry.theta.sketch import DEFAULT_LG_K, ThetaSketch
+from skerry.theta.updating import Rule
+
+__all__ = ["Sample"]
+
+DEFAULT_K = 8192
+
+
+class Sample:
+    """The k smallest distinct hashes of a column, with the smallest one left out as threshold.
+
+    It depends on the set of values alone: neither on their order nor on how they were spread over merged samples.
+
+    Args:
+        k: Hashes to keep at most.
+        seed: Seed of the hash.
+
+    Raises:
+        UnsupportedError: A k out of range, or a seed that DataSketches refuses.
+    """
+
+    __slots__ = ("_collector", "_kept", "_merged", "k", "seed")
+
+    def __init__(self, k: int = DEFAULT_K, seed: int = DEFAULT_SEED) -> None:
+        if not 1 <= k <= 1 << 26:
+            raise UnsupportedError(f"a sample keeps 1 … 2²⁶ hashes, not {k}")
+        seed_hash(seed)
+        self.k = k
+        self.seed = seed
+        self._kept: CompactSketch | None = EMPTY_SKETCH  # everything seen, if it is known
+        self._merged = EMPTY_SKETCH  # what came from other samples
+        self._collector: Collector | None = None  # what came from values; made when the first ones come
+
+    def update(self, values: Any) -> Sample:
+        """Take in a column; nulls and values of no bytes do not count.
+
+        Args:
+            values: An Arrow array or chunked array of any primitive type, a NumPy array, anything with the Arrow C
+                interface, or a sequence. Hashed as Iceberg's single-value serialisation: see `skerry.theta.arrow`.
+
+        Returns:
+            The sample itself.
+
+        Raises:
+            SchemaError: The type is nested or has no Iceberg type.
+        """
+        self._collecting().update(values)
+        return self
+
+    def update_fixed(self, values: np.ndarray[Any, Any]) -> Sample:
+        """Take in values as they lie in memory, hashed as these bytes (but for NaN, which is made canonical).
+
+        Args:
+            values: Numbers of 4 or 8 bytes, or uint8[n, width] with one value per row.
+
+        Raises:
+            SchemaError: Numbers of another width.
+        """
+        self._collecting().update_fixed(values)
+        return self
+
+    def update_decimal(self, unscaled: np.ndarray[Any, Any]) -> Sample:
+        """Take in the unscaled values of decimals.
+
+        Args:
+            unscaled: int32[n], int64[n], or uint8[n, width] with one big-endian number of at most 16 bytes per row.
+
+        Raises:
+            SchemaError: Another shape or type.
+        """
+        self._collecting().update_decimal(unscaled)
+        return self
+
+    def update_binary(
+        self, data: np.ndarray[Any, Any], starts: np.ndarray[Any, Any], lengths: np.ndarray[Any, Any]
+    ) -> Sample:
+        """Take in values that lie anywhere in a buffer.
+
+        Args:
+            data: uint8[m].
+            starts: int64[n], where each value begins.
+            lengths: int32[n], its bytes.
+
+        Raises:
+            FormatError: A value lies outside the buffer.
+        """
+        self._collecting().update_binary(data, starts, lengths)
+        return self
+
+    def merge(self, other: Sample) -> Sample:
+        """Take in what another sample saw.
+
+        Returns:
+            The sample itself.
+
+        Raises:
+            UnsupportedError: The other has another k or seed.
+        """
+        if (other.k, other.seed) != (self.k, self.seed):
+            raise UnsupportedError(
+                f"samples of {self.k} hashes with seed {self.seed} and of {other.k} with seed {other.seed} do not merge"
+            )
+        self._merged = _smallest([self._merged, other.compact], self.k)
+        self._kept = None
+        return self
+
+    @property
+    def compact(self) -> CompactSketch:
+        """Threshold and hashes."""
+        if self._kept is None:
+            collected = self._collector.compact() if self._collector is not None else EMPTY_SKETCH
+            self._kept = _smallest([collected, self._merged], self.k)
+        return self._kept
+
+    @property
+    def theta(self) -> int:
+        """The threshold as a fraction of 2⁶³-1: every hash below it that was seen is in the sample."""
+        return self.compact.theta
+
+    @property
+    def hashes(self) -> Hashes:
+        """uint64[n], ascending, at most k."""
+        return self.compact.hashes
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no value was ever seen."""
+        return self.compact.is_empty
+
+    def estimate(self) -> float:
+        """The number of distinct values."""
+        return ThetaSketch.from_compact(self.compact, self.seed).estimate()
+
+    def bounds(self, std_devs: int = 2) -> tuple[float, float]:
+        """Lower and upper bound of the number of distinct values at 1, 2 or 3 standard deviations."""
+        return ThetaSketch.from_compact(self.compact, self.seed).bounds(std_devs)
+
+    def to_sketch(self, lg_k: int = DEFAULT_LG_K) -> ThetaSketch:
+        """The theta sketch of the 2^lg_k smallest hashes, which is what a table publishes."""
+        return ThetaSketch.from_compact(setops.smallest(self.compact, 1 << lg_k), self.seed)
+
+    def serialize(self) -> bytes:
+        """The sample as a compressed theta sketch (serial version 4), which DataSketches reads too."""
+        return encode_compressed_sketch(self.compact, self.seed)
+
+    @classmethod
+    def deserialize(cls, data: bytes | bytearray | memoryview, k: int = DEFAULT_K, seed: int = DEFAULT_SEED) -> Sample:
+        """Read a sample; it takes values and merges as before.
+
+        Raises:
+            FormatError: The bytes are no compact theta sketch of that seed, or hold more than k hashes.
+            UnsupportedError: No compact theta sketch, or of an unknown version.
+
+        Spec: DataSketches, theta `PreambleUtil`; see `skerry.theta.layout`.
+        """
+        compact = decode_sketch(data, seed)
+        if len(compact.hashes) > k:
+            raise FormatError(f"a sample has at most {k} hashes, this has {len(compact.hashes)}")
+        sample = cls(k, seed)
+        sample._kept = sample._merged = compact
+        return sample
+
+    def _collecting(self) -> Collector:
+        if self._collector is None:
+            self._collector = Collector(self.k, Rule.SMALLEST, self.seed)
+        self._kept = None
+        return self._collector
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Sample.deserialize, (self.serialize(), self.k, self.seed)
+
+    def __repr__(self) -> str:
+        return f"Sample(estimate={self.estimate():.1f}, hashes={len(self.hashes)}, k={self.k}, seed={self.seed})"
+
+
+def _smallest(parts: list[CompactSketch], k: int) -> CompactSketch:
+    return setops.smallest(setops.union(parts), k)
