@@ -1,1 +1,14 @@
-"""skerry.puffin"""
+"""Puffin: files of blobs, such as statistics and indexes, beside the data of a table.
+
+`read` opens a file, `PuffinWriter` makes one. What a blob means is not known here.
+
+Spec: https://iceberg.apache.org/puffin-spec/
+"""
+
+from __future__ import annotations
+
+from skerry.puffin.metadata import BlobMetadata, FileMetadata
+from skerry.puffin.reader import PuffinReader, read
+from skerry.puffin.writer import PuffinWriter
+
+__all__ = ["BlobMetadata", "FileMetadata", "PuffinReader", "PuffinWriter", "read"]
