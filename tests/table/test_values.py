@@ -111,6 +111,10 @@ def test_values_of_the_type_before_its_promotion(type_, data, value):
         (pa.timestamp("ns"), pa.scalar(1001, pa.timestamp("ns")), 1001),
         (pa.time64("us"), pa.scalar(1000, pa.time64("ns")), 1),
         (pa.time64("us"), pa.scalar(3, pa.time32("ms")), 3000),
+        (pa.timestamp("us"), pa.scalar(-(2**63), pa.timestamp("us")), -(2**63)),
+        (pa.timestamp("us"), pa.scalar(-3, pa.timestamp("s")), -3_000_000),
+        (pa.date32(), pa.scalar(2**31 - 1, pa.date32()), 2**31 - 1),
+        (pa.date32(), pa.scalar(86_400_000, pa.date64()), 1),
         (pa.uuid(), UUID, UUID.bytes),
         (pa.uuid(), str(UUID), UUID.bytes),
         (pa.uuid(), pa.array([UUID.bytes], pa.uuid())[0], UUID.bytes),
@@ -123,7 +127,7 @@ def test_values_of_the_type_before_its_promotion(type_, data, value):
         (pa.int32(), None, None),
         (pa.int32(), pa.scalar(None, pa.int32()), None),
     ],
-    ids=str,
+    ids=lambda part: str(part) if isinstance(part, pa.DataType) else "",
 )
 def test_natural_values_become_physical(type_, natural, physical):
     result = physical_value(type_, natural)
@@ -157,7 +161,11 @@ def test_a_pandas_timestamp_keeps_its_nanoseconds():
         (pa.timestamp("us"), dt.datetime(2020, 1, 1, tzinfo=dt.UTC), "has none"),
         (pa.timestamp("us", "UTC"), dt.datetime(2020, 1, 1), "missing"),
         (pa.timestamp("us"), np.datetime64(1, "ns"), "finer"),
-        (pa.time64("us"), pa.scalar(1, pa.time64("ns")), "whole number"),
+        (pa.time64("us"), pa.scalar(1, pa.time64("ns")), "finer than the type's unit"),
+        (pa.timestamp("us"), pa.scalar(1, pa.timestamp("ns")), "finer than the type's unit"),
+        (pa.timestamp("us"), pa.scalar(1, pa.timestamp("us", "UTC")), "has none"),
+        (pa.date32(), pa.scalar(0, pa.timestamp("us")), "does not fit"),
+        (pa.timestamp("ns"), pa.scalar(2**62, pa.timestamp("s")), "does not fit"),
         (pa.time64("us"), 86_400_000_000, "outside"),
         (pa.binary(4), b"abc", "expected 4 bytes, found 3"),
         (pa.uuid(), "not a uuid", "does not fit"),
@@ -166,7 +174,7 @@ def test_a_pandas_timestamp_keeps_its_nanoseconds():
         (pa.list_(pa.int32()), [1], "no single-value serialisation"),
         (pa.uint64(), 1, "no single-value serialisation"),
     ],
-    ids=str,
+    ids=lambda part: str(part) if isinstance(part, pa.DataType) else "",
 )
 def test_values_that_do_not_fit_are_refused(type_, value, message):
     with pytest.raises(SchemaError, match=message):

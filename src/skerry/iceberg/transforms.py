@@ -205,7 +205,12 @@ def _truncate_decimal(column: pa.Array, width: int) -> pa.Array:
     result["f1"] = high - (low < remainder)
     nulls = _nulls(column)
     validity = None if nulls is None else pa.array(~nulls).buffers()[1]
-    return pa.Array.from_buffers(column.type, len(column), [validity, pa.py_buffer(result)])
+    truncated = pa.Array.from_buffers(column.type, len(column), [validity, pa.py_buffer(result)])
+    try:
+        truncated.validate(full=True)
+    except pa.ArrowInvalid as error:  # rounding down the least values may take one more digit
+        raise SchemaError(f"truncate[{width}] leads out of {column.type}: {error}", rule=_RULE) from error
+    return truncated
 
 
 def _any(source: pa.DataType) -> bool:

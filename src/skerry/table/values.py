@@ -97,38 +97,52 @@ def physical_value(type_: pa.DataType, value: Any) -> Any:
     Raises:
         SchemaError: The value does not fit the type, or would lose something in it.
     """
-    if isinstance(value, pa.Scalar):
-        value = _from_scalar(value)
-    if value is None:
-        return None
     try:
+        if isinstance(value, pa.Scalar):
+            value = _from_scalar(type_, value)
+        if value is None:
+            return None
         result = _to_physical(type_, value)
     except (ValueError, OverflowError, decimal.InvalidOperation, decimal.Inexact) as error:
-        raise SchemaError(f"value {value!r} does not fit type {type_}: {error or type(error).__name__}") from error
+        reason = error or type(error).__name__
+        raise SchemaError(f"value {_shown(value)} does not fit type {type_}: {reason}") from error
     if result is None:
-        raise SchemaError(f"value {value!r} ({type(value).__name__}) does not fit type {type_}")
+        raise SchemaError(f"value {_shown(value)} ({type(value).__name__}) does not fit type {type_}")
     return result
 
 
-def _from_scalar(scalar: pa.Scalar) -> Any:
+def _shown(value: Any) -> str:
+    try:
+        return repr(value)
+    except (OverflowError, ValueError):  # a timestamp beyond Python's years
+        return str(value.value)
+
+
+_NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
+
+
+def _from_scalar(type_: pa.DataType, scalar: pa.Scalar) -> Any:
+    """The plain value of a scalar; as_py() knows neither nanoseconds nor years beyond 9999."""
     if not scalar.is_valid:
         return None
+    given = scalar.type
     if isinstance(scalar, pa.ExtensionScalar):
         return scalar.value.as_py()
-    if pa.types.is_temporal(scalar.type) and not pa.types.is_date(scalar.type):
-        # as_py() of nanoseconds needs pandas, and a zone needs a zone database
-        unit = scalar.type.unit
-        return np.datetime64(scalar.value, unit) if pa.types.is_timestamp(scalar.type) else _time_of_day(scalar, unit)
+    if pa.types.is_date(given) and pa.types.is_date(type_):
+        return scalar.value if pa.types.is_date32(given) else _divided(scalar.value, 86_400_000)
+    same_kind = pa.types.is_time(given) and pa.types.is_time(type_)
+    if pa.types.is_timestamp(given) and pa.types.is_timestamp(type_):
+        _check_zone(type_, given.tz)
+        same_kind = True
+    if same_kind:
+        return _divided(scalar.value * _NANOSECONDS[given.unit], _NANOSECONDS[type_.unit])
     return scalar.as_py()
 
 
-def _time_of_day(scalar: pa.Scalar, unit: str) -> Any:
-    per_us = {"s": 1_000_000, "ms": 1000, "us": 1}
-    if unit in per_us:
-        return scalar.value * per_us[unit]
-    if scalar.value % 1000:
-        raise SchemaError(f"time of {scalar.value} ns has no whole number of microseconds")
-    return scalar.value // 1000
+def _divided(number: int, unit: int) -> int:
+    if number % unit:
+        raise ValueError("finer than the type's unit")
+    return number // unit
 
 
 def _to_physical(type_: pa.DataType, value: Any) -> Any:
