@@ -34,6 +34,7 @@ def test_defaults_give_way_to_config() -> None:
     assert settings["spark.sql.session.timeZone"] == "Asia/Tokyo"
     assert settings["spark.x"] == "1"
     assert settings["spark.ui.enabled"] == "false"
+    assert settings["spark.python.daemon.module"] == "skerry.spark.daemon"
 
 
 def test_heap_is_for_local_masters_only() -> None:

@@ -112,6 +112,7 @@ def plan_settings(
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
         "spark.sql.session.timeZone": "UTC",
+        "spark.python.daemon.module": "skerry.spark.daemon",
     }
     if master.startswith("local"):
         settings["spark.driver.memory"] = f"{_driver_heap_bytes() // (1 << 20)}m"
@@ -165,7 +166,7 @@ def iceberg_settings(warehouse: str, *, name: str = "skerry") -> dict[str, str]:
         prefix: "org.apache.iceberg.spark.SparkCatalog",
         f"{prefix}.type": "jdbc",
         f"{prefix}.uri": f"jdbc:sqlite:{folder / 'catalog.db'}",
-        f"{prefix}.warehouse": folder.as_uri(),
+        f"{prefix}.warehouse": f"file://{folder}",
         f"{prefix}.jdbc.schema-version": "V1",
     }
 

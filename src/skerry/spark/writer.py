@@ -1,0 +1,201 @@
+"""Writing a frame as data files of a table by Spark's own Parquet writer.
+
+All files go to the layout's folder, which no other write uses. Spark shows them when its whole job has succeeded, and
+none belongs to the table before the driver commits it: what a killed job leaves behind is one folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from skerry.iceberg.layout import FileLayout
+from skerry.spark.failures import original_errors
+from skerry.spark.incoming import conform_frame
+from skerry.spark.jvm import Jvm, is_classic
+from skerry.spark.schema import written_by_spark
+from skerry.spark.transforms import partition_key, transform_column
+from skerry.storage import name
+from skerry.table.schema import leaves
+
+__all__ = ["spark_can_write", "unused_name", "write_frame", "write_settings"]
+
+# The layout's codecs are in PyArrow's words.
+_CODECS = {"lz4": "lz4_raw", "none": "uncompressed"}
+
+_SETTINGS = {
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # the default is INT96, which Iceberg does not know
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.writeLegacyFormat": "false",
+    "spark.sql.parquet.fieldId.write.enabled": "true",
+}
+
+
+def spark_can_write(spark: SparkSession, layout: FileLayout) -> bool:
+    """Whether Spark's own Parquet writer can write a table's files: their types, and to the place where they go."""
+    return is_classic(spark) and written_by_spark(layout.schema) and _has_file_system(spark, layout)
+
+
+def write_frame(frame: DataFrame, layout: FileLayout) -> list[str]:
+    """Write a frame by Spark's own Parquet writer.
+
+    Rows of a partitioned table are first brought together by partition, so that each partition becomes one file or,
+    when it is large, a few; Spark splits the largest and merges the small ones by their measured size.
+
+    Args:
+        frame: Rows that fit the table's schema, in a session for which `spark_can_write`.
+        layout: How the table wants its files.
+
+    Returns:
+        Locations of the files, in alphabetical order.
+
+    Raises:
+        SchemaError: Columns, types or a value do not fit.
+    """
+    spark = frame.sparkSession
+    jvm = Jvm(spark)
+    rows = conform_frame(frame, layout.schema)
+    sorting = _sorting(jvm, layout)
+    key_name = None
+    if layout.is_partitioned:
+        key_name = unused_name("partition", layout.schema.names)
+        key = partition_key((column, type_) for column, type_ in _partition_values(jvm, layout))
+        rows = rows.withColumn(key_name, key).hint("rebalance", sf.col(key_name))
+        sorting = [sf.col(key_name), *sorting]
+    if sorting:
+        rows = rows.sortWithinPartitions(*sorting)
+    writer = rows.write.mode("append").options(**_options(layout))
+    if key_name is not None:
+        writer = writer.partitionBy(key_name)
+    with write_settings(spark, layout), original_errors():
+        writer.parquet(_hadoop_location(layout.folder))
+    found = (status.location for status in layout.storage.list(layout.folder))
+    return sorted(location for location in found if not name(location).startswith(("_", ".")))
+
+
+def _options(layout: FileLayout) -> dict[str, str]:
+    options = {
+        "compression": _CODECS.get(layout.codec, layout.codec),
+        "parquet.block.size": str(layout.row_group_size_bytes),
+        "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    }
+    if layout.codec_level is not None and layout.codec == "zstd":
+        options["parquet.compression.codec.zstd.level"] = str(layout.codec_level)
+    return options
+
+
+def unused_name(wanted: str, names: Iterable[str]) -> str:
+    """A column name that no other is like but for case: the wanted one, lengthened if need be."""
+    taken = {existing.lower() for existing in names}
+    while wanted in taken:
+        wanted += "_"
+    return wanted
+
+
+# Partition and order -------------------------------------------------------------------------------------------------
+
+
+def _partition_values(jvm: Jvm, layout: FileLayout) -> Iterator[tuple[Column, pa.DataType]]:
+    for field in layout.spec.fields:
+        yield _transformed(jvm, layout, field.source_id, str(field.transform))
+
+
+def _sorting(jvm: Jvm, layout: FileLayout) -> list[Column]:
+    columns = []
+    for field in layout.sort_order.fields:
+        column, _ = _transformed(jvm, layout, field.source_id, str(field.transform))
+        columns.append(getattr(column, _ORDERS[field.direction.value, field.null_order.value])())
+    return columns
+
+
+_ORDERS = {
+    ("asc", "nulls-first"): "asc_nulls_first",
+    ("asc", "nulls-last"): "asc_nulls_last",
+    ("desc", "nulls-first"): "desc_nulls_first",
+    ("desc", "nulls-last"): "desc_nulls_last",
+}
+
+
+def _transformed(jvm: Jvm, layout: FileLayout, source_id: int, transform: str) -> tuple[Column, pa.DataType]:
+    """A transform's values with the type that says how to write them as text."""
+    source = next(leaf for leaf in leaves(layout.schema) if leaf.field_id == source_id)
+    column = sf.col(".".join("`" + part.replace("`", "``") + "`" for part in source.path))
+    value = transform_column(jvm, column, source.type, transform)
+    keeps_type = transform.startswith(("identity", "truncate", "void"))
+    return value, source.type if keeps_type else pa.int64()
+
+
+# Where and how Spark writes ------------------------------------------------------------------------------------------
+
+
+def _hadoop_location(location: str) -> str:
+    """A location as Hadoop names it: its S3 client goes by `s3a`."""
+    return "s3a://" + location.removeprefix("s3://") if location.startswith("s3://") else location
+
+
+def _has_file_system(spark: SparkSession, layout: FileLayout) -> bool:
+    """Whether Hadoop, inside this session, has a client for the layout's folder and credentials of its own."""
+    scheme, separator, _ = _hadoop_location(layout.folder).partition("://")
+    if not separator or scheme == "file":
+        return True
+    if any(option.startswith(_CREDENTIALS) for option in layout.storage_options):
+        return False
+    jvm: Any = spark._jvm
+    try:
+        jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, spark.sparkContext._jsc.hadoopConfiguration())
+    except Py4JJavaError:
+        return False
+    return True
+
+
+# Options by which a catalog or its user gives credentials to our storage, which Hadoop's clients do not see.
+_CREDENTIALS = ("s3.access-key-id", "s3.session-token", "gcs.oauth2.token", "adls.account-key", "adls.sas-token")
+
+
+@contextlib.contextmanager
+def write_settings(spark: SparkSession, layout: FileLayout) -> Iterator[None]:
+    """The session's settings for the time of a write; they cannot be given as options of the write itself.
+
+    Writes of one session may run in several threads: the first one changes the settings, the last one restores them.
+    """
+    wanted = dict(_SETTINGS)
+    advisory = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
+    if layout.is_partitioned and advisory not in spark.conf.getAll:
+        wanted[advisory] = str(layout.target_file_size_bytes)
+    with _lock:
+        users, before = _in_use.get(spark, (0, {}))
+        if not users:
+            before = _change(spark, wanted)
+        _in_use[spark] = (users + 1, before)
+    try:
+        yield
+    finally:
+        with _lock:
+            users, before = _in_use.pop(spark)
+            if users > 1:
+                _in_use[spark] = (users - 1, before)
+            else:
+                _change(spark, before)
+
+
+_lock = threading.Lock()
+_in_use: dict[SparkSession, tuple[int, dict[str, str | None]]] = {}  # by session: writes under way, settings before
+
+
+def _change(spark: SparkSession, settings: Mapping[str, str | None]) -> dict[str, str | None]:
+    """Change settings of a session and tell those that were set before."""
+    present = spark.conf.getAll
+    before = {key: present.get(key) for key in settings}
+    for key, value in settings.items():
+        if value is None:
+            spark.conf.unset(key)
+        else:
+            spark.conf.set(key, value)
+    return before
