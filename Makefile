@@ -4,7 +4,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
-export PYTHONDONTWRITEBYTECODE ?=
 
 .PHONY: demo test check lint format types contracts fast bench lock clean
 
