@@ -22,9 +22,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from skerry.errors import SchemaError, UnsupportedError
-from skerry.iceberg.bounds import bound_of, encode_bounds
+from skerry.iceberg.bounds import encode_bounds
 from skerry.table.files import DataFile
 from skerry.table.incoming import is_list
+from skerry.table.parquet_statistics import bound_of
 from skerry.table.schema import FIELD_ID_KEY, nearest
 
 __all__ = ["MetricsKind", "MetricsMode", "metrics_modes", "parquet_data_file"]
