@@ -6,7 +6,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
+
+# examples share two cores with other tests, so that no time says anything
+hypothesis.settings.register_profile("skerry", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("skerry")
 
 pytest_plugins = ["services"]
 
