@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from skerry.table.predicate import FieldMetrics, columns_of, evaluate, parse, to_arrow
+from skerry.table.predicate import FieldMetrics, columns_of, evaluate, parse, row_mask, to_arrow
 from skerry.table.predicate.arrow import arrow_storage
 
 NAN, INF = float("nan"), float("inf")
@@ -189,6 +189,9 @@ def test_a_condition_keeps_the_rows_that_duckdb_keeps(duck, rows, condition):
     duck.register("numbered", table.append_column("row", pa.array(range(table.num_rows), pa.int64())))
     expected = [row for (row,) in duck.execute(f"SELECT row FROM numbered WHERE {condition} ORDER BY row").fetchall()]
     assert matching(table, to_arrow(predicate)) == expected
+    batches = table.to_batches()
+    mask = row_mask(predicate, batches[0]) if rows else []
+    assert [row for row, keep in enumerate(mask) if keep.as_py()] == expected
     assert parse(str(predicate), SCHEMA) == predicate
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skerry.errors import SchemaError, UnsupportedError
-from skerry.table.predicate.arrow import read_expression, to_arrow
+from skerry.table.predicate.arrow import read_expression, row_mask, to_arrow
 from skerry.table.predicate.binding import bind
 from skerry.table.predicate.nodes import (
     ALWAYS_FALSE,
@@ -54,6 +54,7 @@ __all__ = [
     "disjunction",
     "evaluate",
     "parse",
+    "row_mask",
     "to_arrow",
 ]
 

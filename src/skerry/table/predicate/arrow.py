@@ -32,7 +32,7 @@ from skerry.table.predicate.nodes import (
     StartsWith,
 )
 
-__all__ = ["arrow_array", "arrow_scalar", "arrow_storage", "read_expression", "to_arrow"]
+__all__ = ["arrow_array", "arrow_scalar", "arrow_storage", "read_expression", "row_mask", "to_arrow"]
 
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
@@ -50,62 +50,88 @@ def to_arrow(predicate: Predicate, reference: Callable[[Column], pc.Expression] 
     Returns:
         The expression. For rows outside the predicate it is false or null, which filters treat alike.
     """
-    refer = reference or (lambda column: pc.field(*column.path))
+    if isinstance(predicate, Constant):
+        return pc.scalar(predicate.value)
+    return _test(predicate, reference or (lambda column: pc.field(*column.path)))
+
+
+def row_mask(predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:
+    """Test the rows of a batch.
+
+    Args:
+        predicate: On columns of the batch, which are found by name.
+        batch: The rows.
+
+    Returns:
+        bool[rows], true for the rows of the predicate, false or null for the others.
+    """
+    if isinstance(predicate, Constant):
+        return pa.repeat(predicate.value, batch.num_rows)
+
+    def column_of(column: Column) -> pa.Array:
+        values = batch.column(column.path[0])
+        return pc.struct_field(values, list(column.path[1:])) if len(column.path) > 1 else values
+
+    return _test(predicate, column_of)
+
+
+def _test(predicate: Predicate, refer: Callable[[Column], Any]) -> Any:
+    """Build with PyArrow's functions, which make expressions of expressions and arrays of arrays."""
     match predicate:
         case Constant(value):
             return pc.scalar(value)
         case And(children):
-            return _fold([to_arrow(child, refer) for child in children], lambda a, b: a & b)
+            return _fold([_test(child, refer) for child in children], pc.and_kleene)
         case Or(children):
-            return _fold([to_arrow(child, refer) for child in children], lambda a, b: a | b)
+            return _fold([_test(child, refer) for child in children], pc.or_kleene)
         case IsNull(column, negated):
-            return refer(column).is_valid() if negated else refer(column).is_null()
+            return pc.is_valid(refer(column)) if negated else pc.is_null(refer(column))
         case IsNaN(column, negated):
-            return ~pc.is_nan(refer(column)) if negated else pc.is_nan(refer(column))
+            is_nan = pc.is_nan(refer(column))
+            return pc.invert(is_nan) if negated else is_nan
         case StartsWith(column, prefix, negated):
             starts = pc.starts_with(refer(column), pattern=prefix)
-            return ~starts if negated else starts
+            return pc.invert(starts) if negated else starts
         case In(column, values, negated):
             return _membership(_storage_of(refer(column), column), values, column.type, negated)
         case Comparison(column, operator, value):
             return _comparison(_storage_of(refer(column), column), operator, value, column.type)
 
 
-def _fold(parts: list[pc.Expression], join: Callable[[Any, Any], Any]) -> pc.Expression:
+def _fold(parts: list[Any], join: Callable[[Any, Any], Any]) -> Any:
     """Join in a balanced tree: PyArrow recurses into expressions, and thousands of alternatives are no rarity."""
     while len(parts) > 1:
-        parts = [
-            join(*pair) if len(pair) == 2 else pair[0] for pair in (parts[i : i + 2] for i in range(0, len(parts), 2))
-        ]
+        joined = [join(left, right) for left, right in zip(parts[::2], parts[1::2], strict=False)]
+        parts = joined + parts[2 * len(joined) :]
     return parts[0]
 
 
-def _comparison(field: pc.Expression, operator: Operator, value: Any, type_: pa.DataType) -> pc.Expression:
-    compared = _COMPARE[operator](field, arrow_scalar(value, type_))
+def _comparison(values: Any, operator: Operator, value: Any, type_: pa.DataType) -> Any:
+    compared = _COMPARE[operator](values, arrow_scalar(value, type_))
     if family_of(type_) is Family.FLOAT and operator in (Operator.GT, Operator.GE):
-        return compared | pc.is_nan(field)
+        return pc.or_kleene(compared, pc.is_nan(values))
     return compared
 
 
-def _membership(field: pc.Expression, values: tuple[Any, ...], type_: pa.DataType, negated: bool) -> pc.Expression:
-    if family_of(type_) is Family.FLOAT and 0.0 in values:
-        values = (*values, -0.0, 0.0)  # sets compare bits
-    among = field.isin(arrow_array(values, type_))
-    return ~among & field.is_valid() if negated else among
+def _membership(values: Any, among: tuple[Any, ...], type_: pa.DataType, negated: bool) -> Any:
+    if family_of(type_) is Family.FLOAT and 0.0 in among:
+        among = (*among, -0.0, 0.0)  # sets compare bits
+    is_in = pc.is_in(values, value_set=arrow_array(among, type_))
+    return pc.and_kleene(pc.invert(is_in), pc.is_valid(values)) if negated else is_in
 
 
-def _storage_of(field: pc.Expression, column: Column) -> pc.Expression:
+def _storage_of(values: Any, column: Column) -> Any:
     storage = arrow_storage(column.type)
-    return field if storage == column.type else field.cast(storage)
+    return values if storage == column.type else values.cast(storage)
 
 
 _COMPARE: dict[Operator, Callable[[Any, Any], Any]] = {
-    Operator.EQ: lambda a, b: a == b,
-    Operator.NE: lambda a, b: a != b,
-    Operator.LT: lambda a, b: a < b,
-    Operator.LE: lambda a, b: a <= b,
-    Operator.GT: lambda a, b: a > b,
-    Operator.GE: lambda a, b: a >= b,
+    Operator.EQ: pc.equal,
+    Operator.NE: pc.not_equal,
+    Operator.LT: pc.less,
+    Operator.LE: pc.less_equal,
+    Operator.GT: pc.greater,
+    Operator.GE: pc.greater_equal,
 }
 
 
