@@ -1,4 +1,4 @@
-"""Fixtures shared by all tests. Tests marked `spark` share one worker, and so one JVM, under pytest-xdist."""
+"""Fixtures shared by all tests. Under pytest-xdist, tests marked `spark` share one worker, and so one JVM."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.xdist_group("spark"))
+        elif "rest_catalog" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("rest_catalog"))
 
 
 @pytest.fixture(scope="session")

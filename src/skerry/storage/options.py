@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from skerry.errors import SchemaError, UnsupportedError
-from skerry.storage.location import Family, Location, redact
+from skerry.storage.location import Family, redact
 
 __all__ = ["StoreSettings", "describe_options", "secret_values", "select_options", "store_settings"]
 
@@ -32,6 +32,7 @@ _PUBLIC: Final = frozenset(
         "s3.force-virtual-addressing",
         "s3.path-style-access",
         "s3.region",
+        "s3.remote-signing-enabled",
         "s3.request-timeout",
         "s3.server-side-encryption",
     }
@@ -69,11 +70,12 @@ def secret_values(options: Mapping[str, str]) -> list[str]:
     return sorted(hidden, key=len, reverse=True)
 
 
-def store_settings(location: Location, options: Mapping[str, str]) -> StoreSettings:
+def store_settings(family: Family, authority: str, options: Mapping[str, str]) -> StoreSettings:
     """Translate the options for the store that a location lies in.
 
     Args:
-        location: Any location in the store.
+        family: The kind of store; not local files.
+        authority: The bucket, or Azure's container and host.
         options: What `select_options` kept.
 
     Returns:
@@ -83,7 +85,7 @@ def store_settings(location: Location, options: Mapping[str, str]) -> StoreSetti
         UnsupportedError: An option asks for something that is not done here, remote signing for example.
         SchemaError: A value does not have the form that its option needs.
     """
-    return _TRANSLATORS[location.family](location.authority, options)
+    return _TRANSLATORS[family](authority, options)
 
 
 def _s3(bucket: str, options: Mapping[str, str]) -> StoreSettings:

@@ -1,0 +1,130 @@
+"""PyIceberg's file access through skerry's storage.
+
+Name it in a catalog's properties (`py-io-impl` = `skerry.iceberg.file_io.SkerryFileIO`), and everything PyIceberg reads
+and writes has the options, stores and guarantees of `skerry.storage`. Credentials that a REST catalog vends for one
+table arrive as properties of that table's FileIO, and win there.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, BinaryIO
+
+from pyiceberg.io import FileIO, InputFile, OutputFile
+from pyiceberg.typedef import EMPTY_DICT, Properties
+
+from skerry.errors import AccessDeniedError, AlreadyExistsError, NotFoundError
+from skerry.storage import Storage
+
+if TYPE_CHECKING:
+    from skerry.storage import Sink
+
+__all__ = ["SkerryFileIO"]
+
+
+class SkerryFileIO(FileIO):
+    """PyIceberg's FileIO on a `Storage`.
+
+    Args:
+        properties: The catalog's or table's properties; the storage takes its options from them.
+
+    Attributes:
+        storage: What reads and writes; its metrics count.
+    """
+
+    def __init__(self, properties: Properties = EMPTY_DICT) -> None:
+        super().__init__(properties)
+        self.storage = Storage(properties)
+
+    def new_input(self, location: str) -> SkerryInputFile:
+        """A file to read; no request is made yet."""
+        return SkerryInputFile(location, self.storage)
+
+    def new_output(self, location: str) -> SkerryOutputFile:
+        """A file to write; no request is made yet."""
+        return SkerryOutputFile(location, self.storage)
+
+    def delete(self, location: str | InputFile | OutputFile) -> None:
+        """Delete a file.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+        """
+        path = location if isinstance(location, str) else location.location
+        with _builtin_errors(path):
+            self.storage.size(path)
+            self.storage.delete([path])
+
+
+class SkerryInputFile(InputFile):
+    """A file that PyIceberg reads."""
+
+    def __init__(self, location: str, storage: Storage) -> None:
+        super().__init__(location)
+        self._storage = storage
+
+    def __len__(self) -> int:
+        with _builtin_errors(self.location):
+            return self._storage.size(self.location)
+
+    def exists(self) -> bool:
+        """Whether there is such a file."""
+        with _builtin_errors(self.location):
+            return self._storage.exists(self.location)
+
+    def open(self, seekable: bool = True) -> BinaryIO:
+        """Open the file; the stream is seekable in any case.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+            PermissionError: The store refuses.
+        """
+        with _builtin_errors(self.location):
+            return self._storage.open_input(self.location)
+
+
+class SkerryOutputFile(OutputFile):
+    """A file that PyIceberg writes."""
+
+    def __init__(self, location: str, storage: Storage) -> None:
+        super().__init__(location)
+        self._storage = storage
+
+    def __len__(self) -> int:
+        with _builtin_errors(self.location):
+            return self._storage.size(self.location)
+
+    def exists(self) -> bool:
+        """Whether there is such a file already."""
+        with _builtin_errors(self.location):
+            return self._storage.exists(self.location)
+
+    def to_input_file(self) -> SkerryInputFile:
+        """The same file, for reading."""
+        return SkerryInputFile(self.location, self._storage)
+
+    def create(self, overwrite: bool = False) -> Sink:
+        """Open a stream whose file appears when it is closed without an exception.
+
+        Raises:
+            FileExistsError: There is such a file, and `overwrite` is false.
+            PermissionError: The store refuses.
+        """
+        with _builtin_errors(self.location):
+            return self._storage.open_output(self.location, overwrite=overwrite)
+
+
+@contextmanager
+def _builtin_errors(location: str) -> Iterator[None]:
+    """Raise what PyIceberg's protocol promises."""
+    try:
+        yield
+    except NotFoundError as error:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), location) from error
+    except AlreadyExistsError as error:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), location) from error
+    except AccessDeniedError as error:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), location) from error
