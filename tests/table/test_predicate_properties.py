@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
 from skerry.table.predicate import FieldMetrics, columns_of, evaluate, parse, row_mask, to_arrow
@@ -247,7 +247,11 @@ EXPRESSIONS = st.recursive(
 def test_an_expression_keeps_the_rows_that_pyarrow_keeps(rows, expression):
     table = table_of(rows)
     predicate = parse(expression, SCHEMA)
-    assert matching(table, to_arrow(predicate)) == matching(table, expression)
+    try:
+        expected = matching(table, expression)
+    except pa.ArrowInvalid:  # PyArrow compares integers with 3.5 as float32, and fails where that is not exact
+        reject()
+    assert matching(table, to_arrow(predicate)) == expected
 
 
 # ---- pruning ----
