@@ -82,7 +82,8 @@ def partition_spec(schema: Schema, fields: Iterable[str], *, spec_id: int = 0) -
     seen: set[tuple[int, str]] = set()
     for text in fields:
         alias = _ALIAS.fullmatch(text)
-        column, transform = parse_transform(alias["transform"] if alias else text)
+        unnamed = alias["transform"] if alias else text
+        column, transform = parse_transform(unnamed)
         source = source_column(schema, column)
         result_type(transform, to_arrow_type(source.field_type, path=(column,)))
         name = unquote(alias["name"]) if alias else column + _SUFFIXES[type(transform)]
@@ -90,7 +91,7 @@ def partition_spec(schema: Schema, fields: Iterable[str], *, spec_id: int = 0) -
             raise SchemaError(f"{text!r}: column {column!r} is partitioned in this way already")
         in_the_way = name != column and _has_column(schema, name)
         if name in names or in_the_way or (name == column and not isinstance(transform, IdentityTransform)):
-            raise SchemaError(f"{text!r}: the name {name!r} is taken; give it another with `{text} as …`")
+            raise SchemaError(f"{text!r}: the name {name!r} is taken; give it another with `{unnamed} as …`")
         names.add(name)
         seen.add((source.field_id, _family(transform)))
         result.append(PartitionField(source.field_id, PARTITION_FIELD_ID_START + len(result), transform, name))
