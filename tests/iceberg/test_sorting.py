@@ -97,7 +97,7 @@ def test_floats_have_the_total_order_of_the_specification():
     values = [math.nan, 1.0, 0.0, -0.0, -math.inf, None, math.inf, negative_nan, -1.0]
     ascending = [5, 7, 4, 8, 3, 2, 1, 6, 0]
     assert ordered({"x": values}, "x") == ascending
-    assert ordered({"x": values}, "x desc nulls last") == ascending[:0:-1] + [5]
+    assert ordered({"x": values}, "x desc nulls last") == [*ascending[:0:-1], 5]
     single = pa.chunked_array([pa.array(values[:4], pa.float32()), pa.array(values[4:], pa.float32())])
     assert ordered({"f": single}, "f") == ascending
 
@@ -118,13 +118,11 @@ def test_transforms_structs_uuids_and_dictionaries_sort():
 
 @given(st.lists(st.tuples(st.one_of(st.none(), st.integers(0, 2)), st.text("ab\U0001f600", max_size=2)), max_size=30))
 def test_sorting_is_stable_and_by_code_points(rows):
-    columns = {
-        "id": pa.array([row[0] for row in rows], pa.int64()),
-        "s": pa.array([row[1] for row in rows], pa.string()),
-    }
-    expected = sorted(range(len(rows)), key=lambda index: (rows[index][0] is None, rows[index][0] or 0))
+    numbers, texts = [row[0] for row in rows], [row[1] for row in rows]
+    columns = {"id": pa.array(numbers, pa.int64()), "s": pa.array(texts, pa.string())}
+    expected = sorted(range(len(rows)), key=lambda index: (numbers[index] is None, numbers[index] or 0))
     assert ordered(columns, "id nulls last") == expected
-    assert ordered(columns, "s") == sorted(range(len(rows)), key=lambda index: rows[index][1].encode())
+    assert ordered(columns, "s") == sorted(range(len(rows)), key=lambda index: texts[index].encode())
 
 
 def test_no_rows_sort():
