@@ -8,9 +8,11 @@ the machine compiling the same kernels in every process that starts at once; whe
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
+import pkgutil
 import platform
 import stat
 import sys
@@ -44,8 +46,9 @@ class CompiledModule:
     external_symbols: tuple[str, ...]
 
 
+@functools.cache
 def machine_key() -> str:
-    """Digest of what decides whether machine code fits here: CPU, Python and the versions of the compilers."""
+    """Digest of what decides whether machine code fits here: CPU, Python, the compilers and what drives them."""
     import llvmlite.binding as llvm  # a library of more than 100 MB: nobody pays for it before a kernel runs
 
     parts = [
@@ -56,7 +59,10 @@ def machine_key() -> str:
         ".".join(map(str, sys.version_info[:3])),
         *(f"{name} {metadata.version(name)}" for name in ("numba", "llvmlite", "numpy")),
     ]
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+    digest = hashlib.sha256("\n".join(parts).encode())
+    for name in ("compiling", "intrinsics", "lowering", "machine_code"):
+        digest.update(pkgutil.get_data("skerry.kernels", f"{name}.py") or b"")
+    return digest.hexdigest()[:16]
 
 
 def cache_directory() -> Path | None:

@@ -1,8 +1,8 @@
+# mypy: disable-error-code="untyped-decorator"
 """What LLVM is told for each intrinsic, and for an array made of a pointer and lengths (imports numba)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -15,25 +15,17 @@ __all__ = ["LOWERED", "input_array", "output_array"]
 _WORD = ir.IntType(64)
 
 
-def _call(name: str, arity: int) -> Callable[[Any, list[Any]], Any]:
-    """Calls LLVM's intrinsic of that name."""
-
-    def emit(builder: Any, operands: list[Any]) -> Any:
-        function_type = ir.FunctionType(_WORD, [_WORD] * arity)
-        return builder.call(cgutils.get_or_insert_function(builder.module, function_type, name), operands)
-
-    return emit
-
-
-_funnel_shift_left = _call("llvm.fshl.i64", 3)
-_swap = _call("llvm.bswap.i64", 1)
+def _call(builder: Any, name: str, operands: list[Any]) -> Any:
+    """A call of LLVM's own function of that name on words."""
+    function_type = ir.FunctionType(_WORD, [_WORD] * len(operands))
+    return builder.call(cgutils.get_or_insert_function(builder.module, function_type, name), operands)
 
 
 @intrinsic
 def _rotate_left(_typing: Any, _value: Any, _bits: Any) -> Any:
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         value, bits = arguments
-        return _funnel_shift_left(builder, [value, value, bits])
+        return _call(builder, "llvm.fshl.i64", [value, value, bits])
 
     return types.uint64(types.uint64, types.uint64), generate
 
@@ -41,30 +33,40 @@ def _rotate_left(_typing: Any, _value: Any, _bits: Any) -> Any:
 @intrinsic
 def _byte_swap(_typing: Any, _value: Any) -> Any:
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return _swap(builder, list(arguments))
+        return _call(builder, "llvm.bswap.i64", list(arguments))
 
     return types.uint64(types.uint64), generate
 
 
-@intrinsic
-def _load_word(_typing: Any, data: Any, _position: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        array = context.make_array(signature.args[0])(context, builder, arguments[0])
-        pointer = builder.bitcast(builder.gep(array.data, [arguments[1]]), _WORD.as_pointer())
-        return builder.load(pointer, align=1)
+def _load(bits: int) -> Any:
+    @intrinsic
+    def load(_typing: Any, data: Any, _position: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            array = context.make_array(signature.args[0])(context, builder, arguments[0])
+            address = builder.gep(array.data, [arguments[1]])
+            loaded = builder.load(builder.bitcast(address, ir.IntType(bits).as_pointer()), align=1)
+            return loaded if bits == 64 else builder.zext(loaded, _WORD)
 
-    return types.uint64(data, types.int64), generate
+        return types.uint64(data, types.int64), generate
+
+    return load
 
 
-LOWERED: dict[str, Any] = {"rotate_left": _rotate_left, "byte_swap": _byte_swap, "load_word": _load_word}
+LOWERED: dict[str, Any] = {
+    "rotate_left": _rotate_left,
+    "byte_swap": _byte_swap,
+    "load_u16": _load(16),
+    "load_u32": _load(32),
+    "load_u64": _load(64),
+}
 
 
-def _array_of(readonly: bool) -> Any:
+def _array_of(*, readonly: bool) -> Any:
     @intrinsic
     def array_of(_typing: Any, pointer: Any, lengths: Any) -> Any:
         array_type = types.Array(pointer.dtype, len(lengths), "C", readonly=readonly)
 
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
             array = context.make_array(array_type)(context, builder)
             element = context.get_data_type(array_type.dtype)
             item_bytes = context.get_constant(types.intp, context.get_abi_sizeof(element))

@@ -35,60 +35,60 @@ import pyarrow.compute as pc
 from skerry.errors import SchemaError
 from skerry.theta.updating import Form
 
-__all__ = ["Decimals", "Dictionary", "Offsets", "Physical", "Words", "as_chunks", "physical_values"]
+__all__ = ["NO_BITMAP", "Bytes", "Fixed", "Numbered", "Physical", "Variable", "as_chunks", "physical_values"]
 
 Bytes: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
 
-_NO_BITMAP: Bytes = np.empty(0, np.uint8)
+NO_BITMAP: Bytes = np.empty(0, np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
-    """Values of 4 or 8 bytes.
+class Fixed:
+    """Values of one width.
 
     Args:
-        values: uint32[n] or uint64[n].
+        data: uint8[m], the values one after the other, little-endian.
+        count: Their number.
         validity: Bitmap, empty if all are valid.
         bit: Place of the first value in the bitmap.
-        form: How they are hashed.
+        form: What they are, and so how wide.
     """
 
-    values: np.ndarray[Any, Any]
+    data: Bytes
+    count: int
     validity: Bytes
     bit: int
     form: Form
 
 
 @dataclass(frozen=True, slots=True)
-class Decimals:
-    """Unscaled values of 128 bits: uint64[n, 2], low half first."""
+class Variable:
+    """Values of any length, one after the other: uint8[m], and the offsets where each begins and the last ends.
 
-    values: np.ndarray[Any, Any]
-    validity: Bytes
-    bit: int
-
-
-@dataclass(frozen=True, slots=True)
-class Offsets:
-    """Values one after the other: bytes, and int32[n + 1] or int64[n + 1] where each begins."""
+    `width` is the bytes of an offset, 4 or 8.
+    """
 
     data: Bytes
-    offsets: np.ndarray[Any, Any]
+    offsets: Bytes
+    width: int
+    count: int
     validity: Bytes
     bit: int
 
 
 @dataclass(frozen=True, slots=True)
-class Dictionary:
-    """Values by number: unsigned indices of any width, and the array that they point into."""
+class Numbered:
+    """Values by number: unsigned indices of `width` bytes, and the array that they point into."""
 
-    indices: np.ndarray[Any, Any]
+    indices: Bytes
+    width: int
+    count: int
     validity: Bytes
     bit: int
     dictionary: pa.Array
 
 
-Physical: TypeAlias = Words | Decimals | Offsets | Dictionary
+Physical: TypeAlias = Fixed | Variable | Numbered
 
 
 def as_chunks(values: Any) -> list[pa.Array]:
@@ -136,7 +136,7 @@ def physical_values(array: pa.Array) -> Iterator[Physical]:
     elif pa.types.is_null(data_type) or len(array) == array.null_count:
         _refuse_nested(data_type)
     elif pa.types.is_dictionary(data_type):
-        yield _dictionary(array)
+        yield _numbered(array)
     elif pa.types.is_run_end_encoded(data_type):
         start, runs = array.find_physical_offset(), array.find_physical_length()
         yield from physical_values(array.values.slice(start, runs))
@@ -144,26 +144,26 @@ def physical_values(array: pa.Array) -> Iterator[Physical]:
         yield _booleans(array)
     elif pa.types.is_decimal(data_type):
         yield _decimals(array)
-    elif data_type in _WORDS:
-        yield _words(array, *_WORDS[data_type])
+    elif data_type in _FORMS:
+        yield _fixed(array, *_FORMS[data_type])
     elif pa.types.is_timestamp(data_type):
         unit = "ns" if data_type.unit == "ns" else "us"
-        yield _words(_cast(array, pa.timestamp(unit, data_type.tz)), Form.WORD_8)
+        yield _fixed(array, Form.WORD_8, pa.timestamp(unit, data_type.tz))
     elif pa.types.is_time(data_type):
-        yield _words(_cast(array, pa.time64("us")), Form.WORD_8)
+        yield _fixed(array, Form.WORD_8, pa.time64("us"))
     elif pa.types.is_date(data_type):
-        yield _words(_cast(array, pa.date32()), Form.WORD_4)
-    elif data_type in _OFFSETS:
-        yield _offsets(_cast(array, _OFFSETS[data_type]))
+        yield _fixed(array, Form.WORD_4, pa.date32())
+    elif data_type in _VARIABLE:
+        yield _variable(_cast(array, _VARIABLE[data_type]))
     elif pa.types.is_fixed_size_binary(data_type):
-        yield _fixed(array)
+        yield _fixed_binary(array)
     else:
         _refuse_nested(data_type)
         raise SchemaError(f"no Iceberg type holds values of the Arrow type {data_type}: they are not sketched")
 
 
 # The form of each type, and the type to widen to first.
-_WORDS: dict[pa.DataType, Any] = {
+_FORMS: dict[pa.DataType, Any] = {
     pa.int8(): (Form.WORD_4, pa.int32()),
     pa.int16(): (Form.WORD_4, pa.int32()),
     pa.uint8(): (Form.WORD_4, pa.int32()),
@@ -175,7 +175,7 @@ _WORDS: dict[pa.DataType, Any] = {
     pa.float32(): (Form.FLOAT_4,),
     pa.float64(): (Form.FLOAT_8,),
 }
-_OFFSETS: dict[pa.DataType, pa.DataType] = {
+_VARIABLE: dict[pa.DataType, pa.DataType] = {
     pa.string(): pa.string(),
     pa.binary(): pa.binary(),
     pa.large_string(): pa.large_string(),
@@ -201,56 +201,59 @@ def _cast(array: pa.Array, data_type: pa.DataType) -> pa.Array:
 
 def _bitmap(array: pa.Array) -> Bytes:
     if array.null_count == 0:
-        return _NO_BITMAP
+        return NO_BITMAP
     return np.frombuffer(array.buffers()[0], np.uint8)
 
 
-def _words(array: pa.Array, form: Form, widened: pa.DataType | None = None) -> Words:
+def _fixed(array: pa.Array, form: Form, widened: pa.DataType | None = None) -> Fixed:
     if widened is not None:
         array = _cast(array, widened)
-    dtype = np.uint32 if form in (Form.WORD_4, Form.FLOAT_4) else np.uint64
-    return Words(_slice(array, dtype), _bitmap(array), array.offset, form)
+    width = array.type.bit_width // 8
+    return Fixed(_slice(array, width), len(array), _bitmap(array), array.offset, form)
 
 
-def _slice(array: pa.Array, dtype: Any, per_value: int = 1) -> np.ndarray[Any, Any]:
-    """The values of an array in its first buffer after the bitmap, as numbers of a type (a view)."""
-    size = np.dtype(dtype).itemsize * per_value
-    return np.frombuffer(array.buffers()[1], dtype, len(array) * per_value, array.offset * size)
+def _slice(array: pa.Array, width: int) -> Bytes:
+    """The values of an array in its first buffer after the bitmap (a view)."""
+    return np.frombuffer(array.buffers()[1], np.uint8, len(array) * width, array.offset * width)
 
 
-def _booleans(array: pa.Array) -> Offsets:
+def _booleans(array: pa.Array) -> Variable:
     """The first value and, if it occurs, the other: there are no more."""
     present = array.drop_null()
     first = present[0].as_py()
-    data = bytes([first, not first]) if pc.any(pc.not_equal(present, first)).as_py() else bytes([first])
-    return Offsets(np.frombuffer(data, np.uint8), np.arange(len(data) + 1, dtype=np.int32), _NO_BITMAP, 0)
+    both = pc.any(pc.not_equal(present, first)).as_py()
+    data = np.array([first, not first] if both else [first], np.uint8)
+    return Variable(data, np.arange(len(data) + 1, dtype=np.int32).view(np.uint8), 4, len(data), NO_BITMAP, 0)
 
 
-def _decimals(array: pa.Array) -> Decimals:
-    if array.type.bit_width != 128:
-        if array.type.precision > 38:
-            raise SchemaError(f"Iceberg's decimals have at most 38 digits: values of {array.type} are not sketched")
-        array = _cast(array, pa.decimal128(array.type.precision, array.type.scale))
-    return Decimals(_slice(array, np.uint64, 2).reshape(-1, 2), _bitmap(array), array.offset)
+def _decimals(array: pa.Array) -> Fixed:
+    if array.type.precision > 38:
+        raise SchemaError(
+            f"Iceberg's decimals have at most 38 digits: values of the type {array.type} are not sketched"
+        )
+    return _fixed(array, Form.DECIMAL_16, pa.decimal128(array.type.precision, array.type.scale))
 
 
-def _offsets(array: pa.Array) -> Offsets:
-    buffers = array.buffers()
-    dtype = np.dtype(
-        np.int64 if pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type) else np.int32
+def _variable(array: pa.Array) -> Variable:
+    _, offsets, data = array.buffers()
+    width = 8 if array.type in (pa.large_string(), pa.large_binary()) else 4
+    return Variable(
+        np.frombuffer(data, np.uint8) if data is not None else NO_BITMAP,
+        np.frombuffer(offsets, np.uint8, (len(array) + 1) * width, array.offset * width),
+        width,
+        len(array),
+        _bitmap(array),
+        array.offset,
     )
-    offsets = np.frombuffer(buffers[1], dtype, len(array) + 1, array.offset * dtype.itemsize)
-    data = np.frombuffer(buffers[2], np.uint8) if buffers[2] is not None else _NO_BITMAP
-    return Offsets(data, offsets, _bitmap(array), array.offset)
 
 
-def _fixed(array: pa.Array) -> Offsets:
+def _fixed_binary(array: pa.Array) -> Variable:
     width = array.type.byte_width
-    data = _slice(array, np.uint8, width)
-    return Offsets(data, np.arange(len(array) + 1, dtype=np.int64) * width, _bitmap(array), array.offset)
+    offsets = np.arange(len(array) + 1, dtype=np.int64) * width
+    return Variable(_slice(array, width), offsets.view(np.uint8), 8, len(array), _bitmap(array), array.offset)
 
 
-def _dictionary(array: pa.DictionaryArray) -> Dictionary:
+def _numbered(array: pa.DictionaryArray) -> Numbered:
     indices = array.indices
-    dtype = np.dtype(f"uint{indices.type.bit_width}")
-    return Dictionary(_slice(indices, dtype), _bitmap(indices), indices.offset, array.dictionary)
+    width = indices.type.bit_width // 8
+    return Numbered(_slice(indices, width), width, len(indices), _bitmap(indices), indices.offset, array.dictionary)

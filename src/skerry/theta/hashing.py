@@ -6,18 +6,23 @@ both halves of the state, as `org.apache.datasketches.hash.MurmurHash3` does. A 
 
 from __future__ import annotations
 
+from typing import Any, TypeAlias
+
 import numpy as np
 
 from skerry.errors import UnsupportedError
-from skerry.kernels import byte_swap, kernel, load_word, rotate_left
+from skerry.kernels import byte_swap, kernel, load_u64, rotate_left
 
 __all__ = [
     "DEFAULT_SEED",
+    "ByteArray",
+    "Word",
+    "finish",
+    "first_lane",
     "hash_bytes",
-    "hash_decimal",
-    "hash_short",
     "hash_span",
     "hash_wide_decimal",
+    "length_with_sign",
     "seed_hash",
 ]
 
@@ -81,26 +86,29 @@ def _finish(value: int) -> int:
 
 
 # In kernels every number is unsigned and of 64 bits: numba makes a float of a signed and an unsigned one.
+Word: TypeAlias = Any  # uint64
+ByteArray: TypeAlias = Any  # uint8[n]
+
 C1, C2, F1, F2 = np.uint64(_C1), np.uint64(_C2), np.uint64(_F1), np.uint64(_F2)
-U0, U1, U5, U8, U16 = np.uint64(0), np.uint64(1), np.uint64(5), np.uint64(8), np.uint64(16)
+U0, U1, U4, U5, U8, U16 = (np.uint64(number) for number in (0, 1, 4, 5, 8, 16))
 R27, R31, R33, S33, S63, S64 = (np.uint64(bits) for bits in (27, 31, 33, 33, 63, 64))
 ADD1, ADD2, ALL, TOP_OF_BYTE = np.uint64(0x52DCE729), np.uint64(0x38495AB5), np.uint64(_MASK), np.uint64(0x80)
 
 
 @kernel
-def first_lane(word):
+def first_lane(word: Word) -> Word:
     """What the first eight bytes of a block do to the state."""
     return rotate_left(word * C1, R31) * C2
 
 
 @kernel
-def second_lane(word):
+def second_lane(word: Word) -> Word:
     """What the second eight bytes of a block do to the state."""
     return rotate_left(word * C2, R33) * C1
 
 
 @kernel
-def finish(h1, h2):
+def finish(h1: Word, h2: Word) -> Word:
     """The hash from the state after the last byte."""
     h1 += h2
     h2 += h1
@@ -112,14 +120,7 @@ def finish(h1, h2):
 
 
 @kernel
-def hash_short(word, length, seed):
-    """Hash a value of at most eight bytes: the bytes in the low end of `word`, zeros above."""
-    h2 = seed ^ length
-    return finish(h2 ^ first_lane(word), h2)
-
-
-@kernel
-def load_bytes(data, position, count):
+def load_bytes(data: ByteArray, position: int, count: int) -> Word:
     """At most eight bytes as a little-endian number, one by one."""
     word = U0
     for i in range(count):
@@ -128,29 +129,29 @@ def load_bytes(data, position, count):
 
 
 @kernel
-def low_bytes(word, count):
+def low_bytes(word: Word, count: Word) -> Word:
     """The first `count` bytes of a word, 0 … 8, zeros above."""
     bits = count * U8
     return U0 if bits == U0 else word & (ALL >> (S64 - bits))
 
 
 @kernel
-def hash_span(data, start, length, seed):
+def hash_span(data: ByteArray, start: int, length: int, seed: Word) -> Word:
     """Hash the bytes `data[start : start + length]`."""
     h1 = seed
     h2 = seed
     position = start
     end = start + length
     while position + 16 <= end:
-        h1 = (rotate_left(h1 ^ first_lane(load_word(data, position)), R27) + h2) * U5 + ADD1
-        h2 = (rotate_left(h2 ^ second_lane(load_word(data, position + 8)), R31) + h1) * U5 + ADD2
+        h1 = (rotate_left(h1 ^ first_lane(load_u64(data, position)), R27) + h2) * U5 + ADD1
+        h2 = (rotate_left(h2 ^ second_lane(load_u64(data, position + 8)), R31) + h1) * U5 + ADD2
         position += 16
     rest = np.uint64(end - position)
     if position + 16 <= len(data):
         # Bytes of the next value are loaded too and masked off: cheaper than a branch on the length.
         low_count = min(rest, U8)
-        low = low_bytes(load_word(data, position), low_count)
-        high = low_bytes(load_word(data, position + 8), rest - low_count)
+        low = low_bytes(load_u64(data, position), low_count)
+        high = low_bytes(load_u64(data, position + 8), rest - low_count)
     else:
         low = load_bytes(data, position, min(end - position, 8))
         high = load_bytes(data, position + 8, max(end - position - 8, 0))
@@ -159,7 +160,7 @@ def hash_span(data, start, length, seed):
 
 
 @kernel
-def length_with_sign(word):
+def length_with_sign(word: Word) -> Word:
     """The bytes, 1 … 8, that a signed number needs in two's complement."""
     magnitude = word ^ (U0 - (word >> S63))
     length = U1
@@ -169,17 +170,11 @@ def length_with_sign(word):
 
 
 @kernel
-def hash_decimal(word, seed):
-    """Hash the unscaled value of a decimal of 64 bits: the fewest big-endian bytes that hold it with its sign."""
-    length = length_with_sign(word)
-    return hash_short(byte_swap(word << (S64 - U8 * length)), length, seed)
-
-
-@kernel
-def hash_wide_decimal(low, high, seed):
-    """Hash the unscaled value of a decimal of 128 bits, likewise."""
+def hash_wide_decimal(low: Word, high: Word, seed: Word) -> Word:
+    """Hash an unscaled value of 128 bits: the fewest big-endian bytes that hold it with its sign."""
     if high == U0 - (low >> S63):
-        return hash_decimal(low, seed)
+        length = length_with_sign(low)
+        return finish(seed ^ first_lane(byte_swap(low << (S64 - U8 * length))) ^ length, seed ^ length)
     length = U8 + length_with_sign(high)
     if length < U16:
         shift = (U16 - length) * U8

@@ -12,7 +12,7 @@ from skerry.theta.collector import Collector
 from skerry.theta.hashing import DEFAULT_SEED, seed_hash
 from skerry.theta.layout import EMPTY_SKETCH, CompactSketch, Hashes, decode_sketch, encode_compressed_sketch
 from skerry.theta.sketch import DEFAULT_LG_K, ThetaSketch
-from skerry.theta.updating import Rule
+from skerry.theta.workspace import Rule
 
 __all__ = ["Sample"]
 

@@ -10,7 +10,7 @@ from skerry.theta import bounds, setops
 from skerry.theta.collector import Collector
 from skerry.theta.hashing import DEFAULT_SEED, seed_hash
 from skerry.theta.layout import CompactSketch, Hashes, decode_sketch, encode_compressed_sketch, encode_sketch
-from skerry.theta.updating import Rule
+from skerry.theta.workspace import Rule
 
 __all__ = ["ThetaSketch", "difference", "intersection", "jaccard", "union"]
 
