@@ -318,7 +318,7 @@ def project(
     found = columns_by_id(batch)
     result = {}
     for field in fields:
-        type_ = types.get(field.id) or arrow_type(field.type)
+        type_ = types[field.id] if field.id in types else arrow_type(field.type)  # a struct without fields is falsy
         column = found.get(field.id)
         if column is None:
             column = pa.nulls(batch.num_rows, type_)

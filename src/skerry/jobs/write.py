@@ -177,3 +177,4 @@ class _OpenFile:
         """Give the file up."""
         self._buffer.clear()
         self._sink.abort()
+        self._writer.is_open = False  # else its finaliser writes a footer into the closed sink
