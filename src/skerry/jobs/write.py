@@ -53,13 +53,21 @@ class PartitionedWriter:
 
     Args:
         layout: How the table wants its files.
+
+    Attributes:
+        buffered_bytes: Memory of the rows that wait to be encoded.
     """
 
     def __init__(self, layout: FileLayout) -> None:
         self._layout = layout
         self._open: OrderedDict[tuple[Any, ...], _OpenFile] = OrderedDict()
-        self._buffered_bytes = 0
+        self.buffered_bytes = 0
         self._written: list[WrittenFile] = []
+
+    @property
+    def open_files(self) -> int:
+        """Files open now."""
+        return len(self._open)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows with exactly the layout's schema."""
@@ -69,12 +77,12 @@ class PartitionedWriter:
             file = self._file(partition)
             before = file.buffered_bytes
             file.add(rows)
-            self._buffered_bytes += file.buffered_bytes - before
+            self.buffered_bytes += file.buffered_bytes - before
             if file.is_full:
                 self._close(partition)
-        while self._buffered_bytes > MAX_BUFFERED_BYTES:
+        while self.buffered_bytes > MAX_BUFFERED_BYTES:
             largest = max(self._open, key=lambda key: self._open[key].buffered_bytes)
-            self._buffered_bytes -= self._open[largest].buffered_bytes
+            self.buffered_bytes -= self._open[largest].buffered_bytes
             if self._layout.is_sorted:
                 self._written.append(self._open.pop(largest).close())
             else:
@@ -105,7 +113,7 @@ class PartitionedWriter:
 
     def _close(self, partition: tuple[Any, ...]) -> None:
         file = self._open[partition]
-        self._buffered_bytes -= file.buffered_bytes
+        self.buffered_bytes -= file.buffered_bytes
         self._written.append(file.close())
         del self._open[partition]
 
