@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import pickle
+import subprocess
+import sys
 import threading
 import traceback
 from collections.abc import Iterator
@@ -349,6 +351,30 @@ def test_the_tail_on_azure_takes_two_requests(recorder):
     assert storage.read_tail(AZURE, 4) == (b"6789", 10)
     assert [method for method, _, _ in recorder.seen] == ["HEAD", "GET"]
     assert storage.metrics.counts() == Counts(requests=2, bytes_read=4)
+
+
+FORK = """
+import os, sys
+from skerry.errors import UnsupportedError
+from skerry.storage import Storage
+storage = Storage({"s3.endpoint": sys.argv[1], "s3.anonymous": "true"})
+storage.read("s3://bucket/x")
+if os.fork() == 0:
+    try:
+        storage.read("s3://bucket/x")
+    except UnsupportedError as error:
+        print(error, flush=True)
+    os._exit(0)
+os.wait()
+print(len(storage.read("s3://bucket/x")))
+"""
+
+
+def test_a_fork_is_told_instead_of_hanging(recorder):
+    command = [sys.executable, "-c", FORK, recorder.url]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert "start processes by 'spawn' or 'forkserver'" in done.stdout
+    assert done.stdout.endswith("10\n")
 
 
 # -- failures, and what they may say -----------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ the file is at most 32 MiB; a larger one is uploaded in parts and the name looke
 from __future__ import annotations
 
 import io
+import os
 import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -54,6 +55,9 @@ _MAX_REASON: Final = 500
 
 _memory_stores: Final[dict[str, MemoryStore]] = {}
 _memory_lock: Final = threading.Lock()
+_network_process: int | None = None
+"""The process that reached a network store first. obstore's threads live in it alone: a fork of it would wait for them
+for ever, and gets an error instead."""
 
 
 @lru_cache(maxsize=64)
@@ -283,7 +287,18 @@ class _Errors:
         self._secrets = secrets
 
     def __enter__(self) -> None:
-        pass
+        global _network_process
+        if self._location.family is Family.MEMORY:
+            return
+        process = os.getpid()
+        if _network_process is None:
+            _network_process = process
+        elif _network_process != process:
+            raise UnsupportedError(
+                "this process was forked from one that had used an object store already, which cannot work: start "
+                "processes by 'spawn' or 'forkserver'",
+                location=redact(self._location.text),
+            )
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _traceback: object) -> None:
         if isinstance(error, (BaseError, OSError, ValueError)):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from skerry.errors import FormatError
-from skerry.storage.location import Location
+from skerry.storage.location import Location, redact
 from skerry.storage.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -177,4 +177,5 @@ class Sink(io.RawIOBase):
 def short_read(location: Location, offset: int, length: int, size: int | None) -> FormatError:
     """The error for a range that reaches beyond the end of its file."""
     found = "fewer were found" if size is None else f"the file ends at byte {size}"
-    return FormatError(f"file is too short: expected {length} bytes, {found}", location=location.text, offset=offset)
+    message = f"file is too short: expected {length} bytes, {found}"
+    return FormatError(message, location=redact(location.text), offset=offset)
