@@ -69,8 +69,9 @@ def write_spark_files(spark: SparkSession, folder: Path, *, rows: int = ROWS) ->
         if isinstance(type_, StructType):
             inner = [StructField(f.name, f.dataType, True, {"parquet.field.id": 101 + j}) for j, f in enumerate(type_)]
             type_ = StructType(inner)
-        fields.append(StructField(field.name, type_, True, {"parquet.field.id": i + 1}))
-    frame = frame.to(StructType(fields))
+        fields.append(StructField(field.name, type_, field.name != "id", {"parquet.field.id": i + 1}))
+    # Through Python, because DataFrame.to() drops the metadata of some columns.
+    frame = spark.createDataFrame(frame.collect(), StructType(fields)).coalesce(1)
     written = {}
     for name, options in VARIANTS.items():
         session = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS", "spark.sql.session.timeZone": "UTC"}
