@@ -24,7 +24,8 @@ of empty strings has 0 distinct values.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -35,7 +36,7 @@ import pyarrow.compute as pc
 from skerry.errors import SchemaError
 from skerry.theta.updating import Form
 
-__all__ = ["NO_BITMAP", "Bytes", "Fixed", "Numbered", "Physical", "Variable", "as_chunks", "physical_values"]
+__all__ = ["NO_BITMAP", "Bytes", "Fixed", "Numbered", "Physical", "Variable", "as_chunks", "native", "physical_values"]
 
 Bytes: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
 
@@ -111,69 +112,79 @@ def as_chunks(values: Any) -> list[pa.Array]:
     try:
         if hasattr(values, "__arrow_c_stream__"):
             return pa.chunked_array(values).chunks
-        if isinstance(values, np.ndarray) and values.ndim != 1:
-            raise SchemaError(f"a column has one dimension, the array has {values.ndim}")
+        if isinstance(values, np.ndarray):
+            if values.ndim != 1:
+                raise SchemaError(f"a column has one dimension, the array has {values.ndim}")
+            values = native(values)
         return [pa.array(values)]
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         raise SchemaError(f"no Arrow column can be made of {type(values).__name__}: {error}") from error
 
 
-def physical_values(array: pa.Array) -> Iterator[Physical]:
+def native(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The array in the byte order of the machine, copied only if it is in the other."""
+    return values.astype(values.dtype.newbyteorder("="), copy=False)
+
+
+def physical_values(array: pa.Array) -> Physical | None:
     """The buffers of an array that the kernels take.
 
     Args:
         array: An array of any primitive type, sliced or not.
 
-    Yields:
-        Buffers (views wherever the physical form is what is hashed).
+    Returns:
+        Buffers (views wherever the physical form is what is hashed), or None if all values are null.
 
     Raises:
         SchemaError: The type is nested, or has no Iceberg type: the message names it.
     """
-    data_type = array.type
-    if isinstance(array, pa.ExtensionArray):
-        yield from physical_values(array.storage)
-    elif pa.types.is_null(data_type) or len(array) == array.null_count:
-        _refuse_nested(data_type)
-    elif pa.types.is_dictionary(data_type):
-        yield _numbered(array)
-    elif pa.types.is_run_end_encoded(data_type):
-        start, runs = array.find_physical_offset(), array.find_physical_length()
-        yield from physical_values(array.values.slice(start, runs))
-    elif pa.types.is_boolean(data_type):
-        yield _booleans(array)
-    elif pa.types.is_decimal(data_type):
-        yield _decimals(array)
-    elif data_type in _FORMS:
-        yield _fixed(array, *_FORMS[data_type])
-    elif pa.types.is_timestamp(data_type):
+    while isinstance(array, pa.ExtensionArray | pa.RunEndEncodedArray):
+        if isinstance(array, pa.ExtensionArray):
+            array = array.storage
+        else:
+            array = array.values.slice(array.find_physical_offset(), array.find_physical_length())
+    if pa.types.is_null(array.type):
+        return None
+    read = _reader(array.type)
+    return read(array) if array.null_count < len(array) else None
+
+
+def _reader(data_type: pa.DataType) -> Callable[[pa.Array], Physical]:
+    """What makes an array of a type physical."""
+    if data_type in _FORMS:
+        form, widened = _FORMS[data_type]
+        return functools.partial(_fixed, form=form, widened=widened)
+    if data_type in _VARIABLE:
+        return functools.partial(_variable, as_type=_VARIABLE[data_type])
+    if pa.types.is_timestamp(data_type):
         unit = "ns" if data_type.unit == "ns" else "us"
-        yield _fixed(array, Form.WORD_8, pa.timestamp(unit, data_type.tz))
-    elif pa.types.is_time(data_type):
-        yield _fixed(array, Form.WORD_8, pa.time64("us"))
-    elif pa.types.is_date(data_type):
-        yield _fixed(array, Form.WORD_4, pa.date32())
-    elif data_type in _VARIABLE:
-        yield _variable(_cast(array, _VARIABLE[data_type]))
-    elif pa.types.is_fixed_size_binary(data_type):
-        yield _fixed_binary(array)
-    else:
-        _refuse_nested(data_type)
-        raise SchemaError(f"no Iceberg type holds values of the Arrow type {data_type}: they are not sketched")
+        return functools.partial(_fixed, form=Form.WORD_8, widened=pa.timestamp(unit, data_type.tz))
+    for is_type, read in _READERS:
+        if is_type(data_type):
+            return read
+    if pa.types.is_nested(data_type):
+        raise SchemaError(f"values of the nested type {data_type} are not sketched: sketch its fields")
+    raise SchemaError(f"no Iceberg type holds values of the Arrow type {data_type}: they are not sketched")
 
 
-# The form of each type, and the type to widen to first.
-_FORMS: dict[pa.DataType, Any] = {
+# The form of each type, and the type to bring it to first.
+_FORMS: dict[pa.DataType, tuple[Form, pa.DataType]] = {
     pa.int8(): (Form.WORD_4, pa.int32()),
     pa.int16(): (Form.WORD_4, pa.int32()),
+    pa.int32(): (Form.WORD_4, pa.int32()),
+    pa.int64(): (Form.WORD_8, pa.int64()),
     pa.uint8(): (Form.WORD_4, pa.int32()),
     pa.uint16(): (Form.WORD_4, pa.int32()),
-    pa.int32(): (Form.WORD_4,),
     pa.uint32(): (Form.WORD_8, pa.int64()),
-    pa.int64(): (Form.WORD_8,),
     pa.float16(): (Form.FLOAT_4, pa.float32()),
-    pa.float32(): (Form.FLOAT_4,),
-    pa.float64(): (Form.FLOAT_8,),
+    pa.float32(): (Form.FLOAT_4, pa.float32()),
+    pa.float64(): (Form.FLOAT_8, pa.float64()),
+    pa.date32(): (Form.WORD_4, pa.date32()),
+    pa.date64(): (Form.WORD_4, pa.date32()),
+    pa.time32("s"): (Form.WORD_8, pa.time64("us")),
+    pa.time32("ms"): (Form.WORD_8, pa.time64("us")),
+    pa.time64("us"): (Form.WORD_8, pa.time64("us")),
+    pa.time64("ns"): (Form.WORD_8, pa.time64("us")),
 }
 _VARIABLE: dict[pa.DataType, pa.DataType] = {
     pa.string(): pa.string(),
@@ -183,11 +194,6 @@ _VARIABLE: dict[pa.DataType, pa.DataType] = {
     pa.string_view(): pa.large_string(),
     pa.binary_view(): pa.large_binary(),
 }
-
-
-def _refuse_nested(data_type: pa.DataType) -> None:
-    if pa.types.is_nested(data_type) and not pa.types.is_run_end_encoded(data_type):
-        raise SchemaError(f"values of the nested type {data_type} are not sketched: sketch its fields")
 
 
 def _cast(array: pa.Array, data_type: pa.DataType) -> pa.Array:
@@ -205,9 +211,8 @@ def _bitmap(array: pa.Array) -> Bytes:
     return np.frombuffer(array.buffers()[0], np.uint8)
 
 
-def _fixed(array: pa.Array, form: Form, widened: pa.DataType | None = None) -> Fixed:
-    if widened is not None:
-        array = _cast(array, widened)
+def _fixed(array: pa.Array, form: Form, widened: pa.DataType) -> Fixed:
+    array = _cast(array, widened)
     width = array.type.bit_width // 8
     return Fixed(_slice(array, width), len(array), _bitmap(array), array.offset, form)
 
@@ -228,13 +233,12 @@ def _booleans(array: pa.Array) -> Variable:
 
 def _decimals(array: pa.Array) -> Fixed:
     if array.type.precision > 38:
-        raise SchemaError(
-            f"Iceberg's decimals have at most 38 digits: values of the type {array.type} are not sketched"
-        )
+        raise SchemaError(f"Iceberg's decimals have at most 38 digits: values of {array.type} are not sketched")
     return _fixed(array, Form.DECIMAL_16, pa.decimal128(array.type.precision, array.type.scale))
 
 
-def _variable(array: pa.Array) -> Variable:
+def _variable(array: pa.Array, as_type: pa.DataType) -> Variable:
+    array = _cast(array, as_type)
     _, offsets, data = array.buffers()
     width = 8 if array.type in (pa.large_string(), pa.large_binary()) else 4
     return Variable(
@@ -257,3 +261,11 @@ def _numbered(array: pa.DictionaryArray) -> Numbered:
     indices = array.indices
     width = indices.type.bit_width // 8
     return Numbered(_slice(indices, width), width, len(indices), _bitmap(indices), indices.offset, array.dictionary)
+
+
+_READERS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], Physical]], ...] = (
+    (pa.types.is_boolean, _booleans),
+    (pa.types.is_decimal, _decimals),
+    (pa.types.is_fixed_size_binary, _fixed_binary),
+    (pa.types.is_dictionary, _numbered),
+)

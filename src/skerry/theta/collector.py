@@ -9,7 +9,7 @@ import numpy as np
 
 from skerry.errors import FormatError, SchemaError
 from skerry.theta import updating
-from skerry.theta.arrow import NO_BITMAP, Fixed, Numbered, Physical, Variable, as_chunks, physical_values
+from skerry.theta.arrow import NO_BITMAP, Fixed, Numbered, Physical, Variable, as_chunks, native, physical_values
 from skerry.theta.layout import EMPTY_SKETCH, MAX_THETA, CompactSketch
 from skerry.theta.updating import Form
 from skerry.theta.workspace import Rule, hashes_in, theta_of, work_space
@@ -38,7 +38,8 @@ class Collector:
             SchemaError: Values of a type that is not sketched.
         """
         for chunk in as_chunks(values):
-            for physical in physical_values(chunk):
+            physical = physical_values(chunk)
+            if physical is not None:
                 _TAKE_IN[type(physical)](self, physical)
 
     def update_fixed(self, values: np.ndarray[Any, Any]) -> None:
@@ -47,7 +48,7 @@ class Collector:
         Raises:
             SchemaError: Numbers of another width.
         """
-        values = np.ascontiguousarray(values)
+        values = np.ascontiguousarray(native(values))
         data, count = values.reshape(-1).view(np.uint8), len(values)
         if values.ndim == 2 and values.dtype == np.uint8:
             offsets = np.arange(count + 1, dtype=np.int64) * values.shape[1]
@@ -64,7 +65,7 @@ class Collector:
         Raises:
             SchemaError: Another shape or type.
         """
-        if unscaled.ndim == 1 and unscaled.dtype in (np.int32, np.int64):
+        if unscaled.ndim == 1 and unscaled.dtype.kind == "i" and unscaled.itemsize in (4, 8):
             words = np.ascontiguousarray(unscaled, np.int64)
             self._take_in_fixed(Fixed(words.view(np.uint8), len(words), NO_BITMAP, 0, Form.DECIMAL_8))
         elif unscaled.ndim == 2 and unscaled.dtype == np.uint8 and 1 <= unscaled.shape[1] <= 16:
