@@ -8,6 +8,7 @@ import decimal
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 
 from skerry.errors import SchemaError
@@ -232,6 +233,31 @@ def test_structs_match_by_name_at_every_depth():
     assert result.schema.equals(NESTED, check_metadata=True)
     assert result["s"].to_pylist() == [{"a": 1, "b": "x"}, None, {"a": 2, "b": None}]
     assert conform(data.slice(1), NESTED).read_all()["s"].to_pylist() == [None, {"a": 2, "b": None}]
+
+
+REQUIRED_MEMBERS = [
+    (pa.int64(), 1),
+    (pa.bool_(), True),
+    (pa.string(), "x"),
+    (pa.binary(3), b"abc"),
+    (pa.decimal128(5, 2), DECIMAL("1.25")),
+    (pa.list_(pa.int32()), [1, 2]),
+    (pa.map_(pa.string(), pa.int32()), [("a", 1)]),
+    (pa.struct([pa.field("x", pa.int32(), nullable=False)]), {"x": 1}),
+]
+
+
+@pytest.mark.parametrize(("type_", "value"), REQUIRED_MEMBERS, ids=lambda part: str(part)[:20])
+@pytest.mark.parametrize("start", [0, 1])
+def test_required_members_of_null_structs_can_be_written(tmp_path, type_, value, start):
+    rows = [None, {"x": value}, None]
+    data = pa.table({"s": pa.array(rows, pa.struct([("x", type_)]))}).slice(start)
+    schema = pa.schema([pa.field("s", pa.struct([pa.field("x", type_, nullable=False)]))])
+    result = conform(data, schema).read_all()
+    result.validate(full=True)
+    assert result["s"].to_pylist() == rows[start:]
+    pq.write_table(result, tmp_path / "f.parquet")
+    assert pq.read_table(tmp_path / "f.parquet")["s"].to_pylist() == rows[start:]
 
 
 @pytest.mark.parametrize("kind", LISTS, ids=lambda kind: kind.__name__)

@@ -249,10 +249,31 @@ def _plan_struct(source: pa.StructType, target: pa.StructType, path: _Path) -> _
             # a member may be null where its struct is
             if not field.nullable and pc.any(pc.and_(member.is_null(), array.is_valid())).as_py():
                 raise _NullFoundError(".".join((*path, field.name)))
-            members.append(member)
+            members.append(member if field.nullable else _without_nulls(member))
         return pa.StructArray.from_arrays(members, fields=wanted, mask=array.is_null())
 
     return convert
+
+
+def _without_nulls(array: pa.Array) -> pa.Array:
+    """The array with anything for its nulls: under a null struct no one sees it, but Parquet writers refuse a null."""
+    if not array.null_count:
+        return array
+    type_ = array.type
+    if isinstance(type_, pa.ExtensionType):
+        return pa.ExtensionArray.from_storage(type_, _without_nulls(array.storage))
+    if pa.types.is_struct(type_):
+        fields = [type_.field(index) for index in range(type_.num_fields)]
+        members = [array.field(index) for index in range(type_.num_fields)]
+        members = [
+            member if field.nullable else _without_nulls(member) for member, field in zip(members, fields, strict=True)
+        ]
+        return pa.StructArray.from_arrays(members, fields=fields)
+    if pa.types.is_map(type_):
+        return pa.MapArray.from_arrays(array.offsets, array.keys, array.items, type_)
+    if is_list(type_):
+        return pa.ListArray.from_arrays(array.offsets, array.values, type=type_)
+    return pa.Array.from_buffers(type_, len(array), [None, *array.buffers()[1:]], 0, array.offset)
 
 
 def _plan_list(source: pa.DataType, target: pa.DataType, path: _Path) -> _Convert:
