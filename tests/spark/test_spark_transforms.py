@@ -65,7 +65,7 @@ COLUMNS: dict[str, tuple[pa.Array, list[str]]] = {
     ),
     "short decimal": (
         pa.array(
-            [Decimal(n).scaleb(-2) for n in (0, 1, -1, 1065, -1065, 99999, -99999, 128, -128)], pa.decimal128(5, 2)
+            [Decimal(n).scaleb(-2) for n in (0, 1, -1, 1065, -1065, 99999, -99950, 128, -128)], pa.decimal128(5, 2)
         ),
         ["c", "bucket(16, c)", "truncate(50, c)", "truncate(7, c)"],
     ),

@@ -6,10 +6,15 @@ instead of loading or compiling them one by one, which also serves machines wher
 
 from __future__ import annotations
 
+import traceback
+
 from pyspark.daemon import manager
 
 from skerry.kernels import warm_up
 
 if __name__ == "__main__":
-    warm_up()
+    try:
+        warm_up()
+    except Exception:  # workers do without it, slower; whatever is wrong with a kernel shows where it is used
+        traceback.print_exc()
     manager()

@@ -83,11 +83,12 @@ def _convert_field(
         filled = _fill(target)
         return filled if target.nullable else jvm.not_null(filled)
     converted = _convert(jvm, column, source.dataType, target.type, path)
-    if target.nullable or not source.nullable:
+    if target.nullable:
         return converted
-    name = ".".join(path)
-    refused = refuse(message=f"column {name!r} is required, but null in a row")
-    return jvm.not_null(sf.when(column.isNull(), refused).otherwise(converted))
+    if source.nullable:
+        refused = refuse(message=f"column {'.'.join(path)!r} is required, but null in a row")
+        converted = sf.when(column.isNotNull(), converted).otherwise(refused)
+    return jvm.not_null(converted)
 
 
 def _fill(target: pa.Field) -> Column:

@@ -76,8 +76,10 @@ def write_frame(frame: DataFrame, layout: FileLayout) -> list[str]:
         writer = writer.partitionBy(key_name)
     with write_settings(spark, layout), original_errors():
         writer.parquet(_hadoop_location(layout.folder))
-    found = (status.location for status in layout.storage.list(layout.folder))
-    return sorted(location for location in found if not name(location).startswith(("_", ".")))
+    found = sorted(status.location for status in layout.storage.list(layout.folder))
+    files = [location for location in found if not name(location).startswith((".", "_"))]
+    layout.storage.delete(set(found).difference(files))  # Hadoop's checksums beside local files
+    return files
 
 
 def _options(layout: FileLayout) -> dict[str, str]:
