@@ -101,9 +101,11 @@ def test_more_than_one_page_is_listed_and_deleted_in_batches(storage, bucket, re
 
 
 @pytest.mark.parametrize("how", ["abort", "forget"])
-def test_an_unfinished_upload_leaves_no_parts(storage, bucket, s3_server, how):
+def test_an_unfinished_upload_leaves_no_parts(storage, bucket, s3_server, how, monkeypatch):
+    monkeypatch.setattr("skerry.storage.objects._ATOMIC_BYTES", 6 << 20)
+    monkeypatch.setattr("skerry.storage.objects._PART_BYTES", 5 << 20)
     sink = storage.open_output(f"s3://{bucket}/x")
-    sink.write(bytes(40 << 20))
+    sink.write(bytes(8 << 20))
     assert s3_server.client().list_multipart_uploads(Bucket=bucket).get("Uploads")
     if how == "abort":
         sink.abort()
