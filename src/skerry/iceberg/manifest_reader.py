@@ -38,7 +38,7 @@ from skerry.table.files import DataFile
 from skerry.table.schema import nearest
 from skerry.table.values import is_uuid
 
-__all__ = ["COLUMNS", "Manifest", "decode_manifest", "read_manifest"]
+__all__ = ["COLUMNS", "Manifest", "decode_manifest", "partition_tuples", "read_manifest"]
 
 _RULE = "Iceberg: Manifests"
 _ENTRY_COLUMNS = tuple(entry for entry in ENTRY_FIELDS if entry.id != DATA_FILE_ID)
@@ -119,7 +119,7 @@ class Manifest:
             raise SchemaError(f"entries need all columns; {', '.join(missing)} were not decoded")
         table = self.table if rows is None else self.table.take(pa.array(rows, pa.int64()))
         lists = {name: table.column(name).to_pylist() for name in COLUMNS if name != "partition"}
-        partitions = _tuples(table.column("partition"))
+        partitions = partition_tuples(table.column("partition"))
         for row in range(table.num_rows):
             yield self._entry({name: values[row] for name, values in lists.items()}, partitions[row])
 
@@ -156,8 +156,8 @@ class Manifest:
         )
 
 
-def _tuples(partition: pa.StructArray) -> list[tuple[Any, ...]]:
-    """Partition tuples in physical values."""
+def partition_tuples(partition: pa.StructArray) -> list[tuple[Any, ...]]:
+    """The partition of every entry, in physical values."""
     if partition.type.num_fields == 0:
         return [()] * len(partition)
     return list(zip(*(_physical(column).to_pylist() for column in partition.flatten()), strict=True))

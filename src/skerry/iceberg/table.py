@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from pyiceberg.catalog import Catalog
@@ -14,6 +15,7 @@ from skerry.iceberg.commit import IcebergTarget, load_state
 from skerry.iceberg.files import live_data_files
 from skerry.iceberg.layout import FileLayout, file_layout
 from skerry.iceberg.operations import AppendFiles, MetadataChange, PublishSketches, SnapshotChange
+from skerry.iceberg.scan import Scan, scan
 from skerry.iceberg.state import MAIN, TableState
 from skerry.iceberg.statistics import column_statistics
 from skerry.table.commit import Operation, RetryPolicy, commit
@@ -101,6 +103,19 @@ class IcebergTable:
     def data_files(self, snapshot: Snapshot) -> list[DataFile]:
         """All data files of a snapshot; rows that delete files remove are still in them."""
         return live_data_files(self.state, snapshot)
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        where: str | Any = None,
+        *,
+        limit: int | None = None,
+        snapshot: int | None = None,
+        ref: str | None = None,
+        as_of: datetime | None = None,
+    ) -> Scan:
+        """Describe a read of the table; see `skerry.iceberg.scan.scan`."""
+        return scan(self.state, columns, where, limit=limit, snapshot=snapshot, ref=ref, as_of=as_of)
 
     def column_statistics(self, snapshot: Snapshot | None) -> dict[str, ColumnStatistics]:
         """What is known about every primitive column of a snapshot, sketches included."""

@@ -1,0 +1,116 @@
+"""What manifests and manifest lists tell about many files at once, in the form that predicates are evaluated on.
+
+Spec: Iceberg table spec, Manifest Lists (field_summary); Data File Fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.partitioning import PartitionSpec
+
+from skerry.iceberg.manifest_list import FieldSummary, ManifestFile
+from skerry.table.predicate import Column, FieldMetrics
+from skerry.table.predicate.arrow import arrow_storage
+from skerry.table.values import decode_values
+
+__all__ = ["MetricsLookup", "column_metrics", "partition_metrics", "summary_metrics"]
+
+MetricsLookup: TypeAlias = Callable[[Column], FieldMetrics | None]
+"""The metrics of a column over all files; None if nothing is known."""
+
+
+def summary_metrics(spec: PartitionSpec, manifests: Sequence[ManifestFile]) -> MetricsLookup:
+    """The partition summaries of manifests, as metrics of partition fields.
+
+    Each counts as one value, since summaries tell only whether there are nulls and NaNs.
+
+    Args:
+        spec: The partition spec of the manifests.
+        manifests: Manifests as their list names them.
+    """
+    positions = {field.field_id: index for index, field in enumerate(spec.fields)}
+    unknown = FieldSummary(contains_null=True)
+
+    def lookup(column: Column) -> FieldMetrics | None:
+        index = positions[column.field_id]
+        summaries = [
+            manifest.partitions[index] if index < len(manifest.partitions) else unknown for manifest in manifests
+        ]
+        is_known = np.array([index < len(manifest.partitions) for manifest in manifests], bool)
+        lower = decode_values(column.type, pa.array([summary.lower_bound for summary in summaries], pa.binary()))
+        upper = decode_values(column.type, pa.array([summary.upper_bound for summary in summaries], pa.binary()))
+        has_null = np.array([summary.contains_null for summary in summaries], bool)
+        is_float = pa.types.is_floating(column.type)
+        may_be_nan = np.array([is_float and summary.contains_nan is not False for summary in summaries], bool)
+        only_null = is_known & has_null & ~may_be_nan & lower.is_null().to_numpy(zero_copy_only=False)
+        nulls = np.where(only_null, 1, np.where(is_known & ~has_null, 0, -1))
+        return FieldMetrics(
+            lower, upper, nulls, np.where(is_known & ~may_be_nan, 0, -1), np.ones(len(summaries), np.int64)
+        )
+
+    return lookup
+
+
+def partition_metrics(spec: PartitionSpec, files: pa.RecordBatch) -> MetricsLookup:
+    """The partition values of files, as metrics of partition fields: one value each.
+
+    Args:
+        spec: The partition spec of the files.
+        files: Entries of a manifest, with the column `partition`.
+    """
+    positions = {field.field_id: index for index, field in enumerate(spec.fields)}
+
+    def lookup(column: Column) -> FieldMetrics | None:
+        values = files.column("partition").field(positions[column.field_id])
+        storage = _cast_partition(values, column.type)
+        nulls = np.asarray(storage.is_null()).astype(np.int64)
+        nans = np.zeros_like(nulls)
+        if pa.types.is_floating(storage.type):
+            nans = np.asarray(pc.fill_null(pc.is_nan(storage), False)).astype(np.int64)
+        return FieldMetrics(storage, storage, nulls, nans, np.ones_like(nulls))
+
+    return lookup
+
+
+def _cast_partition(values: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Partition values in the storage type of today's result; the source may have been promoted since."""
+    storage = values.storage if isinstance(values, pa.ExtensionArray) else values
+    return storage if storage.type == arrow_storage(type_) else storage.cast(arrow_storage(type_))
+
+
+def column_metrics(files: pa.RecordBatch) -> MetricsLookup:
+    """The column metrics of files, looked up in all of them at once.
+
+    Args:
+        files: Entries of a manifest, with the columns of metrics and `record_count`.
+    """
+    cache: dict[int, FieldMetrics] = {}
+    row_counts = files.column("record_count").to_numpy(zero_copy_only=False)
+
+    def of_key(name: str, key: int) -> pa.Array:
+        return pc.map_lookup(files.column(name), query_key=pa.scalar(key, pa.int32()), occurrence="first")
+
+    def counts(name: str, key: int) -> npt.NDArray[np.int64]:
+        return pc.fill_null(of_key(name, key), -1).to_numpy(zero_copy_only=False)
+
+    def lookup(column: Column) -> FieldMetrics | None:
+        if pa.types.is_nested(column.type):
+            return None
+        if column.field_id not in cache:
+            values = counts("value_counts", column.field_id)
+            cache[column.field_id] = FieldMetrics(
+                decode_values(column.type, of_key("lower_bounds", column.field_id)),
+                decode_values(column.type, of_key("upper_bounds", column.field_id)),
+                counts("null_value_counts", column.field_id),
+                counts("nan_value_counts", column.field_id),
+                np.where(values < 0, row_counts, values),
+            )
+        return cache[column.field_id]
+
+    return lookup

@@ -1,0 +1,375 @@
+"""Scans: a description of rows to read, which plans, explains and reads when asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyiceberg.schema import Schema
+from pyiceberg.table.name_mapping import MappedField, parse_mapping_from_json
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.snapshots import Snapshot
+
+from skerry.errors import FormatError, MissingDependencyError, NotFoundError, SchemaError
+from skerry.iceberg.planning import OUTSIDE_PROPERTY, ScanPlanner
+from skerry.iceberg.schema import to_arrow_schema
+from skerry.iceberg.state import MAIN, TableState
+from skerry.table.evolution import NameMapping, prune
+from skerry.table.parquet_rows import RowReader, default_threads
+from skerry.table.predicate import And, Predicate, columns_of, parse
+from skerry.table.predicate.binding import Name, resolve_column
+from skerry.table.scan import FileScanTask, ScanPlan
+from skerry.table.schema import field_id
+from skerry.table.values import physical_value
+
+if TYPE_CHECKING:
+    import duckdb
+    import polars
+
+__all__ = ["Explanation", "Scan", "scan"]
+
+_NAME_MAPPING_PROPERTY = "schema.name-mapping.default"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What a scan will do; `str()` lays it out for people.
+
+    Args:
+        table: The table's name.
+        snapshot_id: The snapshot that is read; None for a table without rows so far.
+        columns: Names of the columns that are delivered.
+        where: The condition as it was understood, in SQL.
+        limit: Most rows.
+        plan: Files and how planning came to them.
+    """
+
+    table: str
+    snapshot_id: int | None
+    columns: tuple[str, ...]
+    where: str
+    limit: int | None
+    plan: ScanPlan
+
+    def __str__(self) -> str:
+        lines = [f"scan of {self.table}, snapshot {self.snapshot_id}", f"  columns  {', '.join(self.columns)}"]
+        lines.append(f"  where    {self.where}")
+        if self.limit is not None:
+            lines.append(f"  limit    {self.limit:,}")
+        for step in self.plan.steps:
+            rows = "" if step.kept_rows is None else f"{step.kept_rows:,} of {step.total_rows:,} rows"
+            lines.append(f"  {step.name:<22} {step.kept:>7,} of {step.total:>7,}  {rows}".rstrip())
+            lines += [f"    dropped {count:>7,}  {reason}" for reason, count in step.dropped]
+        size = sum(task.data_file.file_size_bytes for task in self.plan.tasks)
+        whole = sum(task.matches_all for task in self.plan.tasks)
+        lines.append(
+            f"  to read                {len(self.plan.tasks):>7,} files, {size:,} bytes, {whole:,} without filter"
+        )
+        return "\n".join(lines)
+
+
+class Scan:
+    """Rows of one snapshot of a table, described; made by `Table.scan`.
+
+    Every method reads the same snapshot, however the table moves on. The rows come in the order of the files in the
+    metadata and of the rows in the files. A scan can be handed to whatever takes Arrow streams (Polars, DuckDB, pandas,
+    `Table.append`).
+
+    Args:
+        state: The table's metadata and access to its files.
+        snapshot: The snapshot to read; None reads nothing.
+        schema: The schema to read it with.
+        columns: Dotted names, in the order to deliver; all columns if None.
+        where: SQL text, a PyArrow expression, or a predicate.
+        limit: Most rows.
+        threads: How many files are planned and read at a time; by default one per core.
+
+    Raises:
+        FormatError: `where` is no condition.
+        SchemaError: A column does not exist, or a literal does not fit its column.
+        UnsupportedError: `where` uses what conditions do not have.
+    """
+
+    def __init__(
+        self,
+        state: TableState,
+        snapshot: Snapshot | None,
+        schema: Schema,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | Any = None,
+        limit: int | None = None,
+        threads: int | None = None,
+    ) -> None:
+        self._state = state
+        self._snapshot = snapshot
+        self._iceberg_schema = schema
+        self._limit = _checked_limit(limit)
+        self._threads = threads or default_threads()
+        self._table_schema = to_arrow_schema(schema)
+        self._predicate = parse(where, self._table_schema)
+        self._schema = _select(self._table_schema, columns)
+
+    def __repr__(self) -> str:
+        limit = "" if self._limit is None else f", limit={self._limit}"
+        return f"Scan({self._state.name!r}, columns={self._schema.names}, where={str(self._predicate)!r}{limit})"
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the rows; fields carry their id in the metadata `PARQUET:field_id`."""
+        return self._schema
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """The snapshot that is read; None for a table without rows so far."""
+        return None if self._snapshot is None else int(self._snapshot.snapshot_id)
+
+    @property
+    def predicate(self) -> Predicate:
+        """The condition, bound to the columns of the table."""
+        return self._predicate
+
+    # ---- planning ----
+
+    def plan(self) -> list[FileScanTask]:
+        """Find the files that can hold wanted rows.
+
+        Raises:
+            FormatError: The metadata is corrupt.
+            NotFoundError: A metadata file is missing.
+            SkerryError: A file lies outside of the table's folder.
+            UnsupportedError: Rows are deleted by delete files, or files are encrypted.
+        """
+        return list(self._plan().tasks)
+
+    def explain(self) -> Explanation:
+        """Plan, and tell how many manifests, files and rows remain after each step, and why the others do not."""
+        return Explanation(
+            self._state.name,
+            self.snapshot_id,
+            tuple(self._schema.names),
+            str(self._predicate),
+            self._limit,
+            self._plan(),
+        )
+
+    def _plan(self) -> ScanPlan:
+        if self._snapshot is None:
+            return ScanPlan((), ())
+        metadata, properties = self._state.metadata, self._state.properties
+        allows_outside = properties.get(OUTSIDE_PROPERTY, "false").lower() == "true"
+        folders = (metadata.location, self._state.data_folder, self._state.metadata_folder)
+        planner = ScanPlanner(
+            table=self._state.name,
+            storage=self._state.storage,
+            roots=None if allows_outside else tuple(dict.fromkeys(folders)),
+            schema=self._iceberg_schema,
+            specs=metadata.specs(),
+            conjuncts=_conjuncts(self._predicate),
+            defaults=_defaults(self._iceberg_schema),
+            threads=self._threads,
+        )
+        return planner.plan(self._snapshot.manifest_list)
+
+    # ---- reading ----
+
+    def to_batches(self) -> pa.RecordBatchReader:
+        """Read the rows as a stream; files are read ahead in threads, as far as a memory budget of 256 MB allows.
+
+        Raises:
+            FormatError: A file is corrupt.
+            NotFoundError: A file is missing.
+            SchemaError: A file's columns do not fit the table's schema.
+            UnsupportedError: A file is in another format than Parquet.
+        """
+        batches = self._reader(self._schema).batches(self._plan().tasks, limit=self._limit)
+        return pa.RecordBatchReader.from_batches(self._schema, batches)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.to_batches().__arrow_c_stream__(requested_schema)
+
+    def to_arrow(self) -> pa.Table:
+        """Read the rows into a PyArrow table."""
+        return self.to_batches().read_all()
+
+    def to_polars(self) -> polars.DataFrame:
+        """Read the rows into a Polars frame.
+
+        Raises:
+            MissingDependencyError: Polars is not installed.
+        """
+        try:
+            import polars
+        except ImportError as error:
+            raise MissingDependencyError("to_polars() needs the package polars") from error
+        frame = polars.from_arrow(self.to_arrow())
+        assert isinstance(frame, polars.DataFrame)
+        return frame
+
+    def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
+        """Read the rows into a DuckDB relation.
+
+        Args:
+            connection: The connection that queries it; DuckDB's default one if None.
+
+        Raises:
+            MissingDependencyError: DuckDB is not installed.
+        """
+        try:
+            import duckdb
+        except ImportError as error:
+            raise MissingDependencyError("to_duckdb() needs the package duckdb") from error
+        return (connection or duckdb.default_connection()).from_arrow(self.to_arrow())
+
+    def count(self) -> int:
+        """Count the rows; files are opened only where metadata leaves it open how many there are."""
+        tasks = self._plan().tasks
+        known = sum(task.data_file.record_count for task in tasks if task.matches_all)
+        if self._limit is not None and known >= self._limit:
+            return self._limit
+        open_ = [task for task in tasks if not task.matches_all]
+        count = known + (self._reader(pa.schema([])).count(open_) if open_ else 0)
+        return count if self._limit is None else min(count, self._limit)
+
+    def _reader(self, schema: pa.Schema) -> RowReader:
+        needed = {column.field_id for column in columns_of(self._predicate)}
+        ids = {number for field in schema for number in _leaf_ids(field)} | needed
+        return RowReader(
+            storage=self._state.storage,
+            schema=schema,
+            read_schema=prune(self._table_schema, ids),
+            predicate=self._predicate,
+            names=_name_mapping(self._state.properties, self._state.name),
+            threads=self._threads,
+        )
+
+
+def scan(
+    state: TableState,
+    columns: Sequence[str] | None = None,
+    where: str | Any = None,
+    *,
+    limit: int | None = None,
+    snapshot: int | None = None,
+    ref: str | None = None,
+    as_of: datetime | None = None,
+    threads: int | None = None,
+) -> Scan:
+    """Describe a read of a table, now or as it was.
+
+    Args:
+        state: The table's metadata and access to its files.
+        columns: Dotted names, in the order to deliver; all columns if None.
+        where: SQL text, a PyArrow expression, or a predicate.
+        limit: Most rows.
+        snapshot: Read this snapshot.
+        ref: Read the tip of this branch or tag.
+        as_of: Read what was current at this time; UTC if it has no zone.
+        threads: How many files are planned and read at a time; by default one per core.
+
+    Returns:
+        The scan. Snapshots and tags are read with the schema of their time, branches with the table's.
+
+    Raises:
+        NotFoundError: There is no such snapshot or reference, or nothing was current at that time.
+        SchemaError: More than one of `snapshot`, `ref` and `as_of` is given, or `columns` or `where` do not fit.
+    """
+    if sum(choice is not None for choice in (snapshot, ref, as_of)) > 1:
+        raise SchemaError("a scan reads one of snapshot=, ref= and as_of=, not several")
+    if as_of is not None:
+        snapshot = _snapshot_at(state, as_of)
+    is_tag = ref is not None and ref in state.metadata.refs and _is_tag(state, ref)
+    found = state.snapshot_by_id(snapshot) if snapshot is not None else state.snapshot(ref or MAIN)
+    schema = _schema_of(state, found) if found is not None and (snapshot is not None or is_tag) else None
+    return Scan(
+        state, found, schema or state.metadata.schema(), columns=columns, where=where, limit=limit, threads=threads
+    )
+
+
+def _is_tag(state: TableState, ref: str) -> bool:
+    return bool(state.metadata.refs[ref].snapshot_ref_type is SnapshotRefType.TAG)
+
+
+def _schema_of(state: TableState, snapshot: Snapshot) -> Schema | None:
+    """The schema of the time when a snapshot was written."""
+    return next((schema for schema in state.metadata.schemas if schema.schema_id == snapshot.schema_id), None)
+
+
+def _snapshot_at(state: TableState, moment: datetime) -> int:
+    at = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    entries = [entry for entry in state.metadata.snapshot_log if entry.timestamp_ms <= at.timestamp() * 1000]
+    if not entries:
+        raise NotFoundError(f"no snapshot was current at {at.isoformat()}", location=state.name)
+    return int(entries[-1].snapshot_id)
+
+
+def _checked_limit(limit: int | None) -> int | None:
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
+        raise SchemaError(f"limit must be a whole number, 0 or more, found {limit!r}")
+    return limit
+
+
+def _select(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
+    """The wanted columns in the wanted order; fields of one struct stay together where its first is wanted."""
+    if columns is None:
+        return schema
+    if isinstance(columns, str) or not columns:
+        raise SchemaError(f"columns must be a list of at least one name, found {columns!r}")
+    wanted = [_resolve(schema, name) for name in columns]
+    pruned = prune(schema, {number for _, number in wanted})
+    order = dict.fromkeys(top for top, _ in wanted)
+    return pa.schema([pruned.field(name) for name in order], metadata=schema.metadata)
+
+
+def _resolve(schema: pa.Schema, name: str) -> tuple[str, int]:
+    """Top-level name and field id of a column; a name with dots in it is a path unless a column has that very name."""
+    parts = (name,) if name in schema.names else tuple(name.split("."))
+    column = resolve_column(schema, Name(parts, (True,) * len(parts)))
+    return column.path[0], column.field_id
+
+
+def _leaf_ids(field: pa.Field) -> Iterable[int]:
+    """The ids to read for a column: those of a struct's fields, so that the struct itself is not read whole."""
+    if pa.types.is_struct(field.type):
+        return [number for child in field.type for number in _leaf_ids(child)]
+    return [field_id(field)]
+
+
+def _conjuncts(predicate: Predicate) -> tuple[Predicate, ...]:
+    if isinstance(predicate, And):
+        return predicate.children
+    return () if str(predicate) == "TRUE" else (predicate,)
+
+
+def _defaults(schema: Schema) -> dict[int, Any]:
+    """Initial defaults of top-level columns: what rows have that were written before the column was there."""
+    arrow = to_arrow_schema(schema)
+    return {
+        field.field_id: physical_value(arrow.field(index).type, field.initial_default)
+        for index, field in enumerate(schema.fields)
+        if field.initial_default is not None
+    }
+
+
+def _name_mapping(properties: Mapping[str, str], table: str) -> NameMapping | None:
+    text = properties.get(_NAME_MAPPING_PROPERTY)
+    if text is None:
+        return None
+    try:
+        mapping = parse_mapping_from_json(text)
+    except ValueError as error:
+        raise FormatError(f"table property {_NAME_MAPPING_PROPERTY} cannot be read: {error}", location=table) from error
+    ids: dict[tuple[str, ...], int] = {}
+
+    def walk(fields: Iterable[MappedField], path: tuple[str, ...]) -> None:
+        for field in fields:
+            for name in field.names:
+                if field.field_id is not None:
+                    ids[(*path, name)] = field.field_id
+                walk(field.fields, (*path, name))
+
+    walk(mapping.root, ())
+    return ids

@@ -1,0 +1,358 @@
+"""Columns of a file as the table has them now: found by field id, promoted to today's types, filled in where missing.
+
+Names, order and nesting of a file are those of the day it was written. What identifies a column is its field id, so a
+renamed column is found, and a column that took the name of a dropped one is not mistaken for it.
+
+Spec: Iceberg table spec, Schema Evolution; Column Projection; Name Mapping Serialization.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skerry.errors import SchemaError
+from skerry.table.incoming import is_list
+from skerry.table.predicate.arrow import arrow_storage
+from skerry.table.schema import FIELD_ID_KEY
+from skerry.table.values import is_uuid
+
+__all__ = [
+    "NameMapping",
+    "column_positions",
+    "count_leaves",
+    "has_ids",
+    "plan_conversion",
+    "prune",
+    "wanted_leaves",
+    "with_ids",
+]
+
+NameMapping: TypeAlias = Mapping[tuple[str, ...], int]
+"""Field ids by path of names, for files without ids. Elements of lists are called `element`, those of maps `key` and
+`value`."""
+
+_Path: TypeAlias = tuple[str, ...]
+_Convert: TypeAlias = Callable[[pa.Array], pa.Array]
+
+
+# Ids ----------------------------------------------------------------------------------------------------------------
+
+
+def _id(field: pa.Field) -> int | None:
+    text = (field.metadata or {}).get(FIELD_ID_KEY, b"")
+    return int(text) if text.isdigit() else None
+
+
+def _children(type_: pa.DataType) -> list[tuple[str, pa.Field]]:
+    """Nested fields with the names that ids go by; they stand in the order of Parquet's columns."""
+    if pa.types.is_struct(type_):
+        return [(field.name, field) for field in type_]
+    if pa.types.is_map(type_):
+        return [("key", type_.key_field), ("value", type_.item_field)]
+    return [("element", type_.value_field)] if is_list(type_) else []
+
+
+def has_ids(schema: pa.Schema) -> bool:
+    """Whether any column carries a field id."""
+
+    def any_id(field: pa.Field) -> bool:
+        return _id(field) is not None or any(any_id(child) for _, child in _children(field.type))
+
+    return any(any_id(field) for field in schema)
+
+
+def with_ids(schema: pa.Schema, mapping: NameMapping) -> pa.Schema:
+    """The schema of a file without field ids, with the ids that a name mapping gives to its columns."""
+
+    def give(field: pa.Field, path: _Path) -> pa.Field:
+        children = [give(child, (*path, name)) for name, child in _children(field.type)]
+        field = field.with_type(_with_children(field.type, children)) if children else field
+        return field.with_metadata({FIELD_ID_KEY: str(mapping[path]).encode()}) if path in mapping else field
+
+    return pa.schema([give(field, (field.name,)) for field in schema], metadata=schema.metadata)
+
+
+def _with_children(type_: pa.DataType, children: list[pa.Field]) -> pa.DataType:
+    if pa.types.is_struct(type_):
+        return pa.struct(children)
+    if pa.types.is_map(type_):
+        return pa.map_(*children)
+    return pa.large_list(children[0]) if pa.types.is_large_list(type_) else pa.list_(children[0])
+
+
+def prune(schema: pa.Schema, ids: Collection[int]) -> pa.Schema:
+    """A schema without the columns that are not wanted.
+
+    Args:
+        schema: With field ids.
+        ids: Wanted columns. One with nested fields is kept whole, one inside a struct with the structs around it.
+    """
+
+    def kept(field: pa.Field) -> pa.Field | None:
+        if _id(field) in ids:
+            return field
+        below = [found for child in field.type if (found := kept(child))] if pa.types.is_struct(field.type) else []
+        return field.with_type(pa.struct(below)) if below else None
+
+    return pa.schema([found for field in schema if (found := kept(field))], metadata=schema.metadata)
+
+
+# Which columns of a file --------------------------------------------------------------------------------------------
+
+
+def wanted_leaves(source: pa.Schema, target: pa.Schema) -> list[int]:
+    """The primitive columns of a file that must be read.
+
+    Args:
+        source: The file's schema with ids.
+        target: The wanted columns with ids.
+
+    Returns:
+        Positions in depth-first order, which is that of Parquet's columns, ascending.
+    """
+    leaves: list[int] = []
+    position = 0
+
+    def walk(field: pa.Field, wanted: pa.Field | None) -> None:
+        nonlocal position
+        children = _children(field.type)
+        if not children:
+            if wanted is not None:
+                leaves.append(position)
+            position += 1
+            return
+        before, first = len(leaves), position
+        for (_, child), match in zip(
+            children, _matches(field.type, None if wanted is None else wanted.type), strict=True
+        ):
+            walk(child, match)
+        if wanted is not None and len(leaves) == before:
+            leaves.append(first)  # some column must tell where the struct is null
+
+    for field, match in zip(source, _by_id(list(source), list(target)), strict=True):
+        walk(field, match)
+    return leaves
+
+
+def _by_id(source: list[pa.Field], target: list[pa.Field]) -> list[pa.Field | None]:
+    """For every source field the target field of the same id."""
+    targets = {_id(field): field for field in target}
+    return [None if _id(field) is None else targets.get(_id(field)) for field in source]
+
+
+def _matches(source: pa.DataType, target: pa.DataType | None) -> list[pa.Field | None]:
+    """For every nested field of a type its counterpart; elements, keys and values have theirs without ids."""
+    children = [child for _, child in _children(source)]
+    if target is None or not _is_same_kind(source, target):
+        return [None] * len(children)
+    targets = [child for _, child in _children(target)]
+    return _by_id(children, targets) if pa.types.is_struct(source) else list(targets)
+
+
+def _is_same_kind(source: pa.DataType, target: pa.DataType) -> bool:
+    kinds = (pa.types.is_struct, pa.types.is_map, is_list)
+    return any(is_kind(source) and is_kind(target) for is_kind in kinds)
+
+
+def column_positions(schema: pa.Schema) -> dict[int, int]:
+    """Where the columns that hold one value per row stand among the primitive columns of a file.
+
+    Returns:
+        Positions in depth-first order by field id.
+    """
+    positions: dict[int, int] = {}
+    position = 0
+
+    def walk(field: pa.Field, repeated: bool) -> None:
+        nonlocal position
+        children = _children(field.type)
+        for _, child in children:
+            walk(child, repeated or not pa.types.is_struct(field.type))
+        if not children:
+            number = _id(field)
+            if number is not None and not repeated:
+                positions[number] = position
+            position += 1
+
+    for field in schema:
+        walk(field, False)
+    return positions
+
+
+def count_leaves(schema: pa.Schema) -> int:
+    """How many primitive columns a schema has."""
+
+    def count(field: pa.Field) -> int:
+        children = _children(field.type)
+        return sum(count(child) for _, child in children) if children else 1
+
+    return sum(count(field) for field in schema)
+
+
+# Conversion ---------------------------------------------------------------------------------------------------------
+
+
+def plan_conversion(
+    source: pa.Schema, target: pa.Schema, constants: Mapping[int, Any] | None = None
+) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    """Plan how batches of one schema become batches of another.
+
+    Args:
+        source: What the batches have; columns without field id are passed over.
+        target: What is wanted, with ids.
+        constants: Physical values by field id for wanted columns that the batches do not have; null if not there.
+
+    Returns:
+        The conversion; columns that need none are passed on as they are.
+
+    Raises:
+        SchemaError: A type cannot become the wanted one, or a required column is missing. The conversion itself raises
+            it for a value that does not fit.
+    """
+    constants = constants or {}
+    found = {number: (index, field) for index, field in enumerate(source) if (number := _id(field)) is not None}
+    steps: list[tuple[int | None, str, _Convert]] = []
+    for wanted in target:
+        index, field = found.get(_id(wanted) or 0, (None, None))
+        steps.append((index, wanted.name, _plan(field, wanted, (wanted.name,), constants)))
+
+    def convert(batch: pa.RecordBatch) -> pa.RecordBatch:
+        arrays = []
+        for index, name, step in steps:
+            try:
+                arrays.append(step(pa.nulls(batch.num_rows) if index is None else batch.column(index)))
+            except pa.ArrowException as error:
+                raise SchemaError(f"column {name!r} holds a value that does not fit its type: {error}") from error
+        return pa.RecordBatch.from_arrays(arrays, schema=target)
+
+    return convert
+
+
+def _plan(source: pa.Field | None, target: pa.Field, path: _Path, constants: Mapping[int, Any]) -> _Convert:
+    if source is None:
+        return _plan_missing(target, path, constants)
+    if _is_same(source, target):
+        return lambda array: array
+    if pa.types.is_struct(source.type) and pa.types.is_struct(target.type):
+        return _plan_struct(source.type, target.type, path, constants)
+    if pa.types.is_map(source.type) and pa.types.is_map(target.type):
+        return _plan_map(source.type, target.type, path, constants)
+    if is_list(source.type) and is_list(target.type):
+        return _plan_list(source.type, target.type, path, constants)
+    if pa.types.is_dictionary(source.type):
+        convert = _plan(source.with_type(source.type.value_type), target, path, constants)
+        return lambda array: convert(array.dictionary).take(array.indices)
+    for accepts in _PROMOTIONS:
+        if accepts(source.type, target.type):
+            return lambda array: _cast(array, target.type)
+    raise SchemaError(f"column {'.'.join(path)!r} is {source.type} in the file, but {target.type} in the table")
+
+
+def _is_same(source: pa.Field, target: pa.Field) -> bool:
+    """Whether arrays can be passed on: the same type, and every name in it the same column."""
+    if source.type != target.type:
+        return False
+    matches = _matches(source.type, target.type)
+    targets = [child for _, child in _children(target.type)]
+    return matches == targets and all(
+        _is_same(child, match) for (_, child), match in zip(_children(source.type), matches, strict=True)
+    )
+
+
+def _plan_missing(target: pa.Field, path: _Path, constants: Mapping[int, Any]) -> _Convert:
+    value = constants.get(_id(target) or 0)
+    if value is None and not target.nullable:
+        raise SchemaError(f"required column {'.'.join(path)!r} is missing in the file and has no default")
+    if value is None:
+        return lambda array: pa.nulls(len(array), target.type)
+    scalar = pa.scalar(value, arrow_storage(target.type))
+    return lambda array: _cast(pa.repeat(scalar, len(array)), target.type)
+
+
+def _plan_struct(source: pa.StructType, target: pa.StructType, path: _Path, constants: Mapping[int, Any]) -> _Convert:
+    positions = {_id(field): index for index, field in enumerate(source) if _id(field) is not None}
+    steps = []
+    for wanted in target:
+        index = positions.get(_id(wanted))
+        field = None if index is None else source.field(index)
+        steps.append((index, _plan(field, wanted, (*path, wanted.name), constants)))
+
+    def convert(array: pa.StructArray) -> pa.Array:
+        members = [step(pa.nulls(len(array)) if index is None else array.field(index)) for index, step in steps]
+        mask = array.is_null() if array.null_count else None
+        return pa.StructArray.from_arrays(members, fields=list(target), mask=mask)
+
+    return convert
+
+
+def _plan_list(source: pa.DataType, target: pa.DataType, path: _Path, constants: Mapping[int, Any]) -> _Convert:
+    convert_values = _plan(source.value_field, target.value_field, (*path, "element"), constants)
+
+    def convert(array: pa.Array) -> pa.Array:
+        return pa.ListArray.from_arrays(
+            _offsets(array), convert_values(array.flatten()), type=target, mask=array.is_null()
+        )
+
+    return convert
+
+
+def _plan_map(source: pa.MapType, target: pa.MapType, path: _Path, constants: Mapping[int, Any]) -> _Convert:
+    convert_keys = _plan(source.key_field, target.key_field, (*path, "key"), constants)
+    convert_items = _plan(source.item_field, target.item_field, (*path, "value"), constants)
+
+    def convert(array: pa.MapArray) -> pa.Array:
+        lists = array.cast(pa.list_(pa.struct([source.key_field, source.item_field])))
+        entries = lists.flatten()
+        keys, items = convert_keys(entries.field(0)), convert_items(entries.field(1))
+        return pa.MapArray.from_arrays(_offsets(lists), keys, items, type=target, mask=array.is_null())
+
+    return convert
+
+
+def _offsets(array: pa.Array) -> pa.Array:
+    """Where each list begins among the values that belong to no null list."""
+    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+    return pa.array(np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int32))
+
+
+def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
+    if is_uuid(target) and not is_uuid(array.type):
+        return array.cast(pa.binary(16)).cast(target)
+    return array.cast(target)
+
+
+def _is_text(type_: pa.DataType) -> bool:
+    return pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_)
+
+
+def _is_bytes(type_: pa.DataType) -> bool:
+    return pa.types.is_binary(type_) or pa.types.is_large_binary(type_) or pa.types.is_binary_view(type_)
+
+
+def _widens(source: pa.DataType, target: pa.DataType) -> bool:
+    return bool(source.bit_width <= target.bit_width)
+
+
+# The promotions of the specification, and other forms of the same values that writers use.
+_PROMOTIONS: tuple[Callable[[pa.DataType, pa.DataType], bool], ...] = (
+    lambda source, target: pa.types.is_integer(source) and pa.types.is_integer(target) and _widens(source, target),
+    lambda source, target: pa.types.is_floating(source) and pa.types.is_floating(target) and _widens(source, target),
+    lambda source, target: (
+        pa.types.is_decimal(source)
+        and pa.types.is_decimal(target)
+        and source.scale == target.scale
+        and source.precision <= target.precision
+    ),
+    lambda source, target: pa.types.is_date32(source) and pa.types.is_timestamp(target) and target.tz is None,
+    lambda source, target: pa.types.is_timestamp(source) and pa.types.is_timestamp(target),
+    lambda source, target: pa.types.is_time(source) and pa.types.is_time(target),
+    lambda source, target: _is_text(source) and _is_text(target),
+    lambda source, target: _is_bytes(source) and _is_bytes(target),
+    lambda source, target: is_uuid(target) and pa.types.is_fixed_size_binary(source) and source.byte_width == 16,
+    lambda source, target: pa.types.is_null(source),
+)

@@ -1,0 +1,61 @@
+"""What planning hands to reading: the files that remain, and how it came to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from skerry.table.files import DataFile
+
+__all__ = ["FileScanTask", "ScanPlan", "ScanStep"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileScanTask:
+    """A data file to be read; small and picklable.
+
+    Args:
+        data_file: The file, without the column metrics that planning is done with.
+        matches_all: Whether its metrics prove that every row is wanted, so that none needs testing.
+        constants: Physical values by field id, for columns that the file may lack: those of identity partitions, and
+            defaults of columns added later.
+    """
+
+    data_file: DataFile
+    matches_all: bool = False
+    constants: Mapping[int, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ScanStep:
+    """One step of planning: how much came in, how much went on, and why the rest did not.
+
+    Args:
+        name: What was judged, and by what.
+        total: Manifests or files that came in.
+        kept: Those that went on.
+        total_rows: Rows in those that came in; None if the metadata does not tell.
+        kept_rows: Rows in those that went on; likewise.
+        dropped: Why the others did not go on, as reason and number.
+    """
+
+    name: str
+    total: int
+    kept: int
+    total_rows: int | None
+    kept_rows: int | None
+    dropped: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ScanPlan:
+    """The files of a scan.
+
+    Args:
+        tasks: What to read, in the order of the metadata.
+        steps: How planning came to it.
+    """
+
+    tasks: tuple[FileScanTask, ...]
+    steps: tuple[ScanStep, ...]
