@@ -43,8 +43,8 @@ def test_names_of_pyicebergs_configuration(tmp_path):
         "import pyarrow as pa, skerry\n"
         "catalog = skerry.connect('lake')\n"
         "catalog.create_table('a.b', pa.schema([('k', pa.int64())])).append(pa.table({'k': [1, 2]}))\n"
-        "print(catalog.name, skerry.connect('LAKE').load_table('a.b').statistics()['k'].ndv)\n"
-        "try:\n    skerry.connect('leka', create=False)\n"
+        "print(catalog.name, skerry.connect('lake').load_table('a.b').statistics()['k'].ndv)\n"
+        "try:\n    skerry.connect('lakke', create=False)\n"
         "except skerry.errors.NotFoundError as error:\n    print(error)\n"
     )
     environment = {
@@ -59,7 +59,7 @@ def test_names_of_pyicebergs_configuration(tmp_path):
     assert done.stderr == ""
     assert done.stdout.splitlines() == [
         "lake 2.0",
-        "'leka' is neither a folder nor a catalog in PyIceberg's configuration; did you mean 'lake'?",
+        "'lakke' is neither a folder nor a catalog in PyIceberg's configuration; did you mean 'lake'?",
     ]
 
 

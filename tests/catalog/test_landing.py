@@ -124,9 +124,31 @@ def test_a_rival_commit_between_build_and_commit_is_covered(catalog, monkeypatch
     assert str(k.freshness) == "fresh"
     assert k.lower <= 60_000 <= k.upper
     assert table.scan().count() == 60_000
-    lost = staged[0]
-    assert not any(Path(name.removeprefix("file://")).exists() for name in lost.files), "the lost attempt is cleaned up"
-    assert not Path(lost.metadata_write.location.removeprefix("file://")).exists()
+    assert not any(Path(name.removeprefix("file://")).exists() for name in staged[0].files), "the loser cleans up"
+
+
+def test_a_race_lost_at_the_compare_itself_leaves_no_metadata_file(catalog, monkeypatch, tmp_path):
+    table = catalog.create_table("d.t", SCHEMA, properties={"commit.retry.min-wait-ms": "1"})
+    rival = skerry.connect(tmp_path / "warehouse").load_table("d.t")
+    inner = catalog._catalog
+    write = inner._write_metadata
+    written = []
+
+    def write_then_lose(*arguments):
+        write(*arguments)
+        written.append(arguments[-1] if arguments else None)
+        if len(written) == 1:
+            rival.append(rows(0, 10))
+
+    monkeypatch.setattr(
+        inner, "_write_metadata", lambda metadata, io, metadata_path: write_then_lose(metadata, io, metadata_path)
+    )
+    table.append(rows(10, 30))
+    lost, won = (Path(location.removeprefix("file://")) for location in written)
+    assert not lost.exists()
+    assert won.exists()
+    assert table.scan().count() == 30
+    assert table.statistics()["k"].ndv == 30
 
 
 def test_every_file_below_the_table_is_reachable_after_lost_races(catalog, monkeypatch, tmp_path):
