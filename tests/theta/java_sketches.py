@@ -17,40 +17,51 @@ class JavaSketches:
     def __init__(self, jvm: Any) -> None:
         self.jvm = jvm
         self.theta = jvm.org.apache.datasketches.theta
-        self._handles = jvm.java.lang.invoke.MethodHandles.publicLookup()
-        self._to_interface = jvm.java.lang.invoke.MethodHandleProxies.asInterfaceInstance
-        self._update = self._virtual(
-            "org.apache.datasketches.theta.UpdateSketch",
-            "update",
-            "org.apache.datasketches.theta.UpdateReturnState",
-            "java.nio.ByteBuffer",
-        )
-        parse = self._virtual("java.util.HexFormat", "parseHex", "[B", "java.lang.CharSequence")
-        self._parse = self._interface("java.util.function.Function", parse.bindTo(jvm.java.util.HexFormat.of()))
-        wrap = self._handles.findStatic(
-            self._class("java.nio.ByteBuffer"), "wrap", self._method_type("java.nio.ByteBuffer", "[B")
-        )
-        self._wrap = self._interface("java.util.function.Function", wrap)
+        self.lookup = jvm.java.lang.invoke.MethodHandles.publicLookup()
+        byte_buffer, sketch = "java.nio.ByteBuffer", "org.apache.datasketches.theta.UpdateSketch"
+        self._update = self._virtual(sketch, "update", "org.apache.datasketches.theta.UpdateReturnState", byte_buffer)
+        parse_hex = self._virtual("java.util.HexFormat", "parseHex", "[B", "java.lang.CharSequence")
+        self.parse_hex = self.function(parse_hex.bindTo(jvm.java.util.HexFormat.of()))
+        self.wrap = self.function(self.static(byte_buffer, "wrap", byte_buffer, "[B"))
 
-    def _class(self, name: str) -> Any:
-        return self.jvm.java.lang.Class.forName(name)
+    def load(self, name: str) -> Any:
+        """A class by name, those of jars that Spark added included."""
+        loader = self.jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        return self.jvm.java.lang.Void.TYPE if name == "void" else self.jvm.java.lang.Class.forName(name, True, loader)
 
-    def _method_type(self, result: str, argument: str) -> Any:
-        return self.jvm.java.lang.invoke.MethodType.methodType(self._class(result), self._class(argument))
+    def method_type(self, result: str, *arguments: str) -> Any:
+        """The type of a method."""
+        types = self.jvm.java.util.ArrayList()
+        for argument in arguments:
+            types.add(self.load(argument))
+        return self.jvm.java.lang.invoke.MethodType.methodType(self.load(result), types)
 
-    def _virtual(self, owner: str, name: str, result: str, argument: str) -> Any:
-        return self._handles.findVirtual(self._class(owner), name, self._method_type(result, argument))
+    def _virtual(self, owner: str, name: str, result: str, *arguments: str) -> Any:
+        return self.lookup.findVirtual(self.load(owner), name, self.method_type(result, *arguments))
+
+    def static(self, owner: str, name: str, result: str, *arguments: str) -> Any:
+        """A static method as a handle."""
+        return self.lookup.findStatic(self.load(owner), name, self.method_type(result, *arguments))
 
     def _interface(self, name: str, handle: Any) -> Any:
-        return self._to_interface(self._class(name), handle)
+        return self.jvm.java.lang.invoke.MethodHandleProxies.asInterfaceInstance(self.load(name), handle)
+
+    def function(self, handle: Any) -> Any:
+        """A handle as a `java.util.function.Function`."""
+        return self._interface("java.util.function.Function", handle)
+
+    def feed(self, sketch: Any, lines: Iterable[str], *steps: Any) -> Any:
+        """Send each line through functions that end in a `ByteBuffer`, and feed that to an update sketch."""
+        text = "".join(f"{line}\n" for line in lines)
+        stream = self.jvm.java.io.BufferedReader(self.jvm.java.io.StringReader(text)).lines()
+        for step in steps:
+            stream = stream.map(step)
+        stream.forEachOrdered(self._interface("java.util.function.Consumer", self._update.bindTo(sketch)))
+        return sketch
 
     def update(self, sketch: Any, values: Iterable[bytes]) -> Any:
-        """Feed byte strings to an update sketch as Iceberg does: wrapped in a `ByteBuffer` each."""
-        lines = "".join(f"{value.hex()}\n" for value in values)
-        reader = self.jvm.java.io.BufferedReader(self.jvm.java.io.StringReader(lines))
-        consumer = self._interface("java.util.function.Consumer", self._update.bindTo(sketch))
-        reader.lines().map(self._parse).map(self._wrap).forEachOrdered(consumer)
-        return sketch
+        """Feed byte strings to an update sketch."""
+        return self.feed(sketch, (value.hex() for value in values), self.parse_hex, self.wrap)
 
     def fresh(self, lg_k: int = 12, seed: int = 9001, family: str = "ALPHA") -> Any:
         """An update sketch."""

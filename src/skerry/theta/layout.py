@@ -210,7 +210,7 @@ def _decode_version_4(raw: Any, seed: int) -> CompactSketch:
         _refuse("version 4 holds at least one hash, this has none", start - count_bytes)
     _check_size(raw, start + (count * bits + 7) // 8)
     hashes = np.cumsum(_unpack(raw[start:], count, bits), dtype=np.uint64)
-    return CompactSketch(theta, _checked_hashes(hashes, theta, start, ordered=True), False)
+    return CompactSketch(theta, _checked_hashes(hashes, theta, start, ordered=True, bits=bits), False)
 
 
 _DECODERS = {1: _decode_version_1, 2: _decode_version_2, 3: _decode_version_3, 4: _decode_version_4}
@@ -285,20 +285,22 @@ def _unpack(packed: Any, count: int, bits: int) -> Hashes:
     return window >> np.uint64(64 - bits)
 
 
-def _checked_hashes(hashes: Hashes, theta: int, start: int, *, ordered: bool) -> Hashes:
-    """The hashes, ascending, in memory of their own; `start` is the offset of the first for error messages."""
+def _checked_hashes(hashes: Hashes, theta: int, start: int, *, ordered: bool, bits: int = 64) -> Hashes:
+    """The hashes, ascending, in memory of their own; the data has them from `start` on, in so many bits each."""
     hashes = hashes.astype(np.uint64)
     wrong = (hashes == 0) | (hashes >= np.uint64(theta))
     if wrong.any():
         i = int(wrong.argmax())
-        _refuse(f"a hash lies above 0 and below θ = {theta:#x}, number {i} is {int(hashes[i]):#x}", start + 8 * i)
+        _refuse(
+            f"a hash lies above 0 and below θ = {theta:#x}, number {i} is {int(hashes[i]):#x}", start + i * bits // 8
+        )
     if not ordered:
         hashes.sort()
     falling = hashes[1:] <= hashes[:-1]
     if falling.any():
         i = int(falling.argmax()) + 1
         order = "ascending and distinct" if ordered else "distinct"
-        _refuse(f"hashes are {order}, number {i} is {int(hashes[i]):#x}", start + 8 * i if ordered else start)
+        _refuse(f"hashes are {order}, number {i} is {int(hashes[i]):#x}", start + i * bits // 8 if ordered else start)
     return hashes
 
 
