@@ -67,6 +67,15 @@ def test_values_and_samples_mix():
     assert merged.serialize() == sample_of(numbers, 256).serialize()
 
 
+def test_a_settled_sample_goes_on():
+    numbers = np.arange(5000)
+    sample = Sample(256).update(numbers[:3000])
+    assert sample.settle() is sample
+    assert sample.serialize() == sample_of(numbers[:3000], 256).serialize()
+    assert sample.update(numbers[2000:]).settle().settle().serialize() == sample_of(numbers, 256).serialize()
+    assert Sample().settle().is_empty
+
+
 def test_merging_leaves_the_other_alone():
     one, other = sample_of(range(100)), sample_of(range(50, 150))
     before = other.serialize()

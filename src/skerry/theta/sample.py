@@ -117,6 +117,16 @@ class Sample:
         self._kept = None
         return self
 
+    def settle(self) -> Sample:
+        """Give back the memory (0.6 MB) that taking in values needs; the sample can go on, but would take it anew.
+
+        Returns:
+            The sample itself.
+        """
+        self._merged = self.compact
+        self._collector = None
+        return self
+
     @property
     def compact(self) -> CompactSketch:
         """Threshold and hashes."""

@@ -31,8 +31,8 @@ def smallest(sketch: CompactSketch, count: int) -> CompactSketch:
 def union(sketches: Iterable[CompactSketch]) -> CompactSketch:
     """What the sketches saw together, however many hashes that are."""
     seen = [sketch for sketch in sketches if not sketch.is_empty]
-    if not seen:
-        return EMPTY_SKETCH
+    if len(seen) < 2:
+        return seen[0] if seen else EMPTY_SKETCH
     theta = min(sketch.theta for sketch in seen)
     hashes = np.unique(np.concatenate([below(sketch.hashes, theta) for sketch in seen]))
     return _sketch(theta, hashes)
