@@ -21,6 +21,20 @@ assert not loaded, loaded
 """
 
 
+UPDATE = """
+import sys
+import numpy as np
+from skerry.theta import ThetaSketch
+
+assert ThetaSketch().update(np.arange(10)).update(np.ones(3, np.float32)).estimate() == 11
+assert "pandas" not in sys.modules
+"""
+
+
+def test_numbers_are_taken_without_pandas():
+    subprocess.run([sys.executable, "-c", UPDATE], check=True)
+
+
 def test_statistics_are_read_without_numba_and_llvm():
     from skerry.theta import Sample
 
