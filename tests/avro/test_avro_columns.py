@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from skerry.avro import machine, read_batches, read_columns, read_header, write_container
 from skerry.avro.container import encode_block, encode_header, encode_long
+from skerry.avro.program import compile_program
 from skerry.errors import FormatError, SchemaError, UnsupportedError
 
 SYNC = bytes(range(16))
@@ -525,6 +526,14 @@ def test_endless_items_without_bytes_are_refused_at_once(schema: Any, encoded: s
     for columns in (None, []):
         with pytest.raises(UnsupportedError, match="more than 16777216 items or records without bytes"):
             read_columns(file_of(schema, bytes.fromhex(encoded), count), columns)
+
+
+def test_values_without_bytes_take_no_instruction() -> None:
+    fields = [(f"f{i}", {"type": "fixed", "name": f"n{i}", "size": 0}) for i in range(50)]
+    schema = record(*fields, ("v", ["null", record(("x", "null"), name="s")]))
+    program = compile_program(json.dumps(record(*fields, ("x", "null"))))
+    assert program.counting.tolist() == program.storing.tolist() == [[machine.END, 0, 0, 0, 0, 0]]
+    assert read_columns(file_of(schema, b"\0\2", 2))["f49"].to_pylist() == [b"", b""]
 
 
 def test_nulls_of_wide_types_do_not_take_memory_without_bound() -> None:

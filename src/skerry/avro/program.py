@@ -220,8 +220,8 @@ class _Assembler:
             self.emit(path, machine.BYTES, source.min_bytes)
 
     def _store(self, source: Primitive | Fixed | Enumeration, column: Column, path: str) -> None:
-        if is_null(source):
-            return
+        if is_null(source) or (isinstance(source, Fixed) and source.size == 0):
+            return  # so that values without bytes cost no time: nothing but a constant bounds how many there are
         where = (column.slots[0], column.domain)
         width = decimal_bytes(source)
         if isinstance(source, Enumeration):

@@ -62,7 +62,8 @@ def read_columns(
     bytes, text UUIDs stay text), enums become dictionaries. Fields carry the schema's `field-id` as `PARQUET:field_id`.
 
     Memory stays below 1,024 times the bytes of the file for its records and 256 times that for columns, plus 16 MiB
-    each; in practice columns take about as much as the records.
+    each; in practice columns take about twice as much as the records. All columns of a batch are views of one block of
+    memory, which lives as long as any of them.
 
     Args:
         data: The whole file.

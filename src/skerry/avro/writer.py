@@ -9,8 +9,6 @@ import struct
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-import fastavro
-
 from skerry.avro.container import encode_block, encode_header
 from skerry.errors import SchemaError
 
@@ -46,6 +44,8 @@ def write_container(
 
     Spec: Avro 1.12, "Object Container Files".
     """
+    import fastavro  # costs a tenth of a second, and reading does without it
+
     schema_json = schema if isinstance(schema, str) else json.dumps(schema, separators=(",", ":"))
     try:
         parsed = fastavro.parse_schema(json.loads(schema_json))
