@@ -159,23 +159,33 @@ class CompactDecoder:
     def _fields(self, depth: int) -> dict[int, Any]:
         if depth > _MAX_DEPTH:
             raise self._error(f"structures nest deeper than {_MAX_DEPTH} levels")
-        data = self._data
+        data, position = self._data, self.position
         fields: dict[int, Any] = {}
         field = 0
         while True:
-            byte = data[self.position]
-            self.position += 1
+            byte = data[position]
+            position += 1
             if byte == _STOP:
+                self.position = position
                 return fields
-            delta, kind = byte >> 4, byte & 0x0F
-            field = field + delta if delta else self._zigzag()
-            # A field's boolean lies in its type; everywhere else a boolean is a byte.
-            if kind in _INTEGERS:
-                fields[field] = self._zigzag()
+            kind = byte & 0x0F
+            if byte > 0x0F:
+                field += byte >> 4
+            else:
+                self.position = position
+                field = self._zigzag()
+                position = self.position
+            # Nearly all fields are integers, and most of those one byte long.
+            if kind in _INTEGERS and (byte := data[position]) < 0x80:
+                position += 1
+                fields[field] = byte >> 1 ^ -(byte & 1)
             elif kind in (_TRUE, _FALSE):
+                # A field's boolean lies in its type; everywhere else a boolean is a byte.
                 fields[field] = kind == _TRUE
             else:
+                self.position = position
                 fields[field] = self._value(kind, depth)
+                position = self.position
 
     def _value(self, kind: int, depth: int) -> Any:
         if kind in _INTEGERS:

@@ -212,6 +212,12 @@ class _ColumnSketch:
     nan_count: int | None
     null_count: int | None
 
+    def settled(self) -> _ColumnSketch:
+        """The sketch, without the memory that taking in values needs."""
+        if self.sample is not None:
+            self.sample.settle()
+        return self
+
 
 def _new_sketch(field_id: int, is_sketched: bool, counts_nans: bool, null_count: int | None) -> _ColumnSketch:
     return _ColumnSketch(field_id, Sample() if is_sketched else None, 0 if counts_nans else None, null_count)
@@ -344,7 +350,7 @@ def _sketch_by_dictionaries(
             raise FormatError(f"column {plan.column.name} has no dictionary page here", location=location, offset=start)
         has_nan |= hash_dictionary(page, plan.column, plan.hashing, sketch.sample, location=location)
     # Where there are NaNs, only the indices tell how many.
-    return _sketch_column(storage, plan) if has_nan and plan.counts_nans else sketch
+    return _sketch_column(storage, plan) if has_nan and plan.counts_nans else sketch.settled()
 
 
 def _sketch_column(storage: Storage, plan: _ColumnPlan) -> _ColumnSketch:
@@ -363,7 +369,7 @@ def _sketch_column(storage: Storage, plan: _ColumnPlan) -> _ColumnSketch:
             if sketch.sample is not None:
                 sketch.sample.update(array)
             _add(sketch, PageCounts(array.null_count, _count_nans(array) if plan.counts_nans else 0))
-    return sketch
+    return sketch.settled()
 
 
 def _add(sketch: _ColumnSketch, counts: PageCounts) -> None:
