@@ -101,6 +101,14 @@ def test_importing_skerry_spark_needs_no_pyspark() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_log_settings_are_a_default_too(tmp_path: Path) -> None:
+    option = "spark.driver.extraJavaOptions"
+    ours = plan_settings("local[2]", config={option: "-Da=b"}, log_settings=tmp_path)[option]
+    assert ours == f"-Da=b -Dlog4j2.configurationFile='{tmp_path}'"
+    theirs = {option: "-Dlog4j2.configurationFile=mine.xml"}
+    assert plan_settings("local[2]", config=theirs, log_settings=tmp_path)[option] == theirs[option]
+
+
 @pytest.mark.spark
 def test_session_in_use(spark: SparkSession) -> None:
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
@@ -154,6 +162,7 @@ spark.stop()
 """,
     )
     assert done.stdout.split("\n")[:3] == ["True", "7", "[1, 4, 9]"], done.stderr
+    assert done.stderr == ""
 
 
 def test_no_java_says_what_to_do(tmp_path: Path) -> None:

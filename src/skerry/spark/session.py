@@ -41,6 +41,7 @@ ICEBERG_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExt
 """Spark SQL extensions of the connector: row-level commands, branches, procedures."""
 
 _CONNECTOR_SPARK_VERSIONS = frozenset({"4.0", "4.1"})  # the minor versions of Spark that this connector is built for
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _GIB = 1 << 30
 
 
@@ -55,8 +56,8 @@ def session(
     """Start Spark, or return the session that runs already.
 
     Defaults made: UTC as the session time zone, so that a file lands as the same instants on every machine; no web
-    UI; errors as the only log; on a local master a driver heap of a quarter of the memory (1 to 8 GiB) and this very
-    Python for the workers.
+    UI; a log of nothing but errors that no exception tells; on a local master a driver heap of a quarter of the memory
+    (1 to 8 GiB) and this very Python for the workers.
 
     Args:
         app_name: Name of the application.
@@ -83,6 +84,7 @@ def session(
         config={**read_defaults(os.environ), **{key: _text(value) for key, value in (config or {}).items()}},
         packages=packages,
         iceberg_catalog=None if iceberg_catalog is None else os.fspath(iceberg_catalog),
+        log_settings=_log_settings(os.environ),
     )
     builder = SparkSession.builder.appName(app_name)
     for key, value in settings.items():
@@ -104,13 +106,25 @@ def session(
 
 
 def plan_settings(
-    master: str, *, config: Mapping[str, str], packages: Iterable[str] = (), iceberg_catalog: str | None = None
+    master: str,
+    *,
+    config: Mapping[str, str],
+    packages: Iterable[str] = (),
+    iceberg_catalog: str | None = None,
+    log_settings: Path | None = None,
 ) -> dict[str, str]:
-    """Return all Spark settings of a session: our defaults under the caller's, jars and extensions added to theirs."""
+    """Return all Spark settings of a session: our defaults under the caller's, jars and extensions added to theirs.
+
+    Args:
+        master: As `session` takes it.
+        config: The caller's settings.
+        packages: As `session` takes them.
+        iceberg_catalog: As `session` takes it.
+        log_settings: A Log4j file to log by, unless the settings name one.
+    """
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
         "spark.sql.session.timeZone": "UTC",
         "spark.python.daemon.module": "skerry.spark.daemon",
     }
@@ -121,6 +135,10 @@ def plan_settings(
         wanted += iceberg_packages()
         settings |= iceberg_settings(iceberg_catalog)
     settings |= config
+    if log_settings is not None and "log4j" not in settings.get(_JAVA_OPTIONS, ""):
+        settings[_JAVA_OPTIONS] = (
+            f"{settings.get(_JAVA_OPTIONS, '')} -Dlog4j2.configurationFile='{log_settings}'".strip()
+        )
     if iceberg_catalog is not None:
         _append(settings, "spark.sql.extensions", [ICEBERG_EXTENSIONS])
     jars, missing = _in_ivy_cache(wanted)
@@ -160,12 +178,14 @@ def iceberg_settings(warehouse: str, *, name: str = "skerry") -> dict[str, str]:
         warehouse: The folder.
         name: Name of the catalog in SQL; it must be the name by which the tables are registered in the SQLite file.
     """
-    folder = Path(warehouse).resolve()
+    from skerry.catalog.connection import CATALOG_FILE
+
+    folder = Path(warehouse).expanduser().absolute()
     prefix = f"spark.sql.catalog.{name}"
     return {
         prefix: "org.apache.iceberg.spark.SparkCatalog",
         f"{prefix}.type": "jdbc",
-        f"{prefix}.uri": f"jdbc:sqlite:{folder / 'catalog.db'}",
+        f"{prefix}.uri": f"jdbc:sqlite:{folder / CATALOG_FILE}",
         f"{prefix}.warehouse": f"file://{folder}",
         f"{prefix}.jdbc.schema-version": "V1",
     }
@@ -220,18 +240,28 @@ def read_defaults(environ: Mapping[str, str]) -> dict[str, str]:
     Args:
         environ: Environment that says where it is: in `SPARK_CONF_DIR`, or in `conf` below `SPARK_HOME`.
     """
-    folder = environ.get("SPARK_CONF_DIR")
-    if folder is None:
-        if "SPARK_HOME" not in environ:
-            return {}
-        folder = os.path.join(environ["SPARK_HOME"], "conf")
+    folder = _configuration_folder(environ)
     try:
-        lines = Path(folder, "spark-defaults.conf").read_text().splitlines()
+        lines = [] if folder is None else (folder / "spark-defaults.conf").read_text().splitlines()
     except OSError:
         return {}
     # A Java properties file: the key ends at the first blank, equals sign or colon.
     matches = (re.match(r"\s*([^\s=:#!]+)\s*[=:]?\s*(.*?)\s*$", line) for line in lines)
     return {match[1]: match[2] for match in matches if match}
+
+
+def _configuration_folder(environ: Mapping[str, str]) -> Path | None:
+    if folder := environ.get("SPARK_CONF_DIR"):
+        return Path(folder)
+    return Path(environ["SPARK_HOME"], "conf") if "SPARK_HOME" in environ else None
+
+
+def _log_settings(environ: Mapping[str, str]) -> Path | None:
+    """Our Log4j file, unless there is one where Spark looks for it."""
+    folder = _configuration_folder(environ)
+    if folder is not None and any(folder.glob("log4j2.*")):
+        return None
+    return Path(__file__).with_name("log4j2.properties")
 
 
 def _launch_environment(master: str) -> dict[str, str]:
