@@ -427,3 +427,14 @@ def test_threads_and_two_catalog_objects_append_at_once_and_nobody_is_lost(catal
     k = table.statistics()["k"]
     assert k.freshness.is_fresh
     assert k.lower <= 8000 <= k.upper
+
+
+def test_freshness_is_told_without_reading_a_file(catalog, tmp_path):
+    table = catalog.create_table("ns.t", rows(0, 1).schema)
+    assert {str(freshness) for freshness in table.freshness().values()} == {"absent: the table has no snapshot"}
+    table.append(rows(0, 100))
+    storage = table.implementation.state.storage
+    before = storage.metrics.counts()
+    assert {str(freshness) for freshness in table.freshness().values()} == {"fresh"}
+    assert (storage.metrics.counts() - before).requests == 0
+    assert {name: column.freshness for name, column in table.statistics().items()} == table.freshness()

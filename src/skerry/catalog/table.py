@@ -16,7 +16,7 @@ from skerry.jobs.analyze import AnalyzeSummary, analyze
 from skerry.jobs.append import append
 from skerry.jobs.executor import Executor, Watcher
 from skerry.table.files import DataFile, WrittenFile
-from skerry.table.statistics import ColumnStatistics
+from skerry.table.statistics import ColumnStatistics, Freshness
 
 if TYPE_CHECKING:
     from skerry.catalog.catalog import Catalog
@@ -187,6 +187,10 @@ class Table:
     def statistics(self) -> dict[str, ColumnStatistics]:
         """What is known about every primitive column, by dotted name in schema order."""
         return self._table.column_statistics(self._table.state.snapshot())
+
+    def freshness(self) -> dict[str, Freshness]:
+        """How far the published distinct count of every primitive column holds; told from metadata alone."""
+        return self._table.column_freshness(self._table.state.snapshot())
 
     def append(
         self,

@@ -27,6 +27,7 @@ from skerry.theta import ThetaSketch
 
 __all__ = [
     "THETA_BLOB",
+    "column_freshness",
     "column_statistics",
     "extendable_sketches",
     "freshness",
@@ -39,6 +40,7 @@ __all__ = [
 
 THETA_BLOB = "apache-datasketches-theta-v1"
 NDV = "ndv"
+NO_SNAPSHOT = Freshness(FreshnessState.ABSENT, "the table has no snapshot")
 
 
 def statistics_file(metadata: TableMetadata, snapshot_id: int) -> StatisticsFile | None:
@@ -192,6 +194,17 @@ def freshness(metadata: TableMetadata, snapshot: Snapshot, found: tuple[Snapshot
     return FRESH
 
 
+def column_freshness(state: TableState, snapshot: Snapshot | None) -> dict[str, Freshness]:
+    """How far the published distinct count of every primitive column holds for a snapshot; reads no file."""
+    columns = leaves(state.schema)
+    if snapshot is None:
+        return {leaf.name: NO_SNAPSHOT for leaf in columns}
+    return {
+        leaf.name: freshness(state.metadata, snapshot, latest_statistics(state.metadata, snapshot, leaf.field_id))
+        for leaf in columns
+    }
+
+
 def column_statistics(state: TableState, snapshot: Snapshot | None) -> dict[str, ColumnStatistics]:
     """What is known about every primitive column of a snapshot, in schema order, by dotted name.
 
@@ -199,8 +212,7 @@ def column_statistics(state: TableState, snapshot: Snapshot | None) -> dict[str,
     """
     schema = leaves(state.schema)
     if snapshot is None:
-        nothing = Freshness(FreshnessState.ABSENT, "the table has no snapshot")
-        return {leaf.name: ColumnStatistics(leaf.name, leaf.field_id, freshness=nothing) for leaf in schema}
+        return {leaf.name: ColumnStatistics(leaf.name, leaf.field_id, freshness=NO_SNAPSHOT) for leaf in schema}
     files = live_data_files(state, snapshot)
     found = {leaf.field_id: latest_statistics(state.metadata, snapshot, leaf.field_id) for leaf in schema}
     current = statistics_file(state.metadata, snapshot.snapshot_id)

@@ -17,10 +17,10 @@ from skerry.iceberg.layout import FileLayout, file_layout
 from skerry.iceberg.operations import AppendFiles, MetadataChange, PublishSketches, SnapshotChange
 from skerry.iceberg.scan import Scan, scan
 from skerry.iceberg.state import MAIN, TableState
-from skerry.iceberg.statistics import column_statistics
+from skerry.iceberg.statistics import column_freshness, column_statistics
 from skerry.table.commit import Operation, RetryPolicy, commit
 from skerry.table.files import DataFile, WrittenFile
-from skerry.table.statistics import ColumnStatistics
+from skerry.table.statistics import ColumnStatistics, Freshness
 from skerry.theta import ThetaSketch
 
 __all__ = ["IcebergTable"]
@@ -120,6 +120,10 @@ class IcebergTable:
     def column_statistics(self, snapshot: Snapshot | None) -> dict[str, ColumnStatistics]:
         """What is known about every primitive column of a snapshot, sketches included."""
         return column_statistics(self.state, snapshot)
+
+    def column_freshness(self, snapshot: Snapshot | None) -> dict[str, Freshness]:
+        """How far every column's published distinct count holds for a snapshot; reads no file."""
+        return column_freshness(self.state, snapshot)
 
 
 def _term(schema: Schema, transform: Transform[Any, Any], source_id: int) -> str:
