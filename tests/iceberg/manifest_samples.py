@@ -42,7 +42,7 @@ PARTITION_VALUES = [
     (TimestampType(), -1, 1512123175038194),
     (TimestamptzType(), -(2**62), 5),
     (StringType(), "", "åß𝄞/="),
-    (UUIDType(), bytes(range(16)), b"\xff" * 16),
+    (UUIDType(), bytes(range(16)), b"\x7f" * 16),
     (FixedType(3), b"\0\1\2", b"\xff\xfe\xfd"),
     (BinaryType(), b"", b"\xff" * 40),
     (DecimalType(9, 2), Decimal("-1.28"), Decimal("9999999.99")),
@@ -52,9 +52,10 @@ PARTITION_VALUES = [
 NANOSECOND_VALUES = [(TimestampNanoType(), -1, 5), (TimestamptzNanoType(), 1, 2**62)]
 
 
-def identity_table(*, nanoseconds: bool = False) -> tuple[Schema, PartitionSpec, list[tuple]]:
+def identity_table(*, nanoseconds: bool = False, fixed: bool = True) -> tuple[Schema, PartitionSpec, list[tuple]]:
     """A table partitioned by the identity of a column of every type, and three partition tuples."""
     values = PARTITION_VALUES + (NANOSECOND_VALUES if nanoseconds else [])
+    values = [value for value in values if fixed or not isinstance(value[0], FixedType)]
     schema = Schema(
         *(NestedField(index + 1, f"c {index}", type_) for index, (type_, _, _) in enumerate(values)), schema_id=4
     )
@@ -91,7 +92,7 @@ def data_file(
         "nan_value_counts": {3: 1},
         "lower_bounds": {1: b"\0" * 8, 3: b""},
         "upper_bounds": {1: b"\xff" * 8, 3: "å𝄞".encode()},
-        "split_offsets": (4, 2**35),
+        "split_offsets": (4, 2**32),
         "sort_order_id": 1,
     }
     return DataFile(

@@ -26,7 +26,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.typedef import Record
-from pyiceberg.types import DoubleType, LongType, NestedField, StringType
+from pyiceberg.types import DoubleType, LongType, NestedField, StringType, UUIDType
 
 from skerry.avro import read_columns, read_header, write_container
 from skerry.errors import FormatError, SchemaError, UnsupportedError
@@ -252,6 +252,25 @@ def test_summaries_order_zeros_and_leave_nan_out():
     assert summary(math.nan, 1.0, None) == FieldSummary(True, True, bound(1.0), bound(1.0))
     assert summary(math.nan) == FieldSummary(False, True, None, None)
     assert summary(None) == FieldSummary(True, False, None, None)
+
+
+def test_uuids_that_engines_order_differently_leave_no_summaries():
+    schema = Schema(NestedField(1, "u", UUIDType()))
+    spec = PartitionSpec(PartitionField(1, 1000, "identity", "u"))
+
+    def summaries(*values):
+        entries = [
+            ManifestEntry(EntryStatus.ADDED, data_file("a", spec=spec, partition=(value,), **BARE)) for value in values
+        ]
+        _, manifest = encode(entries, 2, schema=schema, spec=spec)
+        (listed,) = decode_manifest_list(published([manifest], 2).data)
+        assert listed.partitions == manifest.partitions
+        return manifest.partitions
+
+    low, high = bytes(8) + b"\x80" * 8, b"\x7f" * 8 + b"\x90" * 8
+    assert summaries(high, low, None) == (FieldSummary(True, False, low, high),)
+    assert summaries(low, b"\x80" + low[1:]) == ()
+    assert summaries(low, bytes(16)) == ()
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -36,7 +36,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from skerry.errors import SchemaError
+from skerry.errors import SchemaError, UnsupportedError
 from skerry.iceberg.partitions import (
     partition_columns,
     partition_path,
@@ -108,6 +108,13 @@ def test_names_may_be_given_and_columns_may_lie_in_structs():
 def test_specs_that_mean_nothing_are_refused(fields, message):
     with pytest.raises(SchemaError, match=message):
         partition_spec(SCHEMA, fields)
+
+
+def test_partitions_that_iceberg_java_cannot_read_are_refused():
+    schema = Schema(NestedField(1, "f", FixedType(3)))
+    with pytest.raises(UnsupportedError, match=r"Iceberg Java cannot read partitions by fixed_size_binary\[3\]"):
+        partition_spec(schema, ["f"])
+    assert partition_type(schema, partition_spec(schema, ["bucket(4, f)", "void(f)"])).names == ["f_bucket", "f_null"]
 
 
 def test_the_type_of_a_partition_tuple():
@@ -209,6 +216,11 @@ PATHS = [
     (StringType(), "identity", None, "c=null"),
     (DateType(), "identity", -1, "c=1969-12-31"),
     (TimeType(), "identity", 36_775_038_194, "c=10%3A12%3A55.038194"),
+    (TimeType(), "identity", 0, "c=00%3A00"),
+    (TimeType(), "identity", 60_000_000, "c=00%3A01"),
+    (TimeType(), "identity", 1_000_000, "c=00%3A00%3A01"),
+    (TimeType(), "identity", 500_000, "c=00%3A00%3A00.500"),
+    (TimeType(), "identity", 1, "c=00%3A00%3A00.000001"),
     (TimestampType(), "identity", 1512123175038194, "c=2017-12-01T10%3A12%3A55.038194"),
     (TimestamptzType(), "identity", 1512123175000000, "c=2017-12-01T10%3A12%3A55%2B00%3A00"),
     (TimestampNanoType(), "identity", -1, "c=1969-12-31T23%3A59%3A59.999999999"),
@@ -232,7 +244,7 @@ def test_folders_are_readable(type_, transform, value, path):
     spec = PartitionSpec(PartitionField(1, 1000, transform, path.split("=")[0]))
     assert partition_path(schema, spec, (value,)) == path
     # PyIceberg writes some otherwise than Java
-    if not isinstance(type_, TimestampNanoType | FixedType | BooleanType | UUIDType):
+    if not isinstance(type_, TimestampNanoType | TimeType | FixedType | BooleanType | UUIDType):
         assert spec.partition_to_path(Record(value), schema).replace("%2A", "*").replace("~", "%7E") == path
 
 

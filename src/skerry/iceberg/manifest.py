@@ -27,7 +27,7 @@ from skerry.iceberg.manifest_schema import BLOCK_SIZE_BYTES, manifest_schema, pa
 from skerry.iceberg.partitions import partition_type
 from skerry.storage import Storage
 from skerry.table.files import DataFile
-from skerry.table.values import encode_value, physical_value
+from skerry.table.values import encode_value, is_uuid, physical_value
 
 __all__ = [
     "EntryStatus",
@@ -326,11 +326,22 @@ def _describe(
         added_rows_count=rows[EntryStatus.ADDED],
         existing_rows_count=rows[EntryStatus.EXISTING],
         deleted_rows_count=rows[EntryStatus.DELETED],
-        partitions=tuple(
-            _summarize(field.type, [entry.data_file.partition[index] for entry in entries])
-            for index, field in enumerate(partition)
-        ),
+        partitions=_summaries(entries, partition),
     )
+
+
+def _summaries(entries: Sequence[ManifestEntry], partition: pa.Schema) -> tuple[FieldSummary, ...]:
+    columns = [[entry.data_file.partition[index] for entry in entries] for index in range(len(partition))]
+    types = partition.types
+    if any(is_uuid(type_) and not _order_is_clear(values) for type_, values in zip(types, columns, strict=True)):
+        return ()
+    return tuple(_summarize(type_, values) for type_, values in zip(types, columns, strict=True))
+
+
+def _order_is_clear(uuids: list[bytes | None]) -> bool:
+    """Whether UUIDs have one order: Iceberg Java compares their halves as signed numbers, others compare bytes."""
+    signs = {(value[0] >= 0x80, value[8] >= 0x80) for value in uuids if value is not None}
+    return len(signs) <= 1
 
 
 def _summarize(type_: pa.DataType, values: list[Any]) -> FieldSummary:

@@ -239,10 +239,11 @@ def _to_record(manifest: ManifestFile, version: int) -> dict[str, Any]:
     record = {field.name: getattr(manifest, field.name) for field in MANIFEST_FILE_FIELDS if version in field.versions}
     if version >= 2:
         record["content"] = int(manifest.content)
-    record["partitions"] = [
+    summaries = [
         {field.name: getattr(summary, field.name) for field in SUMMARY_FIELDS} for summary in manifest.partitions
     ]
-    return record
+    # an empty list would be read as the summaries of a spec without fields
+    return record | {"partitions": summaries or None}
 
 
 # Reading -------------------------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from skerry.table.files import DataFile
 from skerry.table.incoming import is_list
 from skerry.table.parquet_statistics import bound_of
 from skerry.table.schema import FIELD_ID_KEY, nearest
+from skerry.table.values import is_uuid
 
 __all__ = ["MetricsKind", "MetricsMode", "metrics_modes", "parquet_data_file"]
 
@@ -245,7 +246,8 @@ def parquet_data_file(
     bounds = {
         number: encode_bounds(table_leaves[number].type, column.lower, column.upper, modes[number].length)
         for number, column in counted.items()
-        if modes[number].has_bounds
+        # Iceberg Java compares UUIDs as signed numbers, others and Parquet compare bytes: no bound holds for both
+        if modes[number].has_bounds and not is_uuid(table_leaves[number].type)
     }
     return DataFile(
         location=location,

@@ -33,7 +33,7 @@ from pyiceberg.transforms import (
 )
 from pyiceberg.types import NestedField, StructType
 
-from skerry.errors import SchemaError
+from skerry.errors import SchemaError, UnsupportedError
 from skerry.iceberg.schema import to_arrow_type
 from skerry.iceberg.transforms import apply, parse_transform, result_type, unquote
 from skerry.table.schema import FIELD_ID_KEY, nearest
@@ -76,6 +76,7 @@ def partition_spec(schema: Schema, fields: Iterable[str], *, spec_id: int = 0) -
 
     Raises:
         SchemaError: An unknown column or transform, one that does not apply, or two fields that say the same.
+        UnsupportedError: The identity of a fixed column: Iceberg Java (1.12) fails on manifests that have such values.
     """
     result: list[PartitionField] = []
     names: set[str] = set()
@@ -85,7 +86,11 @@ def partition_spec(schema: Schema, fields: Iterable[str], *, spec_id: int = 0) -
         unnamed = alias["transform"] if alias else text
         column, transform = parse_transform(unnamed)
         source = source_column(schema, column)
-        result_type(transform, to_arrow_type(source.field_type, path=(column,)))
+        values = result_type(transform, to_arrow_type(source.field_type, path=(column,)))
+        if pa.types.is_fixed_size_binary(values) and not isinstance(transform, VoidTransform):
+            raise UnsupportedError(
+                f"{text!r}: Iceberg Java cannot read partitions by {values}; use bucket(16, {column})"
+            )
         name = unquote(alias["name"]) if alias else column + _SUFFIXES[type(transform)]
         if (source.field_id, _family(transform)) in seen:
             raise SchemaError(f"{text!r}: column {column!r} is partitioned in this way already")
@@ -279,7 +284,7 @@ def _human(transform: Transform[Any, Any], type_: pa.DataType, value: Any) -> st
     if pa.types.is_date32(type_):
         return _human_day(value)
     if pa.types.is_time(type_):
-        return _human_clock(value * 1000)
+        return _human_time(value)
     if pa.types.is_timestamp(type_):
         days, nanoseconds = divmod(value * (1000 if type_.unit == "us" else 1), 86_400_000_000_000)
         zone = "" if type_.tz is None else "+00:00"
@@ -303,6 +308,17 @@ def _human_month(months: int) -> str:
 
 def _human_hour(hours: int) -> str:
     return f"{_human_day(hours // 24)}-{hours % 24:02d}"
+
+
+def _human_time(microseconds: int) -> str:
+    """As Java's LocalTime: no seconds if there are none, fractions of three or six digits."""
+    seconds, fraction = divmod(microseconds, 1_000_000)
+    text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}"
+    if seconds % 60 or fraction:
+        text += f":{seconds % 60:02d}"
+    if fraction % 1000:
+        return f"{text}.{fraction:06d}"
+    return f"{text}.{fraction // 1000:03d}" if fraction else text
 
 
 def _human_clock(nanoseconds: int) -> str:
