@@ -3,7 +3,8 @@
 Values pass in blocks small enough for the first-level cache. Each step is a loop without branches on data:
 
 1. copy valid values to the block;
-2. drop values that a direct-mapped cache saw lately, unless nearly none are (a run, a key of few values);
+2. drop values that repeat the one before, then those that a direct-mapped cache saw lately; after a trial, without
+   what drops too few to pay (sorted keys need only the first, unique ones neither);
 3. hash, in two loops rather than one, because a processor overlaps short chains of dependent steps better;
 4. keep hashes below the threshold θ; for a column of many values almost none are;
 5. insert these in the table. Both rules of lowering θ keep every hash below θ that was ever seen, which is why a value
@@ -35,12 +36,14 @@ from skerry.theta.hashing import (
 )
 from skerry.theta.workspace import (
     BLOCK,
+    BOTH_FILTERS,
     CACHE,
     CACHE_BITS,
-    CACHING,
+    FILTERS,
     HASHES,
     LENGTHS,
-    ORDER,
+    NO_FILTER,
+    ONLY_REPEATS,
     ROUNDS,
     SEED,
     TABLE,
@@ -68,13 +71,12 @@ class Form(IntEnum):
 
 WORD_4, FLOAT_4, WORD_8, FLOAT_8, DECIMAL_8, DECIMAL_16 = map(int, Form)  # kernels know no enumerations
 
-TRIAL_ROUNDS = np.uint64(16)  # blocks in which the cache may prove useful …
-REST_ROUNDS = np.uint64(512)  # … and blocks without it before the next trial
+TRIAL_ROUNDS = np.uint64(16)  # blocks in which both filters may prove useful …
+REST_ROUNDS = np.uint64(512)  # … and blocks without one of them before the next trial
 CACHE_MASK = np.uint64((1 << CACHE_BITS) - 1)
 S14, S29 = np.uint64(14), np.uint64(29)
 NO_SIGN_4, INFINITY_4, NAN_4 = np.uint64(0x7FFFFFFF), np.uint64(0x7F800000), np.uint64(0x7FC00000)
 NO_SIGN_8, INFINITY_8, NAN_8 = np.uint64((1 << 63) - 1), np.uint64(0x7FF << 52), np.uint64(0x7FF8 << 48)
-MANY_PIECES = np.uint64(4)  # strings of so many times 16 bytes or more are hashed in one group
 
 
 @kernel
@@ -101,6 +103,19 @@ def make_canonical(words: WordArray, count: int, no_sign: Word, infinity: Word, 
     for i in range(count):
         word = words[i]
         words[i] = nan if (word & no_sign) > infinity else word
+
+
+@kernel
+def drop_repeats(words: WordArray, count: int) -> int:
+    """Keep the values that differ from the one before; returns how many are kept."""
+    kept = 0
+    last = words[0] + U1
+    for i in range(count):
+        word = words[i]
+        words[kept] = word
+        kept += int(word != last)
+        last = word
+    return kept
 
 
 @kernel
@@ -141,20 +156,24 @@ def hash_words(words: WordArray, count: int, form: int, seed: Word, hashes: Word
 def absorb_words(work: WorkSpace, count: int, form: int) -> None:
     """Take in the block of values of at most eight bytes."""
     words = work[WORDS:LENGTHS]
-    hashes = work[HASHES:ORDER]
+    hashes = work[HASHES:CACHE]
     if form == FLOAT_8:
         make_canonical(words, count, NO_SIGN_8, INFINITY_8, NAN_8)
     elif form == FLOAT_4:
         make_canonical(words, count, NO_SIGN_4, INFINITY_4, NAN_4)
     work[ROUNDS] += U1
-    if work[CACHING] != U0:
-        before = count
+    before = count
+    if work[FILTERS] != NO_FILTER:
+        count = drop_repeats(words, count)
+    runs = count
+    if work[FILTERS] == BOTH_FILTERS:
         count = drop_recent(words, count, work[CACHE:TABLE])
-        if 2 * count > before and work[ROUNDS] > TRIAL_ROUNDS:
-            work[CACHING] = U0
-            work[ROUNDS] = U0
-    elif work[ROUNDS] > REST_ROUNDS:
-        work[CACHING] = U1
+    if work[ROUNDS] > (TRIAL_ROUNDS if work[FILTERS] == BOTH_FILTERS else REST_ROUNDS):
+        # Dropping repeats costs a fifth of hashing, looking in the cache three quarters.
+        if work[FILTERS] != BOTH_FILTERS or 2 * count < runs:
+            work[FILTERS] = BOTH_FILTERS
+        else:
+            work[FILTERS] = ONLY_REPEATS if 4 * runs < 3 * before else NO_FILTER
         work[ROUNDS] = U0
     hash_words(words, count, form, work[SEED], hashes)
     insert(work, hashes, keep_below(hashes, count, work[THETA]))
@@ -165,7 +184,7 @@ def absorb_decimals(work: WorkSpace, data: ByteArray, position: int, count: int,
     """Take in a block of decimals of 128 bits."""
     words = work[WORDS:LENGTHS]
     highs = work[LENGTHS:HASHES]
-    hashes = work[HASHES:ORDER]
+    hashes = work[HASHES:CACHE]
     wide = U0
     for i in range(count):
         low = load_u64(data, position + 16 * i)
@@ -214,32 +233,29 @@ def update_fixed(data: ByteArray, count: int, validity: ByteArray, bit: int, for
 def absorb_spans(work: WorkSpace, data: ByteArray, count: int) -> bool:
     """Take in the block of values of any length, whose starts and lengths are in the first two blocks.
 
-    Strings of as many pieces of 16 bytes are hashed one after the other, so that the processor foresees where each
-    ends. Returns whether all lie within the data; if not, none is taken in.
+    Returns whether all lie within the data; if not, none is taken in.
     """
     starts = work[WORDS:LENGTHS]
     lengths = work[LENGTHS:HASHES]
-    hashes = work[HASHES:ORDER]
-    order = work[ORDER:CACHE]
+    hashes = work[HASHES:CACHE]
     size = np.uint64(len(data))
     outside = 0
-    longest = U0
+    empty = 0
     for i in range(count):
         # As unsigned numbers, negative ones are too large as well.
         outside += int((starts[i] > size) | (lengths[i] > size) | (starts[i] + lengths[i] > size))
-        longest = max(longest, lengths[i])
+        empty += int(lengths[i] == U0)
     if outside > 0:
         return False
-    pieces = U0
-    while pieces <= min(longest >> U4, MANY_PIECES):
-        found = 0
+    if empty > 0:
+        kept = 0
         for i in range(count):
-            order[found] = np.uint64(i)
-            found += int(min(lengths[i] >> U4, MANY_PIECES) == pieces)
-        for j in range(found):
-            place = order[j]
-            hashes[place] = hash_span(data, np.int64(starts[place]), np.int64(lengths[place]), work[SEED])
-        pieces += U1
+            starts[kept] = starts[i]
+            lengths[kept] = lengths[i]
+            kept += int(lengths[kept] != U0)
+        count = kept
+    for i in range(count):
+        hashes[i] = hash_span(data, np.int64(starts[i]), np.int64(lengths[i]), work[SEED])
     insert(work, hashes, keep_below(hashes, count, work[THETA]))
     return True
 
@@ -274,13 +290,8 @@ def update_offsets(
             for i in range(size):
                 starts[i] = load_u64(offsets, 8 * (start + i))
                 lengths[i] = load_u64(offsets, 8 * (start + i) + 8) - starts[i]
-        kept = 0
-        for i in range(size):
-            is_kept = bit_at(validity, bit + start + i) & int(lengths[i] != U0)
-            starts[kept] = starts[i]
-            lengths[kept] = lengths[i]
-            kept += is_kept
-        if not absorb_spans(work, data, kept):
+        drop_nulls(starts, size, validity, bit + start)
+        if not absorb_spans(work, data, drop_nulls(lengths, size, validity, bit + start)):
             return start
     return -1
 
@@ -299,12 +310,11 @@ def update_spans(data: ByteArray, starts: WordArray, lengths: WordArray, work: W
         -1, or the number of the first value of a block in which one lies outside the data.
     """
     for start in range(0, len(starts), BLOCK):
-        kept = 0
-        for i in range(start, min(start + BLOCK, len(starts))):
-            work[WORDS + kept] = np.uint64(starts[i])
-            work[LENGTHS + kept] = np.uint64(np.int64(lengths[i]))
-            kept += int(lengths[i] != 0)
-        if not absorb_spans(work, data, kept):
+        size = min(BLOCK, len(starts) - start)
+        for i in range(size):
+            work[WORDS + i] = np.uint64(starts[start + i])
+            work[LENGTHS + i] = np.uint64(np.int64(lengths[start + i]))
+        if not absorb_spans(work, data, size):
             return start
     return -1
 

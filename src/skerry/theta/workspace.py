@@ -36,16 +36,18 @@ CACHE_BITS = 14
 _CACHE_SLOTS = 1 << CACHE_BITS
 
 # The numbers at the start of the work space …
-THETA, COUNT, SEEN, K, LIMIT, RULE, SEED, CACHING, ROUNDS = range(9)
+THETA, COUNT, SEEN, K, LIMIT, RULE, SEED, FILTERS, ROUNDS = range(9)
 # … and where its parts begin.
 WORDS = 16
 LENGTHS = WORDS + BLOCK
 HASHES = LENGTHS + BLOCK
-ORDER = HASHES + BLOCK
-CACHE = ORDER + BLOCK
+CACHE = HASHES + BLOCK
 TABLE = CACHE + _CACHE_SLOTS
 # The table is copied when it holds one hash more than the limit, and copying without branches writes one place on.
 SPARE_EXTRA = 2
+
+# Values of FILTERS: a trial of both comes first.
+BOTH_FILTERS, ONLY_REPEATS, NO_FILTER = np.uint64(0), np.uint64(1), np.uint64(2)
 
 ALPHA, SMALLEST = int(Rule.ALPHA), int(Rule.SMALLEST)  # kernels know no enumerations
 
@@ -66,7 +68,7 @@ def work_space(k: int, rule: Rule, seed: int) -> WorkSpace:
     # leaves room for 64 standard deviations even in the smallest table. The other rule cuts 2k hashes to k.
     limit = slots // 4 * 3 if rule is Rule.ALPHA else 2 * k
     work = np.zeros(TABLE + slots + limit + SPARE_EXTRA, np.uint64)
-    for place_, number in ((THETA, MAX_THETA), (K, k), (LIMIT, limit), (RULE, rule), (SEED, seed), (CACHING, 1)):
+    for place_, number in ((THETA, MAX_THETA), (K, k), (LIMIT, limit), (RULE, rule), (SEED, seed)):
         work[place_] = number & 0xFFFFFFFFFFFFFFFF
     work[CACHE] = 1  # a slot holds nothing as long as it holds a value of another slot: 0 belongs to slot 0, 1 to 1
     return work
