@@ -41,9 +41,8 @@ def encode_bounds(
         # writers do not tell the zeros apart, so that either may be in the column
         least = -0.0 if least == 0 else least
         greatest = 0.0 if greatest == 0 else greatest
-    if length is not None and least is not None:
+    if length is not None and (pa.types.is_string(type_) or pa.types.is_binary(type_)):
         least = truncate_lower(least, length)
-    if length is not None and greatest is not None:
         greatest = truncate_upper(greatest, length)
     return _encode(type_, least), _encode(type_, greatest)
 
@@ -59,14 +58,14 @@ def _encode(type_: pa.DataType, value: Any) -> bytes | None:
 
 def truncate_lower(value: Any, length: int) -> Any:
     """A string or binary value cut to `length` code points or bytes, which sorts before what it is cut from."""
-    return value[:length] if isinstance(value, str | bytes) else value
+    return None if value is None else value[:length]
 
 
 def truncate_upper(value: Any, length: int) -> Any:
     """The least value of at most `length` code points or bytes that sorts after all that begin as `value` does.
 
     Returns:
-        `value` itself if it is short enough or no string or binary; None if there is no such value.
+        `value` itself if it is short enough; None if there is no such value.
     """
     if isinstance(value, str) and len(value) > length:
         return _following(value, length, "", _next_character)

@@ -296,6 +296,8 @@ def _add(
 ) -> None:
     column.size_bytes += chunk.total_compressed_size
     column.values += chunk.num_values
+    if chunk.num_values == 0:
+        return
     statistics = chunk.statistics
     known = statistics is not None and statistics.has_null_count
     column.nulls = column.nulls + statistics.null_count if known and column.nulls is not None else None
@@ -323,6 +325,8 @@ def _split_offsets(metadata: pq.FileMetaData) -> tuple[int, ...]:
     """Where each row group begins; nothing if that is not ascending."""
     offsets = []
     for group in range(metadata.num_row_groups):
+        if metadata.row_group(group).num_rows == 0:
+            continue
         first = metadata.row_group(group).column(0)
         dictionary = first.dictionary_page_offset if first.has_dictionary_page else None
         offsets.append(min(dictionary, first.data_page_offset) if dictionary else first.data_page_offset)
