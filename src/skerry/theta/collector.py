@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from skerry.errors import FormatError, SchemaError
 from skerry.theta import updating
@@ -26,10 +27,13 @@ class Collector:
         seed: Seed of the hash.
     """
 
-    __slots__ = ("_work",)
+    __slots__ = ("_dictionary", "_unused", "_used", "_work")
 
     def __init__(self, k: int, rule: Rule, seed: int) -> None:
         self._work = work_space(k, rule, seed)
+        self._dictionary: pa.Array | None = None  # the last one, as the next chunk often has the same …
+        self._used = np.empty(0, np.uint8)  # … and which of its values are taken in
+        self._unused = 0
 
     def update(self, values: Any) -> None:
         """Take in a column: see `skerry.theta.arrow` for what is taken and how it is hashed.
@@ -112,13 +116,28 @@ class Collector:
 
     def _take_in_numbered(self, values: Numbered) -> None:
         size = len(values.dictionary)
-        used, order = np.zeros(size, np.uint8), np.empty(size, np.int64)
+        if self._dictionary is None or not _is_same(self._dictionary, values.dictionary):
+            self._dictionary, self._used, self._unused = values.dictionary, np.zeros(size, np.uint8), size
+        if self._unused == 0:
+            return
+        order = np.empty(self._unused, np.int64)
         count = updating.mark_used(
-            values.indices, values.width, values.count, values.validity, values.bit, used, order, self._work
+            values.indices,
+            values.width,
+            values.count,
+            values.validity,
+            values.bit,
+            self._used,
+            order,
+            self._unused,
+            self._work,
         )
         if count < 0:
+            self._dictionary = None
             raise FormatError(f"an index lies outside the dictionary of {size} values")
-        self.update(values.dictionary.take(order[:count]))
+        self._unused -= count
+        if count:
+            self.update(values.dictionary.take(order[:count]))
 
 
 _FORMS = {(False, 4): Form.WORD_4, (False, 8): Form.WORD_8, (True, 4): Form.FLOAT_4, (True, 8): Form.FLOAT_8}
@@ -127,6 +146,12 @@ _TAKE_IN: dict[type[Physical], Callable[[Collector, Any], None]] = {
     Variable: Collector._take_in_variable,
     Numbered: Collector._take_in_numbered,
 }
+
+
+def _is_same(one: pa.Array, other: pa.Array) -> bool:
+    """Whether two arrays lie in the same memory."""
+    addresses = ([buffer and buffer.address for buffer in array.buffers()] for array in (one, other))
+    return (one.type, len(one), one.offset, next(addresses)) == (other.type, len(other), other.offset, next(addresses))
 
 
 def _check_inside(first_of_block: int) -> None:

@@ -319,7 +319,7 @@ def update_spans(data: ByteArray, starts: WordArray, lengths: WordArray, work: W
     return -1
 
 
-@kernel("int64(uint8[::1], int64, int64, uint8[::1], int64, out uint8[::1], out int64[::1], out uint64[::1])")
+@kernel("int64(uint8[::1], int64, int64, uint8[::1], int64, out uint8[::1], out int64[::1], int64, out uint64[::1])")
 def mark_used(
     indices: ByteArray,
     width: int,
@@ -328,9 +328,10 @@ def mark_used(
     bit: int,
     used: ByteArray,
     order: WordArray,
+    unused: int,
     work: WorkSpace,
 ) -> int:
-    """Note which values of a dictionary are used.
+    """Note which values of a dictionary are used for the first time.
 
     Args:
         indices: uint8[width · count], unsigned numbers (a negative one is too large).
@@ -338,12 +339,13 @@ def mark_used(
         count: Number of indices.
         validity: Bitmap, least significant bit first, empty if all indices are valid.
         bit: Place of the first index in the bitmap.
-        used: uint8[size of the dictionary], zeros; set to 1 for the values used.
-        order: int64[size of the dictionary]; filled with the indices of values used, in the order of first use.
+        used: uint8[size of the dictionary], 1 for values that were used before; set to 1 for those used now.
+        order: int64[unused]; filled with the indices of values used for the first time, in that order.
+        unused: Values not used before; when none is left, the rest of the indices is not looked at.
         work: The work space, of which a block is used.
 
     Returns:
-        How many are used, or -1 if an index lies outside the dictionary.
+        How many are used for the first time, or -1 if an index lies outside the dictionary.
     """
     words = work[WORDS:LENGTHS]
     found = 0
@@ -372,6 +374,6 @@ def mark_used(
                 used[words[i]] = 1
                 order[found] = np.int64(words[i])
                 found += 1
-        if found == len(used):
+        if found == unused:
             break
     return found
