@@ -22,10 +22,12 @@ class DescribeTask:
     Args:
         location: The Parquet file.
         layout: The table's layout.
+        is_sorted: Whether the writer has sorted the rows as the layout wants them.
     """
 
     location: str
     layout: FileLayout
+    is_sorted: bool = False
 
 
 def describe_file(task: DescribeTask) -> WrittenFile:
@@ -49,7 +51,12 @@ def describe_file(task: DescribeTask) -> WrittenFile:
         raise
     sketched = sketch_parquet(layout.storage, location, layout.schema, layout.sketched)
     data_file = layout.data_file(
-        location, footer, size, partition=partition, nan_value_counts=sketched.nan_value_counts
+        location,
+        footer,
+        size,
+        partition=partition,
+        nan_value_counts=sketched.nan_value_counts,
+        is_sorted=task.is_sorted,
     )
     samples = {field_id: sample.serialize() for field_id, sample in sketched.samples.items()}
     return WrittenFile(data_file, samples)

@@ -2,6 +2,23 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from skerry.spark.session import session
 
-__all__ = ["session"]
+if TYPE_CHECKING:
+    from skerry.spark.landing import IngestSummary as IngestSummary
+    from skerry.spark.landing import ingest as ingest
+    from skerry.spark.sources import infer_schema as infer_schema
+
+__all__ = ["IngestSummary", "infer_schema", "ingest", "session"]
+
+# Whatever imports PySpark loads when it is first asked for, so that `session` can say how to install it.
+_WHERE = {"IngestSummary": "landing", "ingest": "landing", "infer_schema": "sources"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHERE:
+        return getattr(importlib.import_module(f"skerry.spark.{_WHERE[name]}"), name)
+    raise AttributeError(f"module 'skerry.spark' has no attribute {name!r}")

@@ -23,6 +23,7 @@ from skerry.iceberg.layout import FileLayout
 from skerry.jobs.write import write_batches
 from skerry.spark.failures import TaskError, original_errors
 from skerry.spark.incoming import check_frame
+from skerry.spark.settings import changed_settings
 from skerry.spark.writer import unused_name, write_settings
 from skerry.table.files import WrittenFile
 from skerry.table.incoming import conform
@@ -54,7 +55,8 @@ def write_frame_as_arrow(frame: DataFrame, layout: FileLayout) -> list[WrittenFi
         key = unused_name("partition", columns)
         keyed = StructType([*frame.schema, StructField(key, StringType())])
         rows = frame.mapInArrow(functools.partial(_add_key, layout, key), keyed).hint("rebalance", sf.col(f"`{key}`"))
-    with write_settings(frame.sparkSession, layout), original_errors():
+    spark = frame.sparkSession
+    with changed_settings(spark, write_settings(spark, layout)), original_errors():
         results = rows.mapInArrow(functools.partial(_write, layout, columns), _RESULT).collect()
     files = sorted((pickle.loads(row.file) for row in results), key=lambda file: file.data_file.location)
     kept = {file.data_file.location for file in files}

@@ -44,19 +44,31 @@ class RefusedRecordError(SchemaError):
     Args:
         message: What is wrong.
         location: The file.
-        record: The record's text.
+        record: The record's text, if its format does not fit.
+        column: The column, if a value does not fit.
+        value: The value as text.
     """
 
-    def __init__(self, message: str = "", *, record: str | None = None, **context: Any) -> None:
-        super().__init__(message, **context)
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        location: str | None = None,
+        record: str | None = None,
+        column: str | None = None,
+        value: str | None = None,
+    ) -> None:
+        super().__init__(message, location=location)
         self.record = record
+        self.column = column
+        self.value = value
 
 
 def refuse(**state: Column | str) -> Column:
     """A column that ends the job with a `SchemaError` when a row evaluates it.
 
     Args:
-        state: `message`, or `record` and `location` of a record that does not fit; constant or computed from the row.
+        state: What `RefusedRecordError` takes, constant or computed from the row.
     """
     entries = [(value if isinstance(value, Column) else sf.lit(value)).alias(key) for key, value in state.items()]
     text = sf.base64(sf.to_json(sf.struct(*entries)).cast("binary"))
@@ -69,11 +81,17 @@ def error_of(failure: BaseException) -> SkerryError | None:
     if found is None:
         return None
     state: Mapping[str, Any] = json.loads(base64.b64decode(found[1]))
+    kind = state.get("type")
+    if kind is None:
+        return RefusedRecordError(
+            state.get("message", "the record does not fit the schema"),
+            location=state.get("location"),
+            record=state.get("record"),
+            column=state.get("column"),
+            value=state.get("value"),
+        )
     context = {name: state[name] for name in ("location", "offset", "rule") if state.get(name) is not None}
-    if "record" in state:
-        return RefusedRecordError("the record does not fit the schema", record=state["record"], **context)
-    class_ = _CLASSES.get(state.get("type", SchemaError.__name__), SkerryError)
-    return class_(str(state.get("message", "")), **context)
+    return _CLASSES.get(kind, SkerryError)(str(state.get("message", "")), **context)
 
 
 _CLASSES = {name: class_ for name, class_ in vars(skerry.errors).items() if name in skerry.errors.__all__}

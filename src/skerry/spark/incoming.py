@@ -7,7 +7,8 @@ Spark's words. A value that does not fit ends the job, and no row of it is commi
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -44,7 +45,7 @@ def check_frame(frame: DataFrame, schema: pa.Schema) -> None:
     conform(to_arrow_schema(frame.schema).empty_table(), schema)
 
 
-def conform_frame(frame: DataFrame, schema: pa.Schema) -> DataFrame:
+def conform_frame(frame: DataFrame, schema: pa.Schema, origin: Column | None = None) -> DataFrame:
     """Turn a frame of a classic session into one whose schema is the table's.
 
     Columns are matched by name, in any order. Optional columns that are missing become null, or their write default.
@@ -52,6 +53,7 @@ def conform_frame(frame: DataFrame, schema: pa.Schema) -> DataFrame:
     Args:
         frame: The rows.
         schema: The table's schema, of types that Spark's Parquet writer writes.
+        origin: The file that a row comes from, for messages.
 
     Returns:
         A frame with the table's columns in its order, with field ids, and not nullable where the table requires values.
@@ -61,13 +63,13 @@ def conform_frame(frame: DataFrame, schema: pa.Schema) -> DataFrame:
             with an error that `skerry.spark.failures.error_of` finds.
     """
     check_frame(frame, schema)
-    jvm = Jvm(frame.sparkSession)
+    conversion = _Conversion(Jvm(frame.sparkSession), sf.lit(None).cast("string") if origin is None else origin)
     sources = {field.name: field for field in frame.schema}
     columns = []
     for field in schema:
         source = sources.get(field.name)
         column = None if source is None else sf.col(_quoted(field.name))
-        converted = _convert_field(jvm, column, source, field, (field.name,))
+        converted = conversion.field(column, source, field, (field.name,))
         columns.append(converted.alias(field.name, metadata={FIELD_ID_KEY: field_id(field)}))
     return frame.select(*columns)
 
@@ -76,19 +78,58 @@ def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _convert_field(
-    jvm: Jvm, column: Column | None, source: StructField | None, target: pa.Field, path: tuple[str, ...]
-) -> Column:
-    if column is None or source is None:
-        filled = _fill(target)
-        return filled if target.nullable else jvm.not_null(filled)
-    converted = _convert(jvm, column, source.dataType, target.type, path)
-    if target.nullable:
-        return converted
-    if source.nullable:
-        refused = refuse(message=f"column {'.'.join(path)!r} is required, but null in a row")
-        converted = sf.when(column.isNotNull(), converted).otherwise(refused)
-    return jvm.not_null(converted)
+@dataclass(frozen=True, slots=True)
+class _Conversion:
+    """Makes columns of types that `conform` accepts into columns of the table's types."""
+
+    jvm: Jvm
+    origin: Column
+
+    def field(
+        self, column: Column | None, source: StructField | None, target: pa.Field, path: tuple[str, ...]
+    ) -> Column:
+        """A column with the target's type; not nullable if the target is not."""
+        if column is None or source is None:
+            filled = _fill(target)
+            return filled if target.nullable else self.jvm.not_null(filled)
+        converted = self._values(column, source.dataType, target.type, path)
+        if target.nullable:
+            return converted
+        if source.nullable:
+            refused = self._refuse(path, None, sf.lit(f"column {'.'.join(path)!r} is required, but null in a row"))
+            converted = sf.when(column.isNotNull(), converted).otherwise(refused)
+        return self.jvm.not_null(converted)
+
+    def _values(self, column: Column, source: DataType, target: pa.DataType, path: tuple[str, ...]) -> Column:
+        if isinstance(source, StructType) and pa.types.is_struct(target):
+            return self._struct(column, source, target, path)
+        wanted = to_spark_type(target)
+        if source == wanted:
+            return column
+        for may_change, keeps in _CHECKED:
+            if may_change(source, wanted):
+                converted = column.try_cast(wanted)
+                fits = column.isNull() | (converted.isNotNull() & keeps(column, converted, source, wanted))
+                value = column.cast("string")
+                start = sf.lit(f"column {'.'.join(path)!r}: value ")
+                message = sf.concat(start, value, sf.lit(f" does not fit {target}"))
+                return sf.when(fits, converted).otherwise(self._refuse(path, value, message))
+        return column.cast(wanted)
+
+    def _struct(self, column: Column, source: StructType, target: pa.StructType, path: tuple[str, ...]) -> Column:
+        members = {field.name: field for field in source}
+        converted = []
+        for index in range(target.num_fields):
+            field = target.field(index)
+            member = members.get(field.name)
+            value = None if member is None else column.getField(field.name)
+            made = self.field(value, member, field, (*path, field.name))
+            converted.append(made.alias(field.name, metadata={FIELD_ID_KEY: field_id(field)}))
+        return sf.when(column.isNotNull(), sf.struct(*converted))
+
+    def _refuse(self, path: tuple[str, ...], value: Column | None, message: Column) -> Column:
+        text = sf.lit(None).cast("string") if value is None else value
+        return refuse(message=message, location=self.origin, column=".".join(path), value=text)
 
 
 def _fill(target: pa.Field) -> Column:
@@ -97,37 +138,6 @@ def _fill(target: pa.Field) -> Column:
     # a time as text: Python's own time zone would take part otherwise
     literal = value.isoformat() if isinstance(value, datetime.date) else value
     return sf.lit(literal).cast(to_spark_type(target.type))
-
-
-def _convert(jvm: Jvm, column: Column, source: DataType, target: pa.DataType, path: tuple[str, ...]) -> Column:
-    """A column of a type that `conform` accepts, in the target type; values are checked where types promise nothing."""
-    if isinstance(source, StructType) and pa.types.is_struct(target):
-        return _convert_struct(jvm, column, source, target, path)
-    wanted = to_spark_type(target)
-    if source == wanted:
-        return column
-    for may_change, keeps in _CHECKED:
-        if may_change(source, wanted):
-            converted = column.try_cast(wanted)
-            fits = column.isNull() | (converted.isNotNull() & keeps(column, converted, source, wanted))
-            value = sf.concat(sf.lit(f"column {'.'.join(path)!r}: value "), column.cast("string"))
-            refused = refuse(message=sf.concat(value, sf.lit(f" does not fit {target}")))
-            return sf.when(fits, converted).otherwise(refused)
-    return column.cast(wanted)
-
-
-def _convert_struct(
-    jvm: Jvm, column: Column, source: StructType, target: pa.StructType, path: tuple[str, ...]
-) -> Column:
-    members = {field.name: field for field in source}
-    fields: Sequence[pa.Field] = [target.field(index) for index in range(target.num_fields)]
-    converted = []
-    for field in fields:
-        member = members.get(field.name)
-        value = None if member is None else column.getField(field.name)
-        made = _convert_field(jvm, value, member, field, (*path, field.name))
-        converted.append(made.alias(field.name, metadata={FIELD_ID_KEY: field_id(field)}))
-    return sf.when(column.isNotNull(), sf.struct(*converted))
 
 
 # Conversions that may change a value, which then ends the job -------------------------------------------------------

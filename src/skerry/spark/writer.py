@@ -6,9 +6,7 @@ none belongs to the table before the driver commits it: what a killed job leaves
 
 from __future__ import annotations
 
-import contextlib
-import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +19,7 @@ from skerry.spark.failures import original_errors
 from skerry.spark.incoming import conform_frame
 from skerry.spark.jvm import Jvm, is_classic
 from skerry.spark.schema import written_by_spark
+from skerry.spark.settings import changed_settings
 from skerry.spark.transforms import partition_key, transform_column
 from skerry.storage import name
 from skerry.table.schema import leaves
@@ -43,7 +42,7 @@ def spark_can_write(spark: SparkSession, layout: FileLayout) -> bool:
     return is_classic(spark) and written_by_spark(layout.schema) and _has_file_system(spark, layout)
 
 
-def write_frame(frame: DataFrame, layout: FileLayout) -> list[str]:
+def write_frame(frame: DataFrame, layout: FileLayout, origin: Column | None = None) -> list[str]:
     """Write a frame by Spark's own Parquet writer.
 
     Rows of a partitioned table are first brought together by partition, so that each partition becomes one file or,
@@ -52,6 +51,7 @@ def write_frame(frame: DataFrame, layout: FileLayout) -> list[str]:
     Args:
         frame: Rows that fit the table's schema, in a session for which `spark_can_write`.
         layout: How the table wants its files.
+        origin: The file that a row comes from, for messages.
 
     Returns:
         Locations of the files, in alphabetical order.
@@ -61,7 +61,7 @@ def write_frame(frame: DataFrame, layout: FileLayout) -> list[str]:
     """
     spark = frame.sparkSession
     jvm = Jvm(spark)
-    rows = conform_frame(frame, layout.schema)
+    rows = conform_frame(frame, layout.schema, origin)
     sorting = _sorting(jvm, layout)
     key_name = None
     if layout.is_partitioned:
@@ -74,7 +74,7 @@ def write_frame(frame: DataFrame, layout: FileLayout) -> list[str]:
     writer = rows.write.mode("append").options(**_options(layout))
     if key_name is not None:
         writer = writer.partitionBy(key_name)
-    with write_settings(spark, layout), original_errors():
+    with changed_settings(spark, write_settings(spark, layout)), original_errors():
         writer.parquet(_hadoop_location(layout.folder))
     found = sorted(status.location for status in layout.storage.list(layout.folder))
     files = [location for location in found if not name(location).startswith((".", "_"))]
@@ -161,43 +161,9 @@ def _has_file_system(spark: SparkSession, layout: FileLayout) -> bool:
 _CREDENTIALS = ("s3.access-key-id", "s3.session-token", "gcs.oauth2.token", "adls.account-key", "adls.sas-token")
 
 
-@contextlib.contextmanager
-def write_settings(spark: SparkSession, layout: FileLayout) -> Iterator[None]:
-    """The session's settings for the time of a write; they cannot be given as options of the write itself.
-
-    Writes of one session may run in several threads: the first one changes the settings, the last one restores them.
-    """
-    wanted = dict(_SETTINGS)
+def write_settings(spark: SparkSession, layout: FileLayout) -> dict[str, str]:
+    """The settings that a write needs."""
     advisory = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
     if layout.is_partitioned and advisory not in spark.conf.getAll:
-        wanted[advisory] = str(layout.target_file_size_bytes)
-    with _lock:
-        users, before = _in_use.get(spark, (0, {}))
-        if not users:
-            before = _change(spark, wanted)
-        _in_use[spark] = (users + 1, before)
-    try:
-        yield
-    finally:
-        with _lock:
-            users, before = _in_use.pop(spark)
-            if users > 1:
-                _in_use[spark] = (users - 1, before)
-            else:
-                _change(spark, before)
-
-
-_lock = threading.Lock()
-_in_use: dict[SparkSession, tuple[int, dict[str, str | None]]] = {}  # by session: writes under way, settings before
-
-
-def _change(spark: SparkSession, settings: Mapping[str, str | None]) -> dict[str, str | None]:
-    """Change settings of a session and tell those that were set before."""
-    present = spark.conf.getAll
-    before = {key: present.get(key) for key in settings}
-    for key, value in settings.items():
-        if value is None:
-            spark.conf.unset(key)
-        else:
-            spark.conf.set(key, value)
-    return before
+        return {**_SETTINGS, advisory: str(layout.target_file_size_bytes)}
+    return _SETTINGS

@@ -1,0 +1,166 @@
+"""Landing data through Spark: files or a frame become data files, and the driver commits them with their statistics.
+
+Two Spark jobs and one commit. The first writes the rows, by Spark's own Parquet writer where that can do it. The second
+looks at the written files, each in a task: footers, sketches, NaNs, partition. Then the driver publishes all of it as
+one snapshot with one statistics file.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from pyspark.sql import DataFrame, SparkSession
+
+from skerry.catalog import Table
+from skerry.errors import CommitUnknownError, SkerryError
+from skerry.iceberg.layout import FileLayout
+from skerry.iceberg.state import MAIN
+from skerry.jobs.describe import DescribeTask, describe_file
+from skerry.jobs.executor import Progress, Watcher
+from skerry.spark.arrow_writer import write_frame_as_arrow
+from skerry.spark.executor import SparkExecutor
+from skerry.spark.progress import run_watched
+from skerry.spark.sources import Source, open_source
+from skerry.spark.writer import spark_can_write, write_frame
+from skerry.table.files import WrittenFile
+
+__all__ = ["IngestSummary", "ingest", "land"]
+
+
+@dataclass(frozen=True, slots=True)
+class IngestSummary:
+    """What an ingest did.
+
+    Args:
+        snapshot_id: The snapshot that it made; None if there was nothing to land.
+        files: Data files written.
+        rows: Rows in them.
+        bytes: Their size.
+        seconds: How long it took, the commit included.
+    """
+
+    snapshot_id: int | None
+    files: int
+    rows: int
+    bytes: int
+    seconds: float
+
+
+def ingest(
+    spark: SparkSession,
+    source: str | os.PathLike[str] | DataFrame,
+    table: Table,
+    *,
+    format: str | None = None,
+    options: Mapping[str, str] | None = None,
+    ref: str = MAIN,
+    snapshot_properties: Mapping[str, str] | None = None,
+    progress: Watcher | None = None,
+) -> IngestSummary:
+    """Append files or a frame to a table: all rows and the table's statistics in one commit, or nothing.
+
+    CSV and JSON are read with the table's schema. A row that does not fit is named by file, line, column and value.
+
+    Args:
+        spark: The session, classic or Spark Connect.
+        source: A file, a folder or a glob that the session can read, or a frame.
+        table: The table; `skerry.spark.infer_schema` tells what one made for the files would look like.
+        format: `csv`, `json`, `parquet` or `orc`; by the path's ending if None.
+        options: Options of Spark's reader of that format.
+        ref: The branch to append to.
+        snapshot_properties: Further entries of the snapshot summary.
+        progress: Called with the progress.
+
+    Raises:
+        NotFoundError: There is no such file.
+        SchemaError: Columns, types or a value do not fit; the table is as it was.
+        UnsupportedError: The format or an option is unknown.
+        ConflictError: Other writers won every race; the files written were removed.
+        CommitUnknownError: The outcome is unknown; nothing was cleaned up.
+    """
+    begin = time.perf_counter()
+    table.refresh()
+    layout = table.implementation.layout(ref=ref)
+    if isinstance(source, DataFrame):
+        rows = Source(source)
+    else:
+        rows = open_source(spark, os.fspath(source), format=format, options=options, schema=table.schema)
+    files = land(rows, layout, progress=progress)
+    if files:
+        if progress is not None:
+            progress(Progress("commit", done_files=len(files), total_files=len(files)))
+        try:
+            table.append_files(files, ref=ref, snapshot_properties=snapshot_properties)
+        except CommitUnknownError:
+            raise
+        except SkerryError:  # any other error of ours means: provably not committed
+            _remove(layout)
+            raise
+    return IngestSummary(
+        snapshot_id=table.refs()[ref] if files else None,
+        files=len(files),
+        rows=sum(file.data_file.record_count for file in files),
+        bytes=sum(file.data_file.file_size_bytes for file in files),
+        seconds=time.perf_counter() - begin,
+    )
+
+
+def land(source: Source | DataFrame, layout: FileLayout, *, progress: Watcher | None = None) -> list[WrittenFile]:
+    """Write rows as data files of a table and describe them; a commit may then name them.
+
+    Args:
+        source: The rows.
+        layout: How the table wants its files. They go to its folder, which must be fresh.
+        progress: Called with the progress.
+
+    Returns:
+        The files with metrics and samples; none is empty.
+
+    Raises:
+        SchemaError: Columns, types or a value do not fit. Whatever was written is removed.
+    """
+    rows = source if isinstance(source, Source) else Source(source)
+    spark = rows.frame.sparkSession
+    try:
+        if not spark_can_write(spark, layout):
+            return run_watched(spark, lambda: write_frame_as_arrow(rows.frame, layout), progress)
+        written = run_watched(spark, lambda: write_frame(rows.frame, layout, rows.origin), progress)
+        return list(_described(spark, layout, written, progress))
+    except BaseException as failure:
+        _remove(layout)
+        error = rows.error(failure)
+        if error is None:
+            raise
+        raise error from None
+
+
+def _described(
+    spark: SparkSession, layout: FileLayout, locations: list[str], progress: Watcher | None
+) -> Iterator[WrittenFile]:
+    """Describe files in a Spark job. Spark writes a file without rows when a frame has none; it is removed."""
+    done = Progress("sketch", total_files=len(locations))
+    tasks = [DescribeTask(location, layout, is_sorted=True) for location in locations]
+    for file in SparkExecutor(spark).map(describe_file, tasks):
+        data = file.data_file
+        done = replace(
+            done,
+            done_files=done.done_files + 1,
+            done_rows=done.done_rows + data.record_count,
+            done_bytes=done.done_bytes + data.file_size_bytes,
+        )
+        if progress is not None:
+            progress(done)
+        if data.record_count:
+            yield file
+        else:
+            layout.storage.delete([data.location])
+
+
+def _remove(layout: FileLayout) -> None:
+    """Remove what a failed write has left; no snapshot names these files."""
+    with suppress(SkerryError):  # what failed before matters more
+        layout.storage.delete([status.location for status in layout.storage.list(layout.folder)])
