@@ -412,6 +412,27 @@ def test_levels_of_a_repeated_column_are_handed_out() -> None:
     assert (page.present_count, page.data.tobytes()) == (2, ONE * 2)
 
 
+@pytest.mark.parametrize(
+    ("levels", "count", "present"),
+    [
+        (b"\x04\x01", 2, 2),
+        (b"\x04\x01", 1, 1),
+        (b"\x04\x00", 2, 0),
+        (b"\x80\x02\x01", 128, 128),
+        (b"\x80\x80\x02\x01", 16384, 16384),
+        (b"\x80\x80\x80\x02\x01", 2**21, 2**21),
+        (b"\x02\x00\x01", 1, 0),  # a run of one null, and a byte that means nothing
+        (b"\x03\x01", 3, 1),  # bit-packed
+        (b"\x02\x01\x02\x00", 2, 1),
+    ],
+)
+def test_definition_levels_tell_how_many_values_are_there(levels: bytes, count: int, present: int) -> None:
+    body = len(levels).to_bytes(4, "little") + levels + ONE * present
+    (page,) = read(v1(body, count), count, optional=1)
+    assert isinstance(page, DataPage)
+    assert (page.value_count, page.present_count, len(page.data)) == (count, present, 4 * present)
+
+
 BAD_CHUNKS: dict[str, tuple[bytes, int, dict[str, int], str, int]] = {
     "no pages": (b"", 1, {}, "pages hold 0 values, their column chunk 1", 100),
     "no page header": (b"\xff\xff", 1, {}, "PageHeader is cut short|is not one of", 100),

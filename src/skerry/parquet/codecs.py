@@ -8,7 +8,9 @@ Spec: Parquet, Compression.md.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -61,17 +63,11 @@ class PageBuffer:
             return _exact(decompress_lz4_block(data, size=size), size)
         if size > len(data) * _MAX_EXPANSION[codec]:
             raise FormatError(f"compressed page of {len(data)} bytes claims {size} bytes of content")
-        import cramjam
-
-        decompress_into = {
-            Codec.SNAPPY: cramjam.snappy.decompress_raw_into,
-            Codec.GZIP: cramjam.gzip.decompress_into,
-            Codec.BROTLI: cramjam.brotli.decompress_into,
-        }[Codec(codec)]
+        decompress_into, damage = _decompressor(codec)
         output = self._reserve(size)
         try:
             found = decompress_into(data, output.data)
-        except cramjam.DecompressionError as error:
+        except damage as error:
             raise FormatError(f"compressed page is damaged: {error}") from error
         if found != size:
             raise FormatError(f"compressed page holds {found} bytes, its header says {size}")
@@ -87,6 +83,19 @@ def _exact(content: bytes, size: int) -> npt.NDArray[np.uint8]:
     if len(content) != size:
         raise FormatError(f"compressed page holds {len(content)} bytes, its header says {size}")
     return np.frombuffer(content, np.uint8)
+
+
+@functools.cache
+def _decompressor(codec: int) -> tuple[Callable[[Any, Any], int], type[Exception]]:
+    """How to decompress into given memory, and what is raised when that fails. Loaded when the first page comes."""
+    import cramjam
+
+    functions = {
+        Codec.SNAPPY: cramjam.snappy.decompress_raw_into,
+        Codec.GZIP: cramjam.gzip.decompress_into,
+        Codec.BROTLI: cramjam.brotli.decompress_into,
+    }
+    return functions[Codec(codec)], cramjam.DecompressionError
 
 
 _MAX_EXPANSION: Final[dict[int, int]] = {Codec.SNAPPY: 64, Codec.GZIP: 1032, Codec.BROTLI: 1 << 20}

@@ -266,6 +266,21 @@ def _decode_v2_page(
 
 
 def _count_present(levels: npt.NDArray[np.uint8], max_level: int, value_count: int) -> int:
+    """How many levels are the highest one."""
+    if _is_one_run(levels, max_level, value_count):
+        return value_count
     counts = np.zeros(max_level + 1, np.int64)
     count_codes(levels, max_level.bit_length(), value_count, counts)
     return int(counts[max_level])
+
+
+def _is_one_run(levels: npt.NDArray[np.uint8], level: int, count: int) -> bool:
+    """Whether there is but one run, of `level`, at least `count` long: what a page without nulls usually has.
+
+    Spec: Encodings.md, RLE: a header of 7 bits a byte, the last one below 128, then the level in one byte.
+    """
+    if not 2 <= len(levels) <= 4 or levels[-1] != level:
+        return False
+    *more, last = levels[:-1].tolist()
+    header = sum((byte & 0x7F) << 7 * i for i, byte in enumerate((*more, last)))
+    return last < 0x80 and all(byte >= 0x80 for byte in more) and header & 1 == 0 and header >> 1 >= count
