@@ -1,0 +1,168 @@
+"""Laying out results: tables for a terminal, tab-separated values for a pipe, JSON on request."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import json
+import os
+import sys
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+__all__ = ["Field", "count", "is_terminal", "moment", "print_json", "print_records", "size", "text"]
+
+Record = Mapping[str, Any]
+
+
+def is_terminal() -> bool:
+    """Whether somebody looks at standard output; FORCE_COLOR says so too."""
+    return sys.stdout.isatty() or bool(os.environ.get("FORCE_COLOR"))
+
+
+# ---- values for people ----
+
+
+def text(value: Any) -> str:
+    """A value as it is; nothing for None."""
+    return "" if value is None else str(value)
+
+
+def count(value: int | None) -> str:
+    """A number with separators between thousands."""
+    return "" if value is None else f"{value:,}"
+
+
+def size(value: int | None) -> str:
+    """A number of bytes in the unit that leaves three digits or less before the point."""
+    if value is None:
+        return ""
+    number = float(value)
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if number < 999.5 or unit == "TB":
+            return f"{number:.0f} {unit}" if unit == "B" or number >= 99.5 else f"{number:.1f} {unit}"
+        number /= 1000
+    raise AssertionError
+
+
+def moment(value: datetime.datetime | None) -> str:
+    """A point in time to the second, in the local time zone."""
+    return "" if value is None else value.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+# ---- records ----
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A column of a printed table.
+
+    Args:
+        key: Its name in records, in JSON and at the head of tab-separated values.
+        title: Its head in a terminal.
+        show: How a terminal shows its values.
+        right: Whether it is aligned to the right.
+        flexible: Whether it may be broken into lines where the terminal is narrow.
+        style: Gives the colour of a record's cell; none if empty.
+    """
+
+    key: str
+    title: str
+    show: Callable[[Any], str] = text
+    right: bool = False
+    flexible: bool = False
+    style: Callable[[Record], str] = lambda record: ""
+
+
+def print_records(
+    records: Sequence[Record], fields: Sequence[Field], *, as_json: bool, title: str = "", note: str = ""
+) -> None:
+    """Print records as a table.
+
+    Args:
+        records: Values by key.
+        fields: What to print of them, and how; JSON has everything that is in the records.
+        as_json: Print a JSON array.
+        title: Stands above the table in a terminal.
+        note: Stands below the table in a terminal.
+    """
+    if as_json:
+        print_json(list(records))
+    elif is_terminal():
+        _print_table(records, fields, title, note)
+    else:
+        lines = ["\t".join(field.key for field in fields)]
+        lines += ["\t".join(_plain(record.get(field.key)) for field in fields) for record in records]
+        print("\n".join(lines))
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON, indented in a terminal.
+
+    Dates and times are ISO 8601 text, decimals text that loses no digit, binary values hexadecimal text, and numbers
+    that JSON does not have are null.
+    """
+    print(to_json(value, indent=2 if is_terminal() else None))
+
+
+def to_json(value: Any, *, indent: int | None = None) -> str:
+    """A value as JSON text; see `print_json`."""
+    return json.dumps(_finite(value), default=_jsonable, ensure_ascii=False, allow_nan=False, indent=indent)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if value == value and abs(value) != float("inf") else None
+    if isinstance(value, Mapping):
+        return {str(key): _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, decimal.Decimal | uuid.UUID):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def _plain(value: Any) -> str:
+    """A cell between tabs; what would break the line is escaped."""
+    if value is None:
+        return ""
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        value = ",".join(value)
+    cell = value if isinstance(value, str) else to_json(value).strip('"')
+    return cell.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
+
+
+def _print_table(records: Sequence[Record], fields: Sequence[Field], title: str, note: str) -> None:
+    """A table without the columns that are empty; wider than the terminal rather than with values cut off."""
+    from rich import box
+    from rich.cells import cell_len
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, title=title or None, title_justify="left", title_style="bold")
+    table.padding = (0, 1, 0, 0)
+    shown = [
+        [Text(field.show(record.get(field.key)), style=field.style(record)) for record in records] for field in fields
+    ]
+    columns = [(field, cells) for field, cells in zip(fields, shown, strict=True) if not records or any(cells)]
+    for field, cells in columns:
+        justify: Literal["left", "right"] = "right" if field.right else "left"
+        widest = max(cell_len(field.title), *(cell.cell_len for cell in cells), 0)
+        least = cell_len(field.title) if field.flexible else widest
+        table.add_column(field.title, justify=justify, min_width=least, overflow="fold")
+    for row in zip(*(cells for _, cells in columns), strict=True):
+        table.add_row(*row)
+    console = Console(highlight=False)
+    console.width = max(console.width, sum(column.min_width or 0 for column in table.columns) + 2 * len(columns) + 2)
+    console.print(table)
+    if note:
+        console.print(note, style="dim")

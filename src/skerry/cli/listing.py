@@ -1,0 +1,238 @@
+"""`skerry ls` and `skerry show`: what there is."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from skerry.cli.display import Field, count, is_terminal, moment, print_json, print_records, size, text
+from skerry.cli.options import AsJson, Properties, TableName, Warehouse, open_catalog, open_table
+
+if TYPE_CHECKING:
+    from skerry.catalog import Table
+
+__all__ = ["ls", "show"]
+
+_UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_SHOWN = 10  # snapshots and files of a table, unless all are asked for
+
+
+def ls(
+    namespace: Annotated[str | None, typer.Argument(help="Only the tables of this namespace.")] = None,
+    warehouse: Warehouse = "warehouse",
+    properties: Properties = None,
+    as_json: AsJson = False,
+) -> None:
+    """List tables: rows, size, freshness of the statistics."""
+    catalog = open_catalog(warehouse, properties)
+    records = [_describe(catalog.load_table(name)) for name in catalog.list_tables(namespace)]
+    print_records(
+        records,
+        [
+            Field("table", "table"),
+            Field("rows", "rows", count, right=True),
+            Field("size_bytes", "size", size, right=True),
+            Field("files", "files", count, right=True),
+            Field("updated", "updated", moment),
+            Field("statistics", "statistics"),
+        ],
+        as_json=as_json,
+        note="" if records else f"no tables in {warehouse}",
+    )
+
+
+def _describe(table: Table) -> dict[str, Any]:
+    snapshot = table.current_snapshot()
+    summary = snapshot.summary if snapshot is not None else {"total-records": "0"}
+    return {
+        "table": table.name,
+        "format": table.format,
+        "rows": _number(summary.get("total-records")),
+        "size_bytes": _number(summary.get("total-files-size")),
+        "files": _number(summary.get("total-data-files")),
+        "snapshots": len(table.snapshots()),
+        "updated": snapshot.timestamp if snapshot is not None else None,
+        "statistics": _freshness(table),
+    }
+
+
+def _freshness(table: Table) -> str:
+    """`fresh`, or how many columns are what: `17 fresh, 2 absent`."""
+    states = Counter(freshness.state.value for freshness in table.freshness().values())
+    if len(states) == 1:
+        return next(iter(states))
+    return ", ".join(f"{number} {state}" for state, number in states.most_common())
+
+
+def _number(value: str | None) -> int | None:
+    return int(value) if value is not None and value.isdecimal() else None
+
+
+class Section(StrEnum):
+    """The parts of what is known about a table."""
+
+    SCHEMA = "schema"
+    SNAPSHOTS = "snapshots"
+    FILES = "files"
+    REFS = "refs"
+    PROPERTIES = "properties"
+
+
+def show(
+    table: TableName,
+    section: Annotated[Section | None, typer.Argument(help="Only this part, and all of it.")] = None,
+    warehouse: Warehouse = "warehouse",
+    properties: Properties = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a table: schema, partitions, snapshots, files."""
+    opened = open_table(table, warehouse, properties)
+    if section is not None:
+        print_records(_RECORDS[section](opened), _FIELDS[section], as_json=as_json)
+        return
+    head = _head(opened)
+    if as_json:
+        print_json(head | {part.value: _RECORDS[part](opened) for part in Section})
+        return
+    _print_head(head)
+    for part in (Section.SCHEMA, Section.SNAPSHOTS, Section.FILES):
+        records = _RECORDS[part](opened)
+        limited = records if part is Section.SCHEMA else records[-_SHOWN:]
+        hidden = len(records) - len(limited)
+        note = f"{hidden:,} more: skerry show {opened.name} {part.value}" if hidden else ""
+        if not is_terminal():
+            print(f"\n# {part.value}")
+        print_records(limited, _FIELDS[part], as_json=False, title=part.value, note=note)
+
+
+def _head(table: Table) -> dict[str, Any]:
+    return _describe(table) | {
+        "format": f"{table.format} version {table.format_version}",
+        "location": table.location,
+        "partition_by": table.partition_by,
+        "sort_by": table.sort_by,
+    }
+
+
+def _print_head(head: dict[str, Any]) -> None:
+    shown = {
+        "table": head["table"],
+        "format": head["format"],
+        "location": head["location"],
+        "partitions": ", ".join(head["partition_by"]) or "none",
+        "sorted by": ", ".join(head["sort_by"]) or "nothing",
+        "rows": count(head["rows"]),
+        "size": f"{size(head['size_bytes'])} in {count(head['files'])} files" if head["files"] is not None else "",
+        "updated": moment(head["updated"]),
+        "statistics": head["statistics"],
+    }
+    for name, value in shown.items():
+        if value:
+            label = f"{name:<11}"
+            print(typer.style(label, dim=True) + value if is_terminal() else f"{name}\t{value}")
+
+
+def _schema(table: Table) -> list[dict[str, Any]]:
+    from skerry.table.schema import field_id
+
+    return [
+        {
+            "id": field_id(field),
+            "column": field.name,
+            "type": str(field.type),
+            "nullable": field.nullable,
+            "doc": (field.metadata or {}).get(b"doc", b"").decode() or None,
+        }
+        for field in table.schema
+    ]
+
+
+def _snapshots(table: Table) -> list[dict[str, Any]]:
+    refs = table.refs()
+    return [
+        {
+            "snapshot": snapshot.snapshot_id,
+            "parent": snapshot.parent_id,
+            "sequence": snapshot.sequence_number,
+            "committed": snapshot.timestamp,
+            "operation": snapshot.operation,
+            "added_rows": _number(snapshot.summary.get("added-records")),
+            "deleted_rows": _number(snapshot.summary.get("deleted-records")),
+            "rows": _number(snapshot.summary.get("total-records")),
+            "statistics": snapshot.has_statistics,
+            "refs": [name for name, snapshot_id in refs.items() if snapshot_id == snapshot.snapshot_id],
+        }
+        for snapshot in table.snapshots()
+    ]
+
+
+def _files(table: Table) -> list[dict[str, Any]]:
+    prefix = table.location.rstrip("/") + "/"
+    return [
+        {
+            "file": file.location.removeprefix(prefix),
+            "format": file.file_format,
+            "rows": file.record_count,
+            "size_bytes": file.file_size_bytes,
+            "spec": file.spec_id,
+        }
+        for file in table.files()
+    ]
+
+
+def _refs(table: Table) -> list[dict[str, Any]]:
+    return [{"ref": name, "snapshot": snapshot_id} for name, snapshot_id in table.refs().items()]
+
+
+def _properties(table: Table) -> list[dict[str, Any]]:
+    return [{"property": name, "value": value} for name, value in sorted(table.properties.items())]
+
+
+def _short_path(path: str) -> str:
+    """A data file for people: without the folder of its write, and the end of its name."""
+    folder, _, name = re.sub(rf"^data/(?:{_UUID}/)?", "", path).rpartition("/")
+    name = re.sub(rf"{_UUID}(?=\.)", lambda match: f"{match.group()[:8]}…", name)
+    return f"{folder}/{name}" if folder else name
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else ""
+
+
+_RECORDS = {
+    Section.SCHEMA: _schema,
+    Section.SNAPSHOTS: _snapshots,
+    Section.FILES: _files,
+    Section.REFS: _refs,
+    Section.PROPERTIES: _properties,
+}
+_FIELDS = {
+    Section.SCHEMA: [
+        Field("id", "id", right=True),
+        Field("column", "column"),
+        Field("type", "type"),
+        Field("nullable", "required", lambda nullable: _yes(not nullable)),
+        Field("doc", "doc", text),
+    ],
+    Section.SNAPSHOTS: [
+        Field("snapshot", "snapshot", right=True),
+        Field("committed", "committed", moment),
+        Field("operation", "operation"),
+        Field("added_rows", "added", count, right=True),
+        Field("deleted_rows", "deleted", count, right=True),
+        Field("rows", "rows", count, right=True),
+        Field("statistics", "statistics", _yes),
+        Field("refs", "refs", ", ".join),
+    ],
+    Section.FILES: [
+        Field("file", "file", _short_path),
+        Field("rows", "rows", count, right=True),
+        Field("size_bytes", "size", size, right=True),
+    ],
+    Section.REFS: [Field("ref", "ref"), Field("snapshot", "snapshot", right=True)],
+    Section.PROPERTIES: [Field("property", "property"), Field("value", "value")],
+}

@@ -1,0 +1,97 @@
+"""Options that several commands share, and the catalog they open."""
+
+from __future__ import annotations
+
+import csv
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from skerry.catalog import Catalog, Table
+
+__all__ = [
+    "AsJson",
+    "Columns",
+    "Properties",
+    "TableName",
+    "Warehouse",
+    "key_values",
+    "open_catalog",
+    "open_table",
+    "split_names",
+]
+
+DEFAULT_WAREHOUSE = "warehouse"
+
+
+def open_catalog(warehouse: str, properties: list[str] | None, *, create: bool = False) -> Catalog:
+    """Open the catalog that the options name.
+
+    Raises:
+        NotFoundError: There is none, and `create` is false.
+    """
+    from skerry.catalog import connect
+
+    return connect(warehouse, create=create, **key_values(properties, "--property"))
+
+
+def open_table(name: str, warehouse: str, properties: list[str] | None) -> Table:
+    """Load the table that the arguments name.
+
+    Raises:
+        NotFoundError: There is none; the message proposes the nearest.
+    """
+    return open_catalog(warehouse, properties).load_table(name)
+
+
+def key_values(texts: list[str] | None, option: str) -> dict[str, str]:
+    """Read repeated `KEY=VALUE` options."""
+    pairs = {}
+    for text in texts or ():
+        key, separator, value = text.partition("=")
+        if not separator or not key:
+            raise typer.BadParameter(f"{text!r} is not of the form KEY=VALUE", param_hint=option)
+        pairs[key] = value
+    return pairs
+
+
+def split_names(texts: list[str] | None) -> list[str]:
+    """Names from repeated options that separate them by commas; a name with a comma stands in double quotes."""
+    return [name for row in csv.reader(texts or (), skipinitialspace=True) for name in row if name]
+
+
+def _complete_table(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Names of tables for shell completion; none if there is no catalog to ask."""
+    try:
+        params = ctx.params
+        catalog = open_catalog(params.get("warehouse") or DEFAULT_WAREHOUSE, params.get("properties"))
+        return [name for name in catalog.list_tables() if name.startswith(incomplete)]
+    except Exception:  # a shell waiting for proposals has no use for an error
+        return []
+
+
+TableName = Annotated[
+    str,
+    typer.Argument(help="The table, as namespace.name.", autocompletion=_complete_table),
+]
+Warehouse = Annotated[
+    str,
+    typer.Option(
+        "--warehouse",
+        "-w",
+        envvar="SKERRY_WAREHOUSE",
+        help="The catalog: a folder, a name in PyIceberg's configuration, or a URI (rest+https://…, postgresql://…).",
+    ),
+]
+Properties = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--property", "-p", metavar="KEY=VALUE", help="A property of the catalog, such as s3.endpoint=…; repeatable."
+    ),
+]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option("--columns", "-c", metavar="NAME,NAME", help="Only these columns; a.b is a field of a struct."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -1,0 +1,87 @@
+"""`skerry stats`: what is known about each column, and whether it may be believed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from skerry.cli.display import Field, count, print_records, text
+from skerry.cli.options import AsJson, Columns, Properties, TableName, Warehouse, open_table, split_names
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from skerry.table.statistics import ColumnStatistics
+
+__all__ = ["stats"]
+
+_MAX_BOUND = 19
+_COLOURS = {"fresh": "green", "upper bound": "yellow", "stale": "yellow", "absent": "dim"}
+
+
+def stats(
+    table: TableName,
+    columns: Columns = None,
+    warehouse: Warehouse = "warehouse",
+    properties: Properties = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show column statistics and how fresh they are.
+
+    Per column: the distinct count with its bounds, nulls, least and greatest value, and whether the count is fresh, an
+    upper bound, stale or absent, and why.
+    """
+    from skerry.table.schema import leaf, leaves
+
+    opened = open_table(table, warehouse, properties)
+    types = {found.name: found.type for found in leaves(opened.schema)}
+    wanted = [leaf(opened.schema, name).name for name in split_names(columns) or types]
+    statistics = opened.statistics()
+    print_records(
+        [_describe(statistics[name], types[name]) for name in wanted],
+        [
+            Field("column", "column"),
+            Field("distinct", "distinct", count, right=True),
+            Field("lower", "at least", count, right=True),
+            Field("upper", "at most", count, right=True),
+            Field("nulls", "nulls", count, right=True),
+            Field("min", "min", _shortened, flexible=True),
+            Field("max", "max", _shortened, flexible=True),
+            Field("freshness", "freshness", flexible=True, style=lambda record: _COLOURS.get(record["state"], "")),
+        ],
+        as_json=as_json,
+        note="at least, at most: with 95 % confidence; nulls, min and max: of the data files",
+    )
+
+
+def _describe(column: ColumnStatistics, type_: pa.DataType) -> dict[str, Any]:
+    return {
+        "column": column.column,
+        "type": str(type_),
+        "distinct": _whole(column.ndv),
+        "lower": _whole(column.lower),
+        "upper": _whole(column.upper),
+        "nulls": column.null_count,
+        "min": _natural(column.min, type_),
+        "max": _natural(column.max, type_),
+        "freshness": str(column.freshness),
+        "state": column.freshness.state.value,
+        "reason": column.freshness.reason or None,
+    }
+
+
+def _shortened(value: Any) -> str:
+    shown = text(value)
+    return shown if len(shown) <= _MAX_BOUND else shown[: _MAX_BOUND - 1] + "…"
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else round(value)
+
+
+def _natural(value: Any, type_: pa.DataType) -> Any:
+    """A bound as people write it: planning counts days and microseconds."""
+    import pyarrow as pa
+
+    if value is None or not pa.types.is_temporal(type_):
+        return value
+    return str(pa.scalar(value, type_))
