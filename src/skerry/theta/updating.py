@@ -74,6 +74,7 @@ WORD_4, FLOAT_4, WORD_8, FLOAT_8, DECIMAL_8, DECIMAL_16 = map(int, Form)  # kern
 TRIAL_ROUNDS = np.uint64(16)  # blocks in which both filters may prove useful …
 REST_ROUNDS = np.uint64(512)  # … and blocks without one of them before the next trial
 CACHE_MASK = np.uint64((1 << CACHE_BITS) - 1)
+GROUP = 8  # indices that are looked up together: mostly all their values are used already
 S14, S29 = np.uint64(14), np.uint64(29)
 NO_SIGN_4, INFINITY_4, NAN_4 = np.uint64(0x7FFFFFFF), np.uint64(0x7F800000), np.uint64(0x7FC00000)
 NO_SIGN_8, INFINITY_8, NAN_8 = np.uint64((1 << 63) - 1), np.uint64(0x7FF << 52), np.uint64(0x7FF8 << 48)
@@ -342,12 +343,12 @@ def mark_used(
         used: uint8[size of the dictionary], 1 for values that were used before; set to 1 for those used now.
         order: int64[unused]; filled with the indices of values used for the first time, in that order.
         unused: Values not used before; when none is left, the rest of the indices is not looked at.
-        work: The work space, of which a block is used.
+        work: The work space, of which blocks are used.
 
     Returns:
         How many are used for the first time, or -1 if an index lies outside the dictionary.
     """
-    words = work[WORDS:LENGTHS]
+    words = work[WORDS:HASHES]  # with room to fill up the last group
     found = 0
     for start in range(0, count, BLOCK):
         size = min(BLOCK, count - start)
@@ -367,13 +368,22 @@ def mark_used(
         largest = U0
         for i in range(size):
             largest = max(largest, words[i])
-        if size > 0 and largest >= np.uint64(len(used)):
+        if size == 0:
+            continue
+        if largest >= np.uint64(len(used)):
             return -1
-        for i in range(size):
-            if used[words[i]] == 0:
-                used[words[i]] = 1
-                order[found] = np.int64(words[i])
-                found += 1
+        for i in range(size, size + GROUP):
+            words[i] = words[0]  # fills the last group with what is no news
+        for first in range(0, size, GROUP):
+            all_used = np.uint8(1)
+            for i in range(GROUP):
+                all_used &= used[words[first + i]]
+            if all_used == 0:
+                for i in range(first, first + GROUP):
+                    if used[words[i]] == 0:
+                        used[words[i]] = 1
+                        order[found] = np.int64(words[i])
+                        found += 1
         if found == unused:
             break
     return found
