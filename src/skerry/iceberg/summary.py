@@ -5,12 +5,12 @@ Spec: Iceberg table spec, Snapshots; Appendix F, Optional Snapshot Summary Field
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pyiceberg.table.snapshots import Operation, Summary
 
+from skerry import __version__
 from skerry.errors import SchemaError
 from skerry.iceberg.manifest import FileContent, ManifestEntry
 from skerry.table.schema import nearest
@@ -69,7 +69,7 @@ def snapshot_summary(
     summary = {name: str(number) for name, number in counters.items() if number > 0}
     summary["changed-partition-count"] = str(len(partitions))
     summary |= _totals(counters, previous)
-    summary |= {ENGINE_NAME: "skerry", ENGINE_VERSION: importlib.metadata.version("skerry")}
+    summary |= {ENGINE_NAME: "skerry", ENGINE_VERSION: __version__}
     return Summary(kind, **(summary | dict(properties or {})))
 
 
