@@ -214,32 +214,37 @@ def split_by_partition(
     columns = partition_columns(schema, spec, batch)
     if not columns or not batch.num_rows:
         return [((), batch)] if batch.num_rows else []
-    codes = np.zeros(batch.num_rows, np.int64)
+    groups = np.zeros(batch.num_rows, np.int64)
     for column in columns:
-        _, of_column = np.unique(_codes(column), return_inverse=True)
-        # few enough after each step that the product stays far below 2^63
-        _, codes = np.unique(codes * (int(of_column.max()) + 1) + of_column, return_inverse=True)
-    _, first, group = np.unique(codes, return_index=True, return_inverse=True)
-    tuples = [tuple(physical_value(column.type, column[int(row)]) for column in columns) for row in first.tolist()]
-    if len(first) == 1:
+        # numbered anew after each step, so that the product stays far below 2^63
+        groups, count = _numbered(groups * (batch.num_rows + 1) + _numbered(column)[0])
+    order = np.argsort(groups.astype(np.uint16 if count <= 2**16 else np.int64), kind="stable")
+    stops = np.cumsum(np.bincount(groups, minlength=count))
+    starts = stops - np.bincount(groups, minlength=count)
+    tuples = [tuple(physical_value(column.type, column[row]) for column in columns) for row in order[starts].tolist()]
+    if count == 1:
         return [(tuples[0], batch)]
-    sorted_rows = batch.take(pa.array(np.argsort(group, kind="stable")))
-    stops = np.cumsum(np.bincount(group)).tolist()
-    starts = [0, *stops[:-1]]
-    in_order = np.argsort(first, kind="stable").tolist()
-    return [(tuples[index], sorted_rows.slice(starts[index], stops[index] - starts[index])) for index in in_order]
+    rows = batch.take(pa.array(order))
+    return [
+        (values, rows.slice(start, stop - start))
+        for values, start, stop in zip(tuples, starts.tolist(), stops.tolist(), strict=True)
+    ]
 
 
-def _codes(column: pa.Array) -> npt.NDArray[np.int64]:
-    """A number per value, the same for the same value: all NaNs are one, -0.0 and 0.0 are two, null is -1."""
+def _numbered(values: Any) -> tuple[npt.NDArray[np.int64], int]:
+    """A number per value, counted from 0 in the order of first appearance, and how many there are.
+
+    All NaNs are one value, -0.0 and 0.0 are two.
+    """
+    column = pa.array(values) if isinstance(values, np.ndarray) else values
     if pa.types.is_floating(column.type):
-        values = column.to_numpy(zero_copy_only=False).astype(np.float64)
-        bits = np.where(np.isnan(values), np.nan, values).view(np.int64)
+        numbers = column.to_numpy(zero_copy_only=False).astype(np.float64)
+        bits = np.where(np.isnan(numbers), np.nan, numbers).view(np.int64)
         column = pa.array(bits, mask=np.asarray(column.is_null()))
     elif is_uuid(column.type):
         column = column.storage
-    encoded = column.dictionary_encode()
-    return pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    encoded = column.dictionary_encode(null_encoding="encode")
+    return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
 
 
 # Writing them as folders ---------------------------------------------------------------------------------------------
