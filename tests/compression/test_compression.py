@@ -27,6 +27,7 @@ from skerry.compression import (
     decompress_lz4_block,
     decompress_lz4_frame,
     decompress_zstd,
+    decompress_zstd_into,
 )
 from skerry.errors import FormatError
 
@@ -44,6 +45,12 @@ contents = pytest.mark.parametrize("content", CONTENTS.values(), ids=CONTENTS.ke
 
 def decompress_block(data: bytes, *, max_bytes: int) -> bytes:
     return decompress_lz4_block(data, size=max_bytes)
+
+
+def decompress_into(data: bytes, *, max_bytes: int) -> bytes:
+    output = bytearray(max_bytes)
+    decompress_zstd_into(data, memoryview(output))
+    return bytes(output)
 
 
 def zstd_with_checksum(content: bytes) -> bytes:
@@ -66,6 +73,9 @@ ROUTES: dict[str, tuple[Callable[[bytes], bytes], Callable[..., bytes]]] = {
     "zstd peer with checksum": (zstd_with_checksum, decompress_zstd),
     "zstd peer streaming": (zstd_of_unknown_size, decompress_zstd),
     "zstd pyarrow": (lambda content: pa.compress(content, codec="zstd", asbytes=True), decompress_zstd),
+    "zstd into memory": (compress_zstd, decompress_into),
+    "zstd peer with checksum into memory": (zstd_with_checksum, decompress_into),
+    "zstd peer streaming into memory": (zstd_of_unknown_size, decompress_into),
     "lz4 frame": (compress_lz4_frame, decompress_lz4_frame),
     "lz4 frame level 9": (lambda content: compress_lz4_frame(content, level=9), decompress_lz4_frame),
     "lz4 frame without size": (lambda content: compress_lz4_frame(content, content_size=False), decompress_lz4_frame),
@@ -79,7 +89,7 @@ ROUTES: dict[str, tuple[Callable[[bytes], bytes], Callable[..., bytes]]] = {
     "lz4 block peer": (lambda content: lz4.block.compress(content, store_size=False), decompress_block),
 }
 routes = pytest.mark.parametrize(("compress", "decompress"), ROUTES.values(), ids=ROUTES.keys())
-FRAMES = {name: route for name, route in ROUTES.items() if "block" not in name}
+FRAMES = {name: route for name, route in ROUTES.items() if "block" not in name and "memory" not in name}
 frames = pytest.mark.parametrize(("compress", "decompress"), FRAMES.values(), ids=FRAMES.keys())
 
 
@@ -268,6 +278,10 @@ def test_the_expansion_bounds_hold_for_the_most_compressible_content():
 
 ZSTD = compress_zstd(b"puffin" * 10)
 LZ4 = compress_lz4_frame(b"puffin" * 10)
+ZSTD_UNKNOWN = compress_zstd(b"puffin" * 10, content_size=False)
+ZSTD_TWICE = zstd_of_unknown_size(bytes(1001))
+ZSTD_RAW = zstd_of_unknown_size(b"abc")
+ZSTD_DAMAGED = zstd_with_checksum(bytes(range(250)) * 4)[:-1] + b"\x00"
 BAD_FRAMES = {
     "zstd: nothing": (decompress_zstd, b"", "expected magic 28b52ffd, found no bytes"),
     "zstd: half a magic": (decompress_zstd, ZSTD[:2], "expected magic 28b52ffd, found 28b5"),
@@ -285,6 +299,11 @@ BAD_FRAMES = {
         "cannot be decoded into at most",
     ),
     "lz4: nothing": (decompress_lz4_frame, b"", "expected magic 04224d18, found no bytes"),
+    "zstd into memory: too small": (decompress_into, ZSTD, "holds 60 bytes, expected 1000"),
+    "zstd into memory: too small, unknown": (decompress_into, ZSTD_UNKNOWN, "holds 60 bytes, expected 1000"),
+    "zstd into memory: too large": (decompress_into, ZSTD_TWICE, "holds more than 1000 bytes, expected 1000"),
+    "zstd into memory: far too small": (decompress_into, ZSTD_RAW, "holds at most 3 bytes, expected 1000"),
+    "zstd into memory: damaged": (decompress_into, ZSTD_DAMAGED, "cannot be decoded into 1000 bytes"),
     "lz4: zstd": (decompress_lz4_frame, ZSTD, "found 28b52ffd"),
     "lz4: legacy frame": (decompress_lz4_frame, b"\x02\x21\x4c\x18" + bytes(20), "found 02214c18"),
     "lz4: skippable frame": (decompress_lz4_frame, b"\x50\x2a\x4d\x18\x01\x00\x00\x00x", "found 502a4d18"),
@@ -348,7 +367,7 @@ def test_flipped_bits_raise_format_error_or_stay_within_the_limit(content, name,
 @given(noise=st.binary(max_size=300), magic=st.sampled_from([b"", b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18"]))
 @settings(deadline=None, max_examples=300)
 def test_noise_raises_format_error_or_stays_within_the_limit(noise, magic):
-    for decompress in (decompress_zstd, decompress_lz4_frame, decompress_block):
+    for decompress in (decompress_zstd, decompress_into, decompress_lz4_frame, decompress_block):
         with contextlib.suppress(FormatError):
             assert len(decompress(magic + noise, max_bytes=5000)) <= 5000
 

