@@ -460,7 +460,7 @@ BAD_CHUNKS: dict[str, tuple[bytes, int, dict[str, int], str, int]] = {
         v1(pa.Codec("zstd").compress(ONE, asbytes=True), 1, uncompressed=5),
         1,
         {"codec": Codec.ZSTD},
-        "holds 4 bytes, its header says 5",
+        "holds 4 bytes, expected 5",
         100,
     ),
     "lz4": (v1(b"\xf0", 1, uncompressed=4), 1, {"codec": Codec.LZ4_RAW}, "LZ4 block is damaged", 100),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from skerry.compression import decompress_lz4_block, decompress_zstd
+from skerry.compression import decompress_lz4_block, decompress_zstd_into
 from skerry.errors import FormatError, UnsupportedError
 from skerry.parquet.metadata import Codec
 
@@ -57,14 +57,15 @@ class PageBuffer:
             raise UnsupportedError(f"Parquet codec {codec} is not supported")
         if size == 0:
             return np.empty(0, np.uint8)
-        if codec == Codec.ZSTD:
-            return _exact(decompress_zstd(data, max_bytes=size), size)
         if codec == Codec.LZ4_RAW:
-            return _exact(decompress_lz4_block(data, size=size), size)
+            return np.frombuffer(decompress_lz4_block(data, size=size), np.uint8)
         if size > len(data) * _MAX_EXPANSION[codec]:
             raise FormatError(f"compressed page of {len(data)} bytes claims {size} bytes of content")
-        decompress_into, damage = _decompressor(codec)
         output = self._reserve(size)
+        if codec == Codec.ZSTD:
+            decompress_zstd_into(data, output.data)
+            return output
+        decompress_into, damage = _decompressor(codec)
         try:
             found = decompress_into(data, output.data)
         except damage as error:
@@ -77,12 +78,6 @@ class PageBuffer:
         if size > len(self._memory):
             self._memory = np.empty(max(size, 2 * len(self._memory), _SMALLEST_BUFFER_BYTES), np.uint8)
         return self._memory[:size]
-
-
-def _exact(content: bytes, size: int) -> npt.NDArray[np.uint8]:
-    if len(content) != size:
-        raise FormatError(f"compressed page holds {len(content)} bytes, its header says {size}")
-    return np.frombuffer(content, np.uint8)
 
 
 @functools.cache
@@ -98,9 +93,13 @@ def _decompressor(codec: int) -> tuple[Callable[[Any, Any], int], type[Exception
     return functions[Codec(codec)], cramjam.DecompressionError
 
 
-_MAX_EXPANSION: Final[dict[int, int]] = {Codec.SNAPPY: 64, Codec.GZIP: 1032, Codec.BROTLI: 1 << 20}
-"""The most bytes that one byte can stand for: a copy of 64 bytes takes 3, a deflated one of 258 takes 2 bits; Brotli
-repeats up to 16 MiB at once."""
+_MAX_EXPANSION: Final[dict[int, int]] = {
+    Codec.SNAPPY: 64,  # a copy of 64 bytes takes 2 bytes at least
+    Codec.GZIP: 1032,  # a copy of 258 bytes takes 2 bits
+    Codec.BROTLI: 1 << 20,  # up to 16 MiB are repeated at once
+    Codec.ZSTD: 1 << 16,  # a block of 128 KiB takes 4 bytes
+}
+"""The most bytes that one byte can stand for."""
 
-SUPPORTED_CODECS: Final = frozenset((Codec.UNCOMPRESSED, Codec.ZSTD, Codec.LZ4_RAW, *_MAX_EXPANSION))
+SUPPORTED_CODECS: Final = frozenset((Codec.UNCOMPRESSED, Codec.LZ4_RAW, *_MAX_EXPANSION))
 """LZO and the first LZ4 (Hadoop's framing) are left to PyArrow."""
