@@ -1,0 +1,176 @@
+"""Distinct counts of all 16 columns of TPC-H lineitem from Parquet files that Spark wrote, beside DuckDB and polars.
+
+The files are made once, by `tpchgen-cli` and Spark, under `.cache/`: lineitem at scale factor 1 in four files, with
+Snappy (Spark's default) and with Zstandard. All engines work with two threads, take turns, and end with 16 numbers; the
+ratio is the median of the rounds' ratios. Beside it stands what an append of 1 % costs: the columns of a file of 60,000
+rows, sketched from the file, and from Arrow batches on their way to a writer.
+
+On a machine that has other work, the processor time says more than the time of the clock; both are shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+os.environ["POLARS_MAX_THREADS"] = "2"
+
+import duckdb
+import polars
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from skerry.kernels import warm_up
+from skerry.storage import Storage
+from skerry.table.schema import leaves
+from skerry.table.sketching import BatchSketcher, sketch_parquet, sketch_parquet_files
+from skerry.theta import Sample
+
+CACHE = Path(__file__).parents[1] / ".cache"
+CODECS = ("snappy", "zstd")
+THREADS = 2
+APPENDED_ROWS = 60_000
+
+Routes = dict[str, Callable[[], object]]
+Times = dict[str, list[tuple[float, float]]]
+
+
+def make_lineitem() -> Path:
+    """Lineitem at scale factor 1, 6,001,215 rows."""
+    path = CACHE / "tpch" / "lineitem.parquet"
+    if not path.exists():
+        tool = Path(sys.executable).with_name("tpchgen-cli")
+        subprocess.run([tool, "parquet", "-s", "1", "--tables", "lineitem", "--output-dir", path.parent], check=True)
+    return path
+
+
+def make_spark_files() -> Path:
+    """The same rows as Spark writes them, with field ids, and 60,000 of them in a file of their own."""
+    folder = CACHE / "lineitem-by-spark"
+    if not (folder / "done").exists():
+        from pyspark.sql import functions as f
+
+        from skerry.spark import session
+
+        spark = session(master=f"local[{THREADS}]", config={"spark.sql.files.maxPartitionBytes": 64 << 20})
+        frame = spark.read.parquet(str(make_lineitem()))
+        frame = frame.select(
+            *(f.col(name).alias(name, metadata={"parquet.field.id": i}) for i, name in enumerate(frame.columns, 1))
+        )
+        for codec in CODECS:
+            frame.write.parquet(str(folder / codec), mode="overwrite", compression=codec)
+            appended = frame.limit(APPENDED_ROWS).coalesce(1)
+            appended.write.parquet(str(folder / f"appended-{codec}"), mode="overwrite", compression=codec)
+        spark.stop()
+        (folder / "done").touch()
+    return folder
+
+
+def by_skerry(storage: Storage, locations: Sequence[str], schema: pa.Schema) -> list[float]:
+    ids = [leaf.field_id for leaf in leaves(schema)]
+    union = {field_id: Sample() for field_id in ids}
+    for sketch in sketch_parquet_files(storage, locations, schema, ids, threads=THREADS):
+        for field_id, sample in sketch.samples.items():
+            union[field_id].merge(sample)
+    return [union[field_id].to_sketch().estimate() for field_id in ids]
+
+
+def by_duckdb(connection: duckdb.DuckDBPyConnection, pattern: str, names: Sequence[str]) -> list[float]:
+    counts = ", ".join(f"approx_count_distinct({name})" for name in names)
+    return [float(count) for count in connection.execute(f"select {counts} from '{pattern}'").fetchall()[0]]
+
+
+def by_polars(pattern: str) -> list[float]:
+    counts = polars.scan_parquet(pattern).select(polars.all().approx_n_unique())
+    return [float(count) for count in counts.collect().row(0)]
+
+
+def in_batches(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> None:
+    sketcher = BatchSketcher(schema, [leaf.field_id for leaf in leaves(schema)])
+    for batch in batches:
+        sketcher.update(batch)
+
+
+def race(routes: Routes, rounds: int) -> Times:
+    """Seconds by the clock and of the processor, for every route and round; the routes take turns."""
+    times: Times = {name: [] for name in routes}
+    for _ in range(rounds):
+        for name, route in routes.items():
+            clock, processor = time.perf_counter(), time.process_time()
+            route()
+            times[name].append((time.perf_counter() - clock, time.process_time() - processor))
+    return times
+
+
+def report(times: Times) -> None:
+    for name, rounds in times.items():
+        clock, processor = (statistics.median(values) for values in zip(*rounds, strict=True))
+        least = min(seconds for seconds, _ in rounds)
+        print(f"  {name:20s}{clock:7.3f} s   (least {least:.3f}; processor {processor:.3f})")
+
+
+def report_ratio(times: Times, ours: str, peer: str, goal: str = "") -> None:
+    pairs = list(zip(times[ours], times[peer], strict=True))
+    clock, processor = (statistics.median(mine[i] / theirs[i] for mine, theirs in pairs) for i in (0, 1))
+    print(f"  {ours} takes {clock:.2f} of {peer}'s time, {processor:.2f} of its processor time {goal}")
+
+
+def count_files(connection: duckdb.DuckDBPyConnection, folder: Path, rounds: int, *, show_counts: bool) -> None:
+    locations = [str(path) for path in sorted(folder.glob("*.parquet"))]
+    pattern = str(folder / "*.parquet")
+    schema = pq.read_schema(locations[0])
+    storage = Storage()
+    ours, theirs = by_skerry(storage, locations, schema), by_duckdb(connection, pattern, schema.names)
+    size = sum(os.path.getsize(location) for location in locations)
+    print(f"lineitem, {len(locations)} files by Spark, {folder.name}: {size:,} bytes", end="")
+    print(f", of which skerry reads {storage.metrics.bytes_read:,}")
+    if show_counts:
+        for name, mine, other in zip(schema.names, ours, theirs, strict=True):
+            print(f"  {name:16s} skerry {mine:12,.0f}   DuckDB {other:12,.0f}")
+    times = race(
+        {
+            "skerry": lambda: by_skerry(storage, locations, schema),
+            "DuckDB": lambda: by_duckdb(connection, pattern, schema.names),
+            "polars": lambda: by_polars(pattern),
+        },
+        rounds,
+    )
+    report(times)
+    report_ratio(times, "skerry", "DuckDB", "(goal: at most 0.6)")
+    report_ratio(times, "skerry", "polars")
+
+
+def count_appended(folder: Path, rounds: int) -> None:
+    (location,) = (str(path) for path in folder.glob("*.parquet"))
+    schema = pq.read_schema(location)
+    ids = [leaf.field_id for leaf in leaves(schema)]
+    batches = pq.read_table(location).to_batches()
+    print(f"append of {APPENDED_ROWS:,} rows, {folder.name}, one thread (goal: at most 0.1 s)")
+    storage = Storage()
+    routes: Routes = {
+        "from the file": lambda: sketch_parquet(storage, location, schema, ids),
+        "from Arrow batches": lambda: in_batches(batches, schema),
+    }
+    report(race(routes, rounds))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=9)
+    rounds = parser.parse_args().rounds
+    folder = make_spark_files()
+    warm_up()
+    connection = duckdb.connect(config={"threads": THREADS})
+    for codec in CODECS:
+        count_files(connection, folder / codec, rounds, show_counts=codec == CODECS[0])
+        count_appended(folder / f"appended-{codec}", rounds)
+
+
+if __name__ == "__main__":
+    main()
