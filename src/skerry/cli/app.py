@@ -8,6 +8,7 @@ import typer
 
 from skerry import __version__
 from skerry.cli.failures import ReportingGroup
+from skerry.cli.ingest import ingest
 from skerry.cli.listing import ls, show
 from skerry.cli.scan import scan
 from skerry.cli.stats import stats
@@ -48,5 +49,5 @@ def _options(
     """
 
 
-for _command in (ls, show, stats, scan):
+for _command in (ingest, ls, show, stats, scan):
     app.command()(_command)

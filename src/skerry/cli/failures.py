@@ -23,28 +23,47 @@ class ReportingGroup(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was named."""
         try:
-            return super().invoke(ctx)
-        except SkerryError as error:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+            return result
+        except (KeyboardInterrupt, Exception) as error:
+            code = _exit_code(error)
+            if code is None:
+                raise
             if ctx.params.get("debug"):
                 traceback.print_exc()
-            _report(str(error))
-            raise typer.Exit(_exit_code(error)) from None
-        except KeyboardInterrupt:
-            _report("interrupted")
-            raise typer.Exit(INTERRUPTED) from None
-        except BrokenPipeError:
-            # Whoever read the output has seen enough; the interpreter must not try to flush what is left.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(PIPE_CLOSED) from None
+            if code == PIPE_CLOSED:
+                # Whoever read the output has seen enough; the interpreter must not try to flush what is left.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            else:
+                _report(error)
+            raise typer.Exit(code) from None
 
 
-def _exit_code(error: SkerryError) -> int:
-    if isinstance(error, ConflictError):
-        return CONFLICT
-    return UNKNOWN if isinstance(error, CommitUnknownError) else FAILED
+def _exit_code(error: BaseException) -> int | None:
+    """What an error means for the caller; None for those that Typer answers itself, such as wrong usage."""
+    if isinstance(error, typer.Exit | typer.Abort) or hasattr(error, "show"):
+        return None
+    for kind, code in _CODES:
+        if isinstance(error, kind):
+            return code
+    return FAILED
 
 
-def _report(message: str) -> None:
-    line = " ".join(message.split())
+_CODES: tuple[tuple[type[BaseException], int], ...] = (
+    (ConflictError, CONFLICT),
+    (CommitUnknownError, UNKNOWN),
+    (KeyboardInterrupt, INTERRUPTED),
+    (BrokenPipeError, PIPE_CLOSED),
+)
+
+
+def _report(error: BaseException) -> None:
+    if isinstance(error, SkerryError):
+        message = str(error)
+    elif isinstance(error, KeyboardInterrupt):
+        message = "interrupted"
+    else:
+        message = f"{type(error).__name__}: {error} (unforeseen; skerry --debug … prints the traceback)"
     typer.secho("error: ", fg=typer.colors.RED, bold=True, err=True, nl=False)
-    typer.echo(line, err=True)
+    typer.echo(" ".join(message.split()), err=True)

@@ -1,0 +1,111 @@
+"""`skerry ingest`: raw files into a table, through Spark."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from skerry.cli.display import count, print_json, size
+from skerry.cli.options import AsJson, Properties, TableName, Warehouse, key_values, open_catalog
+from skerry.cli.progress import watching
+from skerry.errors import CommitUnknownError, NotFoundError, SkerryError
+
+if TYPE_CHECKING:
+    from skerry.catalog import Catalog, Table
+    from skerry.spark import IngestSummary
+
+__all__ = ["ingest"]
+
+
+def ingest(
+    source: Annotated[str, typer.Argument(help="A file, a folder, or a glob in quotes.")],
+    table: TableName,
+    format: Annotated[
+        str | None, typer.Option("--format", "-f", help="csv, json, parquet or orc; by the file's ending if not given.")
+    ] = None,
+    options: Annotated[
+        list[str] | None,
+        typer.Option("--option", "-o", metavar="KEY=VALUE", help="An option of Spark's reader; repeatable."),
+    ] = None,
+    create: Annotated[
+        bool, typer.Option("--create", help="Create the table from the source if there is none of that name.")
+    ] = False,
+    partition_by: Annotated[
+        list[str] | None,
+        typer.Option("--partition-by", metavar="TRANSFORM", help="For --create: month(time), bucket(16, id), …"),
+    ] = None,
+    sort_by: Annotated[
+        list[str] | None, typer.Option("--sort-by", metavar="COLUMN", help="For --create: order of rows in files.")
+    ] = None,
+    table_properties: Annotated[
+        list[str] | None,
+        typer.Option("--table-property", metavar="KEY=VALUE", help="For --create: a table property; repeatable."),
+    ] = None,
+    ref: Annotated[str, typer.Option(help="The branch to append to.")] = "main",
+    master: Annotated[str, typer.Option(help="The Spark master.")] = "local[*]",
+    spark_config: Annotated[
+        list[str] | None, typer.Option("--spark-config", metavar="KEY=VALUE", help="A Spark setting; repeatable.")
+    ] = None,
+    warehouse: Warehouse = "warehouse",
+    properties: Properties = None,
+    as_json: AsJson = False,
+) -> None:
+    """Append files to a table, with its statistics in the same commit.
+
+    All rows land in one commit, or none: a row that does not fit is named by file, line, column and value.
+    """
+    if not create and (partition_by or sort_by or table_properties):
+        raise typer.BadParameter("needs --create", param_hint="--partition-by, --sort-by, --table-property")
+    read_options = key_values(options, "--option")
+    wanted_properties = key_values(table_properties, "--table-property")
+    config = key_values(spark_config, "--spark-config")
+    catalog, target = _find(table, warehouse, properties, create)
+
+    import skerry.spark
+    from skerry.jobs.executor import Progress
+
+    with watching("start Spark") as watcher:
+        spark = skerry.spark.session(master=master, config=config)
+        created = target is None
+        if target is None:
+            if watcher is not None:
+                watcher(Progress("infer the schema"))
+            schema = skerry.spark.infer_schema(spark, source, format=format, options=read_options)
+            target = catalog.create_table(
+                table, schema, partition_by=partition_by or (), sort_by=sort_by or (), properties=wanted_properties
+            )
+        try:
+            summary = skerry.spark.ingest(
+                spark, source, target, format=format, options=read_options, ref=ref, progress=watcher
+            )
+        except CommitUnknownError:
+            raise
+        except SkerryError:
+            if created:
+                catalog.drop_table(table)
+            raise
+    _print_summary(summary, table, as_json)
+
+
+def _find(table: str, warehouse: str, properties: list[str] | None, create: bool) -> tuple[Catalog, Table | None]:
+    """The catalog and the table; None for a table that is to be created."""
+    try:
+        catalog = open_catalog(warehouse, properties, create=create)
+        return catalog, None if create and not catalog.table_exists(table) else catalog.load_table(table)
+    except NotFoundError as error:
+        raise NotFoundError(f"{error.message} (--create makes it)", location=error.location) from None
+
+
+def _print_summary(summary: IngestSummary, table: str, as_json: bool) -> None:
+    record = {"table": table, **dataclasses.asdict(summary)}
+    if as_json:
+        print_json(record)
+    elif summary.snapshot_id is None:
+        print(f"no rows in the source; {table} is as it was")
+    else:
+        print(
+            f"landed {count(summary.rows)} rows in {table}: {count(summary.files)} files, {size(summary.bytes)}, "
+            f"{summary.seconds:.1f} s, snapshot {summary.snapshot_id}"
+        )
