@@ -10,8 +10,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from skerry.kernels import Kernel, cache, cache_directory, kernel
+import skerry
+from skerry.kernels import (
+    Kernel,
+    byte_swap,
+    cache,
+    cache_directory,
+    kernel,
+    load_u16,
+    load_u32,
+    load_u64,
+    rotate_left,
+    warm_up,
+)
 from skerry.kernels.signature import Argument, parse_signature
 
 SHIFT = np.uint64(3)
@@ -39,6 +53,19 @@ def shift_rows(values, out):
 @kernel("float64(float64, float64)")
 def logarithm(value, base):
     return np.log(value) / np.log(base)
+
+
+@kernel("uint64(uint64, uint64)")
+def rotated(value, bits):
+    return rotate_left(value, bits)
+
+
+@kernel("void(uint8[::1], int64, out uint64[::1])")
+def loaded(data, position, out):
+    out[0] = load_u16(data, position)
+    out[1] = load_u32(data, position)
+    out[2] = load_u64(data, position)
+    out[3] = byte_swap(out[2])
 
 
 PROGRAM = """
@@ -159,7 +186,7 @@ def test_kernel_that_raises_is_refused():
 
 
 def changed(function: str, **scope: object) -> Kernel:
-    names = {"np": np, "kernel": kernel, **scope}
+    names = {"__name__": "changed", "np": np, "kernel": kernel, **scope}
     exec(function, names)
     return names["f"]
 
@@ -181,6 +208,39 @@ def test_digest_follows_code_signature_constants_and_callees():
         base,
     }
     assert len(different) == 7
+
+
+@given(st.integers(0, (1 << 64) - 1), st.integers(0, 200))
+def test_rotation(value: int, bits: int):
+    number = f"{value:064b}"
+    expected = int(number[bits % 64 :] + number[: bits % 64], 2)
+    assert rotated(value, bits) == rotated.py_func(np.uint64(value), np.uint64(bits)) == expected
+
+
+@given(st.binary(min_size=8, max_size=30), st.data())
+def test_loads_at_any_place(content: bytes, data: st.DataObject):
+    position = data.draw(st.integers(0, len(content) - 8))
+    expected = [int.from_bytes(content[position : position + width], "little") for width in (2, 4, 8)]
+    expected.append(int.from_bytes(content[position : position + 8], "big"))
+    for function in (loaded, loaded.py_func):
+        out = np.zeros(4, np.uint64)
+        function(np.frombuffer(content, np.uint8), position, out)
+        assert out.tolist() == expected
+
+
+def test_warm_up_prepares_every_kernel_of_the_package():
+    modules = warm_up()
+    root = Path(skerry.__file__).parent
+    with_kernels = {
+        ".".join(("skerry", *path.relative_to(root).with_suffix("").parts))
+        for path in root.rglob("*.py")
+        if "\n@kernel" in path.read_text()
+    }
+    assert with_kernels
+    assert set(modules) == with_kernels
+    for name in modules:
+        kernels = [value for value in vars(sys.modules[name]).values() if isinstance(value, Kernel)]
+        assert all(found._function is not None for found in kernels if found.signature is not None)
 
 
 def test_many_processes_fill_an_empty_cache_and_later_ones_need_no_numba(filled_cache: Path):

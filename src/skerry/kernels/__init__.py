@@ -9,8 +9,8 @@ Spark's daemon process before it forks its workers.
 from __future__ import annotations
 
 from skerry.kernels.cache import cache_directory
+from skerry.kernels.decorator import Kernel, kernel, warm_up
 from skerry.kernels.intrinsics import byte_swap, load_u16, load_u32, load_u64, rotate_left
-from skerry.kernels.kernel import Kernel, kernel, warm_up
 
 __all__ = [
     "Kernel",

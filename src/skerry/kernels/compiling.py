@@ -16,7 +16,7 @@ from skerry.kernels.machine_code import entry_name, optimise
 from skerry.kernels.signature import Argument, Signature
 
 if TYPE_CHECKING:
-    from skerry.kernels.kernel import Kernel
+    from skerry.kernels.decorator import Kernel
 
 __all__ = ["compile_module"]
 

@@ -181,7 +181,9 @@ def absorb_words(work: WorkSpace, count: int, form: int) -> None:
 
 
 @kernel
-def absorb_decimals(work: WorkSpace, data: ByteArray, position: int, count: int, validity: ByteArray, bit: int) -> None:
+def absorb_decimals(
+    work: WorkSpace, data: ByteArray, position: int, count: int, validity: ByteArray, bit: int, form: int
+) -> None:
     """Take in a block of decimals of 128 bits."""
     words = work[WORDS:LENGTHS]
     highs = work[LENGTHS:HASHES]
@@ -195,7 +197,7 @@ def absorb_decimals(work: WorkSpace, data: ByteArray, position: int, count: int,
         wide |= high ^ (U0 - (low >> S63))
     kept = drop_nulls(words, count, validity, bit)
     if wide == U0:
-        absorb_words(work, kept, DECIMAL_16)
+        absorb_words(work, kept, form)
         return
     drop_nulls(highs, count, validity, bit)
     for i in range(kept):
@@ -219,7 +221,7 @@ def update_fixed(data: ByteArray, count: int, validity: ByteArray, bit: int, for
     for start in range(0, count, BLOCK):
         size = min(BLOCK, count - start)
         if form == DECIMAL_16:
-            absorb_decimals(work, data, 16 * start, size, validity, bit + start)
+            absorb_decimals(work, data, 16 * start, size, validity, bit + start, form)
             continue
         if form <= FLOAT_4:
             for i in range(size):

@@ -141,7 +141,7 @@ def place(table: WordArray, hash_: Word) -> bool:
 @kernel
 def lower(work: WorkSpace, table: WordArray, spare: WordArray) -> None:
     """Make room in a full table: find the threshold if the rule says so, and drop what lies above it."""
-    count = 0
+    count: Any = np.int64(0)  # numba would compile all that is called with it a second time, for the constant 0
     for slot in range(len(table)):
         spare[count] = table[slot]
         count += int(table[slot] != U0)
