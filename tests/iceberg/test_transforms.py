@@ -11,7 +11,7 @@ import mmh3
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyiceberg.transforms import (
     BucketTransform,
@@ -31,6 +31,7 @@ from skerry.iceberg.schema import to_iceberg_type
 from skerry.iceberg.transforms import apply, parse_transform, result_type
 from skerry.table.values import encode_value, physical_value
 
+few = settings(max_examples=20)  # of each type and transform
 MICROSECONDS = dt.timedelta(microseconds=1)
 
 
@@ -112,6 +113,7 @@ DATED = [pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.timestam
 
 
 @pytest.mark.parametrize("type_", BUCKETABLE, ids=str)
+@few
 @given(data=st.data())
 def test_buckets_follow_the_hash_of_each_value(type_, data):
     column = data.draw(columns(type_))
@@ -140,6 +142,7 @@ def wrapped(type_, values):
 
 
 @pytest.mark.parametrize("type_", TRUNCATABLE, ids=str)
+@few
 @given(data=st.data())
 def test_truncation_rounds_down_and_keeps_code_points(type_, data):
     column = data.draw(columns(type_))
@@ -158,6 +161,7 @@ def test_truncation_rounds_down_and_keeps_code_points(type_, data):
 
 @pytest.mark.parametrize("type_", DATED, ids=str)
 @pytest.mark.parametrize("transform", [YearTransform(), MonthTransform(), DayTransform(), HourTransform()], ids=str)
+@few
 @given(data=st.data())
 def test_parts_of_time_round_down_before_1970_too(type_, transform, data):
     if isinstance(transform, HourTransform) and pa.types.is_date32(type_):
@@ -195,6 +199,7 @@ PEERS = [
 
 
 @pytest.mark.parametrize(("transform", "type_"), PEERS, ids=str)
+@few
 @given(data=st.data())
 def test_pyiceberg_gives_the_same(transform, type_, data):
     column = data.draw(columns(type_))
