@@ -88,8 +88,8 @@ print(json.dumps([total(np.arange(10)), "numba" in sys.modules]))
 """
 
 
-def start(cache_root: Path | str) -> subprocess.Popen[str]:
-    environment = os.environ | {"SKERRY_CACHE_DIR": str(cache_root)}
+def start(cache_root: Path | str, **variables: str) -> subprocess.Popen[str]:
+    environment = os.environ | {"SKERRY_CACHE_DIR": str(cache_root)} | variables
     command = [sys.executable, "-c", PROGRAM]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
@@ -290,8 +290,8 @@ def test_object_file_with_unknown_symbol_is_not_loaded(filled_cache: Path):
     assert machine_code.load(cache.CompiledModule(good.object_code, ("no_such_symbol",)), ["total"]) is None
 
 
-def test_disk_that_takes_no_writing():
-    assert finish(start("/dev/null/skerry")) == [90, True]
+def test_disk_that_takes_no_writing_and_user_who_has_switched_numba_off():
+    assert finish(start("/dev/null/skerry", NUMBA_DISABLE_JIT="1")) == [90, True]
 
 
 def test_cache_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

@@ -40,13 +40,15 @@ def compile_module(kernels: list[Kernel]) -> CompiledModule:
     dispatchers: dict[Kernel, Any] = {}
     module = llvm.parse_assembly("")
     module.triple = llvm.get_process_triple()
-    # Numba would optimise every function, and again wherever it is called: once, all together, is enough.
-    level, config.OPT = config.OPT, type(config.OPT)(0)
+    # Numba would optimise every function, and again wherever it is called: once, all together, is enough. And it would
+    # compile nothing where the user has switched compiling off for functions of their own.
+    settings = config.OPT, config.DISABLE_JIT
+    config.OPT, config.DISABLE_JIT = type(config.OPT)(0), 0
     try:
         for kernel in kernels:
             module.link_in(_entry_module(kernel, dispatchers))
     finally:
-        config.OPT = level
+        config.OPT, config.DISABLE_JIT = settings
     return optimise(module, frozenset(entry_name(kernel.name) for kernel in kernels))
 
 

@@ -31,7 +31,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skerry.errors import SchemaError
 from skerry.theta.updating import Form
@@ -207,7 +206,7 @@ def _cast(array: pa.Array, data_type: pa.DataType) -> pa.Array:
     if array.type == data_type:
         return array
     try:
-        return pc.cast(array, data_type)
+        return array.cast(data_type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise SchemaError(f"a value of the type {array.type} does not fit {data_type}: {error}") from error
 
@@ -230,11 +229,8 @@ def _slice(array: pa.Array, width: int) -> Bytes:
 
 
 def _booleans(array: pa.Array) -> Variable:
-    """The first value and, if it occurs, the other: there are no more."""
-    present = array.drop_null()
-    first = present[0].as_py()
-    both = pc.any(pc.not_equal(present, first)).as_py()
-    data = np.array([first, not first] if both else [first], np.uint8)
+    """Each value once, the first seen first: there are no more than two."""
+    data = np.array(array.drop_null().unique().to_pylist(), np.uint8)
     return Variable(data, np.arange(len(data) + 1, dtype=np.int32).view(np.uint8), 4, len(data), NO_BITMAP, 0)
 
 
