@@ -242,6 +242,20 @@ def test_whose_dictionaries_are_trusted(
     assert chunk.size_bytes > 15 * (chunk.data_offset - chunk.offset)
 
 
+def test_of_a_column_that_spark_wrote_by_dictionary_only_the_dictionary_is_read() -> None:
+    path = next(path for path in SPARK_FILES if path.stem == "snappy")
+    storage, schema = Storage(), table_schema(path)
+    metadata = read_metadata(storage, str(path))
+    chunk = next(chunk for chunk in metadata.row_groups[0].chunks if chunk.column.name == "few")
+    before = storage.metrics.counts()
+    assert chunk.column.field_id is not None
+    ids = [chunk.column.field_id]
+    sketch = sketch_parquet(storage, str(path), schema, ids, metadata=metadata, count_nans=False)
+    spent = storage.metrics.counts() - before
+    assert sketch.samples[ids[0]].estimate() == 9
+    assert (spent.requests, spent.bytes_read) == (1, chunk.data_offset - chunk.offset)
+
+
 def test_dictionaries_of_one_file_are_fetched_together(tmp_path: Path) -> None:
     table = pa.table({f"c{i}": [(i + j) % 50 for j in range(50_000)] for i in range(20)})
     location = write(tmp_path / "a.parquet", table, row_group_size=25_000, compression="none")
@@ -286,6 +300,7 @@ PROMOTIONS: dict[str, tuple[pa.Array, pa.DataType]] = {
     "unsigned byte to int": (pa.array(range(56, 256), pa.uint8()), pa.int32()),
     "unsigned int to long": (pa.array([2**32 - 1 - i for i in range(200)], pa.uint32()), pa.int64()),
     "float to double": (pa.array([float("nan"), *[i / 7 for i in range(199)]], pa.float32()), pa.float64()),
+    "half float to float": (pa.array([NAN, *[i / 4 for i in range(199)]], pa.float16()), pa.float32()),
     "narrow decimal": (
         pa.array([decimal.Decimal(i) for i in range(-100, 100)], pa.decimal128(5, 1)),
         pa.decimal128(20, 1),
@@ -542,3 +557,28 @@ def test_nans_are_counted_in_columns_that_are_not_sketched() -> None:
         sketcher.update(batch)
     assert sketcher.samples.keys() == {1}
     assert sketcher.nan_value_counts == {5: 429, 6: 321}
+
+
+def test_rows_of_another_schema_are_refused() -> None:
+    schema = with_ids(NESTED.schema)
+    sketcher = BatchSketcher(schema, [1, 3])
+    (batch,) = NESTED.to_batches()
+    inner = batch.column("s")
+    wrong = {
+        "no column id": batch.select(["s"]),
+        "no column s.a": batch.set_column(1, "s", pa.StructArray.from_arrays([inner.field(1)], ["b"])),
+        "column id is int32 in the rows and int64 in the table": batch.set_column(
+            0, "id", batch.column(0).cast("int32")
+        ),
+    }
+    for message, rows in wrong.items():
+        with pytest.raises(SchemaError, match=message):
+            sketcher.update(rows)
+
+
+def test_dictionary_encoded_batches_are_hashed_by_their_used_values() -> None:
+    values = pa.array([f"value {i}" for i in range(100)])
+    column = pa.DictionaryArray.from_arrays(pa.array([i % 10 for i in range(1000)], pa.int32()), values)
+    sketcher = BatchSketcher(TEXT, [1])
+    sketcher.update(pa.RecordBatch.from_arrays([column], ["a"]))
+    assert same(sketcher.samples[1], Sample().update(values[:10]))

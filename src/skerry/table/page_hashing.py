@@ -240,7 +240,8 @@ def plan_hashing(column: Column, type_: pa.DataType) -> PageHashing | None:
     if physical is PhysicalType.BYTE_ARRAY:
         return _SPANS if _is_of_any_length(type_) else None
     if physical is PhysicalType.FIXED_LEN_BYTE_ARRAY:
-        return _AS_IT_IS if stored == (pa.binary(16) if isinstance(type_, pa.UuidType) else type_) else None
+        bytes_type = pa.binary(16) if isinstance(type_, pa.UuidType) else type_
+        return _AS_IT_IS if pa.types.is_fixed_size_binary(stored) and stored == bytes_type else None
     if physical is PhysicalType.INT96:
         return None
     return _NUMBERS.get((_without_zone(stored), _without_zone(type_)))

@@ -417,9 +417,12 @@ def _decode(storage: Storage, plan: _ColumnPlan, row_groups: Sequence[int]) -> I
 
 def _descend(batch: pa.RecordBatch, path: Sequence[str]) -> pa.Array:
     """The values of a column inside structs, null where a struct around it is."""
-    array = batch.column(path[0])
-    for name in path[1:]:
-        array = pc.struct_field(array, [array.type.get_field_index(name)])
+    try:
+        array = batch.column(path[0])
+        for name in path[1:]:
+            array = pc.struct_field(array, [array.type.get_field_index(name)])
+    except (KeyError, pa.ArrowException) as error:
+        raise SchemaError(f"the rows have no column {'.'.join(path)}, or several") from error
     return array
 
 
@@ -472,13 +475,16 @@ class BatchSketcher:
         """Take in rows.
 
         Args:
-            rows: Columns with the names and types of the schema; others are ignored.
+            rows: Columns with the names and types of the schema, dictionary-encoded or not; others are ignored.
 
         Raises:
             SchemaError: A column is missing or of another type.
         """
         for leaf in self._leaves:
             array = _descend(rows, leaf.path)
+            type_ = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
+            if type_ != leaf.type:
+                raise SchemaError(f"column {leaf.name} is {array.type} in the rows and {leaf.type} in the table")
             if leaf.field_id in self.samples:
                 self.samples[leaf.field_id].update(array)
             if leaf.field_id in self.nan_value_counts:
