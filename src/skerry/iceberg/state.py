@@ -84,7 +84,9 @@ class TableState:
         if reference is None:
             if ref == MAIN:
                 return None
-            raise NotFoundError(f"no branch or tag {ref!r}{nearest(ref, self.metadata.refs)}", location=self.name)
+            raise NotFoundError(
+                f"no branch or tag {ref!r}{nearest(ref, {*self.metadata.refs, MAIN})}", location=self.name
+            )
         return self.snapshot_by_id(reference.snapshot_id)
 
     def snapshot_by_id(self, snapshot_id: int) -> Snapshot:

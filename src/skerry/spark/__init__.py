@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 from skerry.spark.session import session
 
 if TYPE_CHECKING:
+    from skerry.spark.data_source import register as register
     from skerry.spark.landing import IngestSummary as IngestSummary
     from skerry.spark.landing import ingest as ingest
     from skerry.spark.sources import infer_schema as infer_schema
 
-__all__ = ["IngestSummary", "infer_schema", "ingest", "session"]
+__all__ = ["IngestSummary", "infer_schema", "ingest", "register", "session"]
 
 # Whatever imports PySpark loads when it is first asked for, so that `session` can say how to install it.
-_WHERE = {"IngestSummary": "landing", "ingest": "landing", "infer_schema": "sources"}
+_WHERE = {"IngestSummary": "landing", "ingest": "landing", "infer_schema": "sources", "register": "data_source"}
 
 
 def __getattr__(name: str) -> Any:
