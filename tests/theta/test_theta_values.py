@@ -330,6 +330,30 @@ def test_offsets_outside_the_buffer():
         Sample().update(bad)
 
 
+def test_one_number_in_every_form_is_as_many_values():
+    """The same bits as int, long, float, double and decimal: none is mistaken for a repetition of another.
+
+    A float of the same four bytes as an int has the same hash, likewise a double and a long, but a decimal has fewer bytes.
+    """
+    parts: list[Any] = [
+        np.array([5, 7], np.int32),
+        np.array([5, 7], np.int64),
+        np.array([5, 7], np.uint32).view(np.float32),
+        np.array([5, 7], np.uint64).view(np.float64),
+        pa.array([Decimal(5), Decimal(7)]),
+    ]
+    sample, sketch = Sample(), ThetaSketch()
+    for part in [*parts, *parts[::-1]]:
+        sample.update(part)
+        sketch.update(part)
+    merged = Sample()
+    for part in parts:
+        merged.merge(Sample().update(part))
+    assert len(merged.hashes) == 6
+    assert sample.serialize() == merged.serialize()
+    assert sketch.hashes.tolist() == merged.hashes.tolist()
+
+
 COLUMNS = st.one_of(
     st.tuples(st.lists(st.none() | st.integers(-(1 << 63), (1 << 63) - 1)), st.just(pa.int64())),
     st.tuples(st.lists(st.none() | st.integers(-(1 << 31), (1 << 31) - 1)), st.just(pa.int32())),

@@ -40,9 +40,12 @@ from skerry.theta.workspace import (
     CACHE,
     CACHE_BITS,
     FILTERS,
+    FORM,
     HASHES,
     LENGTHS,
     NO_FILTER,
+    NOTHING,
+    NOTHING_IN_SLOT_0,
     ONLY_REPEATS,
     ROUNDS,
     SEED,
@@ -135,6 +138,17 @@ def drop_recent(words: WordArray, count: int, cache: WordArray) -> int:
 
 
 @kernel
+def begin_form(work: WorkSpace, form: int) -> None:
+    """Empty the cache if it holds values of another form, of which the same numbers have other hashes."""
+    if work[FORM] != np.uint64(form):
+        work[FORM] = np.uint64(form)
+        work[CACHE:TABLE] = NOTHING
+        work[CACHE] = NOTHING_IN_SLOT_0
+        work[FILTERS] = BOTH_FILTERS
+        work[ROUNDS] = U0
+
+
+@kernel
 def hash_words(words: WordArray, count: int, form: int, seed: Word, hashes: WordArray) -> None:
     """Hash a block of values of at most eight bytes; uses up `words`."""
     if form >= DECIMAL_8:
@@ -218,6 +232,7 @@ def update_fixed(data: ByteArray, count: int, validity: ByteArray, bit: int, for
         work: The work space.
     """
     words = work[WORDS:LENGTHS]
+    begin_form(work, form)
     for start in range(0, count, BLOCK):
         size = min(BLOCK, count - start)
         if form == DECIMAL_16:

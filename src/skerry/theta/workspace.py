@@ -36,7 +36,7 @@ CACHE_BITS = 14
 _CACHE_SLOTS = 1 << CACHE_BITS
 
 # The numbers at the start of the work space …
-THETA, COUNT, SEEN, K, LIMIT, RULE, SEED, FILTERS, ROUNDS = range(9)
+THETA, COUNT, SEEN, K, LIMIT, RULE, SEED, FORM, FILTERS, ROUNDS = range(10)
 # … and where its parts begin.
 WORDS = 16
 LENGTHS = WORDS + BLOCK
@@ -46,6 +46,8 @@ TABLE = CACHE + _CACHE_SLOTS
 # The table is copied when it holds one hash more than the limit, and copying without branches writes one place on.
 SPARE_EXTRA = 2
 
+# A slot of the cache holds nothing as long as it holds a value of another slot: 0 belongs to slot 0, and 1 to slot 1.
+NOTHING, NOTHING_IN_SLOT_0 = np.uint64(0), np.uint64(1)
 # Values of FILTERS: a trial of both comes first.
 BOTH_FILTERS, ONLY_REPEATS, NO_FILTER = np.uint64(0), np.uint64(1), np.uint64(2)
 
@@ -70,7 +72,7 @@ def work_space(k: int, rule: Rule, seed: int) -> WorkSpace:
     work = np.zeros(TABLE + slots + limit + SPARE_EXTRA, np.uint64)
     for place_, number in ((THETA, MAX_THETA), (K, k), (LIMIT, limit), (RULE, rule), (SEED, seed)):
         work[place_] = number & 0xFFFFFFFFFFFFFFFF
-    work[CACHE] = 1  # a slot holds nothing as long as it holds a value of another slot: 0 belongs to slot 0, 1 to 1
+    work[CACHE] = NOTHING_IN_SLOT_0
     return work
 
 
