@@ -333,7 +333,7 @@ def test_offsets_outside_the_buffer():
 def test_one_number_in_every_form_is_as_many_values():
     """The same bits as int, long, float, double and decimal: none is mistaken for a repetition of another.
 
-    A float of the same four bytes as an int has the same hash, likewise a double and a long, but a decimal has fewer bytes.
+    A float has the hash of the int of the same four bytes, likewise a double that of a long; a decimal has fewer bytes.
     """
     parts: list[Any] = [
         np.array([5, 7], np.int32),
