@@ -82,7 +82,9 @@ def sketch_parquet(
 ) -> FileSketch:
     """Sketch columns of one Parquet file.
 
-    Deleted rows are not known here: a file that has some gives an upper bound.
+    Deleted rows are not known here: a file that has some gives an upper bound. Columns are found by field id, or by name
+    in a file without any ids. One that the file lacks counts as null; what the schema may give in its place is left to
+    the caller.
 
     Args:
         storage: Where to read from.
@@ -100,6 +102,7 @@ def sketch_parquet(
 
     Raises:
         FormatError: The file is corrupt.
+        NotFoundError: There is no such file or row group.
         SchemaError: A field id is not in the schema, or a column of the file cannot be read as the table's type.
         UnsupportedError: The file is encrypted.
     """
