@@ -82,9 +82,9 @@ def sketch_parquet(
 ) -> FileSketch:
     """Sketch columns of one Parquet file.
 
-    Deleted rows are not known here: a file that has some gives an upper bound. Columns are found by field id, or by name
-    in a file without any ids. One that the file lacks counts as null; what the schema may give in its place is left to
-    the caller.
+    Deleted rows are not known here: a file that has some gives an upper bound. Columns are found by field id, or by
+    name in a file without any ids. One that the file lacks counts as null; what the schema may give in its place is
+    left to the caller.
 
     Args:
         storage: Where to read from.
