@@ -1,20 +1,26 @@
-"""The process that Spark forks its Python workers from, with skerry's compiled kernels loaded beforehand.
+"""The process that Spark forks its Python workers from, with skerry's modules and compiled kernels loaded beforehand.
 
-Spark starts it once per executor (`spark.python.daemon.module`). Workers forked from it begin with every kernel ready
-instead of loading or compiling them one by one, which also serves machines where no cache can be written.
+Spark starts it once per executor (`spark.python.daemon.module`). Workers forked from it share what is loaded and begin
+at once, instead of importing for a second and loading or compiling kernels one by one, which also serves machines where
+no cache can be written. Nothing here opens a file or a store: what did could not be used after the fork.
 """
 
 from __future__ import annotations
 
+import importlib
 import traceback
 
 from pyspark.daemon import manager
 
 from skerry.kernels import warm_up
 
+PRELOADED = ("skerry.jobs.describe", "skerry.spark.data_source")
+
 if __name__ == "__main__":
     try:
+        for module in PRELOADED:
+            importlib.import_module(module)
         warm_up()
-    except Exception:  # workers do without it, slower; whatever is wrong with a kernel shows where it is used
+    except Exception:  # workers do without it, slower; what is wrong shows where it is used
         traceback.print_exc()
     manager()
