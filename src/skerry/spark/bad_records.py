@@ -89,9 +89,19 @@ def explain(spark: SparkSession, format: RecordFormat, error: RefusedRecordError
         An error that names line, column and value, as far as they can be found, and the file as its location.
     """
     location = None if error.location is None else plain_location(error.location)
-    what = error.message if error.record is None else _what_is_wrong(spark, format, error.record)
-    line = None if location is None else _find_line(spark, format, location, error)
+    line, record = (None, None) if location is None else _find(spark, format, location, error)
+    if error.record is not None:
+        what = _what_is_wrong(spark, format, error.record)
+    elif record is not None and error.column is not None and error.column in format.labels and error.value is not None:
+        raw = spark.range(1).select(format.parse(sf.lit(record), frozenset()).getField(error.column)).first()
+        what = _does_not_fit(format, error.column, raw[0] if raw else error.value)
+    else:
+        what = error.message
     return SchemaError(what if line is None else f"line {line}, {what}", location=location)
+
+
+def _does_not_fit(format: RecordFormat, column: str, value: str | None) -> str:
+    return f"column {column!r}: value {_shown(value)} does not fit {format.labels[column]}"
 
 
 def _what_is_wrong(spark: SparkSession, format: RecordFormat, record: str) -> str:
@@ -105,7 +115,7 @@ def _what_is_wrong(spark: SparkSession, format: RecordFormat, record: str) -> st
         return f"{_value_count(format, record)} values instead of {len(names)}: {_shown(record)}"
     for name, typed in zip(names, row[1:], strict=True):
         if typed[_CORRUPT] is not None:
-            return f"column {name!r}: value {_shown(row[0][name])} does not fit {format.labels[name]}"
+            return _does_not_fit(format, name, row[0][name])
     return f"the record does not fit: {_shown(record)}"
 
 
@@ -123,8 +133,10 @@ def _value_count(format: RecordFormat, record: str) -> int:
     return len(next(csv.reader([record], delimiter=separator, quotechar=quote, escapechar="\\"), []))
 
 
-def _find_line(spark: SparkSession, format: RecordFormat, location: str, error: RefusedRecordError) -> int | None:
-    """The number of the first line that holds the record; None if that cannot be told."""
+def _find(
+    spark: SparkSession, format: RecordFormat, location: str, error: RefusedRecordError
+) -> tuple[int | None, str | None]:
+    """The number and the text of the first line that holds the record; None where that cannot be told."""
     path = re.sub(r"([\\*?\[\]{}])", r"\\\1", location)  # the name itself, no pattern
     reader = spark.read
     for option in ("encoding", "lineSep"):
@@ -134,15 +146,15 @@ def _find_line(spark: SparkSession, format: RecordFormat, location: str, error: 
         if not format.is_by_line:
             whole = reader.text(path, wholetext=True).first()
             position = -1 if whole is None or error.record is None else whole.value.find(error.record)
-            return None if whole is None or position < 0 else 1 + whole.value.count("\n", 0, position)
+            return (None, None) if whole is None or position < 0 else (1 + whole.value.count("\n", 0, position), None)
         with changed_settings(spark, _ONE_PARTITION):
-            lines = reader.text(path).select("value", (sf.monotonically_increasing_id() + 1).alias("line"))
+            lines = reader.text(path).select((sf.monotonically_increasing_id() + 1).alias("line"), "value")
             if format.has_header:
                 lines = lines.where("line > 1")
-            found = lines.where(_is_refused(format, sf.col("value"), error)).agg(sf.min("line")).first()
+            found = lines.where(_is_refused(format, sf.col("value"), error)).orderBy("line").first()
     except PySparkException:  # the refusal itself matters more
-        return None
-    return None if found is None else found[0]
+        return None, None
+    return (None, None) if found is None else (found.line, found.value)
 
 
 def _is_refused(format: RecordFormat, text: Column, error: RefusedRecordError) -> Column:

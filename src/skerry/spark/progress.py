@@ -52,8 +52,9 @@ def run_watched(spark: SparkSession, run: Callable[[], Result], watcher: Watcher
             if watcher is not None:
                 watcher(_progress(spark, tag))
     except BaseException:
-        _cancel(spark, tag)
-        thread.join()
+        while thread.is_alive():  # again and again, because the next job may just be about to start
+            _cancel(spark, tag)
+            thread.join(_INTERVAL_S)
         raise
     if failures:
         raise failures[0]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -85,7 +86,7 @@ class Source:
 
     def error(self, failure: BaseException) -> SkerryError | None:
         """The error of ours behind a failed job over the frame, with line, column and value; None if there is none."""
-        error = error_of(failure)
+        error = failure if isinstance(failure, SkerryError) else error_of(failure)
         if isinstance(error, RefusedRecordError) and self.format is not None:
             return explain(self.frame.sparkSession, self.format, error)
         return error or _file_error(failure)
@@ -97,7 +98,7 @@ def detect_format(source: str) -> str:
     Raises:
         UnsupportedError: It names none.
     """
-    suffixes = [suffix.lower() for suffix in PurePosixPath(source.rstrip("/")).suffixes]
+    suffixes = [suffix.lower() for suffix in PurePosixPath(source.rstrip("/*")).suffixes]
     while suffixes and suffixes[-1] in _COMPRESSED:
         suffixes.pop()
     found = _SUFFIXES.get(suffixes[-1]) if suffixes else None
@@ -207,6 +208,11 @@ def _read_errors(source: str) -> Iterator[None]:
         if error.getCondition() == "PATH_NOT_FOUND":
             raise NotFoundError("there is no such file", location=source) from None
         raise SkerryError(f"Spark cannot read it: {error}", location=source) from error
+    except Py4JJavaError as error:
+        found = _file_error(error)
+        if found is None:
+            raise
+        raise found from None
 
 
 def _names_in_source(
@@ -291,6 +297,6 @@ def _file_error(failure: BaseException) -> SkerryError | None:
     if found := _HEADER_LENGTH.search(text):
         return SchemaError(f"the header has {found[1]} columns, other files have {found[2]}", location=location)
     if found := _READING.search(text):
-        cause = text.rpartition("Caused by: ")[2].partition("\n")[0]
-        return FormatError(f"the file cannot be read: {cause}", location=plain_location(found[1]))
+        _, _, cause = text.rpartition("Caused by: ")[2].partition("\n")[0].partition(": ")
+        return FormatError(f"the file cannot be read{f': {cause}' if cause else ''}", location=plain_location(found[1]))
     return None
