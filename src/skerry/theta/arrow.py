@@ -47,14 +47,16 @@ class Fixed:
     """Values of one width.
 
     Args:
-        data: uint8[m], the values one after the other, little-endian.
-        count: Their number.
+        data: uint8[width · count], the values one after the other, little-endian.
+        width: Bytes of a value: 4, 8 or 16.
+        count: Number of values.
         validity: Bitmap, empty if all are valid.
         bit: Place of the first value in the bitmap.
-        form: What they are, and so how wide.
+        form: What the bytes are.
     """
 
     data: Bytes
+    width: int
     count: int
     validity: Bytes
     bit: int
@@ -164,7 +166,7 @@ def _reader(data_type: pa.DataType) -> Callable[[pa.Array], Physical]:
         return functools.partial(_variable, as_type=_VARIABLE[data_type])
     if pa.types.is_timestamp(data_type):
         unit = "ns" if data_type.unit == "ns" else "us"
-        return functools.partial(_fixed, form=Form.WORD_8, widened=pa.timestamp(unit, data_type.tz))
+        return functools.partial(_fixed, form=Form.WORD, widened=pa.timestamp(unit, data_type.tz))
     for is_type, read in _READERS:
         if is_type(data_type):
             return read
@@ -175,22 +177,22 @@ def _reader(data_type: pa.DataType) -> Callable[[pa.Array], Physical]:
 
 # The form of each type, and the type to bring it to first.
 _FORMS: dict[pa.DataType, tuple[Form, pa.DataType]] = {
-    pa.int8(): (Form.WORD_4, pa.int32()),
-    pa.int16(): (Form.WORD_4, pa.int32()),
-    pa.int32(): (Form.WORD_4, pa.int32()),
-    pa.int64(): (Form.WORD_8, pa.int64()),
-    pa.uint8(): (Form.WORD_4, pa.int32()),
-    pa.uint16(): (Form.WORD_4, pa.int32()),
-    pa.uint32(): (Form.WORD_8, pa.int64()),
-    pa.float16(): (Form.FLOAT_4, pa.float32()),
-    pa.float32(): (Form.FLOAT_4, pa.float32()),
-    pa.float64(): (Form.FLOAT_8, pa.float64()),
-    pa.date32(): (Form.WORD_4, pa.date32()),
-    pa.date64(): (Form.WORD_4, pa.date32()),
-    pa.time32("s"): (Form.WORD_8, pa.time64("us")),
-    pa.time32("ms"): (Form.WORD_8, pa.time64("us")),
-    pa.time64("us"): (Form.WORD_8, pa.time64("us")),
-    pa.time64("ns"): (Form.WORD_8, pa.time64("us")),
+    pa.int8(): (Form.WORD, pa.int32()),
+    pa.int16(): (Form.WORD, pa.int32()),
+    pa.int32(): (Form.WORD, pa.int32()),
+    pa.int64(): (Form.WORD, pa.int64()),
+    pa.uint8(): (Form.WORD, pa.int32()),
+    pa.uint16(): (Form.WORD, pa.int32()),
+    pa.uint32(): (Form.WORD, pa.int64()),
+    pa.float16(): (Form.FLOAT, pa.float32()),
+    pa.float32(): (Form.FLOAT, pa.float32()),
+    pa.float64(): (Form.FLOAT, pa.float64()),
+    pa.date32(): (Form.WORD, pa.date32()),
+    pa.date64(): (Form.WORD, pa.date32()),
+    pa.time32("s"): (Form.WORD, pa.time64("us")),
+    pa.time32("ms"): (Form.WORD, pa.time64("us")),
+    pa.time64("us"): (Form.WORD, pa.time64("us")),
+    pa.time64("ns"): (Form.WORD, pa.time64("us")),
 }
 _VARIABLE: dict[pa.DataType, pa.DataType] = {
     pa.string(): pa.string(),
@@ -220,7 +222,7 @@ def _bitmap(array: pa.Array) -> Bytes:
 def _fixed(array: pa.Array, form: Form, widened: pa.DataType) -> Fixed:
     array = _cast(array, widened)
     width = array.type.bit_width // 8
-    return Fixed(_slice(array, width), len(array), _bitmap(array), array.offset, form)
+    return Fixed(_slice(array, width), width, len(array), _bitmap(array), array.offset, form)
 
 
 def _slice(array: pa.Array, width: int) -> Bytes:
@@ -237,7 +239,7 @@ def _booleans(array: pa.Array) -> Variable:
 def _decimals(array: pa.Array) -> Fixed:
     if array.type.precision > 38:
         raise SchemaError(f"Iceberg's decimals have at most 38 digits: values of {array.type} are not sketched")
-    return _fixed(array, Form.DECIMAL_16, pa.decimal128(array.type.precision, array.type.scale))
+    return _fixed(array, Form.DECIMAL, pa.decimal128(array.type.precision, array.type.scale))
 
 
 def _variable(array: pa.Array, as_type: pa.DataType) -> Variable:

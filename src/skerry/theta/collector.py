@@ -58,10 +58,11 @@ class Collector:
             offsets = np.arange(count + 1, dtype=np.int64) * values.shape[1]
             self._take_in_variable(Variable(data, offsets.view(np.uint8), 8, count, NO_BITMAP, 0))
             return
-        form = _FORMS.get((values.dtype.kind == "f", values.dtype.itemsize))
-        if form is None or values.ndim != 1:
+        width = values.itemsize
+        if values.ndim != 1 or values.dtype.kind not in "iuf" or width not in (4, 8):
             raise SchemaError(f"values of fixed width have 4 or 8 bytes, these are {values.dtype}[{values.ndim}d]")
-        self._take_in_fixed(Fixed(data, count, NO_BITMAP, 0, form))
+        form = Form.FLOAT if values.dtype.kind == "f" else Form.WORD
+        self._take_in_fixed(Fixed(data, width, count, NO_BITMAP, 0, form))
 
     def update_decimal(self, unscaled: np.ndarray[Any, Any]) -> None:
         """Take in unscaled values of decimals: int32[n], int64[n], or uint8[n, width ≤ 16] big-endian.
@@ -71,13 +72,13 @@ class Collector:
         """
         if unscaled.ndim == 1 and unscaled.dtype.kind == "i" and unscaled.itemsize in (4, 8):
             words = np.ascontiguousarray(unscaled, np.int64)
-            self._take_in_fixed(Fixed(words.view(np.uint8), len(words), NO_BITMAP, 0, Form.DECIMAL_8))
+            self._take_in_fixed(Fixed(words.view(np.uint8), 8, len(words), NO_BITMAP, 0, Form.DECIMAL))
         elif unscaled.ndim == 2 and unscaled.dtype == np.uint8 and 1 <= unscaled.shape[1] <= 16:
             count, width = unscaled.shape
             extended = np.empty((count, 16), np.uint8)
             extended[:, :width] = unscaled[:, ::-1]
             extended[:, width:] = np.where(unscaled[:, :1] & 0x80, 0xFF, 0)
-            self._take_in_fixed(Fixed(extended.reshape(-1), count, NO_BITMAP, 0, Form.DECIMAL_16))
+            self._take_in_fixed(Fixed(extended.reshape(-1), 16, count, NO_BITMAP, 0, Form.DECIMAL))
         else:
             found = f"{unscaled.dtype}[{unscaled.ndim}d]"
             raise SchemaError(f"unscaled decimals are int32, int64 or up to 16 big-endian bytes, not {found}")
@@ -105,7 +106,9 @@ class Collector:
         return CompactSketch(theta, hashes, False) if len(hashes) or theta < MAX_THETA else EMPTY_SKETCH
 
     def _take_in_fixed(self, values: Fixed) -> None:
-        updating.update_fixed(values.data, values.count, values.validity, values.bit, values.form, self._work)
+        updating.update_fixed(
+            values.data, values.width, values.count, values.validity, values.bit, values.form, self._work
+        )
 
     def _take_in_variable(self, values: Variable) -> None:
         _check_inside(
@@ -140,7 +143,6 @@ class Collector:
             self.update(values.dictionary.take(order[:count]))
 
 
-_FORMS = {(False, 4): Form.WORD_4, (False, 8): Form.WORD_8, (True, 4): Form.FLOAT_4, (True, 8): Form.FLOAT_8}
 _TAKE_IN: dict[type[Physical], Callable[[Collector, Any], None]] = {
     Fixed: Collector._take_in_fixed,
     Variable: Collector._take_in_variable,
@@ -154,6 +156,6 @@ def _is_same(one: pa.Array, other: pa.Array) -> bool:
     return (one.type, len(one), one.offset, next(addresses)) == (other.type, len(other), other.offset, next(addresses))
 
 
-def _check_inside(first_of_block: int) -> None:
-    if first_of_block >= 0:
-        raise FormatError(f"among the values from number {first_of_block} on, one lies outside its buffer")
+def _check_inside(outside: int) -> None:
+    if outside >= 0:
+        raise FormatError(f"the value number {outside} lies outside its buffer")

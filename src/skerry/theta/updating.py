@@ -24,7 +24,6 @@ from skerry.theta.hashing import (
     S64,
     U0,
     U1,
-    U4,
     U8,
     ByteArray,
     Word,
@@ -40,9 +39,9 @@ from skerry.theta.workspace import (
     CACHE,
     CACHE_BITS,
     FILTERS,
-    FORM,
     HASHES,
-    LENGTHS,
+    HIGHS,
+    KIND,
     NO_FILTER,
     NOTHING,
     NOTHING_IN_SLOT_0,
@@ -64,15 +63,15 @@ __all__ = ["Form", "mark_used", "update_fixed", "update_offsets", "update_spans"
 class Form(IntEnum):
     """What the bytes of a fixed-width value are, and so how they are hashed."""
 
-    WORD_4 = 0
-    FLOAT_4 = 1
-    WORD_8 = 2
-    FLOAT_8 = 3
-    DECIMAL_8 = 4
-    DECIMAL_16 = 5
+    WORD = 0
+    """As they are: 4 or 8 bytes."""
+    FLOAT = 1
+    """As they are, but for NaN, which is made canonical: 4 or 8 bytes."""
+    DECIMAL = 2
+    """The fewest big-endian bytes: unscaled values of 8 or 16 bytes."""
 
 
-WORD_4, FLOAT_4, WORD_8, FLOAT_8, DECIMAL_8, DECIMAL_16 = map(int, Form)  # kernels know no enumerations
+WORD, FLOAT, DECIMAL = map(int, Form)  # kernels know no enumerations
 
 TRIAL_ROUNDS = np.uint64(16)  # blocks in which both filters may prove useful …
 REST_ROUNDS = np.uint64(512)  # … and blocks without one of them before the next trial
@@ -102,8 +101,11 @@ def drop_nulls(words: WordArray, count: int, validity: ByteArray, bit: int) -> i
 
 
 @kernel
-def make_canonical(words: WordArray, count: int, no_sign: Word, infinity: Word, nan: Word) -> None:
+def make_canonical(words: WordArray, count: int, width: int) -> None:
     """Replace every NaN by the one that Java's `floatToIntBits` gives."""
+    no_sign = NO_SIGN_4 if width == 4 else NO_SIGN_8
+    infinity = INFINITY_4 if width == 4 else INFINITY_8
+    nan = NAN_4 if width == 4 else NAN_8
     for i in range(count):
         word = words[i]
         words[i] = nan if (word & no_sign) > infinity else word
@@ -138,10 +140,11 @@ def drop_recent(words: WordArray, count: int, cache: WordArray) -> int:
 
 
 @kernel
-def begin_form(work: WorkSpace, form: int) -> None:
-    """Empty the cache if it holds values of another form, of which the same numbers have other hashes."""
-    if work[FORM] != np.uint64(form):
-        work[FORM] = np.uint64(form)
+def begin(work: WorkSpace, width: int, form: int) -> None:
+    """Empty the cache if it holds values of another kind, of which the same numbers have other hashes."""
+    kind = np.uint64(width << 8 | form)
+    if work[KIND] != kind:
+        work[KIND] = kind
         work[CACHE:TABLE] = NOTHING
         work[CACHE] = NOTHING_IN_SLOT_0
         work[FILTERS] = BOTH_FILTERS
@@ -149,9 +152,9 @@ def begin_form(work: WorkSpace, form: int) -> None:
 
 
 @kernel
-def hash_words(words: WordArray, count: int, form: int, seed: Word, hashes: WordArray) -> None:
+def hash_words(words: WordArray, count: int, width: int, form: int, seed: Word, hashes: WordArray) -> None:
     """Hash a block of values of at most eight bytes; uses up `words`."""
-    if form >= DECIMAL_8:
+    if form == DECIMAL:
         for i in range(count):
             length = length_with_sign(words[i])
             tail = first_lane(byte_swap(words[i] << (S64 - U8 * length)))
@@ -160,7 +163,7 @@ def hash_words(words: WordArray, count: int, form: int, seed: Word, hashes: Word
         for i in range(count):
             hashes[i] = finish(words[i] ^ hashes[i], words[i])
     else:
-        state = seed ^ (U4 if form <= FLOAT_4 else U8)
+        state = seed ^ np.uint64(width)
         for i in range(count):
             hashes[i] = state ^ first_lane(words[i])
         for i in range(count):
@@ -168,50 +171,68 @@ def hash_words(words: WordArray, count: int, form: int, seed: Word, hashes: Word
 
 
 @kernel
-def absorb_words(work: WorkSpace, count: int, form: int) -> None:
-    """Take in the block of values of at most eight bytes."""
-    words = work[WORDS:LENGTHS]
-    hashes = work[HASHES:CACHE]
-    if form == FLOAT_8:
-        make_canonical(words, count, NO_SIGN_8, INFINITY_8, NAN_8)
-    elif form == FLOAT_4:
-        make_canonical(words, count, NO_SIGN_4, INFINITY_4, NAN_4)
-    work[ROUNDS] += U1
-    before = count
-    if work[FILTERS] != NO_FILTER:
-        count = drop_repeats(words, count)
-    runs = count
-    if work[FILTERS] == BOTH_FILTERS:
-        count = drop_recent(words, count, work[CACHE:TABLE])
-    if work[ROUNDS] > (TRIAL_ROUNDS if work[FILTERS] == BOTH_FILTERS else REST_ROUNDS):
-        # Dropping repeats costs a fifth of hashing, looking in the cache three quarters.
-        if work[FILTERS] != BOTH_FILTERS or 2 * count < runs:
-            work[FILTERS] = BOTH_FILTERS
-        else:
-            work[FILTERS] = ONLY_REPEATS if 4 * runs < 3 * before else NO_FILTER
-        work[ROUNDS] = U0
-    hash_words(words, count, form, work[SEED], hashes)
-    insert(work, hashes, keep_below(hashes, count, work[THETA]))
+def hash_data(data: ByteArray, width: int, start: int, count: int, seed: Word, hashes: WordArray) -> None:
+    """Hash a block of words straight from the data: a fifth faster than by way of `words`."""
+    state = seed ^ np.uint64(width)
+    if width == 4:
+        for i in range(count):
+            hashes[i] = state ^ first_lane(load_u32(data, 4 * (start + i)))
+    else:
+        for i in range(count):
+            hashes[i] = state ^ first_lane(load_u64(data, 8 * (start + i)))
+    for i in range(count):
+        hashes[i] = finish(hashes[i], state)
 
 
 @kernel
-def absorb_decimals(
-    work: WorkSpace, data: ByteArray, position: int, count: int, validity: ByteArray, bit: int, form: int
+def end_round(work: WorkSpace, values: int, runs: int, new: int) -> None:
+    """After a block of so many values, runs of equal ones, and values not in the cache, decide how to filter the next.
+
+    Dropping repeats costs a fifth of hashing, looking in the cache three quarters.
+    """
+    work[ROUNDS] += U1
+    if work[FILTERS] != BOTH_FILTERS:
+        if work[ROUNDS] > REST_ROUNDS:
+            work[FILTERS] = BOTH_FILTERS
+            work[ROUNDS] = U0
+    elif work[ROUNDS] > TRIAL_ROUNDS:
+        work[ROUNDS] = U0
+        if 2 * new >= runs:
+            work[FILTERS] = ONLY_REPEATS if 4 * runs < 3 * values else NO_FILTER
+
+
+@kernel
+def absorb_words(work: WorkSpace, count: int, width: int, form: int) -> None:
+    """Take in the block of values of at most eight bytes."""
+    words = work[WORDS:HIGHS]
+    hashes = work[HASHES:CACHE]
+    if form == FLOAT:
+        make_canonical(words, count, width)
+    runs = drop_repeats(words, count) if work[FILTERS] != NO_FILTER else count
+    new = drop_recent(words, runs, work[CACHE:TABLE]) if work[FILTERS] == BOTH_FILTERS else runs
+    end_round(work, count, runs, new)
+    hash_words(words, new, width, form, work[SEED], hashes)
+    insert(work, hashes, keep_below(hashes, new, work[THETA]))
+
+
+@kernel
+def absorb_wide(
+    work: WorkSpace, data: ByteArray, start: int, count: int, validity: ByteArray, bit: int, form: int
 ) -> None:
-    """Take in a block of decimals of 128 bits."""
-    words = work[WORDS:LENGTHS]
-    highs = work[LENGTHS:HASHES]
+    """Take in a block of decimals of 16 bytes."""
+    words = work[WORDS:HIGHS]
+    highs = work[HIGHS:HASHES]
     hashes = work[HASHES:CACHE]
     wide = U0
     for i in range(count):
-        low = load_u64(data, position + 16 * i)
-        high = load_u64(data, position + 16 * i + 8)
+        low = load_u64(data, 16 * (start + i))
+        high = load_u64(data, 16 * (start + i) + 8)
         words[i] = low
         highs[i] = high
         wide |= high ^ (U0 - (low >> S63))
     kept = drop_nulls(words, count, validity, bit)
     if wide == U0:
-        absorb_words(work, kept, form)
+        absorb_words(work, kept, 8, form)
         return
     drop_nulls(highs, count, validity, bit)
     for i in range(kept):
@@ -219,63 +240,41 @@ def absorb_decimals(
     insert(work, hashes, keep_below(hashes, kept, work[THETA]))
 
 
-@kernel("void(uint8[::1], int64, uint8[::1], int64, int64, out uint64[::1])")
-def update_fixed(data: ByteArray, count: int, validity: ByteArray, bit: int, form: int, work: WorkSpace) -> None:
+@kernel("void(uint8[::1], int64, int64, uint8[::1], int64, int64, out uint64[::1])")
+def update_fixed(
+    data: ByteArray, width: int, count: int, validity: ByteArray, bit: int, form: int, work: WorkSpace
+) -> None:
     """Take in values of one width.
 
     Args:
-        data: uint8[m], the values one after the other, little-endian.
-        count: Their number; the caller knows that so many are in the data.
+        data: uint8[width · count], the values one after the other, little-endian.
+        width: Bytes of a value: 4, 8 or 16.
+        count: Number of values.
         validity: Bitmap, least significant bit first, empty if all values are valid.
         bit: Place of the first value in the bitmap.
-        form: A `Form`, which says how wide they are.
+        form: What the bytes are, a `Form`.
         work: The work space.
     """
-    words = work[WORDS:LENGTHS]
-    begin_form(work, form)
+    words = work[WORDS:HIGHS]
+    hashes = work[HASHES:CACHE]
+    is_plain = form == WORD and len(validity) == 0
+    begin(work, width, form)
     for start in range(0, count, BLOCK):
         size = min(BLOCK, count - start)
-        if form == DECIMAL_16:
-            absorb_decimals(work, data, 16 * start, size, validity, bit + start, form)
-            continue
-        if form <= FLOAT_4:
-            for i in range(size):
-                words[i] = load_u32(data, 4 * (start + i))
+        if width == 16:
+            absorb_wide(work, data, start, size, validity, bit + start, form)
+        elif is_plain and work[FILTERS] == NO_FILTER:
+            hash_data(data, width, start, size, work[SEED], hashes)
+            insert(work, hashes, keep_below(hashes, size, work[THETA]))
+            end_round(work, size, size, size)
         else:
-            for i in range(size):
-                words[i] = load_u64(data, 8 * (start + i))
-        absorb_words(work, drop_nulls(words, size, validity, bit + start), form)
-
-
-@kernel
-def absorb_spans(work: WorkSpace, data: ByteArray, count: int) -> bool:
-    """Take in the block of values of any length, whose starts and lengths are in the first two blocks.
-
-    Returns whether all lie within the data; if not, none is taken in.
-    """
-    starts = work[WORDS:LENGTHS]
-    lengths = work[LENGTHS:HASHES]
-    hashes = work[HASHES:CACHE]
-    size = np.uint64(len(data))
-    outside = 0
-    empty = 0
-    for i in range(count):
-        # As unsigned numbers, negative ones are too large as well.
-        outside += int((starts[i] > size) | (lengths[i] > size) | (starts[i] + lengths[i] > size))
-        empty += int(lengths[i] == U0)
-    if outside > 0:
-        return False
-    if empty > 0:
-        kept = 0
-        for i in range(count):
-            starts[kept] = starts[i]
-            lengths[kept] = lengths[i]
-            kept += int(lengths[kept] != U0)
-        count = kept
-    for i in range(count):
-        hashes[i] = hash_span(data, np.int64(starts[i]), np.int64(lengths[i]), work[SEED])
-    insert(work, hashes, keep_below(hashes, count, work[THETA]))
-    return True
+            if width == 4:
+                for i in range(size):
+                    words[i] = load_u32(data, 4 * (start + i))
+            else:
+                for i in range(size):
+                    words[i] = load_u64(data, 8 * (start + i))
+            absorb_words(work, drop_nulls(words, size, validity, bit + start), width, form)
 
 
 @kernel("int64(uint8[::1], uint8[::1], int64, int64, uint8[::1], int64, out uint64[::1])")
@@ -294,23 +293,25 @@ def update_offsets(
         work: The work space.
 
     Returns:
-        -1, or the number of the first value of a block in which one lies outside the data.
+        -1, or the number of the first value that lies outside the data; the block before it is not taken in.
     """
-    starts = work[WORDS:LENGTHS]
-    lengths = work[LENGTHS:HASHES]
-    for start in range(0, count, BLOCK):
-        size = min(BLOCK, count - start)
-        if width == 4:
-            for i in range(size):
-                starts[i] = load_u32(offsets, 4 * (start + i))
-                lengths[i] = load_u32(offsets, 4 * (start + i) + 4) - starts[i]
-        else:
-            for i in range(size):
-                starts[i] = load_u64(offsets, 8 * (start + i))
-                lengths[i] = load_u64(offsets, 8 * (start + i) + 8) - starts[i]
-        drop_nulls(starts, size, validity, bit + start)
-        if not absorb_spans(work, data, drop_nulls(lengths, size, validity, bit + start)):
-            return start
+    hashes = work[HASHES:CACHE]
+    size = np.uint64(len(data))
+    for first in range(0, count, BLOCK):
+        kept = 0
+        for i in range(first, min(first + BLOCK, count)):
+            if width == 4:
+                start = load_u32(offsets, 4 * i)
+                end = load_u32(offsets, 4 * i + 4)
+            else:
+                start = load_u64(offsets, 8 * i)
+                end = load_u64(offsets, 8 * i + 8)
+            if start > end or end > size:  # negative ones are too large as unsigned numbers
+                return i
+            if start != end and bit_at(validity, bit + i):
+                hashes[kept] = hash_span(data, np.int64(start), np.int64(end - start), work[SEED])
+                kept += 1
+        insert(work, hashes, keep_below(hashes, kept, work[THETA]))
     return -1
 
 
@@ -325,15 +326,20 @@ def update_spans(data: ByteArray, starts: WordArray, lengths: WordArray, work: W
         work: The work space.
 
     Returns:
-        -1, or the number of the first value of a block in which one lies outside the data.
+        -1, or the number of the first value that lies outside the data; the block before it is not taken in.
     """
-    for start in range(0, len(starts), BLOCK):
-        size = min(BLOCK, len(starts) - start)
-        for i in range(size):
-            work[WORDS + i] = np.uint64(starts[start + i])
-            work[LENGTHS + i] = np.uint64(np.int64(lengths[start + i]))
-        if not absorb_spans(work, data, size):
-            return start
+    hashes = work[HASHES:CACHE]
+    for first in range(0, len(starts), BLOCK):
+        kept = 0
+        for i in range(first, min(first + BLOCK, len(starts))):
+            start = starts[i]
+            length = np.int64(lengths[i])
+            if start < 0 or length < 0 or start > len(data) - length:
+                return i
+            if length > 0:
+                hashes[kept] = hash_span(data, start, length, work[SEED])
+                kept += 1
+        insert(work, hashes, keep_below(hashes, kept, work[THETA]))
     return -1
 
 

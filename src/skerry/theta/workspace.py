@@ -36,11 +36,11 @@ CACHE_BITS = 14
 _CACHE_SLOTS = 1 << CACHE_BITS
 
 # The numbers at the start of the work space …
-THETA, COUNT, SEEN, K, LIMIT, RULE, SEED, FORM, FILTERS, ROUNDS = range(10)
+THETA, COUNT, SEEN, K, LIMIT, RULE, SEED, KIND, FILTERS, ROUNDS = range(10)
 # … and where its parts begin.
 WORDS = 16
-LENGTHS = WORDS + BLOCK
-HASHES = LENGTHS + BLOCK
+HIGHS = WORDS + BLOCK
+HASHES = HIGHS + BLOCK
 CACHE = HASHES + BLOCK
 TABLE = CACHE + _CACHE_SLOTS
 # The table is copied when it holds one hash more than the limit, and copying without branches writes one place on.
