@@ -1,7 +1,7 @@
 """What a fresh process pays: importing skerry, `skerry stats`, compiling kernels once, loading them ever after.
 
-The peer is PyIceberg opening the same catalog and loading the same table in a fresh process. Every figure is the median of
-whole processes, ours and the peer's in turn.
+The peer is PyIceberg opening the same catalog and loading the same table in a fresh process. Every figure is the median
+of whole processes, ours and the peer's in turn.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def main() -> None:
         table.append(pa.table({"k": range(100_000), "s": [f"word {n % 777}" for n in range(100_000)]}))
 
         python = [sys.executable, "-c"]
-        cli = [sys.executable, "-m", "skerry.cli", "--warehouse", str(folder), "stats", "d.t"]
+        cli = [str(Path(sys.executable).with_name("skerry")), "stats", "d.t", "--warehouse", str(folder)]
         first = seconds([*python, WARM_UP], environment)
         commands = {
             "python alone": [*python, EMPTY],

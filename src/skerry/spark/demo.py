@@ -150,7 +150,7 @@ def main(arguments: list[str] | None = None) -> int:
         good &= _read_back(console, spark, catalog)
     else:
         console.print("[yellow]Iceberg's connector could not be fetched; reading back through it was skipped.[/]")
-    console.print(f"The warehouse stays in {warehouse}; try: skerry -w {warehouse} stats nyc.flights")
+    console.print(f"The warehouse stays in {warehouse}; try: skerry stats nyc.flights -w {warehouse}")
     spark.stop()
     return 0 if good else 1
 
