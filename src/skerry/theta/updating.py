@@ -232,7 +232,7 @@ def absorb_wide(
         wide |= high ^ (U0 - (low >> S63))
     kept = drop_nulls(words, count, validity, bit)
     if wide == U0:
-        absorb_words(work, kept, 8, form)
+        absorb_words(work, kept, np.int64(8), form)  # a plain 8 would have all of it compiled once more
         return
     drop_nulls(highs, count, validity, bit)
     for i in range(kept):
