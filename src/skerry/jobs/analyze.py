@@ -119,5 +119,7 @@ def sketch_file(task: SketchTask) -> dict[int, bytes]:
     """Sample the columns of one data file; serialised samples by field id."""
     schema = pa.ipc.read_schema(pa.py_buffer(task.schema_ipc))
     storage = Storage(task.storage_options)
-    sketched = sketch_parquet(storage, task.location, schema, task.field_ids, file_size=task.file_size_bytes)
+    sketched = sketch_parquet(
+        storage, task.location, schema, task.field_ids, file_size=task.file_size_bytes, count_nans=False
+    )
     return {field_id: sample.serialize() for field_id, sample in sketched.samples.items()}

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 
 from skerry.errors import FormatError, SkerryError
 from skerry.iceberg.layout import FileLayout
+from skerry.parquet import read_metadata
 from skerry.table.files import WrittenFile
 from skerry.table.sketching import sketch_parquet
 
@@ -38,22 +39,18 @@ def describe_file(task: DescribeTask) -> WrittenFile:
         SchemaError: Its rows belong to several partitions.
     """
     layout, location = task.layout, task.location
+    metadata = read_metadata(layout.storage, location)
+    footer = metadata.arrow
     try:
-        with layout.storage.arrow_file(location) as source:
-            size = source.size()
-            file = pq.ParquetFile(source)
-            partition = layout.partition_of(file.metadata, lambda names: _typed(layout, file.read(names)))
-            footer = file.metadata
-    except (pa.ArrowException, OSError) as error:
-        raise FormatError(f"not a sound Parquet file: {error}", location=location) from error
+        partition = layout.partition_of(footer, lambda names: _read(layout, location, names))
     except SkerryError as error:
         error.location = error.location or location
         raise
-    sketched = sketch_parquet(layout.storage, location, layout.schema, layout.sketched)
+    sketched = sketch_parquet(layout.storage, location, layout.schema, layout.sketched, metadata=metadata)
     data_file = layout.data_file(
         location,
         footer,
-        size,
+        metadata.file_size_bytes,
         partition=partition,
         nan_value_counts=sketched.nan_value_counts,
         is_sorted=task.is_sorted,
@@ -62,6 +59,11 @@ def describe_file(task: DescribeTask) -> WrittenFile:
     return WrittenFile(data_file, samples)
 
 
-def _typed(layout: FileLayout, rows: pa.Table) -> pa.Table:
-    """Columns with the table's types and field ids."""
-    return rows.cast(pa.schema([layout.schema.field(name) for name in rows.column_names]))
+def _read(layout: FileLayout, location: str, names: list[str]) -> pa.Table:
+    """Columns of the file, with the table's types and field ids."""
+    try:
+        with layout.storage.arrow_file(location) as source:
+            rows = pq.ParquetFile(source).read(names)
+        return rows.cast(pa.schema([layout.schema.field(name) for name in rows.column_names]))
+    except (pa.ArrowException, OSError) as error:
+        raise FormatError(f"PyArrow cannot read the file: {error}", location=location) from error

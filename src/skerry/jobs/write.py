@@ -145,16 +145,23 @@ class _OpenFile:
         return bool(self._sink.tell() >= self._layout.target_file_size_bytes)
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Sketch the rows and buffer them; a sorted file takes all its rows before it writes the first."""
-        self._sketcher.update(rows)
+        """Buffer the rows; a sorted file takes all its rows before it writes the first."""
         self._buffer.append(rows)
         self.buffered_bytes += rows.nbytes
         if self.buffered_bytes >= self._layout.row_group_size_bytes and not self._layout.is_sorted:
             self.flush()
 
     def flush(self) -> None:
-        """Write the buffered rows as a row group."""
+        """Sketch the buffered rows and write them as a row group.
+
+        Sketching a row group at a time keeps the memory small that many open files take: a sample needs its working
+        memory only while it takes in values.
+        """
         if self._buffer:
+            for batch in self._buffer:
+                self._sketcher.update(batch)
+            for sample in self._sketcher.samples.values():
+                sample.settle()
             rows = pa.Table.from_batches(self._buffer, self._layout.schema)
             self._buffer.clear()
             self.buffered_bytes = 0
