@@ -164,13 +164,12 @@ class RowReader:
         leaves = wanted_leaves(schema, self.read_schema)
         opened = _OpenFile(task, source, metadata, tuple(metadata.schema.column(leaf).path for leaf in leaves))
         verdict = self._judge(task, metadata, schema)
-        return [
-            _RowGroup(
-                opened, index, group.num_rows, sum(group.column(leaf).total_uncompressed_size for leaf in leaves), must
-            )
-            for index, (may, must) in enumerate(zip(verdict.may.tolist(), verdict.must.tolist(), strict=True))
-            if may and (group := metadata.row_group(index)).num_rows
-        ]
+        groups = []
+        for index in np.flatnonzero(verdict.may).tolist():
+            group = metadata.row_group(index)
+            size_bytes = sum(group.column(leaf).total_uncompressed_size for leaf in leaves)
+            groups.append(_RowGroup(opened, index, group.num_rows, size_bytes, bool(verdict.must[index])))
+        return groups
 
     def _with_ids(self, schema: pa.Schema, location: str) -> pa.Schema:
         if has_ids(schema):
