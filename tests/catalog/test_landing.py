@@ -256,6 +256,10 @@ def test_every_format_version_every_primitive_type(catalog, version, tmp_path):
         assert statistics[name].freshness.is_fresh, name
         assert statistics[name].ndv == len({repr(value) for value in column if value is not None}), name
         assert statistics[name].null_count == 2 * sum(value is None for value in column), name
+    assert (statistics["day"].min, statistics["day"].max) == (dt.date(1969, 12, 31), dt.date(2024, 2, 29))
+    assert statistics["ts"].max == dt.datetime(2024, 1, 1, 0, 0, 0, 1)
+    assert statistics["tz"].min == dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+    assert statistics["dec"].min == decimal.Decimal("-2.125")
     assert table.scan().count() == 6
     if version < 3:
         assert peer(tmp_path).load_table("d.t").scan().to_arrow().num_rows == 6

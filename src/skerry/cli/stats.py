@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import TYPE_CHECKING, Any
 
 from skerry.cli.display import Field, count, print_records, text
@@ -61,8 +62,8 @@ def _describe(column: ColumnStatistics, type_: pa.DataType) -> dict[str, Any]:
         "lower": _whole(column.lower),
         "upper": _whole(column.upper),
         "nulls": column.null_count,
-        "min": _natural(column.min, type_),
-        "max": _natural(column.max, type_),
+        "min": _written(column.min),
+        "max": _written(column.max),
         "freshness": str(column.freshness),
         "state": column.freshness.state.value,
         "reason": column.freshness.reason or None,
@@ -78,10 +79,6 @@ def _whole(value: float | None) -> int | None:
     return None if value is None else round(value)
 
 
-def _natural(value: Any, type_: pa.DataType) -> Any:
-    """A bound as people write it: planning counts days and microseconds."""
-    import pyarrow as pa
-
-    if value is None or not pa.types.is_temporal(type_):
-        return value
-    return str(pa.scalar(value, type_))
+def _written(value: Any) -> Any:
+    """A bound as people write it."""
+    return str(value) if isinstance(value, datetime.date | datetime.time) else value

@@ -15,7 +15,7 @@ from skerry.iceberg.manifest_reader import read_manifest
 from skerry.iceberg.state import TableState
 from skerry.table.files import DataFile
 from skerry.table.schema import Leaf
-from skerry.table.values import decode_value
+from skerry.table.values import decode_value, natural_value
 
 __all__ = ["ColumnMetrics", "column_metrics", "has_delete_files", "live_data_files"]
 
@@ -83,7 +83,8 @@ def column_metrics(files: Iterable[DataFile], column: Leaf) -> ColumnMetrics:
             continue
         lows = _gather(lows, column.type, file.lower_bounds.get(column.field_id))
         highs = _gather(highs, column.type, file.upper_bounds.get(column.field_id))
-    return ColumnMetrics(nulls, min(lows) if lows else None, max(highs) if highs else None)
+    low, high = (min(lows) if lows else None), (max(highs) if highs else None)
+    return ColumnMetrics(nulls, natural_value(column.type, low), natural_value(column.type, high))
 
 
 def _gather(values: list[Any] | None, type_: pa.DataType, bound: bytes | None) -> list[Any] | None:

@@ -77,7 +77,7 @@ class ColumnStatistics:
         lower: Lower bound of `ndv`, two standard deviations.
         upper: Upper bound of `ndv`, two standard deviations.
         null_count: Nulls in all data files; None if a file does not tell.
-        min: Least value by the files' lower bounds (strings may be truncated); None if unknown.
+        min: Least value by the files' lower bounds (strings may be cut short), as Python holds it; None if unknown.
         max: Greatest value by the files' upper bounds, likewise.
         freshness: State and reason of the distinct count.
         sketch: The published sketch; None if absent.

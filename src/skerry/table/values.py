@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from skerry.errors import FormatError, SchemaError
 
-__all__ = ["decode_value", "decode_values", "encode_value", "is_uuid", "physical_value"]
+__all__ = ["decode_value", "decode_values", "encode_value", "is_uuid", "natural_value", "physical_value"]
 
 _RULE = "Iceberg: Appendix D, Binary single-value serialization"
 _EPOCH = datetime.datetime(1970, 1, 1)
@@ -81,6 +81,19 @@ def _unsupported(type_: pa.DataType) -> SchemaError:
 
 
 # Values in their physical form ---------------------------------------------------------------------------------------
+
+
+def natural_value(type_: pa.DataType, value: Any) -> Any:
+    """A physical value as Python programs hold it: date, time, datetime, UUID; others as they are.
+
+    A moment that Python's types cannot hold (a year past 9999, a nanosecond) stays physical.
+    """
+    if value is None or not (pa.types.is_temporal(type_) or is_uuid(type_)):
+        return value
+    try:
+        return pa.scalar(value, type_).as_py()
+    except (ValueError, OverflowError, pa.ArrowException):
+        return value
 
 
 def physical_value(type_: pa.DataType, value: Any) -> Any:
