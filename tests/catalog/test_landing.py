@@ -442,3 +442,32 @@ def test_freshness_is_told_without_reading_a_file(catalog, tmp_path):
     assert {str(freshness) for freshness in table.freshness().values()} == {"fresh"}
     assert (storage.metrics.counts() - before).requests == 0
     assert {name: column.freshness for name, column in table.statistics().items()} == table.freshness()
+
+
+def test_a_lost_attempt_that_cannot_be_cleaned_up_does_not_stop_the_commit(catalog, monkeypatch):
+    table = catalog.create_table("d.t", SCHEMA, properties={"commit.retry.min-wait-ms": "1"})
+    publish = IcebergTarget.publish
+    lost = iter([True])
+
+    def publish_after_losing(self, staged):
+        if next(lost, False):
+            monkeypatch.setattr(
+                type(staged.base.storage),
+                "delete",
+                lambda self, locations: (_ for _ in ()).throw(SkerryError("denied")),
+            )
+            raise ConflictError("another writer was first")
+        return publish(self, staged)
+
+    monkeypatch.setattr(IcebergTarget, "publish", publish_after_losing)
+    table.append(rows(0, 10))
+    assert table.statistics()["k"].ndv == 10
+
+
+@pytest.mark.parametrize("name", ["with space", "100%", "a#b", "ünï", "a%20b", "semi;colon", "a&b=c", "why?"])
+def test_a_warehouse_of_any_name(tmp_path, name):
+    table = skerry.connect(tmp_path / name).create_table("d.t", SCHEMA, partition_by=["s"])
+    table.append(rows(0, 10))
+    assert skerry.connect(tmp_path / name).load_table("d.t").scan().count() == 10
+    assert table.statistics()["k"].freshness.is_fresh
+    assert (tmp_path / name / "catalog.db").is_file()

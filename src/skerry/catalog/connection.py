@@ -11,6 +11,7 @@ import sqlite3
 from pathlib import Path
 
 import pyiceberg.catalog as pyiceberg_catalog
+from sqlalchemy import URL
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
 from skerry.catalog.catalog import Catalog
@@ -107,11 +108,10 @@ def _connect_folder(text: str, options: dict[str, str], *, create: bool) -> Cata
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SkerryError(f"cannot create the warehouse folder: {error}", location=str(folder)) from None
-    database = folder / CATALOG_FILE
-    uri = f"sqlite:///{database}"
-    if "?" in str(database):
-        raise UnsupportedError("a warehouse path must not contain '?'", location=str(folder))
-    return _open(EMBEDDED_NAME, {"type": "sql", "uri": _with_timeout(uri), "warehouse": f"file://{folder}", **options})
+    uri = URL.create("sqlite", database=str(folder / CATALOG_FILE), query={"timeout": str(_SQLITE_TIMEOUT_S)})
+    return _open(
+        EMBEDDED_NAME, {"type": "sql", "uri": uri.render_as_string(), "warehouse": f"file://{folder}", **options}
+    )
 
 
 def _open(name: str, options: dict[str, str]) -> Catalog:

@@ -12,6 +12,7 @@ import secrets
 import time
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -191,7 +192,8 @@ class IcebergTarget:
                 return _stage_snapshot(staging, change)
             return _stage_metadata(staging, change)
         except BaseException:
-            base.storage.delete(staging.files)
+            with suppress(SkerryError):  # what failed before matters more
+                base.storage.delete(staging.files)
             raise
 
     def publish(self, staged: StagedCommit) -> TableState:
@@ -231,9 +233,13 @@ class IcebergTarget:
         return state if staged.is_in(state.metadata) else None
 
     def discard(self, staged: StagedCommit) -> None:
-        """Remove the attempt's files, the metadata file of the lost race among them."""
+        """Remove the attempt's files, the metadata file of the lost race among them.
+
+        A file that cannot be removed is left behind: no state refers to it, and the commit goes on.
+        """
         written = staged.metadata_write.location
-        staged.base.storage.delete([*staged.files, *([written] if written else [])])
+        with suppress(SkerryError):
+            staged.base.storage.delete([*staged.files, *([written] if written else [])])
 
 
 def _new_snapshot_id() -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -47,7 +48,8 @@ def append(
     except CommitUnknownError:
         raise
     except SkerryError:  # any other error of ours means: provably not committed
-        layout.storage.delete([file.data_file.location for file in files])
+        with suppress(SkerryError):
+            layout.storage.delete([file.data_file.location for file in files])
         raise
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -182,7 +183,8 @@ class _Writer(DataSourceArrowWriter):  # type: ignore[misc]
         except CommitUnknownError:
             raise
         except SkerryError:  # any other error of ours means: provably not committed
-            self._layout.storage.delete([file.data_file.location for file in files])
+            with suppress(SkerryError):
+                self._layout.storage.delete([file.data_file.location for file in files])
             raise
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
