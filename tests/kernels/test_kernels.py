@@ -171,24 +171,18 @@ def test_bad_signatures(text: str):
         parse_signature(text)
 
 
-def test_kernel_that_raises_is_refused():
-    @kernel("int64(int64)")
-    def picky(value):
-        if value < 0:
-            raise ValueError
-        return value
-
-    picky.py_func.__module__ = "picky"
-    from skerry.kernels.compiling import compile_module
-
-    with pytest.raises(TypeError, match="allocates or raises"):
-        compile_module([picky])
-
-
 def changed(function: str, **scope: object) -> Kernel:
     names = {"__name__": "changed", "np": np, "kernel": kernel, **scope}
     exec(function, names)
     return names["f"]
+
+
+def test_kernel_that_raises_is_refused():
+    from skerry.kernels.compiling import compile_module
+
+    picky = changed("@kernel('int64(int64)')\ndef f(x):\n    if x < 0:\n        raise ValueError\n    return x\n")
+    with pytest.raises(TypeError, match="allocates or raises"):
+        compile_module([picky])
 
 
 def test_digest_follows_code_signature_constants_and_callees():

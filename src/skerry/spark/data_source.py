@@ -53,7 +53,9 @@ def register(spark: SparkSession) -> None:
     the table's name as the path or as `table`. Of a read: `columns` (comma-separated), `where`, `snapshot`, `ref`; of
     a write: `ref`.
     """
-    spark.dataSource.register(SkerryDataSource)
+    # Spark looks the name up in the active session, which another one may be.
+    for session in {spark, SparkSession.getActiveSession() or spark}:
+        session.dataSource.register(SkerryDataSource)
 
 
 class SkerryDataSource(DataSource):  # type: ignore[misc]
