@@ -6,7 +6,10 @@ import functools
 import hashlib
 import importlib
 import importlib.abc
+import inspect
+import os
 import pkgutil
+import subprocess
 import sys
 import threading
 import types
@@ -126,9 +129,7 @@ def prepare(module_name: str) -> None:
         from skerry.kernels import machine_code  # imports LLVM
 
         names = [kernel.name for kernel in kernels]
-        digest = hashlib.sha256(b"".join(sorted(kernel.digest() for kernel in kernels))).hexdigest()[:16]
-        folder = cache.cache_directory()
-        path = folder / f"{module_name}-{digest}.o" if folder is not None else None
+        path = _object_file(module_name)
         compiled = cache.read_module(path) if path is not None else None
         addresses = machine_code.load(compiled, names) if compiled is not None else None
         if addresses is None and path is not None:
@@ -141,6 +142,14 @@ def prepare(module_name: str) -> None:
             addresses = _compile(kernels, names, None)
         for kernel in kernels:
             kernel.bind(addresses[kernel.name])
+
+
+def _object_file(module_name: str) -> Path | None:
+    """Where the cache keeps the machine code of a module; None without a cache."""
+    kernels = [kernel for kernel in _modules[module_name].values() if kernel.signature is not None]
+    digest = hashlib.sha256(b"".join(sorted(kernel.digest() for kernel in kernels))).hexdigest()[:16]
+    folder = cache.cache_directory()
+    return folder / f"{module_name}-{digest}.o" if folder is not None else None
 
 
 def _compile(kernels: list[Kernel], names: list[str], path: Path | None) -> dict[str, int]:
@@ -164,9 +173,33 @@ def warm_up() -> list[str]:
     for name in _modules_with_kernels(sys.modules["skerry"].__path__, "skerry."):
         importlib.import_module(name)
     names = sorted(name for name in _modules if name.startswith("skerry."))
+    _compile_at_once(names)
     for name in names:
         prepare(name)
     return names
+
+
+def _compile_at_once(names: list[str]) -> None:
+    """Fill the cache with what it lacks, in one process per core; whatever fails there is compiled here afterwards."""
+    missing = [name for name in names if (path := _object_file(name)) is not None and not path.exists()]
+    if len(missing) < 2 or not sys.executable:
+        return
+    # long sources take long to compile: deal them out one by one, the longest first
+    missing.sort(key=lambda name: len(inspect.getsource(sys.modules[name])), reverse=True)
+    shares = min(os.cpu_count() or 1, len(missing))
+    program = "import importlib, sys\nfrom skerry.kernels.decorator import prepare\n"
+    program += "for name in sys.argv[1:]:\n    importlib.import_module(name)\n    prepare(name)"
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, *missing[share::shares]],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        for share in range(shares)
+    ]
+    for process in running:
+        process.wait()
 
 
 def _modules_with_kernels(paths: Iterable[str], prefix: str) -> Iterator[str]:
