@@ -135,7 +135,7 @@ def main(arguments: list[str] | None = None) -> int:
     begin = time.perf_counter()
     spark, connector = _start(warehouse)
     console.print(f"Spark {spark.version} is up after {time.perf_counter() - begin:.1f} s")
-    exact = {}
+    exact: dict[tuple[str, str], int] = {}
     for name, source in SOURCES.items():
         table = catalog.create_table(name, source.schema, partition_by=source.partition_by)
         for part in _parts(raw, source):
