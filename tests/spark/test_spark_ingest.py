@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from datetime import UTC, date, datetime
@@ -273,6 +276,34 @@ def test_a_bad_json_record(spark: SparkSession, table: Table, tmp_path: Path, te
     assert table.refresh().snapshots() == []
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"id": 1, "tags": [1]}\n{"tags": [2]}\n', "line 2, column 'id' is required, but null in a row"),
+        (
+            '{"id": 1}\n{"id": 2, "price": 1.239}\n',
+            "line 2, column 'price': value '1.239' does not fit decimal128(5, 2)",
+        ),
+        ('{"id": 1}\n{"id": 2, "tags": [1, "x"]}\n', "line 2, column 'tags': value '[1,\"x\"]' does not fit"),
+    ],
+)
+def test_a_bad_record_on_its_way_to_our_own_writer(
+    spark: SparkSession, catalog: Catalog, tmp_path: Path, text: str, message: str
+) -> None:
+    table = catalog.create_table(
+        "d.l",
+        pa.schema(
+            [pa.field("id", pa.int32(), nullable=False), ("price", pa.decimal128(5, 2)), ("tags", pa.list_(pa.int64()))]
+        ),
+    )
+    path = write(tmp_path / "a.json", text)
+    with pytest.raises(SchemaError) as caught:
+        ingest(spark, path, table)
+    assert caught.value.message.startswith(message)
+    assert caught.value.location == str(path)
+    assert data_files(table) == []
+
+
 def test_headers(spark: SparkSession, table: Table, tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="the table has no column 'nmae'; did you mean 'name'"):
         ingest(spark, write(tmp_path / "a.csv", "id,nmae\n1,a\n"), table)
@@ -340,6 +371,34 @@ def test_an_interrupted_ingest_is_cancelled(spark: SparkSession, table: Table) -
     assert spark.sparkContext.statusTracker().getActiveJobsIds() == []
     assert data_files(table) == []
     assert table.refresh().snapshots() == []
+
+
+KILLED = """
+import glob, os, signal
+import skerry, skerry.spark
+
+spark = skerry.spark.session(master="local[1]", config={"spark.driver.memory": "1g"})
+table = skerry.connect("warehouse").load_table("d.t")
+rows = spark.range(0, 10**9, 1, 50).selectExpr("cast(id as int) as id", "cast(uuid() as string) as name")
+
+def kill(progress):
+    if glob.glob("warehouse/d/t/data/*/_temporary/0/_temporary/*/*.parquet"):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+skerry.spark.ingest(spark, rows, table, progress=kill)
+"""
+
+
+def test_a_killed_ingest_leaves_the_table_as_it_was(spark: SparkSession, table: Table, tmp_path: Path) -> None:
+    ingest(spark, write(tmp_path / "a.csv", CSV), table)
+    before = {path: path.read_bytes() for path in Path(tmp_path / "warehouse").rglob("*") if path.is_file()}
+    done = subprocess.run([sys.executable, "-c", KILLED], cwd=tmp_path, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert {path: path.read_bytes() for path in before} == before
+    assert rows(table) == LANDED
+    data = Path(table.location.removeprefix("file://")) / "data"
+    committed = {Path(file.location.removeprefix("file://")).parent for file in table.files()}
+    assert len([folder for folder in data.iterdir() if folder not in committed]) == 1
 
 
 # Another engine ------------------------------------------------------------------------------------------------------

@@ -42,6 +42,11 @@ def test_heap_is_for_local_masters_only() -> None:
     assert "spark.driver.memory" not in plan_settings("spark://host:7077", config={})
 
 
+def test_a_connect_server_keeps_its_own_settings() -> None:
+    settings = plan_settings("sc://host:15002", config={"spark.x": "1"}, packages=["a:b:1"])
+    assert settings == {"spark.sql.session.timeZone": "UTC", "spark.x": "1"}
+
+
 def test_extensions_and_packages_are_added_to_the_callers(empty_home: Path) -> None:
     settings = plan_settings(
         "local[2]",
@@ -138,7 +143,7 @@ def run_without_java(tmp_path: Path, code: str) -> subprocess.CompletedProcess[s
     hidden = "import skerry.spark, skerry.spark.java\nskerry.spark.java.COMMON_PLACES = ()\n"
     return subprocess.run(
         [sys.executable, "-c", hidden + code],
-        env=environ | {"PATH": str(tools), "XDG_CACHE_HOME": str(tmp_path / "cache")},
+        env=environ | {"PATH": str(tools)},
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -14,7 +14,7 @@ import pickle
 from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
@@ -22,7 +22,7 @@ from skerry.errors import SkerryError
 from skerry.iceberg.layout import FileLayout
 from skerry.jobs.write import write_batches
 from skerry.spark.failures import TaskError, original_errors
-from skerry.spark.incoming import check_frame
+from skerry.spark.incoming import check_frame, check_values
 from skerry.spark.settings import changed_settings
 from skerry.spark.writer import unused_name, write_settings
 from skerry.table.files import WrittenFile
@@ -33,7 +33,7 @@ __all__ = ["write_frame_as_arrow"]
 _RESULT = StructType([StructField("file", BinaryType())])
 
 
-def write_frame_as_arrow(frame: DataFrame, layout: FileLayout) -> list[WrittenFile]:
+def write_frame_as_arrow(frame: DataFrame, layout: FileLayout, origin: Column | None = None) -> list[WrittenFile]:
     """Write a frame by our own writer.
 
     Rows of a partitioned table are brought together by partition first, as in `skerry.spark.writer.write_frame`.
@@ -41,6 +41,7 @@ def write_frame_as_arrow(frame: DataFrame, layout: FileLayout) -> list[WrittenFi
     Args:
         frame: Rows that fit the table's schema.
         layout: How the table wants its files.
+        origin: The file that a row comes from, for messages.
 
     Returns:
         The files, in alphabetical order of their locations. What repeated or killed tasks have left beside them in the
@@ -50,11 +51,12 @@ def write_frame_as_arrow(frame: DataFrame, layout: FileLayout) -> list[WrittenFi
         SchemaError: Columns, types or a value do not fit.
     """
     check_frame(frame, layout.schema)
-    rows, columns = frame, frame.columns
+    rows = frame if origin is None else check_values(frame, layout.schema, origin)
+    columns = rows.columns
     if layout.is_partitioned:
         key = unused_name("partition", columns)
-        keyed = StructType([*frame.schema, StructField(key, StringType())])
-        rows = frame.mapInArrow(functools.partial(_add_key, layout, key), keyed).hint("rebalance", sf.col(f"`{key}`"))
+        keyed = StructType([*rows.schema, StructField(key, StringType())])
+        rows = rows.mapInArrow(functools.partial(_add_key, layout, key), keyed).hint("rebalance", sf.col(f"`{key}`"))
     spark = frame.sparkSession
     with changed_settings(spark, write_settings(spark, layout)), original_errors():
         results = rows.mapInArrow(functools.partial(_write, layout, columns), _RESULT).collect()

@@ -7,6 +7,8 @@ Spark's words. A value that does not fit ends the job, and no row of it is commi
 from __future__ import annotations
 
 import datetime
+import functools
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -28,12 +30,12 @@ from pyspark.sql.types import (
 
 from skerry.spark.failures import refuse
 from skerry.spark.jvm import Jvm
-from skerry.spark.schema import FIELD_ID_KEY, to_arrow_schema, to_spark_type
+from skerry.spark.schema import FIELD_ID_KEY, to_arrow_schema, to_spark_type, written_by_spark
 from skerry.table.incoming import WRITE_DEFAULT_KEY, conform
 from skerry.table.schema import field_id
 from skerry.table.values import decode_values
 
-__all__ = ["check_frame", "conform_frame"]
+__all__ = ["check_frame", "check_values", "conform_frame"]
 
 
 def check_frame(frame: DataFrame, schema: pa.Schema) -> None:
@@ -63,15 +65,59 @@ def conform_frame(frame: DataFrame, schema: pa.Schema, origin: Column | None = N
             with an error that `skerry.spark.failures.error_of` finds.
     """
     check_frame(frame, schema)
-    conversion = _Conversion(Jvm(frame.sparkSession), sf.lit(None).cast("string") if origin is None else origin)
+    conversion = _Conversion(_origin(origin), Jvm(frame.sparkSession))
     sources = {field.name: field for field in frame.schema}
+    frame = _without_nulls(frame, schema, conversion)
     columns = []
     for field in schema:
         source = sources.get(field.name)
+        if source is not None and not field.nullable:
+            source = StructField(source.name, source.dataType, nullable=False)
         column = None if source is None else sf.col(_quoted(field.name))
         converted = conversion.field(column, source, field, (field.name,))
         columns.append(converted.alias(field.name, metadata={FIELD_ID_KEY: field_id(field)}))
     return frame.select(*columns)
+
+
+def check_values(frame: DataFrame, schema: pa.Schema, origin: Column) -> DataFrame:
+    """Check a frame's values before they leave for Python workers, which do not know the file that a row comes from.
+
+    Args:
+        frame: The rows.
+        schema: The table's schema.
+        origin: The file that a row comes from.
+
+    Returns:
+        A frame whose top-level columns hold no null where the table requires values, and no value that does not fit;
+        what is nested is left to the workers.
+    """
+    check_frame(frame, schema)
+    conversion = _Conversion(_origin(origin), None)
+    targets = {field.name: field for field in schema}
+    columns = []
+    for source in frame.schema:
+        target, column = targets[source.name], sf.col(_quoted(source.name))
+        if written_by_spark(pa.schema([target])) and not pa.types.is_nested(target.type):
+            column = conversion.values(column, source.dataType, target.type, (target.name,)).alias(target.name)
+        columns.append(column)
+    return _without_nulls(frame, schema, conversion).select(*columns)
+
+
+def _origin(origin: Column | None) -> Column:
+    return sf.lit(None).cast("string") if origin is None else origin
+
+
+def _without_nulls(frame: DataFrame, schema: pa.Schema, conversion: _Conversion) -> DataFrame:
+    """Let a null in any column that requires values end the job: one check, which keeps the generated code small."""
+    required = {field.name for field in schema if not field.nullable}
+    names = [field.name for field in frame.schema if field.nullable and field.name in required]
+    if not names:
+        return frame
+    columns = {name: sf.col(_quoted(name)) for name in names}
+    first_null = sf.coalesce(*(sf.when(column.isNull(), sf.lit(name)) for name, column in columns.items()))
+    refused = conversion.refuse_null(first_null)
+    present = functools.reduce(operator.and_, (column.isNotNull() for column in columns.values()))
+    return frame.where(sf.when(present, True).otherwise(refused))
 
 
 def _quoted(name: str) -> str:
@@ -80,27 +126,30 @@ def _quoted(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Conversion:
-    """Makes columns of types that `conform` accepts into columns of the table's types."""
+    """Makes columns of types that `conform` accepts into columns of the table's types.
 
-    jvm: Jvm
+    Args:
+        origin: The file that a row comes from, or null.
+        jvm: To mark columns as not nullable; None to leave them.
+    """
+
     origin: Column
+    jvm: Jvm | None
 
     def field(
         self, column: Column | None, source: StructField | None, target: pa.Field, path: tuple[str, ...]
     ) -> Column:
         """A column with the target's type; not nullable if the target is not."""
         if column is None or source is None:
-            filled = _fill(target)
-            return filled if target.nullable else self.jvm.not_null(filled)
-        converted = self._values(column, source.dataType, target.type, path)
-        if target.nullable:
-            return converted
-        if source.nullable:
-            refused = self._refuse(path, None, sf.lit(f"column {'.'.join(path)!r} is required, but null in a row"))
+            return self._not_null(_fill(target), target)
+        converted = self.values(column, source.dataType, target.type, path)
+        if source.nullable and not target.nullable:
+            refused = self.refuse_null(sf.lit(".".join(path)))
             converted = sf.when(column.isNotNull(), converted).otherwise(refused)
-        return self.jvm.not_null(converted)
+        return self._not_null(converted, target)
 
-    def _values(self, column: Column, source: DataType, target: pa.DataType, path: tuple[str, ...]) -> Column:
+    def values(self, column: Column, source: DataType, target: pa.DataType, path: tuple[str, ...]) -> Column:
+        """A column's values in the target's type; one that would change ends the job."""
         if isinstance(source, StructType) and pa.types.is_struct(target):
             return self._struct(column, source, target, path)
         wanted = to_spark_type(target)
@@ -111,10 +160,19 @@ class _Conversion:
                 converted = column.try_cast(wanted)
                 fits = column.isNull() | (converted.isNotNull() & keeps(column, converted, source, wanted))
                 value = column.cast("string")
-                start = sf.lit(f"column {'.'.join(path)!r}: value ")
-                message = sf.concat(start, value, sf.lit(f" does not fit {target}"))
-                return sf.when(fits, converted).otherwise(self._refuse(path, value, message))
+                name = ".".join(path)
+                message = sf.concat(sf.lit(f"column {name!r}: value "), value, sf.lit(f" does not fit {target}"))
+                refused = refuse(message=message, location=self.origin, column=name, value=value)
+                return sf.when(fits, converted).otherwise(refused)
         return column.cast(wanted)
+
+    def refuse_null(self, name: Column) -> Column:
+        """End the job because of a null in a column that requires values."""
+        message = sf.concat(sf.lit("column '"), name, sf.lit("' is required, but null in a row"))
+        return refuse(message=message, location=self.origin, column=name, value=sf.lit(None).cast("string"))
+
+    def _not_null(self, column: Column, target: pa.Field) -> Column:
+        return column if target.nullable or self.jvm is None else self.jvm.not_null(column)
 
     def _struct(self, column: Column, source: StructType, target: pa.StructType, path: tuple[str, ...]) -> Column:
         members = {field.name: field for field in source}
@@ -126,10 +184,6 @@ class _Conversion:
             made = self.field(value, member, field, (*path, field.name))
             converted.append(made.alias(field.name, metadata={FIELD_ID_KEY: field_id(field)}))
         return sf.when(column.isNotNull(), sf.struct(*converted))
-
-    def _refuse(self, path: tuple[str, ...], value: Column | None, message: Column) -> Column:
-        text = sf.lit(None).cast("string") if value is None else value
-        return refuse(message=message, location=self.origin, column=".".join(path), value=text)
 
 
 def _fill(target: pa.Field) -> Column:

@@ -127,7 +127,7 @@ def land(source: Source | DataFrame, layout: FileLayout, *, progress: Watcher | 
     spark = rows.frame.sparkSession
     try:
         if not spark_can_write(spark, layout):
-            return run_watched(spark, lambda: write_frame_as_arrow(rows.frame, layout), progress)
+            return run_watched(spark, lambda: write_frame_as_arrow(rows.frame, layout, rows.origin), progress)
         written = run_watched(spark, lambda: write_frame(rows.frame, layout, rows.origin), progress)
         return list(_described(spark, layout, written, progress))
     except BaseException as failure:

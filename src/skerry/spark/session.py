@@ -41,6 +41,7 @@ ICEBERG_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExt
 """Spark SQL extensions of the connector: row-level commands, branches, procedures."""
 
 _CONNECTOR_SPARK_VERSIONS = frozenset({"4.0", "4.1"})  # the minor versions of Spark that this connector is built for
+_CONNECT = "sc://"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _GIB = 1 << 30
 
@@ -89,7 +90,7 @@ def session(
     builder = SparkSession.builder.appName(app_name)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    if master.startswith("sc://"):
+    if master.startswith(_CONNECT):
         return builder.remote(master).getOrCreate()
     with _environment(_launch_environment(master)):
         try:
@@ -122,6 +123,13 @@ def plan_settings(
         iceberg_catalog: As `session` takes it.
         log_settings: A Log4j file to log by, unless the settings name one.
     """
+    wanted = list(packages)
+    catalog: dict[str, str] = {}
+    if iceberg_catalog is not None:
+        catalog = iceberg_settings(iceberg_catalog)
+        wanted += iceberg_packages()
+    if master.startswith(_CONNECT):  # all else is the server's business
+        return {"spark.sql.session.timeZone": "UTC"} | catalog | dict(config)
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -130,16 +138,12 @@ def plan_settings(
     }
     if master.startswith("local"):
         settings["spark.driver.memory"] = f"{_driver_heap_bytes() // (1 << 20)}m"
-    wanted = list(packages)
-    if iceberg_catalog is not None:
-        wanted += iceberg_packages()
-        settings |= iceberg_settings(iceberg_catalog)
-    settings |= config
+        settings["spark.executor.heartbeatInterval"] = "1s"  # as often as progress is news
+    settings |= catalog | dict(config)
     if log_settings is not None and "log4j" not in settings.get(_JAVA_OPTIONS, ""):
-        settings[_JAVA_OPTIONS] = (
-            f"{settings.get(_JAVA_OPTIONS, '')} -Dlog4j2.configurationFile='{log_settings}'".strip()
-        )
-    if iceberg_catalog is not None:
+        options = [settings.get(_JAVA_OPTIONS, ""), f"-Dlog4j2.configurationFile='{log_settings}'"]
+        settings[_JAVA_OPTIONS] = " ".join(filter(None, options))
+    if catalog:
         _append(settings, "spark.sql.extensions", [ICEBERG_EXTENSIONS])
     jars, missing = _in_ivy_cache(wanted)
     _append(settings, "spark.jars", jars)
