@@ -22,7 +22,7 @@ def rows(start, stop):
 def land(connect):
     """Two appends, then four at once from catalog objects of their own; everything counted."""
     table = connect().create_table(
-        "lake.birds",
+        "landing.birds",
         SCHEMA,
         partition_by=["bucket(2, k)"],
         properties={"commit.retry.num-retries": "30", "commit.retry.min-wait-ms": "10"},
@@ -32,7 +32,7 @@ def land(connect):
     with ThreadPoolExecutor(4) as pool:
         list(
             pool.map(
-                lambda n: connect().load_table("lake.birds").append(rows(1500 + n * 100, 1600 + n * 100)), range(4)
+                lambda n: connect().load_table("landing.birds").append(rows(1500 + n * 100, 1600 + n * 100)), range(4)
             )
         )
     table.refresh()
@@ -68,11 +68,11 @@ def test_a_process_that_is_killed_leaves_the_table_as_it_was(tmp_path):
     import subprocess
     import sys
 
-    table = skerry.connect(tmp_path).create_table("lake.birds", SCHEMA)
+    table = skerry.connect(tmp_path).create_table("landing.birds", SCHEMA)
     table.append(rows(0, 10))
     program = (
         "import os, signal, pyarrow as pa, skerry\n"
-        f"table = skerry.connect({str(tmp_path)!r}).load_table('lake.birds')\n"
+        f"table = skerry.connect({str(tmp_path)!r}).load_table('landing.birds')\n"
         "catalog = table.implementation.catalog\n"
         "catalog.commit_table = lambda *a: os.kill(os.getpid(), signal.SIGKILL)\n"
         "table.append(pa.table({'k': [99], 's': ['never']}))\n"
