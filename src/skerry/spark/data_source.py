@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import (
     DataSource,
@@ -55,7 +56,12 @@ def register(spark: SparkSession) -> None:
     """
     # Spark looks the name up in the active session, which another one may be.
     for session in {spark, SparkSession.getActiveSession() or spark}:
-        session.dataSource.register(SkerryDataSource)
+        try:
+            session.dataSource.register(SkerryDataSource)
+        except AnalysisException as error:
+            # A clone of a registered session (caching and streaming make such) has the source and cannot replace it.
+            if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+                raise
 
 
 class SkerryDataSource(DataSource):  # type: ignore[misc]
