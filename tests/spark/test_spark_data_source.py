@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 
 import skerry
 import skerry.spark
@@ -53,12 +52,14 @@ def files_below(tmp_path):
     return {path for path in (tmp_path / "warehouse").rglob("*") if path.is_file()}
 
 
-def test_a_clone_of_a_registered_session_can_be_registered_too(session, table, tmp_path):
+def test_a_session_can_be_registered_while_another_one_is_active(session, table, tmp_path):
     table.append(pa.table({"k": [1], "s": ["a"], "tags": [["t"]], "x": [1.0], "day": [None]}, SCHEMA))
-    clone = SparkSession(session.sparkContext, session._jsparkSession.cloneSession())
-    skerry.spark.register(clone)
-    skerry.spark.register(session)
-    assert read(clone, tmp_path).count() == 1
+    other = session.newSession()
+    other.createDataFrame([(1,)], "a int")  # makes it the active one
+    skerry.spark.register(other)
+    third = session.newSession()
+    skerry.spark.register(third)
+    assert read(third, tmp_path).count() == 1
 
 
 def test_rows_and_statistics_of_all_tasks_arrive_in_one_commit(session, table, tmp_path):

@@ -16,7 +16,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import (
     DataSource,
@@ -54,14 +53,12 @@ def register(spark: SparkSession) -> None:
     the table's name as the path or as `table`. Of a read: `columns` (comma-separated), `where`, `snapshot`, `ref`; of
     a write: `ref`.
     """
-    # Spark looks the name up in the active session, which another one may be.
-    for session in {spark, SparkSession.getActiveSession() or spark}:
-        try:
-            session.dataSource.register(SkerryDataSource)
-        except AnalysisException as error:
-            # A clone of a registered session (caching and streaming make such) has the source and cannot replace it.
-            if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
-                raise
+    if isinstance(spark, SparkSession):
+        # Spark looks a name up in the thread's active session, both here and at each read: make it this one, as
+        # `createDataFrame` does. With another active that has the source, registering it is refused here.
+        SparkSession._activeSession = spark
+        SparkSession._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
+    spark.dataSource.register(SkerryDataSource)
 
 
 class SkerryDataSource(DataSource):  # type: ignore[misc]
