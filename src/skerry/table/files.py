@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
-__all__ = ["DataFile", "WrittenFile"]
+__all__ = ["DataFile", "DeleteFile", "DeleteKind", "WrittenFile"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,46 @@ class DataFile:
     upper_bounds: dict[int, bytes] = field(default_factory=dict)
     split_offsets: tuple[int, ...] = ()
     sort_order_id: int | None = None
+
+
+class DeleteKind(Enum):
+    """How a delete file says which rows are gone."""
+
+    POSITIONS = "positions"
+    """Rows of (data file, position)."""
+    KEYS = "keys"
+    """Rows whose values equal all rows with those values, in older data files (Iceberg: equality deletes)."""
+    VECTOR = "vector"
+    """A bitmap of positions in one data file."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteFile:
+    """Row deletes that apply to a data file; small and picklable.
+
+    Args:
+        kind: How rows are named.
+        location: The file.
+        file_format: `parquet`, `orc`, `avro` or `puffin`.
+        record_count: Deletes in the file, or in the vector.
+        file_size_bytes: Exact size of the file.
+        sequence_number: Data sequence number.
+        equality_ids: Field ids of the columns that `KEYS` compares.
+        referenced_data_file: The one data file that all deletes are of; None if they may be of several.
+        content_offset: Where in the file a `VECTOR` begins.
+        content_size_bytes: How long it is.
+    """
+
+    kind: DeleteKind
+    location: str
+    file_format: str
+    record_count: int
+    file_size_bytes: int
+    sequence_number: int = 0
+    equality_ids: tuple[int, ...] = ()
+    referenced_data_file: str | None = None
+    content_offset: int | None = None
+    content_size_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

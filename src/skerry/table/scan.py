@@ -6,25 +6,35 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from skerry.table.files import DataFile
+from skerry.table.files import DataFile, DeleteFile
 
 __all__ = ["FileScanTask", "ScanPlan", "ScanStep"]
 
 
 @dataclass(frozen=True, slots=True)
 class FileScanTask:
-    """A data file to be read; small and picklable.
+    """A data file to be read, or a part of one; small and picklable.
 
     Args:
         data_file: The file, without the column metrics that planning is done with.
-        matches_all: Whether its metrics prove that every row is wanted, so that none needs testing.
+        matches_all: Whether its metrics prove that every row that is not deleted is wanted, so that none needs testing.
         constants: Physical values by field id, for columns that the file may lack: those of identity partitions, and
             defaults of columns added later.
+        deletes: What takes rows away.
+        sequence_number: Data sequence number of the file; None where the table format has none.
+        first_row_id: Row id of the file's first row; None where rows have no ids.
+        start_byte: Row groups that begin before this offset belong to another task.
+        end_byte: Row groups that begin at or after this offset belong to another task; None for the end of the file.
     """
 
     data_file: DataFile
     matches_all: bool = False
     constants: Mapping[int, Any] = field(default_factory=dict)
+    deletes: tuple[DeleteFile, ...] = ()
+    sequence_number: int | None = None
+    first_row_id: int | None = None
+    start_byte: int = 0
+    end_byte: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
