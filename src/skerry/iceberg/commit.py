@@ -39,7 +39,7 @@ from pyiceberg.table.update import (
     TableUpdate,
 )
 
-from skerry.errors import CommitUnknownError, ConflictError, NotFoundError, SkerryError
+from skerry.errors import CommitUnknownError, ConflictError, NotFoundError, SchemaError, SkerryError, UnsupportedError
 from skerry.iceberg.file_io import SkerryFileIO
 from skerry.iceberg.manifest import write_manifest
 from skerry.iceberg.manifest_list import ManifestFile, encode_manifest_list, manifest_codec, read_manifest_list
@@ -53,6 +53,7 @@ from skerry.theta import ThetaSketch
 
 __all__ = ["IcebergTarget", "StagedCommit", "load_state", "watch_metadata_writes"]
 
+ENCRYPTION_PROPERTY = "encryption.key-id"
 # A catalog answers these before it changes anything.
 _REFUSED = (NoSuchTableError, BadRequestError, UnauthorizedError, ForbiddenError)
 
@@ -92,6 +93,7 @@ def load_state(catalog: Catalog, identifier: tuple[str, ...]) -> TableState:
 
     Raises:
         NotFoundError: The catalog has no such table.
+        UnsupportedError: It is encrypted.
     """
     name = ".".join(identifier)
     try:
@@ -102,6 +104,10 @@ def load_state(catalog: Catalog, identifier: tuple[str, ...]) -> TableState:
 
 
 def _state(name: str, table: CatalogTable) -> TableState:
+    if ENCRYPTION_PROPERTY in table.metadata.properties:
+        raise UnsupportedError(
+            "encrypted tables are not supported", location=name, rule=f"property {ENCRYPTION_PROPERTY}"
+        )
     io = table.io
     storage = io.storage if isinstance(io, SkerryFileIO) else Storage(io.properties)
     return TableState(name, table.metadata, table.metadata_location, storage, table)
@@ -129,8 +135,15 @@ class StagedCommit:
     statistics_path: str | None = None
     metadata_write: _MetadataWrite = field(default_factory=_MetadataWrite)
 
-    def is_in(self, metadata: TableMetadata) -> bool:
-        """Whether `metadata` holds what this attempt was to publish."""
+    def is_in(self, state: TableState) -> bool:
+        """Whether `state` holds what this attempt was to publish."""
+        metadata = state.metadata
+        written = self.metadata_write.location
+        if written is not None and written in (
+            state.metadata_location,
+            *(entry.metadata_file for entry in metadata.metadata_log),
+        ):
+            return True
         if self.snapshot_id is not None:
             return metadata.snapshot_by_id(self.snapshot_id) is not None
         if self.statistics_path is not None:
@@ -230,7 +243,7 @@ class IcebergTarget:
             state = load_state(self.catalog, self.identifier)
         except Exception:  # the catalog that just failed may fail again: the outcome stays unknown
             return None
-        return state if staged.is_in(state.metadata) else None
+        return state if staged.is_in(state) else None
 
     def discard(self, staged: StagedCommit) -> None:
         """Remove the attempt's files, the metadata file of the lost race among them.
@@ -288,10 +301,9 @@ def _stage_snapshot(staging: _Staging, change: SnapshotChange) -> StagedCommit:
         first_row_id=first_row_id,
         added_rows=_added_rows(manifest_list.next_row_id, first_row_id),
     )
-    updates: list[TableUpdate] = [
-        AddSnapshotUpdate(snapshot=snapshot),
-        set_branch(metadata, change.ref, snapshot_id),
-    ]
+    updates: list[TableUpdate] = [AddSnapshotUpdate(snapshot=snapshot)]
+    if not change.staged:
+        updates.append(set_branch(metadata, change.ref, snapshot_id))
     statistics = _stage_statistics(staging, snapshot, change.sketches)
     return StagedCommit(
         base=base,
@@ -306,8 +318,14 @@ def _stage_snapshot(staging: _Staging, change: SnapshotChange) -> StagedCommit:
 
 
 def set_branch(metadata: TableMetadata, name: str, snapshot_id: int) -> SetSnapshotRefUpdate:
-    """The update that moves a branch, which keeps its retention settings."""
+    """The update that moves a branch, which keeps its retention settings.
+
+    Raises:
+        SchemaError: The name is a tag's, which always names the same snapshot.
+    """
     known = metadata.refs.get(name)
+    if known is not None and known.snapshot_ref_type is SnapshotRefType.TAG:
+        raise SchemaError(f"{name!r} is a tag; only branches can be written to or moved")
     return SetSnapshotRefUpdate(
         ref_name=name,
         type=SnapshotRefType.BRANCH,

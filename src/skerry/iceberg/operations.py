@@ -31,6 +31,7 @@ class SnapshotChange:
         sketches: By field id, what the snapshot publishes about itself.
         ref: The branch.
         properties: Further entries of the snapshot summary.
+        staged: Whether the branch stays where it is: the snapshot is to be looked at before it is published.
     """
 
     operation: str
@@ -38,6 +39,7 @@ class SnapshotChange:
     sketches: Mapping[int, ThetaSketch]
     ref: str = MAIN
     properties: Mapping[str, str] = field(default_factory=dict)
+    staged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,20 +71,27 @@ class AppendFiles:
         sketches: By field id, the union of their samples, for columns that were sketched in every file.
         ref: The branch to append to.
         properties: Further entries of the snapshot summary.
+        staged: Whether the branch stays where it is.
     """
 
     files: tuple[DataFile, ...]
     sketches: Mapping[int, ThetaSketch] = field(default_factory=dict)
     ref: str = MAIN
     properties: Mapping[str, str] = field(default_factory=dict)
+    staged: bool = False
 
     @classmethod
     def of(
-        cls, written: Iterable[WrittenFile], *, ref: str = MAIN, properties: Mapping[str, str] | None = None
+        cls,
+        written: Iterable[WrittenFile],
+        *,
+        ref: str = MAIN,
+        properties: Mapping[str, str] | None = None,
+        staged: bool = False,
     ) -> AppendFiles:
         """The operation that appends what writers have written."""
         files = tuple(written)
-        return cls(tuple(file.data_file for file in files), union_of_samples(files), ref, properties or {})
+        return cls(tuple(file.data_file for file in files), union_of_samples(files), ref, properties or {}, staged)
 
     def apply(self, base: TableState) -> SnapshotChange | None:
         """Append to whatever `base` holds; nothing to do without files."""
@@ -94,6 +103,7 @@ class AppendFiles:
             sketches=self._sketches(base),
             ref=self.ref,
             properties=self.properties,
+            staged=self.staged,
         )
 
     def _sketches(self, base: TableState) -> dict[int, ThetaSketch]:
