@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,8 +10,14 @@ from typing import TYPE_CHECKING
 import hypothesis
 import pytest
 
-# examples share two cores with other tests, so that no time says anything
-hypothesis.settings.register_profile("skerry", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+# Examples share two cores with other tests, so that no time says anything. They are the same in every run; with
+# SKERRY_TORTURE=1 they are new ones each time.
+hypothesis.settings.register_profile(
+    "skerry",
+    deadline=None,
+    derandomize="SKERRY_TORTURE" not in os.environ,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
 hypothesis.settings.load_profile("skerry")
 
 pytest_plugins = ["services"]

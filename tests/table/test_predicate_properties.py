@@ -254,6 +254,16 @@ def test_an_expression_keeps_the_rows_that_pyarrow_keeps(rows, expression):
     assert matching(table, to_arrow(predicate)) == expected
 
 
+@pytest.mark.parametrize("name", ["x", "dec"])
+@pytest.mark.parametrize("operator", ["__eq__", "__ne__", "__lt__", "__ge__"])
+def test_nan_beside_a_column_that_has_none_compares_as_pyarrow_does(name, operator):
+    table = pa.table({"x": pa.array([1, None], pa.int32()), "dec": pa.array([decimal.Decimal("1.01"), None])})
+    schema = pa.schema([SCHEMA.field(name)])
+    expression = getattr(pc.field(name), operator)(pc.scalar(NAN))
+    assert table.filter(to_arrow(parse(expression, schema))) == table.filter(expression)
+    assert table.filter(to_arrow(parse(~expression, schema))) == table.filter(~expression)
+
+
 # ---- pruning ----
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import Enum
 from typing import Any, TypeAlias
 
@@ -209,6 +210,8 @@ class _Binder:
         value = self._value(right)
         if value.literal.kind is LiteralKind.NULL:
             return ALWAYS_FALSE
+        if self._ieee and _is_nan(value.literal.value) and family_of(column.type) in (Family.INTEGER, Family.DECIMAL):
+            return self._compare_nan(column, operator, negated)  # PyArrow compares as floating point
         place = self._fit(value, column)
         if _is_nan(place.floor):
             return self._compare_nan(column, operator, negated)
@@ -327,7 +330,7 @@ def _compare(column: Column, operator: Operator, place: Fit) -> Predicate:
 
 
 def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and value != value
+    return isinstance(value, float | Decimal) and value != value
 
 
 _HOLDS: dict[Operator, Callable[[Any, Any], bool]] = {
