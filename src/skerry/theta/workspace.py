@@ -141,6 +141,21 @@ def place(table: WordArray, hash_: Word) -> bool:
 
 
 @kernel
+def keep_absent(table: WordArray, hashes: WordArray, count: int) -> int:
+    """Move the hashes that are not in their own slot to the front; returns how many.
+
+    Most hashes below the threshold were seen before: this drops them without a branch that is hard to foresee.
+    """
+    mask = np.uint64(len(table) - 1)
+    kept = 0
+    for i in range(count):
+        hash_ = hashes[i]
+        hashes[kept] = hash_
+        kept += int(table[hash_ & mask] != hash_)
+    return kept
+
+
+@kernel
 def lower(work: WorkSpace, table: WordArray, spare: WordArray) -> None:
     """Make room in a full table: find the threshold if the rule says so, and drop what lies above it."""
     count: Any = np.int64(0)  # numba would compile all that is called with it a second time, for the constant 0
@@ -165,7 +180,7 @@ def insert(work: WorkSpace, hashes: WordArray, count: int) -> None:
     k = work[K]
     shrink = np.float64(np.int64(k)) / (np.float64(np.int64(k)) + 1.0)
     is_alpha = work[RULE] == ALPHA
-    for i in range(count):
+    for i in range(keep_absent(table, hashes, count)):
         hash_ = hashes[i]
         if hash_ >= work[THETA] or hash_ == U0 or not place(table, hash_):
             continue
