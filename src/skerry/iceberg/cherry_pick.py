@@ -1,0 +1,203 @@
+"""Cherry-pick: the files that one snapshot added, added again to the tip of a branch.
+
+This is also how a staged snapshot is published (write, audit, publish): it was committed beside its branch with a
+`wap.id`, and is picked once somebody has looked at it.
+
+Spec: Iceberg table spec, Appendix F, Optional Snapshot Summary Fields: `source-snapshot-id`, `wap.id`,
+`published-wap-id`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pyiceberg.table.snapshots import Snapshot
+
+from skerry.errors import AlreadyExistsError, ConflictError, NotFoundError, UnsupportedError
+from skerry.iceberg.history import ancestors, is_ancestor
+from skerry.iceberg.manifest import EntryStatus, ManifestEntry
+from skerry.iceberg.manifest_list import ManifestContent, read_manifest_list
+from skerry.iceberg.manifest_reader import read_manifest
+from skerry.iceberg.operations import MetadataChange, SnapshotChange
+from skerry.iceberg.refs import move_branch
+from skerry.iceberg.state import MAIN, TableState
+from skerry.iceberg.statistics import extendable_sketches
+from skerry.table.schema import nearest
+from skerry.table.statistics import SketchPolicy
+from skerry.theta import ThetaSketch, union
+
+__all__ = ["PUBLISHED_WAP_ID", "WAP_ENABLED_PROPERTY", "WAP_ID", "CherryPick", "PublishStaged"]
+
+WAP_ENABLED_PROPERTY = "write.wap.enabled"
+WAP_ID = "wap.id"
+PUBLISHED_WAP_ID = "published-wap-id"
+SOURCE_SNAPSHOT_ID = "source-snapshot-id"
+
+# Between snapshots of these operations no row is lost: what an earlier sketch has seen is still there.
+_KEEPS_ROWS = frozenset({"append", "replace"})
+
+
+@dataclass(frozen=True, slots=True)
+class CherryPick:
+    """Bring to a branch what a snapshot added.
+
+    A snapshot that was made from the branch's tip becomes the tip itself. Otherwise the files it added are added again,
+    as a new snapshot on top; their rows are new rows to the table, and get row ids of their own (version 3).
+
+    Args:
+        snapshot_id: The snapshot to pick.
+        ref: The branch.
+        properties: Further entries of the new snapshot's summary.
+    """
+
+    snapshot_id: int
+    ref: str = MAIN
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    def apply(self, base: TableState) -> SnapshotChange | MetadataChange | None:
+        """Decide.
+
+        Raises:
+            AlreadyExistsError: The branch has the snapshot's rows already.
+            ConflictError: The snapshot removed rows, which is only right on top of the snapshot it was made from.
+            NotFoundError: There is no such snapshot or branch.
+        """
+        picked = base.snapshot_by_id(self.snapshot_id)
+        tip = base.snapshot(self.ref)
+        self._refuse_twice(base, picked, tip)
+        if (tip is None and picked.parent_snapshot_id is None) or _is_child(picked, tip):
+            return move_branch(base, self.ref, picked.snapshot_id)
+        if _operation(picked) != "append":
+            raise ConflictError(
+                f"snapshot {picked.snapshot_id} ({_operation(picked)}) can only follow snapshot "
+                f"{picked.parent_snapshot_id}, and branch {self.ref!r} has moved on; do the change again",
+                location=base.name,
+            )
+        properties = {SOURCE_SNAPSHOT_ID: str(picked.snapshot_id), **self.properties}
+        wap_id = _summary(picked).get(WAP_ID)
+        if wap_id is not None:
+            properties[PUBLISHED_WAP_ID] = wap_id
+        return SnapshotChange(
+            operation="append",
+            added=_added_entries(base, picked),
+            sketches=_sketches(base, tip, picked),
+            ref=self.ref,
+            properties=properties,
+        )
+
+    def _refuse_twice(self, base: TableState, picked: Snapshot, tip: Snapshot | None) -> None:
+        """Refuse rows that the branch has: the snapshot itself, a pick of it, or another with its `wap.id`."""
+        wap_id = _summary(picked).get(WAP_ID)
+        for snapshot in ancestors(base.metadata, tip):
+            summary = _summary(snapshot)
+            is_picked = summary.get(SOURCE_SNAPSHOT_ID) == str(picked.snapshot_id)
+            if snapshot.snapshot_id == picked.snapshot_id or is_picked:
+                raise AlreadyExistsError(
+                    f"branch {self.ref!r} has snapshot {picked.snapshot_id} already"
+                    + (f", as {snapshot.snapshot_id}" if is_picked else ""),
+                    location=base.name,
+                )
+            if wap_id is not None and wap_id in (summary.get(WAP_ID), summary.get(PUBLISHED_WAP_ID)):
+                raise AlreadyExistsError(
+                    f"{WAP_ID} {wap_id!r} was published to branch {self.ref!r} already, "
+                    f"by snapshot {snapshot.snapshot_id}",
+                    location=base.name,
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class PublishStaged:
+    """Cherry-pick the snapshot that was staged under a `wap.id`.
+
+    Args:
+        wap_id: The id.
+        ref: The branch.
+    """
+
+    wap_id: str
+    ref: str = MAIN
+
+    def apply(self, base: TableState) -> SnapshotChange | MetadataChange | None:
+        """Decide.
+
+        Raises:
+            AlreadyExistsError: It was published already.
+            ConflictError: Several snapshots have that id; or as `CherryPick` has it.
+            NotFoundError: No snapshot has it.
+        """
+        staged = [snapshot for snapshot in base.metadata.snapshots if _summary(snapshot).get(WAP_ID) == self.wap_id]
+        if not staged:
+            known = {text for snapshot in base.metadata.snapshots if (text := _summary(snapshot).get(WAP_ID))}
+            raise NotFoundError(f"no snapshot has {WAP_ID} {self.wap_id!r}{nearest(self.wap_id, known)}")
+        if len(staged) > 1:
+            ids = ", ".join(str(snapshot.snapshot_id) for snapshot in staged)
+            raise ConflictError(f"{WAP_ID} {self.wap_id!r} is that of several snapshots: {ids}; cherry-pick one")
+        return CherryPick(staged[0].snapshot_id, self.ref).apply(base)
+
+
+def _is_child(picked: Snapshot, tip: Snapshot | None) -> bool:
+    return tip is not None and picked.parent_snapshot_id == tip.snapshot_id
+
+
+def _operation(snapshot: Snapshot) -> str:
+    return snapshot.summary.operation.value if snapshot.summary is not None else "unknown"
+
+
+def _summary(snapshot: Snapshot) -> Mapping[str, str]:
+    return snapshot.summary.additional_properties if snapshot.summary is not None else {}
+
+
+def _added_entries(base: TableState, picked: Snapshot) -> tuple[ManifestEntry, ...]:
+    """The files that a snapshot added, as they are added anew.
+
+    Raises:
+        UnsupportedError: It added row-level deletes too.
+    """
+    added = []
+    for manifest in read_manifest_list(base.storage, picked.manifest_list):
+        if manifest.added_snapshot_id != picked.snapshot_id:
+            continue
+        if manifest.content is not ManifestContent.DATA:
+            raise UnsupportedError(
+                f"snapshot {picked.snapshot_id} has row-level deletes of its own; it cannot be picked"
+            )
+        for entry in read_manifest(base.storage, manifest).entries():
+            if entry.status is EntryStatus.ADDED and entry.snapshot_id == picked.snapshot_id:
+                added.append(
+                    dataclasses.replace(
+                        entry, snapshot_id=None, sequence_number=None, file_sequence_number=None, first_row_id=None
+                    )
+                )
+    return tuple(added)
+
+
+def _sketches(base: TableState, tip: Snapshot | None, picked: Snapshot) -> dict[int, ThetaSketch]:
+    """Unions of the branch's fresh sketches and the picked snapshot's.
+
+    The latter cover the rows before the picked snapshot too, so that they may be used only if the branch still has all
+    of those.
+    """
+    policy = SketchPolicy.from_properties(base.properties)
+    if tip is None or not policy.enabled or not _has_all_rows_before(base, tip, picked):
+        return {}
+    published = extendable_sketches(base, tip)
+    added = extendable_sketches(base, picked)
+    columns = policy.columns(base.schema, created=False, sketched=published.keys() & added.keys())
+    return {column.field_id: union([published[column.field_id], added[column.field_id]]) for column in columns}
+
+
+def _has_all_rows_before(base: TableState, tip: Snapshot, picked: Snapshot) -> bool:
+    """Whether every row that the picked snapshot was made on is among the branch's."""
+    parent = picked.parent_snapshot_id
+    if parent is None:
+        return True
+    if not is_ancestor(base.metadata, tip, parent):
+        return False
+    for snapshot in ancestors(base.metadata, tip):
+        if snapshot.snapshot_id == parent:
+            break
+        if _operation(snapshot) not in _KEEPS_ROWS:
+            return False
+    return True

@@ -1,0 +1,33 @@
+"""The line of snapshots that led to one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot
+
+from skerry.errors import FormatError
+
+__all__ = ["ancestors", "is_ancestor"]
+
+
+def ancestors(metadata: TableMetadata, snapshot: Snapshot | None) -> Iterator[Snapshot]:
+    """A snapshot and what it was made from, newest first, as far back as none has expired.
+
+    Raises:
+        FormatError: A snapshot is its own ancestor.
+    """
+    seen: set[int] = set()
+    while snapshot is not None:
+        if snapshot.snapshot_id in seen:
+            raise FormatError(f"snapshot {snapshot.snapshot_id} is its own ancestor", location=metadata.location)
+        seen.add(snapshot.snapshot_id)
+        yield snapshot
+        parent = snapshot.parent_snapshot_id
+        snapshot = metadata.snapshot_by_id(parent) if parent is not None else None
+
+
+def is_ancestor(metadata: TableMetadata, snapshot: Snapshot | None, ancestor_id: int) -> bool:
+    """Whether a snapshot is, or was made from, the snapshot of that id."""
+    return any(found.snapshot_id == ancestor_id for found in ancestors(metadata, snapshot))

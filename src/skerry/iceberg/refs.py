@@ -1,0 +1,264 @@
+"""Branches and tags: made, moved and dropped, each as an operation of the commit loop.
+
+An operation states what is wanted (`the tip of main as it is when the commit succeeds`), so that it holds for the state
+that is newest then; what the catalog must still find is the reference that was looked at.
+
+Spec: Iceberg table spec, Snapshot References; Branching and Tagging.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.update import AssertRefSnapshotId, RemoveSnapshotRefUpdate, SetSnapshotRefUpdate
+
+from skerry.errors import AlreadyExistsError, ConflictError, NotFoundError, SchemaError
+from skerry.iceberg.commit import set_branch
+from skerry.iceberg.history import ancestors, is_ancestor
+from skerry.iceberg.operations import MetadataChange
+from skerry.iceberg.state import MAIN, TableState
+from skerry.table.schema import nearest
+
+__all__ = ["CreateRef", "DropRef", "FastForward", "Retention", "Rollback", "SetRefRetention"]
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long a reference holds on to snapshots; None leaves it to the table's `history.expire.*` properties.
+
+    Args:
+        max_ref_age_ms: The reference itself goes when its snapshot is older; `main` never goes.
+        max_snapshot_age_ms: Of a branch: its older snapshots go.
+        min_snapshots_to_keep: Of a branch: so many of its newest snapshots stay, however old.
+
+    Raises:
+        SchemaError: A value is not a whole number above 0.
+
+    Spec: Iceberg, Snapshot Retention Policy.
+    """
+
+    max_ref_age_ms: int | None = None
+    max_snapshot_age_ms: int | None = None
+    min_snapshots_to_keep: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value <= 0):
+                raise SchemaError(f"{name} must be a whole number above 0, found {value!r}")
+
+    def check(self, kind: SnapshotRefType) -> None:
+        """Refuse what tags do not have.
+
+        Raises:
+            SchemaError: A tag is given a rule about snapshots.
+        """
+        if kind is SnapshotRefType.TAG and (self.max_snapshot_age_ms or self.min_snapshots_to_keep):
+            raise SchemaError("a tag names one snapshot; only max_ref_age_ms applies to it")
+
+
+@dataclass(frozen=True, slots=True)
+class CreateRef:
+    """Make a branch or a tag.
+
+    Args:
+        name: Its name.
+        kind: Branch or tag.
+        snapshot_id: The snapshot to name; None for the tip of `source`.
+        source: A branch or tag.
+        retention: How long it holds on to snapshots.
+        replace: Whether it may exist already, and is then changed.
+    """
+
+    name: str
+    kind: SnapshotRefType
+    snapshot_id: int | None = None
+    source: str = MAIN
+    retention: Retention = Retention()
+    replace: bool = False
+
+    def apply(self, base: TableState) -> MetadataChange | None:
+        """Decide; nothing to do if the reference is as wanted.
+
+        Raises:
+            AlreadyExistsError: There is a reference of that name.
+            NotFoundError: There is no such snapshot, or none at all.
+            SchemaError: The name is empty, or is `main`'s or of the other kind.
+        """
+        self.retention.check(self.kind)
+        known = base.metadata.refs.get(self.name)
+        if not self.name.strip():
+            raise SchemaError(f"{self.name!r} is no name for a {self.kind}")
+        if self.name == MAIN and self.kind is SnapshotRefType.TAG:
+            raise SchemaError(f"{MAIN!r} is a branch, and cannot be a tag")
+        if known is not None and not self.replace:
+            raise AlreadyExistsError(f"{known.snapshot_ref_type} {self.name!r} exists already", location=base.name)
+        if known is not None and known.snapshot_ref_type is not self.kind:
+            raise SchemaError(f"{self.name!r} is a {known.snapshot_ref_type}, and cannot become a {self.kind}")
+        target = base.snapshot_by_id(self.snapshot_id) if self.snapshot_id is not None else base.snapshot(self.source)
+        if target is None:
+            raise NotFoundError("the table has no snapshot that a branch or tag could name", location=base.name)
+        update = _set_ref(self.name, self.kind, target.snapshot_id, self.retention)
+        return MetadataChange((update,), (_unmoved(base, self.name),))
+
+
+@dataclass(frozen=True, slots=True)
+class SetRefRetention:
+    """Change how long a reference holds on to snapshots.
+
+    Args:
+        name: The branch or tag.
+        retention: What holds from now on, None values included.
+    """
+
+    name: str
+    retention: Retention
+
+    def apply(self, base: TableState) -> MetadataChange | None:
+        """Decide.
+
+        Raises:
+            NotFoundError: There is no such reference.
+            SchemaError: A tag is given a rule about snapshots.
+        """
+        known = base.metadata.refs.get(self.name)
+        if known is None:
+            raise _no_ref(base, self.name)
+        self.retention.check(known.snapshot_ref_type)
+        update = _set_ref(self.name, known.snapshot_ref_type, known.snapshot_id, self.retention)
+        return MetadataChange((update,), (_unmoved(base, self.name),))
+
+
+@dataclass(frozen=True, slots=True)
+class DropRef:
+    """Forget a branch or tag; its snapshots stay until they expire.
+
+    Args:
+        name: The branch or tag.
+        kind: What it must be; None for either.
+    """
+
+    name: str
+    kind: SnapshotRefType | None = None
+
+    def apply(self, base: TableState) -> MetadataChange | None:
+        """Decide.
+
+        Raises:
+            NotFoundError: There is no such reference.
+            SchemaError: It is `main`, or of the other kind.
+        """
+        if self.name == MAIN:
+            raise SchemaError(f"branch {MAIN!r} cannot be dropped")
+        known = base.metadata.refs.get(self.name)
+        if known is None:
+            raise _no_ref(base, self.name)
+        if self.kind is not None and known.snapshot_ref_type is not self.kind:
+            raise SchemaError(f"{self.name!r} is a {known.snapshot_ref_type}, not a {self.kind}")
+        return MetadataChange((RemoveSnapshotRefUpdate(ref_name=self.name),), (_unmoved(base, self.name),))
+
+
+@dataclass(frozen=True, slots=True)
+class FastForward:
+    """Move a branch to the tip of another reference, which must be ahead of it.
+
+    Args:
+        branch: The branch that moves.
+        to: A branch or tag.
+    """
+
+    branch: str
+    to: str
+
+    def apply(self, base: TableState) -> MetadataChange | None:
+        """Decide; nothing to do if both are at the same snapshot.
+
+        Raises:
+            ConflictError: The branch has snapshots that the other does not have.
+            NotFoundError: There is no such reference.
+            SchemaError: The branch is a tag.
+        """
+        tip, target = base.snapshot(self.branch), base.snapshot(self.to)
+        if target is None or (tip is not None and tip.snapshot_id == target.snapshot_id):
+            return None
+        if tip is not None and not is_ancestor(base.metadata, target, tip.snapshot_id):
+            raise ConflictError(
+                f"{self.branch!r} cannot be fast-forwarded to {self.to!r}: its snapshot {tip.snapshot_id} is not an "
+                f"ancestor of snapshot {target.snapshot_id}; cherry-pick what is new instead",
+                location=base.name,
+            )
+        return move_branch(base, self.branch, target.snapshot_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Rollback:
+    """Move a branch back to a snapshot that it once was at.
+
+    Args:
+        branch: The branch.
+        to: A snapshot id, or a moment: the branch's newest snapshot that was committed by then.
+        anywhere: Whether the snapshot need not be an ancestor of the branch's tip.
+    """
+
+    branch: str
+    to: int | datetime
+    anywhere: bool = False
+
+    def apply(self, base: TableState) -> MetadataChange | None:
+        """Decide; nothing to do if the branch is there already.
+
+        Raises:
+            NotFoundError: There is no such branch or snapshot, or none so old.
+            SchemaError: The snapshot is no ancestor of the branch's tip; or the branch is a tag.
+        """
+        tip = base.snapshot(self.branch)
+        target = self._target(base, tip)
+        if tip is not None and tip.snapshot_id == target.snapshot_id:
+            return None
+        return move_branch(base, self.branch, target.snapshot_id)
+
+    def _target(self, base: TableState, tip: Snapshot | None) -> Snapshot:
+        if isinstance(self.to, datetime):
+            moment = self.to if self.to.tzinfo is not None else self.to.replace(tzinfo=UTC)
+            for snapshot in ancestors(base.metadata, tip):
+                if snapshot.timestamp_ms <= moment.timestamp() * 1000:
+                    return snapshot
+            raise NotFoundError(
+                f"branch {self.branch!r} has no snapshot from {moment.isoformat()} or before", location=base.name
+            )
+        target = base.snapshot_by_id(self.to)
+        if not self.anywhere and not is_ancestor(base.metadata, tip, target.snapshot_id):
+            raise SchemaError(
+                f"snapshot {self.to} is not an ancestor of the tip of branch {self.branch!r}; "
+                "set_current_snapshot goes there all the same"
+            )
+        return target
+
+
+def move_branch(base: TableState, branch: str, snapshot_id: int) -> MetadataChange:
+    """The change that moves a branch which is still where `base` has it."""
+    return MetadataChange((set_branch(base.metadata, branch, snapshot_id),), (_unmoved(base, branch),))
+
+
+def _unmoved(base: TableState, name: str) -> AssertRefSnapshotId:
+    known = base.metadata.refs.get(name)
+    return AssertRefSnapshotId(ref=name, snapshot_id=known.snapshot_id if known is not None else None)
+
+
+def _set_ref(name: str, kind: SnapshotRefType, snapshot_id: int, retention: Retention) -> SetSnapshotRefUpdate:
+    return SetSnapshotRefUpdate(
+        ref_name=name,
+        type=kind,
+        snapshot_id=snapshot_id,
+        max_ref_age_ms=retention.max_ref_age_ms,
+        max_snapshot_age_ms=retention.max_snapshot_age_ms,
+        min_snapshots_to_keep=retention.min_snapshots_to_keep,
+    )
+
+
+def _no_ref(base: TableState, name: str) -> NotFoundError:
+    known = set(base.metadata.refs) - {MAIN}
+    return NotFoundError(f"no branch or tag {name!r}{nearest(name, known)}", location=base.name)
