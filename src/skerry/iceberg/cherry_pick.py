@@ -63,9 +63,10 @@ class CherryPick:
             AlreadyExistsError: The branch has the snapshot's rows already.
             ConflictError: The snapshot removed rows, which is only right on top of the snapshot it was made from.
             NotFoundError: There is no such snapshot or branch.
+            SchemaError: `ref` is a tag.
         """
         picked = base.snapshot_by_id(self.snapshot_id)
-        tip = base.snapshot(self.ref)
+        tip = base.branch(self.ref)
         self._refuse_twice(base, picked, tip)
         if (tip is None and picked.parent_snapshot_id is None) or _is_child(picked, tip):
             return move_branch(base, self.ref, picked.snapshot_id)

@@ -39,7 +39,7 @@ from pyiceberg.table.update import (
     TableUpdate,
 )
 
-from skerry.errors import CommitUnknownError, ConflictError, NotFoundError, SchemaError, SkerryError, UnsupportedError
+from skerry.errors import CommitUnknownError, ConflictError, NotFoundError, SkerryError, UnsupportedError
 from skerry.iceberg.file_io import SkerryFileIO
 from skerry.iceberg.manifest import write_manifest
 from skerry.iceberg.manifest_list import ManifestFile, encode_manifest_list, manifest_codec, read_manifest_list
@@ -263,7 +263,7 @@ def _new_snapshot_id() -> int:
 def _stage_snapshot(staging: _Staging, change: SnapshotChange) -> StagedCommit:
     base = staging.base
     metadata = base.metadata
-    parent = base.snapshot(change.ref)
+    parent = base.branch(change.ref)
     snapshot_id = _new_snapshot_id()
     sequence_number = 0 if isinstance(metadata, TableMetadataV1) else metadata.last_sequence_number + 1
 
@@ -318,14 +318,8 @@ def _stage_snapshot(staging: _Staging, change: SnapshotChange) -> StagedCommit:
 
 
 def set_branch(metadata: TableMetadata, name: str, snapshot_id: int) -> SetSnapshotRefUpdate:
-    """The update that moves a branch, which keeps its retention settings.
-
-    Raises:
-        SchemaError: The name is a tag's, which always names the same snapshot.
-    """
+    """The update that moves a branch, which keeps its retention settings."""
     known = metadata.refs.get(name)
-    if known is not None and known.snapshot_ref_type is SnapshotRefType.TAG:
-        raise SchemaError(f"{name!r} is a tag; only branches can be written to or moved")
     return SetSnapshotRefUpdate(
         ref_name=name,
         type=SnapshotRefType.BRANCH,

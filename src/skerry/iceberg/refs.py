@@ -181,7 +181,7 @@ class FastForward:
             NotFoundError: There is no such reference.
             SchemaError: The branch is a tag.
         """
-        tip, target = base.snapshot(self.branch), base.snapshot(self.to)
+        tip, target = base.branch(self.branch), base.snapshot(self.to)
         if target is None or (tip is not None and tip.snapshot_id == target.snapshot_id):
             return None
         if tip is not None and not is_ancestor(base.metadata, target, tip.snapshot_id):
@@ -214,7 +214,7 @@ class Rollback:
             NotFoundError: There is no such branch or snapshot, or none so old.
             SchemaError: The snapshot is no ancestor of the branch's tip; or the branch is a tag.
         """
-        tip = base.snapshot(self.branch)
+        tip = base.branch(self.branch)
         target = self._target(base, tip)
         if tip is not None and tip.snapshot_id == target.snapshot_id:
             return None

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 
-from skerry.errors import NotFoundError
+from skerry.errors import NotFoundError, SchemaError
 from skerry.iceberg.schema import to_arrow_schema
 from skerry.storage import Storage, join
 from skerry.table.schema import nearest
@@ -88,6 +89,18 @@ class TableState:
                 f"no branch or tag {ref!r}{nearest(ref, {*self.metadata.refs, MAIN})}", location=self.name
             )
         return self.snapshot_by_id(reference.snapshot_id)
+
+    def branch(self, ref: str) -> Snapshot | None:
+        """The tip of a branch that is to be written to; None for a main branch without snapshots.
+
+        Raises:
+            NotFoundError: There is no such reference.
+            SchemaError: It is a tag.
+        """
+        reference = self.metadata.refs.get(ref)
+        if reference is not None and reference.snapshot_ref_type is SnapshotRefType.TAG:
+            raise SchemaError(f"{ref!r} is a tag; only branches can be written to or moved")
+        return self.snapshot(ref)
 
     def snapshot_by_id(self, snapshot_id: int) -> Snapshot:
         """The snapshot of that id.

@@ -91,10 +91,15 @@ class IcebergTable:
         return file_layout(self.state, ref=ref)
 
     def append(
-        self, files: Iterable[WrittenFile], *, ref: str = MAIN, properties: Mapping[str, str] | None = None
+        self,
+        files: Iterable[WrittenFile],
+        *,
+        ref: str = MAIN,
+        properties: Mapping[str, str] | None = None,
+        staged: bool = False,
     ) -> TableState:
-        """Publish written files and the statistics of the table with them, as one snapshot."""
-        return self.commit(AppendFiles.of(files, ref=ref, properties=properties))
+        """Publish written files and the statistics of the table with them, as one snapshot, staged if so wanted."""
+        return self.commit(AppendFiles.of(files, ref=ref, properties=properties, staged=staged))
 
     def publish_sketches(self, snapshot_id: int, sketches: Mapping[int, ThetaSketch]) -> TableState:
         """Register sketches of all rows of a snapshot."""

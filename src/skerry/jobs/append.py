@@ -23,6 +23,7 @@ def append(
     data: Any,
     *,
     ref: str = MAIN,
+    staged: bool = False,
     properties: Mapping[str, str] | None = None,
     watcher: Watcher | None = None,
 ) -> TableState:
@@ -32,19 +33,22 @@ def append(
         table: The table.
         data: Anything with the Arrow C stream interface.
         ref: The branch.
+        staged: Whether the branch stays where it is.
         properties: Further entries of the snapshot summary.
         watcher: Called after every batch.
 
     Raises:
-        SchemaError: The data does not fit; nothing was written.
+        NotFoundError: There is no such branch.
+        SchemaError: The data does not fit, or `ref` is a tag; nothing was written.
         ConflictError: Other writers won every race; the files written were removed.
         CommitUnknownError: The outcome is unknown; nothing was cleaned up.
     """
     state = table.refresh()
+    state.branch(ref)
     layout = table.layout(ref=ref)
     files = write_batches(layout, _watched(conform(data, state.schema), watcher))
     try:
-        return table.append(files, ref=ref, properties=properties)
+        return table.append(files, ref=ref, properties=properties, staged=staged)
     except CommitUnknownError:
         raise
     except SkerryError:  # any other error of ours means: provably not committed
