@@ -100,7 +100,16 @@ class AccessDeniedError(StorageError):
 
 
 class ConflictError(SkerryError):
-    """Another writer committed first; nothing was changed, and trying again is safe."""
+    """Another writer committed first; nothing was changed.
+
+    Args:
+        retryable: Whether the same commit may be tried again. If not, what the other writer did does not go together
+            with it, and the work must be done again on the new state.
+    """
+
+    def __init__(self, message: str = "", *, retryable: bool = True, **context: Any) -> None:
+        super().__init__(message, **context)
+        self.retryable = retryable
 
 
 class CommitUnknownError(SkerryError):

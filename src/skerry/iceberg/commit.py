@@ -41,8 +41,8 @@ from pyiceberg.table.update import (
 
 from skerry.errors import CommitUnknownError, ConflictError, NotFoundError, SkerryError, UnsupportedError
 from skerry.iceberg.file_io import SkerryFileIO
-from skerry.iceberg.manifest import write_manifest
-from skerry.iceberg.manifest_list import ManifestFile, encode_manifest_list, manifest_codec, read_manifest_list
+from skerry.iceberg.manifest_changes import write_manifests
+from skerry.iceberg.manifest_list import encode_manifest_list, manifest_codec
 from skerry.iceberg.metadata import install, next_row_id
 from skerry.iceberg.operations import MetadataChange, SnapshotChange
 from skerry.iceberg.state import TableState
@@ -267,12 +267,16 @@ def _stage_snapshot(staging: _Staging, change: SnapshotChange) -> StagedCommit:
     snapshot_id = _new_snapshot_id()
     sequence_number = 0 if isinstance(metadata, TableMetadataV1) else metadata.last_sequence_number + 1
 
-    manifests = _write_added_manifests(staging, change, snapshot_id)
-    if parent is not None:
-        manifests += read_manifest_list(base.storage, parent.manifest_list)
+    staged = write_manifests(
+        base,
+        parent,
+        change,
+        snapshot_id=snapshot_id,
+        new_file=lambda number: staging.new_file(f"{staging.id}-m{number}.avro"),
+    )
     first_row_id = next_row_id(metadata) if isinstance(metadata, TableMetadataV3) else None
     manifest_list = encode_manifest_list(
-        manifests,
+        staged.manifests,
         format_version=metadata.format_version,
         snapshot_id=snapshot_id,
         parent_snapshot_id=parent.snapshot_id if parent is not None else None,
@@ -292,8 +296,8 @@ def _stage_snapshot(staging: _Staging, change: SnapshotChange) -> StagedCommit:
         manifest_list=location,
         summary=snapshot_summary(
             change.operation,
-            added=change.added,
-            removed=(),
+            added=(*change.added, *change.added_deletes),
+            removed=staged.removed,
             previous=parent.summary.additional_properties if parent is not None and parent.summary else None,
             properties=change.properties,
         ),
@@ -332,29 +336,6 @@ def set_branch(metadata: TableMetadata, name: str, snapshot_id: int) -> SetSnaps
 
 def _added_rows(next_row_id: int | None, first_row_id: int | None) -> int | None:
     return None if next_row_id is None or first_row_id is None else next_row_id - first_row_id
-
-
-def _write_added_manifests(staging: _Staging, change: SnapshotChange, snapshot_id: int) -> list[ManifestFile]:
-    """One manifest per partition spec of the added files."""
-    base = staging.base
-    specs = base.metadata.specs()
-    codec = manifest_codec(base.properties)
-    manifests = []
-    for number, spec_id in enumerate(sorted({entry.data_file.spec_id for entry in change.added})):
-        entries = [entry for entry in change.added if entry.data_file.spec_id == spec_id]
-        manifests.append(
-            write_manifest(
-                base.storage,
-                staging.new_file(f"{staging.id}-m{number}.avro"),
-                entries,
-                schema=base.metadata.schema(),
-                spec=specs[spec_id],
-                format_version=base.metadata.format_version,
-                snapshot_id=snapshot_id,
-                codec=codec,
-            )
-        )
-    return manifests
 
 
 def _stage_statistics(staging: _Staging, snapshot: Snapshot, sketches: Mapping[int, ThetaSketch]) -> list[TableUpdate]:

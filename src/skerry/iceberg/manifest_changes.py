@@ -1,0 +1,364 @@
+"""The manifests of a new snapshot: new ones for what it adds, rewritten ones where it removes files, the rest as it is.
+
+A manifest is rewritten only if it holds an entry that is removed. The entry is then DELETED by the new snapshot, the
+others are EXISTING with the history that they have; what earlier snapshots deleted is dropped. Small manifests are
+merged as the table's properties say. Data files and delete files never share a manifest.
+
+Spec: Iceberg table spec, Manifests; Manifest Lists; table properties `commit.manifest*`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.schema import Schema
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.transforms import VoidTransform
+
+from skerry.errors import ConflictError, SchemaError
+from skerry.iceberg.manifest import EntryStatus, ManifestEntry, encode_manifest
+from skerry.iceberg.manifest_list import ManifestContent, ManifestFile, manifest_codec, read_manifest_list
+from skerry.iceberg.manifest_reader import read_manifest
+from skerry.iceberg.operations import SnapshotChange
+from skerry.iceberg.state import TableState
+
+__all__ = ["MergePolicy", "SnapshotManifests", "write_manifests"]
+
+_THREADS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class MergePolicy:
+    """Whether and how small manifests are merged.
+
+    Args:
+        enabled: `commit.manifest-merge.enabled`.
+        min_count: New manifests are merged when so many lie in one (`commit.manifest.min-count-to-merge`).
+        target_size_bytes: Size of a merged manifest (`commit.manifest.target-size-bytes`).
+    """
+
+    enabled: bool = True
+    min_count: int = 100
+    target_size_bytes: int = 8 << 20
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str]) -> MergePolicy:
+        """Read the policy from table properties.
+
+        Raises:
+            SchemaError: A property has no legal value.
+        """
+        enabled = properties.get("commit.manifest-merge.enabled", "true").strip().lower()
+        if enabled not in ("true", "false"):
+            raise SchemaError(f"table property commit.manifest-merge.enabled must be true or false, found {enabled!r}")
+        defaults = cls()
+        return cls(
+            enabled == "true",
+            _whole_number(properties, "commit.manifest.min-count-to-merge", defaults.min_count),
+            _whole_number(properties, "commit.manifest.target-size-bytes", defaults.target_size_bytes),
+        )
+
+
+def _whole_number(properties: Mapping[str, str], name: str, default: int) -> int:
+    text = properties.get(name, str(default)).strip()
+    if not text.isdecimal() or int(text) == 0:
+        raise SchemaError(f"table property {name} must be a whole number above 0, found {text!r}")
+    return int(text)
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotManifests:
+    """The manifests of a new snapshot.
+
+    Args:
+        manifests: In the order of the manifest list; what only the commit knows is open in new ones.
+        removed: The entries that the snapshot removes.
+    """
+
+    manifests: tuple[ManifestFile, ...]
+    removed: tuple[ManifestEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A manifest that is encoded and not yet written, so that merging it costs no file."""
+
+    file: ManifestFile
+    data: bytes
+    entries: tuple[ManifestEntry, ...]
+
+
+def write_manifests(
+    base: TableState,
+    parent: Snapshot | None,
+    change: SnapshotChange,
+    *,
+    snapshot_id: int,
+    new_file: Callable[[int], str],
+) -> SnapshotManifests:
+    """Write the manifests that a change needs.
+
+    Args:
+        base: The state before.
+        parent: The snapshot that the new one builds on.
+        change: What is added and removed.
+        snapshot_id: Of the new snapshot.
+        new_file: The location of the n-th new manifest.
+
+    Raises:
+        ConflictError: A file to be removed is not there, or a deletion vector would be the second one of its data file
+            (not retryable).
+        FormatError: A manifest is corrupt, or an entry cannot stand in a manifest.
+    """
+    listed = [] if parent is None else read_manifest_list(base.storage, parent.manifest_list)
+    alive = [file for file in listed if file.has_live_files]
+    writer = _Writer(base, snapshot_id, MergePolicy.from_properties(base.properties))
+    removal = _Removal(base, change, writer)
+    of_data = [file for file in alive if file.content is ManifestContent.DATA]
+    of_deletes = [file for file in alive if file.content is ManifestContent.DELETES]
+    data = [*writer.encode(change.added, ManifestContent.DATA), *removal.from_data(of_data)]
+    deletes = [*writer.encode(change.added_deletes, ManifestContent.DELETES), *removal.from_deletes(of_deletes)]
+    complete = [*writer.merge(data), *writer.merge(deletes)]
+    manifests = []
+    number = 0
+    for manifest in complete:
+        if isinstance(manifest, _Draft):
+            location = new_file(number)
+            number += 1
+            base.storage.write(location, manifest.data)
+            manifest = dataclasses.replace(manifest.file, manifest_path=location)
+        manifests.append(manifest)
+    return SnapshotManifests(tuple(manifests), tuple(removal.removed))
+
+
+# Removing ------------------------------------------------------------------------------------------------------------
+
+
+class _Removal:
+    """Takes removed files out of manifests.
+
+    Attributes:
+        removed: The entries that were taken out.
+    """
+
+    def __init__(self, base: TableState, change: SnapshotChange, writer: _Writer) -> None:
+        self._base = base
+        self._writer = writer
+        self._data = change.removed
+        self._deletes = change.removed_deletes
+        self._new_vectors = {entry.referenced_data_file for entry in change.added_deletes if entry.is_deletion_vector}
+        self.removed: list[ManifestEntry] = []
+
+    def from_data(self, manifests: Sequence[ManifestFile]) -> list[ManifestFile | _Draft]:
+        """The data manifests without the removed files.
+
+        Raises:
+            ConflictError: A removed file is in none of them.
+        """
+        if not self._data:
+            return list(manifests)
+        wanted = pa.array(sorted(self._data), pa.string())
+
+        def find(manifest: ManifestFile) -> list[int]:
+            entries = read_manifest(self._base.storage, manifest, ("status", "file_path")).table
+            return _rows(entries, pc.is_in(entries.column("file_path"), wanted))
+
+        result = self._without(manifests, find)
+        missing = self._data - {entry.data_file.location for entry in self.removed}
+        if missing:
+            raise self._gone("data file", min(missing))
+        return result
+
+    def from_deletes(self, manifests: Sequence[ManifestFile]) -> list[ManifestFile | _Draft]:
+        """The delete manifests without the removed files, and without those that only removed data files need.
+
+        Raises:
+            ConflictError: A removed file is in none of them, or a data file with a new deletion vector has another one.
+        """
+        if not (self._data or self._deletes or self._new_vectors):
+            return list(manifests)
+        paths = pa.array(sorted({location for location, _ in self._deletes}), pa.string())
+        data = pa.array(sorted(self._data), pa.string())
+        columns = ("status", "file_path", "content_offset", "referenced_data_file")
+        found: set[tuple[str, int | None]] = set()
+
+        def find(manifest: ManifestFile) -> list[int]:
+            entries = read_manifest(self._base.storage, manifest, columns).table
+            self._refuse_second_vectors(entries)
+            path, offset = entries.column("file_path"), entries.column("content_offset")
+            named = [
+                row
+                for row in _rows(entries, pc.is_in(path, paths))
+                if (path[row].as_py(), offset[row].as_py()) in self._deletes
+            ]
+            found.update((path[row].as_py(), offset[row].as_py()) for row in named)
+            dangling = _rows(entries, pc.is_in(entries.column("referenced_data_file"), data))
+            return sorted({*named, *dangling})
+
+        result = self._without(manifests, find)
+        missing = self._deletes - found
+        if missing:
+            raise self._gone("delete file", min(location for location, _ in missing))
+        return result
+
+    def _refuse_second_vectors(self, entries: pa.RecordBatch) -> None:
+        """Spec: Iceberg, Deletion Vectors: at most one of them for a data file."""
+        if not self._new_vectors:
+            return
+        referenced = entries.column("referenced_data_file")
+        of_new = pc.is_in(referenced, pa.array(sorted(filter(None, self._new_vectors)), pa.string()))
+        for row in _rows(entries, pc.and_(of_new, entries.column("content_offset").is_valid())):
+            key = entries.column("file_path")[row].as_py(), entries.column("content_offset")[row].as_py()
+            if key not in self._deletes:
+                raise ConflictError(
+                    f"data file {referenced[row]} has a deletion vector already, which the new one does not replace",
+                    retryable=False,
+                    location=self._base.name,
+                    rule="Iceberg: Deletion Vectors",
+                )
+
+    def _without(
+        self, manifests: Sequence[ManifestFile], find: Callable[[ManifestFile], list[int]]
+    ) -> list[ManifestFile | _Draft]:
+        """The manifests without the rows that are found in them; only those with such rows are rewritten."""
+        with ThreadPoolExecutor(_THREADS, thread_name_prefix="skerry-commit") as pool:
+            found = list(pool.map(find, manifests))
+        result: list[ManifestFile | _Draft] = []
+        for file, rows in zip(manifests, found, strict=True):
+            if not rows:
+                result.append(file)
+                continue
+            gone = set(rows)
+            entries: list[ManifestEntry] = []
+            for row, entry in enumerate(read_manifest(self._base.storage, file).entries()):
+                if row in gone:
+                    self.removed.append(entry)
+                    entries.append(entry.deleted(self._writer.snapshot_id))
+                elif entry.is_live:
+                    entries.append(entry.existing())
+            result += self._writer.encode(entries, file.content)
+        return result
+
+    def _gone(self, kind: str, location: str) -> ConflictError:
+        return ConflictError(
+            f"{kind} {location}, which this commit removes, is not in the table any more; "
+            "read the table again and redo the change",
+            retryable=False,
+            location=self._base.name,
+        )
+
+
+def _rows(entries: pa.RecordBatch, wanted: pa.Array) -> list[int]:
+    """The rows of live entries for which `wanted` is true."""
+    alive = pc.not_equal(entries.column("status"), int(EntryStatus.DELETED))
+    return pc.indices_nonzero(pc.fill_null(pc.and_(alive, wanted), False)).to_pylist()
+
+
+# Encoding and merging ------------------------------------------------------------------------------------------------
+
+
+class _Writer:
+    """Encodes the new manifests of one snapshot."""
+
+    def __init__(self, base: TableState, snapshot_id: int, policy: MergePolicy) -> None:
+        self._base = base
+        self._policy = policy
+        self._codec = manifest_codec(base.properties)
+        self.snapshot_id = snapshot_id
+
+    def encode(self, entries: Iterable[ManifestEntry], content: ManifestContent) -> list[_Draft]:
+        """The entries as manifests of one partition spec each, none much larger than the target size."""
+        by_spec: dict[int, list[ManifestEntry]] = {}
+        for entry in entries:
+            by_spec.setdefault(entry.data_file.spec_id, []).append(entry)
+        drafts = []
+        for spec_id, of_spec in sorted(by_spec.items()):
+            whole = self._encode(of_spec, spec_id, content)
+            parts = min(len(of_spec), -(-len(whole.data) // self._policy.target_size_bytes))
+            if parts == 1:
+                drafts.append(whole)
+                continue
+            size = -(-len(of_spec) // parts)
+            drafts += [
+                self._encode(of_spec[start : start + size], spec_id, content) for start in range(0, len(of_spec), size)
+            ]
+        return drafts
+
+    def _encode(self, entries: Sequence[ManifestEntry], spec_id: int, content: ManifestContent) -> _Draft:
+        metadata = self._base.metadata
+        data, file = encode_manifest(
+            self._base.metadata_folder,  # until it is written it has no name
+            entries,
+            schema=self._schema(spec_id),
+            spec=metadata.specs()[spec_id],
+            format_version=metadata.format_version,
+            content=content,
+            snapshot_id=self.snapshot_id,
+            codec=self._codec,
+        )
+        return _Draft(file, data, tuple(entries))
+
+    def _schema(self, spec_id: int) -> Schema:
+        """The current schema, or the newest one that has all columns of an older partition spec."""
+        metadata = self._base.metadata
+        spec = metadata.specs()[spec_id]
+        sources = [field.source_id for field in spec.fields if not isinstance(field.transform, VoidTransform)]
+        current = metadata.schema()
+        older = sorted(metadata.schemas, key=lambda schema: schema.schema_id, reverse=True)
+        for schema in (current, *older):
+            if all(schema.find_column_name(number) is not None for number in sources):
+                return schema
+        return current
+
+    def merge(self, manifests: Sequence[ManifestFile | _Draft]) -> Iterator[ManifestFile | _Draft]:
+        """Merge small manifests of one content, newest first.
+
+        They are packed from the oldest on, so that full ones stay as they are from commit to commit; the pack with the
+        newest one is merged only when it has grown to the least number.
+        """
+        if not self._policy.enabled or len(manifests) < 2:
+            yield from manifests
+            return
+        newest = manifests[0]
+        by_spec: dict[int, list[ManifestFile | _Draft]] = {}
+        for manifest in manifests:
+            by_spec.setdefault(_file(manifest).partition_spec_id, []).append(manifest)
+        for _, of_spec in sorted(by_spec.items(), reverse=True):
+            for pack in _packs(of_spec, self._policy.target_size_bytes):
+                is_growing = any(manifest is newest for manifest in pack) and len(pack) < self._policy.min_count
+                if len(pack) == 1 or is_growing:
+                    yield from pack
+                else:
+                    yield from self.encode(self._entries(pack), _file(pack[0]).content)
+
+    def _entries(self, pack: Iterable[ManifestFile | _Draft]) -> Iterator[ManifestEntry]:
+        """The entries of several manifests as they stand in one that this snapshot writes."""
+        for manifest in pack:
+            if isinstance(manifest, _Draft):
+                yield from manifest.entries
+            else:
+                entries = read_manifest(self._base.storage, manifest).entries()
+                yield from (entry.existing() for entry in entries if entry.is_live)
+
+
+def _file(manifest: ManifestFile | _Draft) -> ManifestFile:
+    return manifest.file if isinstance(manifest, _Draft) else manifest
+
+
+def _packs(manifests: Sequence[ManifestFile | _Draft], size_bytes: int) -> list[list[ManifestFile | _Draft]]:
+    """Neighbours packed up to a size, from the last one on; in the order given."""
+    packs: list[list[ManifestFile | _Draft]] = []
+    room = 0
+    for manifest in reversed(manifests):
+        length = _file(manifest).manifest_length
+        if not packs or length > room:
+            packs.append([])
+            room = size_bytes
+        packs[-1].insert(0, manifest)
+        room -= length
+    return packs[::-1]

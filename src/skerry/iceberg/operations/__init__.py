@@ -1,0 +1,24 @@
+"""What can be done to an Iceberg table, each stated as an operation that the commit loop applies to the newest state.
+
+An operation decides: `apply(base)` gives a `SnapshotChange` or a `MetadataChange`, or refuses because other writers did
+what does not go together with it. It writes nothing; `skerry.iceberg.commit` turns the decision into manifests, a
+statistics file and one catalog update.
+"""
+
+from __future__ import annotations
+
+from skerry.iceberg.operations.append import AppendFiles, PublishSketches
+from skerry.iceberg.operations.change import DeleteKey, MetadataChange, SnapshotChange
+from skerry.iceberg.operations.row_level import DeleteFiles, OverwriteFiles, RewriteFiles, RowDelta
+
+__all__ = [
+    "AppendFiles",
+    "DeleteFiles",
+    "DeleteKey",
+    "MetadataChange",
+    "OverwriteFiles",
+    "PublishSketches",
+    "RewriteFiles",
+    "RowDelta",
+    "SnapshotChange",
+]

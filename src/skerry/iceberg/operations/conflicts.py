@@ -1,0 +1,289 @@
+"""What others committed since a job began to read, and whether its changes still hold beside that.
+
+A job reads one snapshot, its *starting snapshot*, and commits on top of whatever the branch is then. Only the manifests
+that the snapshots in between have added are read: their entries say which files came and went.
+
+Spec: Iceberg table spec, Commit Conflict Resolution and Retry. The rules are those of Iceberg's isolation levels
+`serializable` and `snapshot`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Iterator
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.table.snapshots import Operation, Snapshot
+
+from skerry.errors import ConflictError, SchemaError
+from skerry.iceberg.manifest import EntryStatus, FileContent, ManifestEntry
+from skerry.iceberg.manifest_list import ManifestContent, ManifestFile, read_manifest_list
+from skerry.iceberg.manifest_reader import Manifest, partition_tuples, read_manifest
+from skerry.iceberg.planning_metrics import column_metrics, partition_metrics
+from skerry.iceberg.projection import project
+from skerry.iceberg.state import TableState
+from skerry.table.predicate import Predicate, evaluate
+from skerry.table.schema import nearest
+
+__all__ = ["Conflicts", "Isolation"]
+
+FILE_PATH_ID = 2147483546
+"""Field id of the column `file_path` in files of position deletes (Iceberg: Reserved Field IDs)."""
+
+_RULE = "Iceberg: Commit Conflict Resolution and Retry"
+_METRIC_COLUMNS = ("value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
+
+
+class Isolation(Enum):
+    """What a job may overlook of what others do while it runs."""
+
+    SERIALIZABLE = "serializable"
+    """Nothing: the result is as if it had begun after them."""
+    SNAPSHOT = "snapshot"
+    """Rows that others add: the result is as if it had read before them."""
+
+    @classmethod
+    def parse(cls, text: str) -> Isolation:
+        """Read the value of a property such as `write.delete.isolation-level`.
+
+        Raises:
+            SchemaError: There is no such level.
+        """
+        try:
+            return cls(text.strip().lower())
+        except ValueError:
+            choices = nearest(text, (level.value for level in cls))
+            raise SchemaError(f"there is no isolation level {text!r}{choices}") from None
+
+
+class Conflicts:
+    """The changes on a branch since a snapshot, and the rules that refuse some of them.
+
+    Args:
+        base: The table's newest state.
+        ref: The branch.
+        starting_snapshot_id: The snapshot that was read; None if the branch had none.
+
+    Raises:
+        ConflictError: The branch does not descend from that snapshot any more, or the history in between has expired
+            (not retryable).
+    """
+
+    def __init__(self, base: TableState, ref: str, starting_snapshot_id: int | None) -> None:
+        self._base = base
+        self._tip = base.snapshot(ref)
+        self._snapshots = tuple(_since(base, self._tip, ref, starting_snapshot_id))
+
+    # ---- rules ----
+
+    def refuse_removed_files(self, locations: Collection[str], *, unless_rows_deleted: bool = False) -> None:
+        """Refuse that others have removed data files that the job replaces, or deletes rows of.
+
+        Args:
+            locations: The files.
+            unless_rows_deleted: Whether it is no conflict if all their rows were deleted: a job that only deletes has
+                nothing left to do there.
+
+        Raises:
+            ConflictError: naming the file and the snapshot (not retryable).
+        """
+        if not locations:
+            return
+        wanted = pa.array(sorted(locations), pa.string())
+        for snapshot, file in self._added_manifests(ManifestContent.DATA):
+            if file.deleted_files_count == 0 or (unless_rows_deleted and _operation(snapshot) is Operation.DELETE):
+                continue
+            entries = read_manifest(self._base.storage, file, ("status", "snapshot_id", "file_path")).table
+            gone = entries.filter(_of_snapshot(entries, EntryStatus.DELETED, snapshot)).column("file_path")
+            for path in gone.filter(pc.is_in(gone, wanted)):
+                raise _conflict(snapshot, f"removed data file {path}, which this commit changes", self._base.name)
+
+    def refuse_new_vectors(self, locations: Collection[str]) -> None:
+        """Refuse that others have put deletion vectors on data files that the job puts its own on.
+
+        Raises:
+            ConflictError: naming the file and the snapshot (not retryable).
+
+        Spec: Iceberg, Deletion Vectors: at most one of them for a data file.
+        """
+        if not locations:
+            return
+        for snapshot, entry, _ in self._added_deletes():
+            if entry.is_deletion_vector and entry.referenced_data_file in locations:
+                raise _conflict(
+                    snapshot, f"put a deletion vector on data file {entry.referenced_data_file}", self._base.name
+                )
+
+    def refuse_new_deletes(self, conflict_filter: Predicate, *, of: Collection[str], by_keys: bool = True) -> None:
+        """Refuse that others have deleted rows of data files whose rows the job writes anew.
+
+        Args:
+            conflict_filter: Delete files of partitions that it excludes are no conflict.
+            of: Locations of the data files.
+            by_keys: Whether equality deletes count.
+
+        Raises:
+            ConflictError: naming the delete file and the snapshot (not retryable).
+        """
+        if not of:
+            return
+        for snapshot, entry, may_match in self._added_deletes(conflict_filter):
+            if not may_match or _operation(snapshot) is Operation.REPLACE:
+                continue
+            if entry.content is FileContent.EQUALITY_DELETES and not by_keys:
+                continue
+            if self._may_apply(entry, of):
+                location = entry.data_file.location
+                raise _conflict(
+                    snapshot, f"deleted rows of data files that this commit replaces, by {location}", self._base.name
+                )
+
+    def refuse_new_rows(self, conflict_filter: Predicate) -> None:
+        """Refuse that others have added rows that the job would have had to read.
+
+        Args:
+            conflict_filter: What it has read. Partitions and column metrics tell what rows a file may hold.
+
+        Raises:
+            ConflictError: naming the data file and the snapshot (not retryable).
+        """
+        columns = ("status", "snapshot_id", "file_path", "partition", "record_count", *_METRIC_COLUMNS)
+        for snapshot, file in self._added_manifests(ManifestContent.DATA):
+            if file.added_files_count == 0 or _operation(snapshot) is Operation.REPLACE:
+                continue
+            manifest = read_manifest(self._base.storage, file, columns)
+            entries = manifest.table.filter(_of_snapshot(manifest.table, EntryStatus.ADDED, snapshot))
+            for row in np.flatnonzero(self._may_match(conflict_filter, file, entries, by_metrics=True)).tolist():
+                raise _conflict(
+                    snapshot,
+                    f"added data file {entries.column('file_path')[row]}, which may hold rows of {conflict_filter}",
+                    self._base.name,
+                )
+
+    # ---- what others did ----
+
+    def _added_manifests(self, content: ManifestContent) -> Iterator[tuple[Snapshot, ManifestFile]]:
+        """The manifests that each snapshot since the starting one has written."""
+        for snapshot, listed in zip(self._snapshots, self._listed, strict=True):
+            for file in listed:
+                if file.content is content and file.added_snapshot_id == snapshot.snapshot_id:
+                    yield snapshot, file
+
+    @functools.cached_property
+    def _listed(self) -> list[list[ManifestFile]]:
+        return [read_manifest_list(self._base.storage, snapshot.manifest_list) for snapshot in self._snapshots]
+
+    def _added_deletes(
+        self, conflict_filter: Predicate | None = None
+    ) -> Iterator[tuple[Snapshot, ManifestEntry, bool]]:
+        """The delete files that others added, and whether their partition may hold rows of the filter."""
+        for snapshot, file in self._added_manifests(ManifestContent.DELETES):
+            if file.added_files_count == 0:
+                continue
+            manifest = read_manifest(self._base.storage, file)
+            rows = np.flatnonzero(_of_snapshot(manifest.table, EntryStatus.ADDED, snapshot)).tolist()
+            may = self._may_match(conflict_filter, file, manifest.table, by_metrics=False)
+            for row, entry in zip(rows, manifest.entries(rows), strict=True):
+                yield snapshot, entry, bool(may[row])
+
+    def _may_match(
+        self, predicate: Predicate | None, file: ManifestFile, entries: pa.RecordBatch, *, by_metrics: bool
+    ) -> npt.NDArray[np.bool_]:
+        """Which files may hold, or delete, rows of a predicate."""
+        if predicate is None:
+            return np.ones(entries.num_rows, bool)
+        metadata = self._base.metadata
+        spec = metadata.specs()[file.partition_spec_id]
+        projected = project(predicate, metadata.schema(), spec)
+        may = evaluate(projected, partition_metrics(spec, entries), entries.num_rows).may
+        if by_metrics:
+            may = may & evaluate(predicate, column_metrics(entries), entries.num_rows).may
+        return may
+
+    # ---- which files deletes are of ----
+
+    def _may_apply(self, entry: ManifestEntry, locations: Collection[str]) -> bool:
+        """Whether a delete file may have rows of one of the data files.
+
+        Spec: Iceberg, Scan Planning: deletes apply to data files of their partition; equality deletes of an
+        unpartitioned spec to all.
+        """
+        if entry.referenced_data_file is not None:
+            return entry.referenced_data_file in locations
+        file = entry.data_file
+        if entry.content is FileContent.EQUALITY_DELETES:
+            if self._base.metadata.specs()[file.spec_id].is_unpartitioned():
+                return True
+        elif FILE_PATH_ID in file.lower_bounds and FILE_PATH_ID in file.upper_bounds:
+            lower, upper = file.lower_bounds[FILE_PATH_ID], file.upper_bounds[FILE_PATH_ID]
+            return any(lower <= location.encode() <= upper for location in locations)
+        return _partition_key(file.spec_id, file.partition) in self._partitions_of(frozenset(locations))
+
+    @functools.cache  # noqa: B019  an instance lives as long as one attempt to commit
+    def _partitions_of(self, locations: frozenset[str]) -> set[tuple[Any, ...]]:
+        """The partitions that data files of the branch are in."""
+        found: set[tuple[Any, ...]] = set()
+        if self._tip is None:
+            return found
+        wanted = pa.array(sorted(locations), pa.string())
+        for file in read_manifest_list(self._base.storage, self._tip.manifest_list):
+            if file.content is ManifestContent.DATA and file.has_live_files:
+                manifest: Manifest = read_manifest(self._base.storage, file, ("file_path", "partition"))
+                files = manifest.table.filter(pc.is_in(manifest.table.column("file_path"), wanted))
+                found |= {
+                    _partition_key(file.partition_spec_id, values)
+                    for values in partition_tuples(files.column("partition"))
+                }
+        return found
+
+
+def _since(base: TableState, tip: Snapshot | None, ref: str, starting_snapshot_id: int | None) -> Iterator[Snapshot]:
+    """The snapshots of a branch that are younger than the starting one, newest first."""
+    walk = tip
+    while walk is not None and walk.snapshot_id != starting_snapshot_id:
+        yield walk
+        parent = walk.parent_snapshot_id
+        walk = base.metadata.snapshot_by_id(parent) if parent is not None else None
+        if walk is None and (parent is not None or starting_snapshot_id is not None):
+            raise ConflictError(
+                f"branch {ref!r} does not descend from snapshot {starting_snapshot_id}, which this commit was built "
+                "on, or the snapshots in between have expired",
+                retryable=False,
+                location=base.name,
+                rule=_RULE,
+            )
+    if walk is None and starting_snapshot_id is not None and tip is None:
+        raise ConflictError(
+            f"branch {ref!r} has no snapshots any more, this commit was built on {starting_snapshot_id}",
+            retryable=False,
+            location=base.name,
+            rule=_RULE,
+        )
+
+
+def _of_snapshot(entries: pa.RecordBatch, status: EntryStatus, snapshot: Snapshot) -> pa.Array:
+    return pc.and_(
+        pc.equal(entries.column("status"), int(status)), pc.equal(entries.column("snapshot_id"), snapshot.snapshot_id)
+    )
+
+
+def _operation(snapshot: Snapshot) -> Operation | None:
+    return snapshot.summary.operation if snapshot.summary is not None else None
+
+
+def _partition_key(spec_id: int, partition: tuple[Any, ...]) -> tuple[Any, ...]:
+    return (spec_id, *map(repr, partition))  # as text, because no NaN equals another
+
+
+def _conflict(snapshot: Snapshot, what: str, table: str) -> ConflictError:
+    return ConflictError(
+        f"snapshot {snapshot.snapshot_id} of another writer {what}; read the table again and redo the change",
+        retryable=False,
+        location=table,
+        rule=_RULE,
+    )

@@ -1,0 +1,317 @@
+"""Changing rows that are there: by delete files beside their data files, or by data files in place of others.
+
+Each operation was built by reading one snapshot, its *starting snapshot*. What others committed since then is validated
+at every attempt anew by `skerry.iceberg.operations.conflicts`.
+
+Spec: Iceberg table spec, Row-level Deletes; Commit Conflict Resolution and Retry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from skerry.errors import ConflictError, SchemaError
+from skerry.iceberg.manifest import EntryStatus, FileContent, ManifestEntry
+from skerry.iceberg.manifest_list import ManifestContent, read_manifest_list
+from skerry.iceberg.operations.change import DeleteKey, SnapshotChange
+from skerry.iceberg.operations.conflicts import Conflicts, Isolation
+from skerry.iceberg.operations.sketches import sketches_kept, sketches_replaced, sketches_with
+from skerry.iceberg.state import MAIN, TableState
+from skerry.table.files import WrittenFile
+from skerry.table.predicate import ALWAYS_TRUE, Predicate
+from skerry.table.statistics import union_of_samples
+from skerry.theta import ThetaSketch
+
+__all__ = ["DeleteFiles", "OverwriteFiles", "RewriteFiles", "RowDelta"]
+
+NewFile = ManifestEntry | WrittenFile
+"""A data file to add: as a writer gives it, with samples, or as a manifest entry."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowDelta:
+    """Add delete files, and with them data files that hold the rows in their new form.
+
+    A job that deletes and inserts rows may lose nothing that others did to the same rows. Whatever the isolation, the
+    data files that new deletes are of must still be there, and nobody else may have put a deletion vector on them. If
+    rows are added too, which stand for deleted ones, nobody else may have deleted rows of those files. Under
+    serializable isolation, nobody may have added rows that match the filter.
+
+    Args:
+        added: Data files to add.
+        added_deletes: Delete files to add.
+        removed_files: Locations of data files to remove.
+        removed_deletes: Delete files to remove, such as the vectors that new ones replace.
+        starting_snapshot_id: The snapshot that was read; None if the table had none.
+        isolation: `serializable` or `snapshot`.
+        conflict_filter: What the job has read: rows that others added and that it excludes are no conflict.
+        ref: The branch.
+        properties: Further entries of the snapshot summary.
+        referenced_files: Locations of the data files that the deletes are of, as far as their entries do not say so:
+            one file of positions may be of many data files.
+    """
+
+    added: tuple[NewFile, ...] = ()
+    added_deletes: tuple[ManifestEntry, ...] = ()
+    removed_files: tuple[str, ...] = ()
+    removed_deletes: tuple[DeleteKey, ...] = ()
+    starting_snapshot_id: int | None = None
+    isolation: str = Isolation.SERIALIZABLE.value
+    conflict_filter: Predicate = ALWAYS_TRUE
+    ref: str = MAIN
+    properties: Mapping[str, str] = field(default_factory=dict)
+    referenced_files: tuple[str, ...] = ()
+
+    def apply(self, base: TableState) -> SnapshotChange | None:
+        """Add the changes to `base`; nothing to do without files.
+
+        Raises:
+            ConflictError: What others did since the starting snapshot does not go together with this (not retryable).
+        """
+        if not (self.added or self.added_deletes or self.removed_files or self.removed_deletes):
+            return None
+        _check_version(base, self.added_deletes)
+        changed = {*_referenced(self.added_deletes), *self.referenced_files, *self.removed_files}
+        conflicts = Conflicts(base, self.ref, self.starting_snapshot_id)
+        conflicts.refuse_removed_files(changed, unless_rows_deleted=not self.added)
+        conflicts.refuse_new_vectors(changed)
+        if self.added:
+            conflicts.refuse_new_deletes(self.conflict_filter, of=changed)
+        if Isolation.parse(self.isolation) is Isolation.SERIALIZABLE:
+            conflicts.refuse_new_rows(self.conflict_filter)
+        removes_rows = bool(self.added_deletes or self.removed_files)
+        if removes_rows or self.removed_deletes:
+            operation = "overwrite" if self.added else "delete"
+        else:
+            operation = "append"
+        return SnapshotChange(
+            operation=operation,
+            added=_entries(self.added),
+            sketches={} if operation != "append" else sketches_with(base, self.ref, _sketches(self.added)),
+            ref=self.ref,
+            properties=self.properties,
+            added_deletes=self.added_deletes,
+            removed=frozenset(self.removed_files),
+            removed_deletes=frozenset(self.removed_deletes),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class OverwriteFiles:
+    """Put data files in place of others, with other rows: copy-on-write changes and overwrites.
+
+    Whatever the isolation, the removed files must still be there, and nobody may have deleted rows of them. Under
+    serializable isolation, nobody may have added rows that match the filter.
+
+    Args:
+        added: Data files to add.
+        removed_files: Locations of the data files to remove.
+        starting_snapshot_id: The snapshot that was read; None if the table had none.
+        isolation: `serializable` or `snapshot`.
+        conflict_filter: What the job has read.
+        ref: The branch.
+        properties: Further entries of the snapshot summary.
+    """
+
+    added: tuple[NewFile, ...] = ()
+    removed_files: tuple[str, ...] = ()
+    starting_snapshot_id: int | None = None
+    isolation: str = Isolation.SERIALIZABLE.value
+    conflict_filter: Predicate = ALWAYS_TRUE
+    ref: str = MAIN
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    def apply(self, base: TableState) -> SnapshotChange | None:
+        """Replace the files in `base`; nothing to do without files.
+
+        Raises:
+            ConflictError: What others did since the starting snapshot does not go together with this (not retryable).
+        """
+        if not (self.added or self.removed_files):
+            return None
+        removed = frozenset(self.removed_files)
+        conflicts = Conflicts(base, self.ref, self.starting_snapshot_id)
+        conflicts.refuse_removed_files(removed)
+        conflicts.refuse_new_deletes(self.conflict_filter, of=removed)
+        if Isolation.parse(self.isolation) is Isolation.SERIALIZABLE:
+            conflicts.refuse_new_rows(self.conflict_filter)
+        operation = "append" if not removed else "overwrite" if self.added else "delete"
+        return SnapshotChange(
+            operation=operation,
+            added=_entries(self.added),
+            sketches=_sketches_after(base, self.ref, self.added, removed),
+            ref=self.ref,
+            properties=self.properties,
+            removed=removed,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteFiles:
+    """Remove whole data files, because all of their rows are to go.
+
+    Args:
+        removed_files: Their locations.
+        starting_snapshot_id: The snapshot that was read; None if the table had none.
+        isolation: `serializable` or `snapshot`.
+        conflict_filter: The rows that are to go: serializable isolation allows nobody to have added such rows.
+        ref: The branch.
+        properties: Further entries of the snapshot summary.
+    """
+
+    removed_files: tuple[str, ...]
+    starting_snapshot_id: int | None = None
+    isolation: str = Isolation.SNAPSHOT.value
+    conflict_filter: Predicate = ALWAYS_TRUE
+    ref: str = MAIN
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    def apply(self, base: TableState) -> SnapshotChange | None:
+        """Remove the files from `base`; nothing to do without files.
+
+        Raises:
+            ConflictError: A file is gone, or rows were added that ought to go too (not retryable).
+        """
+        if not self.removed_files:
+            return None
+        removed = frozenset(self.removed_files)
+        conflicts = Conflicts(base, self.ref, self.starting_snapshot_id)
+        conflicts.refuse_removed_files(removed)
+        if Isolation.parse(self.isolation) is Isolation.SERIALIZABLE:
+            conflicts.refuse_new_rows(self.conflict_filter)
+        return SnapshotChange(
+            operation="delete",
+            ref=self.ref,
+            properties=self.properties,
+            removed=removed,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteFiles:
+    """Put data files in place of others, with the same rows: compaction.
+
+    The snapshot says `replace`, and the table's fresh sketches are carried over to it. Nobody may have deleted rows of
+    the removed files meanwhile, except by keys (equality deletes) if the new files keep a sequence number: then those
+    deletes are younger than the new files, too, and go on to apply.
+
+    Args:
+        added: Data files to add.
+        removed_files: Locations of the data files to remove.
+        removed_deletes: Delete files to remove, since no data file needs them any more.
+        sequence_number: Data sequence number that the new files keep, that of the starting snapshot as a rule; None for
+            that of the commit.
+        starting_snapshot_id: The snapshot that was read.
+        ref: The branch.
+        properties: Further entries of the snapshot summary.
+        added_deletes: Delete files to add, such as vectors in place of many small files of positions.
+    """
+
+    added: tuple[NewFile, ...] = ()
+    removed_files: tuple[str, ...] = ()
+    removed_deletes: tuple[DeleteKey, ...] = ()
+    sequence_number: int | None = None
+    starting_snapshot_id: int | None = None
+    ref: str = MAIN
+    properties: Mapping[str, str] = field(default_factory=dict)
+    added_deletes: tuple[ManifestEntry, ...] = ()
+
+    def apply(self, base: TableState) -> SnapshotChange | None:
+        """Replace the files in `base`; nothing to do without files to remove.
+
+        Raises:
+            ConflictError: What others did since the starting snapshot does not go together with this (not retryable).
+            SchemaError: Files are added and none removed, which would add rows.
+        """
+        if not (self.removed_files or self.removed_deletes):
+            if self.added or self.added_deletes:
+                raise SchemaError("a rewrite adds files only in place of others")
+            return None
+        _check_version(base, self.added_deletes)
+        removed, referenced = frozenset(self.removed_files), _referenced(self.added_deletes)
+        conflicts = Conflicts(base, self.ref, self.starting_snapshot_id)
+        conflicts.refuse_removed_files(removed | referenced)
+        conflicts.refuse_new_vectors(referenced)
+        conflicts.refuse_new_deletes(ALWAYS_TRUE, of=removed, by_keys=self.sequence_number is None)
+        entries = _entries(self.added)
+        if self.sequence_number is not None and base.metadata.format_version > 1:
+            entries = tuple(replace(entry, sequence_number=self.sequence_number) for entry in entries)
+        return SnapshotChange(
+            operation="replace",
+            added=entries,
+            sketches=sketches_kept(base, self.ref),
+            ref=self.ref,
+            properties=self.properties,
+            added_deletes=self.added_deletes,
+            removed=removed,
+            removed_deletes=frozenset(self.removed_deletes),
+        )
+
+
+def _entries(files: Iterable[NewFile]) -> tuple[ManifestEntry, ...]:
+    return tuple(
+        ManifestEntry(EntryStatus.ADDED, file.data_file) if isinstance(file, WrittenFile) else file for file in files
+    )
+
+
+def _sketches(files: Iterable[NewFile]) -> dict[int, ThetaSketch]:
+    """Sketches of all rows of the files; nothing if one of them came without samples."""
+    written = [file for file in files if isinstance(file, WrittenFile)]
+    return union_of_samples(written) if len(written) == len(tuple(files)) else {}
+
+
+def _sketches_after(
+    base: TableState, ref: str, added: tuple[NewFile, ...], removed: frozenset[str]
+) -> dict[int, ThetaSketch]:
+    """What can be said of the rows after files were replaced by files with other rows."""
+    if not removed:
+        return sketches_with(base, ref, _sketches(added))
+    if not added or _count_data_files(base, ref) != len(removed):
+        return {}
+    return sketches_replaced(base, _sketches(added))
+
+
+def _count_data_files(base: TableState, ref: str) -> int | None:
+    """Live data files of a branch; None if an old manifest list does not tell."""
+    snapshot = base.snapshot(ref)
+    listed = [] if snapshot is None else read_manifest_list(base.storage, snapshot.manifest_list)
+    total = 0
+    for manifest in listed:
+        if manifest.content is ManifestContent.DATA:
+            if manifest.added_files_count is None or manifest.existing_files_count is None:
+                return None
+            total += manifest.added_files_count + manifest.existing_files_count
+    return total
+
+
+def _referenced(deletes: Iterable[ManifestEntry]) -> set[str]:
+    """The data files that deletes name; those of positions of several files name none."""
+    return {entry.referenced_data_file for entry in deletes if entry.referenced_data_file is not None}
+
+
+def _check_version(base: TableState, deletes: Iterable[ManifestEntry]) -> None:
+    """Refuse delete files of another format version: the table may have been upgraded since they were written.
+
+    Raises:
+        ConflictError: Version 1 has no delete files, version 2 no vectors, and version 3 adds no files of positions.
+
+    Spec: Iceberg, Row-level Deletes.
+    """
+    version = base.metadata.format_version
+    for entry in deletes:
+        positions = entry.content is FileContent.POSITION_DELETES
+        if version >= 3 and positions and not entry.is_deletion_vector:
+            problem = "version 3 adds deletion vectors, no files of positions"
+        elif version < 3 and entry.is_deletion_vector:
+            problem = "deletion vectors need version 3"
+        elif version < 2:
+            problem = "delete files need version 2"
+        else:
+            continue
+        raise ConflictError(
+            f"the delete files were made for another format version, the table has {version}: {problem}",
+            retryable=False,
+            location=entry.data_file.location,
+            rule="Iceberg: Row-level Deletes",
+        )
