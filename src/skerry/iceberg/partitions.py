@@ -41,6 +41,7 @@ from skerry.table.values import is_uuid, physical_value
 
 __all__ = [
     "column_of",
+    "number_tuples",
     "partition_columns",
     "partition_path",
     "partition_spec",
@@ -214,10 +215,8 @@ def split_by_partition(
     columns = partition_columns(schema, spec, batch)
     if not columns or not batch.num_rows:
         return [((), batch)] if batch.num_rows else []
-    groups = np.zeros(batch.num_rows, np.int64)
-    for column in columns:
-        # numbered anew after each step, so that the product stays far below 2^63
-        groups, count = _numbered(groups * (batch.num_rows + 1) + _numbered(column)[0])
+    groups = number_tuples(columns, batch.num_rows)
+    count = int(groups.max()) + 1
     order = np.argsort(groups.astype(np.uint16 if count <= 2**16 else np.int64), kind="stable")
     stops = np.cumsum(np.bincount(groups, minlength=count))
     starts = stops - np.bincount(groups, minlength=count)
@@ -229,6 +228,24 @@ def split_by_partition(
         (values, rows.slice(start, stop - start))
         for values, start, stop in zip(tuples, starts.tolist(), stops.tolist(), strict=True)
     ]
+
+
+def number_tuples(columns: Iterable[Any], count: int) -> npt.NDArray[np.int64]:
+    """A number per tuple, counted from 0 in the order of first appearance.
+
+    Args:
+        columns: Arrays or chunked arrays of `count` values each: what the tuples consist of.
+        count: How many tuples.
+
+    Returns:
+        int64[count], equal for equal tuples. Nulls are equal to each other, all NaNs too; -0.0 and 0.0 are not.
+    """
+    groups = np.zeros(count, np.int64)
+    for column in columns:
+        values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        # numbered anew after each step, so that the product stays far below 2^63
+        groups, _ = _numbered(groups * (count + 1) + _numbered(values)[0])
+    return groups
 
 
 def _numbered(values: Any) -> tuple[npt.NDArray[np.int64], int]:

@@ -9,7 +9,7 @@ Spec: Iceberg table spec, Scan Planning.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -20,37 +20,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.transforms import IdentityTransform
 
 from skerry.errors import FormatError, SkerryError, UnsupportedError
+from skerry.iceberg.delete_index import DELETE_COLUMNS, Assignment, DeleteIndex
+from skerry.iceberg.file_batch import FileBatch, conform_partition
 from skerry.iceberg.manifest import EntryStatus
 from skerry.iceberg.manifest_list import ManifestContent, ManifestFile, read_manifest_list
-from skerry.iceberg.manifest_reader import Manifest, partition_tuples, read_manifest
+from skerry.iceberg.manifest_reader import Manifest, read_manifest
+from skerry.iceberg.planned_files import TASK_COLUMNS, PlannedFiles
 from skerry.iceberg.planning_metrics import MetricsLookup, column_metrics, partition_metrics, summary_metrics
 from skerry.iceberg.projection import project
 from skerry.storage import Storage, is_within
-from skerry.table.files import DataFile
-from skerry.table.predicate import Predicate, evaluate
-from skerry.table.scan import FileScanTask, ScanPlan, ScanStep
+from skerry.table.predicate import ALWAYS_TRUE, And, Column, Predicate, evaluate
+from skerry.table.scan import ScanPlan, ScanStep
 
-__all__ = ["OUTSIDE_PROPERTY", "ScanPlanner"]
+__all__ = ["OUTSIDE_PROPERTY", "ScanPlanner", "conjuncts_of"]
 
 OUTSIDE_PROPERTY = "skerry.read.files-outside-location"
 """Table property: whether files outside of the table's folder are read; false if not set."""
 
 _Mask: TypeAlias = npt.NDArray[np.bool_]
-_FILE_COLUMNS = (
-    "status",
-    "content",
-    "file_path",
-    "file_format",
-    "partition",
-    "record_count",
-    "file_size_in_bytes",
-    "split_offsets",
-    "sort_order_id",
-    "key_metadata",
-)
+_FILE_COLUMNS = ("status", "content", "partition", "key_metadata")
 _METRIC_COLUMNS = ("value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
 
 
@@ -90,20 +80,20 @@ class ScanPlanner:
             SkerryError: A file lies outside of the table's folders.
             UnsupportedError: Files are encrypted, or rows are deleted by delete files.
         """
-        listed = read_manifest_list(self.storage, manifest_list)
-        manifests = [manifest for manifest in listed if manifest.has_live_files]
-        kept, reasons = self._prune_manifests(manifests)
-        if any(manifest.content is ManifestContent.DELETES for manifest in kept):
-            raise UnsupportedError("the snapshot has row-level deletes, which are not read yet", location=self.table)
+        manifests = [file for file in read_manifest_list(self.storage, manifest_list) if file.has_live_files]
+        kept, dropped = self._prune_manifests(manifests)
         self._check_locations(pa.array([manifest.manifest_path for manifest in kept], pa.string()))
+        data = [manifest for manifest in kept if manifest.content is ManifestContent.DATA]
         with ThreadPoolExecutor(self.threads, thread_name_prefix="skerry-plan") as pool:
-            parts = list(pool.map(self._plan_manifest, kept))
-        data = [manifest for manifest in manifests if manifest.content is ManifestContent.DATA]
-        first = ScanStep(
-            "manifests by partition", len(data), len(kept), _row_count(data), _row_count(kept), tuple(reasons.items())
-        )
-        tasks = tuple(task for part in parts for task in part.tasks)
-        return ScanPlan(tasks, (first, *_sum_steps([part.steps for part in parts])))
+            deletes = DeleteIndex(list(pool.map(self._read_deletes, _young_enough(kept, data))), self.schema)
+            parts = list(pool.map(lambda manifest: self._plan_manifest(manifest, deletes.key_columns), data))
+        batches = tuple(part.batch for part in parts)
+        assignment = deletes.assign(batches)
+        self._check_deletes(deletes, assignment)
+        steps = [_manifest_step(manifests, data, dropped), *_sum_steps([part.steps for part in parts])]
+        if any(manifest.content is ManifestContent.DELETES for manifest in manifests):
+            steps.append(_delete_step(deletes, assignment))
+        return ScanPlan(PlannedFiles(batches, deletes.files, assignment, self.defaults), tuple(steps))
 
     # ---- manifests ----
 
@@ -150,27 +140,45 @@ class ScanPlanner:
 
     # ---- files ----
 
-    def _plan_manifest(self, file: ManifestFile) -> _Planned:
-        columns = (*_FILE_COLUMNS, *(_METRIC_COLUMNS if self.conjuncts else ()))
-        manifest = read_manifest(self.storage, file, columns)
+    def _read_deletes(self, file: ManifestFile) -> FileBatch:
+        """The live delete files of a manifest."""
+        return self._live(file, read_manifest(self.storage, file, DELETE_COLUMNS))
+
+    def _check_deletes(self, deletes: DeleteIndex, assignment: Assignment) -> None:
+        """Refuse what cannot be read, or may not be; of delete files that are needed only."""
+        needed = deletes.files.take(pa.array(np.unique(assignment.rows)))
+        self._check_files(needed, "delete files")
+
+    def _live(self, file: ManifestFile, manifest: Manifest) -> FileBatch:
+        spec = self._spec(file.partition_spec_id)
+        files = manifest.table
+        place = files.schema.get_field_index("partition")
+        partition = conform_partition(files.column("partition"), spec, file.manifest_path)
+        files = files.set_column(place, "partition", partition)
+        return FileBatch(spec, files.filter(pc.not_equal(files.column("status"), int(EntryStatus.DELETED))))
+
+    def _plan_manifest(self, file: ManifestFile, keys: Sequence[Column]) -> _Planned:
+        needs_metrics = bool(self.conjuncts or keys)
+        columns = (*TASK_COLUMNS, *_FILE_COLUMNS, *(_METRIC_COLUMNS if needs_metrics else ()))
         try:
-            return self._plan_files(manifest)
+            return self._plan_files(file, self._live(file, read_manifest(self.storage, file, columns)), keys)
         except FormatError as error:
             location = error.location or file.manifest_path
             raise FormatError(error.message, location=location, offset=error.offset, rule=error.rule) from error
 
-    def _plan_files(self, manifest: Manifest) -> _Planned:
-        spec = self._spec(manifest.file.partition_spec_id)
-        files = manifest.table
-        files = files.filter(pc.not_equal(files.column("status"), int(EntryStatus.DELETED)))
+    def _plan_files(self, file: ManifestFile, batch: FileBatch, keys: Sequence[Column]) -> _Planned:
+        spec, files = batch.spec, batch.files
         if pc.any(pc.not_equal(files.column("content"), 0)).as_py():
-            raise FormatError("a manifest of data files has delete files", location=manifest.file.manifest_path)
+            raise FormatError("a manifest of data files has delete files", location=file.manifest_path)
         projected = [project(conjunct, self.schema, spec) for conjunct in self.conjuncts]
         of_partition = partition_metrics(spec, files)
         by_partition, files, _ = self._prune_files(files, projected, of_partition, "partition")
         by_bounds, files, matches_all = self._prune_files(files, self.conjuncts, column_metrics(files), "bounds")
-        tasks = tuple(self._tasks(files, matches_all, spec))
-        return _Planned(tasks, (by_partition, by_bounds))
+        self._check_files(files, "data files")
+        of_column = column_metrics(files)
+        metrics = {column.field_id: found for column in keys if (found := of_column(column)) is not None}
+        kept = files.select(["partition", *TASK_COLUMNS])
+        return _Planned(FileBatch(spec, kept, matches_all, metrics), (by_partition, by_bounds))
 
     def _prune_files(
         self, files: pa.RecordBatch, conjuncts: Sequence[Predicate], lookup: MetricsLookup, name: str
@@ -194,42 +202,54 @@ class ScanPlanner:
         )
         return step, files if alive.all() else files.filter(pa.array(alive)), must[alive]
 
-    def _tasks(self, files: pa.RecordBatch, matches_all: _Mask, spec: PartitionSpec) -> Iterator[FileScanTask]:
+    def _check_files(self, files: pa.RecordBatch | pa.Table, what: str) -> None:
         if files.column("key_metadata").null_count < files.num_rows:
-            raise UnsupportedError("encrypted data files are not supported", location=self.table)
+            raise UnsupportedError(f"encrypted {what} are not supported", location=self.table)
         self._check_locations(files.column("file_path"))
-        partitions = partition_tuples(files.column("partition"))
-        identity = [
-            (index, field.source_id)
-            for index, field in enumerate(spec.fields)
-            if isinstance(field.transform, IdentityTransform)
-        ]
-        names = ("file_path", "file_format", "record_count", "file_size_in_bytes", "split_offsets", "sort_order_id")
-        columns = [files.column(name).to_pylist() for name in names]
-        for partition, must, row in zip(partitions, matches_all.tolist(), zip(*columns, strict=True), strict=True):
-            location, file_format, record_count, size_bytes, offsets, sort_order_id = row
-            data_file = DataFile(
-                location=location,
-                file_format=file_format.lower(),
-                record_count=record_count,
-                file_size_bytes=size_bytes,
-                spec_id=spec.spec_id,
-                partition=partition,
-                split_offsets=tuple(offsets or ()),
-                sort_order_id=sort_order_id,
-            )
-            yield FileScanTask(data_file, must, {**self.defaults, **{key: partition[index] for index, key in identity}})
 
 
 @dataclass(frozen=True, slots=True)
 class _Planned:
     """What came of one manifest."""
 
-    tasks: tuple[FileScanTask, ...]
+    batch: FileBatch
     steps: tuple[ScanStep, ...]
 
 
+def conjuncts_of(predicate: Predicate) -> tuple[Predicate, ...]:
+    """The predicates that must hold one and all; none for one that always holds."""
+    if isinstance(predicate, And):
+        return predicate.children
+    return () if predicate == ALWAYS_TRUE else (predicate,)
+
+
+# Manifests ----------------------------------------------------------------------------------------------------------
+
+
+def _young_enough(kept: Sequence[ManifestFile], data: Sequence[ManifestFile]) -> list[ManifestFile]:
+    """The delete manifests that can apply to data files: no delete applies to files younger than itself."""
+    ages = [manifest.min_sequence_number or 0 for manifest in data]
+    return [
+        manifest
+        for manifest in kept
+        if manifest.content is ManifestContent.DELETES and ages and (manifest.sequence_number or 0) >= min(ages)
+    ]
+
+
 # Steps --------------------------------------------------------------------------------------------------------------
+
+
+def _manifest_step(manifests: Sequence[ManifestFile], kept: Sequence[ManifestFile], dropped: Counter[str]) -> ScanStep:
+    data = [manifest for manifest in manifests if manifest.content is ManifestContent.DATA]
+    return ScanStep(
+        "manifests by partition", len(data), len(kept), _row_count(data), _row_count(kept), tuple(dropped.items())
+    )
+
+
+def _delete_step(deletes: DeleteIndex, assignment: Assignment) -> ScanStep:
+    total, kept = deletes.files.num_rows, len(np.unique(assignment.rows))
+    dropped = (("no file that remains", total - kept),) if total > kept else ()
+    return ScanStep("delete files", total, kept, None, None, dropped)
 
 
 def _row_count(manifests: Iterable[ManifestFile]) -> int | None:

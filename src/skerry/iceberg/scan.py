@@ -14,12 +14,13 @@ from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 
 from skerry.errors import FormatError, MissingDependencyError, NotFoundError, SchemaError
-from skerry.iceberg.planning import OUTSIDE_PROPERTY, ScanPlanner
+from skerry.iceberg.planning import OUTSIDE_PROPERTY, ScanPlanner, conjuncts_of
 from skerry.iceberg.schema import to_arrow_schema
 from skerry.iceberg.state import MAIN, TableState
 from skerry.table.evolution import NameMapping, prune
+from skerry.table.files import DeleteKind
 from skerry.table.parquet_rows import RowReader, default_threads
-from skerry.table.predicate import And, Predicate, columns_of, parse
+from skerry.table.predicate import Predicate, columns_of, parse
 from skerry.table.predicate.binding import Name, resolve_column
 from skerry.table.scan import FileScanTask, ScanPlan
 from skerry.table.schema import field_id
@@ -134,16 +135,19 @@ class Scan:
 
     # ---- planning ----
 
-    def plan(self) -> list[FileScanTask]:
-        """Find the files that can hold wanted rows.
+    def plan(self) -> Sequence[FileScanTask]:
+        """Find the files that can hold wanted rows, each with the delete files that apply to it.
+
+        Returns:
+            The tasks in the order of the metadata. They become objects while one goes through them.
 
         Raises:
             FormatError: The metadata is corrupt.
             NotFoundError: A metadata file is missing.
             SkerryError: A file lies outside of the table's folder.
-            UnsupportedError: Rows are deleted by delete files, or files are encrypted.
+            UnsupportedError: Files are encrypted.
         """
-        return list(self._plan().tasks)
+        return self._plan().tasks
 
     def explain(self) -> Explanation:
         """Plan, and tell how many manifests, files and rows remain after each step, and why the others do not."""
@@ -168,7 +172,7 @@ class Scan:
             roots=None if allows_outside else tuple(dict.fromkeys(folders)),
             schema=self._iceberg_schema,
             specs=metadata.specs(),
-            conjuncts=_conjuncts(self._predicate),
+            conjuncts=conjuncts_of(self._predicate),
             defaults=_defaults(self._iceberg_schema),
             threads=self._threads,
         )
@@ -227,10 +231,15 @@ class Scan:
     def count(self) -> int:
         """Count the rows; files are opened only where metadata leaves it open how many there are."""
         tasks = self._plan().tasks
-        known = sum(task.data_file.record_count for task in tasks if task.matches_all)
+        known, open_ = 0, []
+        for task in tasks:
+            count = _known_count(task)
+            if count is None:
+                open_.append(task)
+            else:
+                known += count
         if self._limit is not None and known >= self._limit:
             return self._limit
-        open_ = [task for task in tasks if not task.matches_all]
         count = known + (self._reader(pa.schema([])).count(open_) if open_ else 0)
         return count if self._limit is None else min(count, self._limit)
 
@@ -342,10 +351,11 @@ def _leaf_ids(field: pa.Field) -> Iterable[int]:
     return [field_id(field)]
 
 
-def _conjuncts(predicate: Predicate) -> tuple[Predicate, ...]:
-    if isinstance(predicate, And):
-        return predicate.children
-    return () if str(predicate) == "TRUE" else (predicate,)
+def _known_count(task: FileScanTask) -> int | None:
+    """How many rows a task has, if metadata tells: a deletion vector counts its rows, other deletes may overlap."""
+    if not task.matches_all or any(delete.kind is not DeleteKind.VECTOR for delete in task.deletes):
+        return None
+    return task.data_file.record_count - sum(delete.record_count for delete in task.deletes)
 
 
 def _defaults(schema: Schema) -> dict[int, Any]:

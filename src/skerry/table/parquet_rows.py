@@ -146,6 +146,8 @@ class RowReader:
         file = task.data_file
         if file.file_format != "parquet":
             raise UnsupportedError(f"reading {file.file_format} files is not supported", location=file.location)
+        if task.deletes:
+            raise UnsupportedError("row-level deletes are not read yet", location=file.location)
         with _errors(file.location):
             source = self.storage.arrow_file(file.location)
             parquet = pq.ParquetFile(source)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,9 +63,9 @@ class ScanPlan:
     """The files of a scan.
 
     Args:
-        tasks: What to read, in the order of the metadata.
+        tasks: What to read, in the order of the metadata; a sequence that need not hold all its tasks at a time.
         steps: How planning came to it.
     """
 
-    tasks: tuple[FileScanTask, ...]
+    tasks: Sequence[FileScanTask]
     steps: tuple[ScanStep, ...]
