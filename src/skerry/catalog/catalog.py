@@ -18,6 +18,7 @@ from pyiceberg.exceptions import (
 
 from skerry.catalog.table import Table
 from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError, SkerryError, UnsupportedError
+from skerry.iceberg.metadata_reading import check_metadata
 from skerry.iceberg.partitions import partition_spec
 from skerry.iceberg.schema import to_arrow_schema, to_iceberg_schema, with_identifier
 from skerry.iceberg.sorting import sort_order
@@ -163,7 +164,9 @@ class Catalog:
         with _catalog_errors(name):
             try:
                 return Table(self, IcebergTable(self._catalog, identifier))
-            except NotFoundError:
+            except NotFoundError as error:
+                if error.location is not None:  # of a file
+                    raise
                 raise NotFoundError(f"no table {name!r}{nearest(name, self.list_tables())}") from None
 
     def table_exists(self, name: str) -> bool:
@@ -201,9 +204,13 @@ class Catalog:
 
         Raises:
             AlreadyExistsError: There is a table of that name.
+            FormatError: The file is no table metadata; nothing was registered.
+            NotFoundError: There is no such file.
+            UnsupportedError: It is of a format version that is not known.
         """
         identifier = _identifier(name)
         with _catalog_errors(name):
+            check_metadata(self._catalog, metadata_path)
             if not self._catalog.namespace_exists(identifier[:-1]):
                 self._create_namespace_unless_another_did(identifier[:-1])
             self._catalog.register_table(identifier, metadata_path)

@@ -44,6 +44,7 @@ from skerry.iceberg.file_io import SkerryFileIO
 from skerry.iceberg.manifest_changes import write_manifests
 from skerry.iceberg.manifest_list import encode_manifest_list, manifest_codec
 from skerry.iceberg.metadata import install, next_row_id
+from skerry.iceberg.metadata_reading import metadata_errors
 from skerry.iceberg.operations import MetadataChange, SnapshotChange
 from skerry.iceberg.state import TableState
 from skerry.iceberg.statistics import write_statistics
@@ -92,12 +93,14 @@ def load_state(catalog: Catalog, identifier: tuple[str, ...]) -> TableState:
     """Load a table's newest state.
 
     Raises:
-        NotFoundError: The catalog has no such table.
-        UnsupportedError: It is encrypted.
+        FormatError: Its metadata file is corrupt.
+        NotFoundError: The catalog has no such table, or its metadata file is missing.
+        UnsupportedError: It is encrypted, or of an unknown format version.
     """
     name = ".".join(identifier)
     try:
-        table = catalog.load_table(identifier)
+        with metadata_errors():
+            table = catalog.load_table(identifier)
     except NoSuchTableError:
         raise NotFoundError(f"no table {name!r}") from None
     return _state(name, table)

@@ -11,6 +11,7 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, BinaryIO
 
 from pyiceberg.io import FileIO, InputFile, OutputFile
@@ -22,7 +23,10 @@ from skerry.storage import Storage
 if TYPE_CHECKING:
     from skerry.storage import Sink
 
-__all__ = ["SkerryFileIO"]
+__all__ = ["SkerryFileIO", "last_opened"]
+
+last_opened: ContextVar[str | None] = ContextVar("last_opened", default=None)
+"""The file that PyIceberg opened last: its parsing errors do not tell which one they are about."""
 
 
 class SkerryFileIO(FileIO):
@@ -82,6 +86,7 @@ class SkerryInputFile(InputFile):
             FileNotFoundError: There is no such file.
             PermissionError: The store refuses.
         """
+        last_opened.set(self.location)
         with _builtin_errors(self.location):
             return self._storage.open_input(self.location)
 
