@@ -101,7 +101,7 @@ class ScanPlanner:
         """The manifests whose summaries leave room for wanted rows, and why the other data manifests do not."""
         reasons: dict[int, str] = {}
         for spec_id in {manifest.partition_spec_id for manifest in manifests}:
-            spec = self._spec(spec_id)
+            spec = self.spec(spec_id)
             rows = [row for row, manifest in enumerate(manifests) if manifest.partition_spec_id == spec_id]
             lookup = summary_metrics(spec, [manifests[row] for row in rows])
             for conjunct in self.conjuncts:
@@ -114,7 +114,12 @@ class ScanPlanner:
             reason for row, reason in reasons.items() if manifests[row].content is ManifestContent.DATA
         )
 
-    def _spec(self, spec_id: int) -> PartitionSpec:
+    def spec(self, spec_id: int) -> PartitionSpec:
+        """The partition spec of that id.
+
+        Raises:
+            FormatError: The table has none.
+        """
         if spec_id not in self.specs:
             raise FormatError(
                 f"a manifest is of partition spec {spec_id}, the table has no such spec", location=self.table
@@ -147,10 +152,10 @@ class ScanPlanner:
     def _check_deletes(self, deletes: DeleteIndex, assignment: Assignment) -> None:
         """Refuse what cannot be read, or may not be; of delete files that are needed only."""
         needed = deletes.files.take(pa.array(np.unique(assignment.rows)))
-        self._check_files(needed, "delete files")
+        self.check_files(needed, "delete files")
 
     def _live(self, file: ManifestFile, manifest: Manifest) -> FileBatch:
-        spec = self._spec(file.partition_spec_id)
+        spec = self.spec(file.partition_spec_id)
         files = manifest.table
         place = files.schema.get_field_index("partition")
         partition = conform_partition(files.column("partition"), spec, file.manifest_path)
@@ -174,7 +179,7 @@ class ScanPlanner:
         of_partition = partition_metrics(spec, files)
         by_partition, files, _ = self._prune_files(files, projected, of_partition, "partition")
         by_bounds, files, matches_all = self._prune_files(files, self.conjuncts, column_metrics(files), "bounds")
-        self._check_files(files, "data files")
+        self.check_files(files, "data files")
         of_column = column_metrics(files)
         metrics = {column.field_id: found for column in keys if (found := of_column(column)) is not None}
         kept = files.select(["partition", *TASK_COLUMNS])
@@ -202,7 +207,17 @@ class ScanPlanner:
         )
         return step, files if alive.all() else files.filter(pa.array(alive)), must[alive]
 
-    def _check_files(self, files: pa.RecordBatch | pa.Table, what: str) -> None:
+    def check_files(self, files: pa.RecordBatch | pa.Table, what: str) -> None:
+        """Refuse files that cannot be read, or may not be.
+
+        Args:
+            files: Their `file_path` and `key_metadata`.
+            what: What they are, for the message.
+
+        Raises:
+            SkerryError: One lies outside of the table's folders.
+            UnsupportedError: One is encrypted.
+        """
         if files.column("key_metadata").null_count < files.num_rows:
             raise UnsupportedError(f"encrypted {what} are not supported", location=self.table)
         self._check_locations(files.column("file_path"))

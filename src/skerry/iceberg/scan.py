@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import duckdb
     import polars
 
-__all__ = ["Explanation", "Scan", "scan"]
+__all__ = ["Explanation", "Scan", "scan", "scan_planner"]
 
 _NAME_MAPPING_PROPERTY = "schema.name-mapping.default"
 
@@ -163,19 +163,8 @@ class Scan:
     def _plan(self) -> ScanPlan:
         if self._snapshot is None:
             return ScanPlan((), ())
-        metadata, properties = self._state.metadata, self._state.properties
-        allows_outside = properties.get(OUTSIDE_PROPERTY, "false").lower() == "true"
-        folders = (metadata.location, self._state.data_folder, self._state.metadata_folder)
-        planner = ScanPlanner(
-            table=self._state.name,
-            storage=self._state.storage,
-            roots=None if allows_outside else tuple(dict.fromkeys(folders)),
-            schema=self._iceberg_schema,
-            specs=metadata.specs(),
-            conjuncts=conjuncts_of(self._predicate),
-            defaults=_defaults(self._iceberg_schema),
-            threads=self._threads,
-        )
+        conjuncts = conjuncts_of(self._predicate)
+        planner = scan_planner(self._state, self._iceberg_schema, conjuncts=conjuncts, threads=self._threads)
         return planner.plan(self._snapshot.manifest_list)
 
     # ---- reading ----
@@ -258,6 +247,25 @@ class Scan:
             names=_name_mapping(self._state.properties, self._state.name),
             threads=self._threads,
         )
+
+
+def scan_planner(
+    state: TableState, schema: Schema, *, conjuncts: tuple[Predicate, ...] = (), threads: int = 1
+) -> ScanPlanner:
+    """What plans scans of a table with a schema; see `skerry.iceberg.planning.ScanPlanner`."""
+    metadata = state.metadata
+    allows_outside = state.properties.get(OUTSIDE_PROPERTY, "false").lower() == "true"
+    folders = (metadata.location, state.data_folder, state.metadata_folder)
+    return ScanPlanner(
+        table=state.name,
+        storage=state.storage,
+        roots=None if allows_outside else tuple(dict.fromkeys(folders)),
+        schema=schema,
+        specs=metadata.specs(),
+        conjuncts=conjuncts,
+        defaults=_defaults(schema),
+        threads=threads,
+    )
 
 
 def scan(
