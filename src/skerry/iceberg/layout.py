@@ -15,7 +15,8 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.sorting import SortOrder
 
-from skerry.errors import SchemaError, UnsupportedError
+from skerry.errors import SchemaError
+from skerry.iceberg.file_writers import FileEncoding
 from skerry.iceberg.metrics import MetricsMode, metrics_modes, parquet_data_file
 from skerry.iceberg.partitions import partition_columns, partition_path, split_by_partition
 from skerry.iceberg.schema import to_arrow_schema
@@ -23,16 +24,16 @@ from skerry.iceberg.sorting import sort_indices
 from skerry.iceberg.state import MAIN, TableState
 from skerry.storage import Storage, join
 from skerry.table.files import DataFile
+from skerry.table.metadata_columns import LINEAGE_COLUMNS
 from skerry.table.schema import leaves
 from skerry.table.statistics import SketchPolicy
 from skerry.table.values import physical_value
 
 __all__ = ["FileLayout", "file_layout"]
 
+VERSION_WITH_LINEAGE = 3
 DEFAULT_TARGET_FILE_SIZE_BYTES = 512 << 20
 DEFAULT_ROW_GROUP_SIZE_BYTES = 128 << 20
-# Iceberg's codec names in PyArrow's words.
-_CODECS = {"zstd": "zstd", "snappy": "snappy", "gzip": "gzip", "lz4": "lz4", "brotli": "brotli", "uncompressed": "none"}
 
 
 @dataclass(frozen=True)
@@ -47,11 +48,15 @@ class FileLayout:
         sort_order_json: Sort order.
         modes: Metrics mode by field id.
         sketched: Field ids of the columns to sample.
-        codec: Parquet compression codec, in PyArrow's words.
+        file_format: `parquet`, `orc` or `avro`.
+        codec: Compression codec, in the words of the format's writer.
         codec_level: Its level, None for the codec's default.
         target_file_size_bytes: A file is closed when it has grown to this.
         row_group_size_bytes: A row group is closed when its rows take this much memory.
         storage_options: Options of the storage that the files lie in. Holds credentials, so it is never printed.
+        deletes: The format of delete files.
+        deletes_by_partition: Whether one file of positions is of all data files of a partition, instead of one.
+        lineage: Whether rows come with `_row_id` and `_last_updated_sequence_number`, because they are written anew.
     """
 
     table: str
@@ -61,11 +66,15 @@ class FileLayout:
     sort_order_json: str
     modes: Mapping[int, MetricsMode]
     sketched: tuple[int, ...]
+    file_format: str = "parquet"
     codec: str = "zstd"
     codec_level: int | None = None
     target_file_size_bytes: int = DEFAULT_TARGET_FILE_SIZE_BYTES
     row_group_size_bytes: int = DEFAULT_ROW_GROUP_SIZE_BYTES
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    deletes: FileEncoding = field(default_factory=FileEncoding)
+    deletes_by_partition: bool = False
+    lineage: bool = False
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: self.__dict__[name] for name in self.__dataclass_fields__}
@@ -79,6 +88,18 @@ class FileLayout:
     def schema(self) -> pa.Schema:
         """The table's schema as Arrow, with field ids."""
         return to_arrow_schema(self.iceberg_schema)
+
+    @cached_property
+    def file_schema(self) -> pa.Schema:
+        """The columns of data files: the table's, and those of row lineage behind them."""
+        if not self.lineage:
+            return self.schema
+        return pa.schema([*self.schema, *LINEAGE_COLUMNS], self.schema.metadata)
+
+    @property
+    def encoding(self) -> FileEncoding:
+        """The format of data files."""
+        return FileEncoding(self.file_format, self.codec, self.codec_level)
 
     @cached_property
     def spec(self) -> PartitionSpec:
@@ -208,25 +229,27 @@ class FileLayout:
         )
 
 
-def file_layout(state: TableState, *, ref: str = MAIN) -> FileLayout:
-    """The layout of files that are about to be appended to a table.
+def file_layout(state: TableState, *, ref: str = MAIN, lineage: bool = False) -> FileLayout:
+    """The layout of files that are about to be added to a table.
 
     Data files of one write share a folder of their own, so that what a killed writer leaves behind is one folder.
 
+    Args:
+        state: The table.
+        ref: The branch that they are added to.
+        lineage: Whether they hold rows that were in the table before, which keep their row ids in version 3.
+
     Raises:
-        SchemaError: A table property has no legal value.
-        UnsupportedError: A table property asks for what skerry does not do.
+        SchemaError: A table property has no legal value, or a column has the name of one of row lineage.
     """
     properties = state.properties
-    file_format = properties.get("write.format.default", "parquet").lower()
-    if file_format != "parquet":
-        raise UnsupportedError(f"table property write.format.default={file_format!r} is not supported; use 'parquet'")
-    codec = properties.get("write.parquet.compression-codec", "zstd").lower()
-    if codec not in _CODECS:
-        raise SchemaError(
-            f"table property write.parquet.compression-codec must be one of {', '.join(_CODECS)}, found {codec!r}"
-        )
-    level = properties.get("write.parquet.compression-level")
+    lineage = lineage and state.metadata.format_version >= VERSION_WITH_LINEAGE
+    if lineage and (taken := set(LINEAGE_COLUMNS.names).intersection(state.schema.names)):
+        raise SchemaError(f"column {min(taken)!r} has a name that row lineage needs; rename it", location=state.name)
+    encoding = FileEncoding.from_properties(properties)
+    granularity = properties.get("write.delete.granularity", "file").strip().lower()
+    if granularity not in ("file", "partition"):
+        raise SchemaError(f"table property write.delete.granularity must be file or partition, found {granularity!r}")
     policy = SketchPolicy.from_properties(properties)
     policy.check(state.schema)
     # Which of them can be published is decided at commit; a sample that is not needed then costs little.
@@ -242,8 +265,9 @@ def file_layout(state: TableState, *, ref: str = MAIN) -> FileLayout:
         sort_order_json=sort_order.model_dump_json(),
         modes=metrics_modes(state.schema, properties, tuple(field.source_id for field in sort_order.fields)),
         sketched=tuple(leaf.field_id for leaf in candidates),
-        codec=_CODECS[codec],
-        codec_level=_whole_number(properties, "write.parquet.compression-level", 0) if level is not None else None,
+        file_format=encoding.file_format,
+        codec=encoding.codec,
+        codec_level=encoding.codec_level,
         target_file_size_bytes=_whole_number(
             properties, "write.target-file-size-bytes", DEFAULT_TARGET_FILE_SIZE_BYTES
         ),
@@ -251,6 +275,9 @@ def file_layout(state: TableState, *, ref: str = MAIN) -> FileLayout:
             properties, "write.parquet.row-group-size-bytes", DEFAULT_ROW_GROUP_SIZE_BYTES
         ),
         storage_options=dict(state.storage.options),
+        deletes=FileEncoding.from_properties(properties, deletes=True),
+        deletes_by_partition=granularity == "partition",
+        lineage=lineage,
     )
 
 

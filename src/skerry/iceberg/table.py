@@ -86,9 +86,9 @@ class IcebergTable:
             for field in self.state.metadata.sort_order().fields
         ]
 
-    def layout(self, *, ref: str = MAIN) -> FileLayout:
-        """How files must look that are written for this table now."""
-        return file_layout(self.state, ref=ref)
+    def layout(self, *, ref: str = MAIN, lineage: bool = False) -> FileLayout:
+        """How files must look that are written for this table now; see `skerry.iceberg.layout.file_layout`."""
+        return file_layout(self.state, ref=ref, lineage=lineage)
 
     def append(
         self,

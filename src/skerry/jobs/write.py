@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from skerry.iceberg.file_writers import open_writer
 from skerry.iceberg.layout import FileLayout
 from skerry.storage import join
 from skerry.table.files import WrittenFile
@@ -25,11 +25,11 @@ MAX_BUFFERED_BYTES = 256 << 20
 
 
 def write_batches(layout: FileLayout, batches: Iterable[pa.RecordBatch]) -> list[WrittenFile]:
-    """Write batches of the table's schema as data files.
+    """Write batches as data files.
 
     Args:
         layout: How the table wants its files.
-        batches: Rows with exactly the layout's schema.
+        batches: Rows with exactly the layout's file schema.
 
     Returns:
         The files with metrics and samples, in the order in which they were closed. They belong to no table until a
@@ -70,7 +70,7 @@ class PartitionedWriter:
         return len(self._open)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Add rows with exactly the layout's schema."""
+        """Add rows with exactly the layout's file schema."""
         for partition, rows in self._layout.split(batch):
             if not rows.num_rows:
                 continue
@@ -119,30 +119,23 @@ class PartitionedWriter:
 
 
 class _OpenFile:
-    """One Parquet file in the making, and the samples of its columns."""
+    """One file in the making, and the samples of its columns."""
 
     def __init__(self, layout: FileLayout, partition: tuple[Any, ...]) -> None:
         self._layout = layout
         self._partition = partition
-        self._location = join(layout.partition_folder(partition), f"{uuid.uuid4()}.parquet")
+        location = join(layout.partition_folder(partition), f"{uuid.uuid4()}.{layout.file_format}")
         self._buffer: list[pa.RecordBatch] = []
         self.buffered_bytes = 0
         self._sketcher = BatchSketcher(layout.schema, layout.sketched)
-        self._sink = layout.storage.open_output(self._location)
-        self._writer = pq.ParquetWriter(
-            self._sink,
-            layout.schema,
-            compression=layout.codec,
-            compression_level=layout.codec_level,
-            store_schema=False,
-        )
+        self._writer = open_writer(layout.encoding, layout.storage, location, layout.file_schema)
 
     @property
     def is_full(self) -> bool:
         """Whether the file has reached its target size; rows not yet encoded count with what they take in memory."""
         if self._layout.is_sorted:
             return self.buffered_bytes >= self._layout.target_file_size_bytes
-        return bool(self._sink.tell() >= self._layout.target_file_size_bytes)
+        return self._writer.size_bytes >= self._layout.target_file_size_bytes
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Buffer the rows; a sorted file takes all its rows before it writes the first."""
@@ -152,7 +145,7 @@ class _OpenFile:
             self.flush()
 
     def flush(self) -> None:
-        """Sketch the buffered rows and write them as a row group.
+        """Sketch the buffered rows and write them, to a Parquet file as a row group.
 
         Sketching a row group at a time keeps the memory small that many open files take: a sample needs its working
         memory only while it takes in values.
@@ -162,28 +155,25 @@ class _OpenFile:
                 self._sketcher.update(batch)
             for sample in self._sketcher.samples.values():
                 sample.settle()
-            rows = pa.Table.from_batches(self._buffer, self._layout.schema)
+            rows = pa.Table.from_batches(self._buffer, self._layout.file_schema)
             self._buffer.clear()
             self.buffered_bytes = 0
-            self._writer.write_table(self._layout.sort(rows), row_group_size=rows.num_rows)
+            self._writer.write(self._layout.sort(rows))
 
     def close(self) -> WrittenFile:
         """Finish the file; only now can it be seen under its name."""
+        layout = self._layout
         try:
             self.flush()
-            self._writer.close()
-            size = self._sink.tell()
-            self._sink.close()
         except BaseException:
             self.abort()
             raise
-        data_file = self._layout.data_file(
-            self._location,
-            self._writer.writer.metadata,
-            size,
+        data_file = self._writer.close(
+            layout.modes,
+            spec_id=layout.spec.spec_id,
             partition=self._partition,
+            sort_order_id=layout.sort_order.order_id if layout.is_sorted else None,
             nan_value_counts=self._sketcher.nan_value_counts,
-            is_sorted=True,
         )
         samples = {field_id: sample.serialize() for field_id, sample in self._sketcher.samples.items()}
         return WrittenFile(data_file, samples)
@@ -191,5 +181,4 @@ class _OpenFile:
     def abort(self) -> None:
         """Give the file up."""
         self._buffer.clear()
-        self._sink.abort()
-        self._writer.is_open = False  # else its finaliser writes a footer into the closed sink
+        self._writer.abort()

@@ -38,8 +38,9 @@ _SETTINGS = {
 
 
 def spark_can_write(spark: SparkSession, layout: FileLayout) -> bool:
-    """Whether Spark's own Parquet writer can write a table's files: their types, and to the place where they go."""
-    return is_classic(spark) and written_by_spark(layout.schema) and _has_file_system(spark, layout)
+    """Whether Spark's own Parquet writer can write a table's files: format, types, and the place where they go."""
+    is_parquet = layout.file_format == "parquet"
+    return is_parquet and is_classic(spark) and written_by_spark(layout.schema) and _has_file_system(spark, layout)
 
 
 def write_frame(frame: DataFrame, layout: FileLayout, origin: Column | None = None) -> list[str]:

@@ -1,0 +1,203 @@
+"""Files of rows in the formats that tables want: Parquet, ORC and Avro, with the metrics that manifests keep.
+
+A Parquet footer tells a file's metrics. PyArrow shows no statistics of ORC files and Avro has none, so that theirs are
+gathered from the rows on their way to the file.
+
+Spec: Iceberg table spec, Appendix A, Format-specific Requirements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from skerry.errors import SchemaError
+from skerry.iceberg.metrics import MetricsMode, parquet_data_file
+from skerry.storage import Storage
+from skerry.table.files import DataFile
+from skerry.table.schema import nearest
+
+__all__ = ["FileEncoding", "FileWriter", "open_writer"]
+
+_PARQUET_CODECS = {
+    "zstd": "zstd",
+    "snappy": "snappy",
+    "gzip": "gzip",
+    "lz4": "lz4",
+    "brotli": "brotli",
+    "uncompressed": "none",
+}
+_ORC_CODECS = {
+    "zlib": "zlib",
+    "zstd": "zstd",
+    "snappy": "snappy",
+    "lz4": "lz4",
+    "none": "uncompressed",
+}
+_AVRO_CODECS = {"gzip": "deflate", "zstd": "zstandard", "snappy": "snappy", "uncompressed": "null"}
+# per format: codecs by the property's value, and the default
+_CODECS = {
+    "parquet": (_PARQUET_CODECS, "zstd"),
+    "orc": (_ORC_CODECS, "zlib"),
+    "avro": (_AVRO_CODECS, "gzip"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FileEncoding:
+    """The format of a file and how it is compressed.
+
+    Args:
+        file_format: `parquet`, `orc` or `avro`.
+        codec: Compression codec, in the words of the format's writer.
+        codec_level: Its level, None for the codec's default.
+    """
+
+    file_format: str = "parquet"
+    codec: str = "zstd"
+    codec_level: int | None = None
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str], *, deletes: bool = False) -> FileEncoding:
+        """How a table wants its data files, or its delete files.
+
+        Args:
+            properties: The table's: `write.format.default`, `write.<format>.compression-codec` and
+                `….compression-level`.
+            deletes: Whether `write.delete.…` comes first.
+
+        Raises:
+            SchemaError: A property has no legal value.
+        """
+
+        def value(name: str, default: str | None = None) -> tuple[str, str | None]:
+            own = f"write.delete.{name}"
+            if deletes and own in properties:
+                return own, properties[own]
+            return f"write.{name}", properties.get(f"write.{name}", default)
+
+        name, file_format = value("format.default", "parquet")
+        assert file_format is not None
+        if file_format.lower() not in _CODECS:
+            raise SchemaError(f"table property {name} is {file_format!r}{nearest(file_format, _CODECS)}")
+        file_format = file_format.lower()
+        codecs, default = _CODECS[file_format]
+        name, codec = value(f"{file_format}.compression-codec", default)
+        if codec is None or codec.lower() not in codecs:
+            raise SchemaError(f"table property {name} must be one of {', '.join(codecs)}, found {codec!r}")
+        name, level = value(f"{file_format}.compression-level")
+        if level is not None and not (level.isdecimal() and int(level) > 0):
+            raise SchemaError(f"table property {name} must be a whole number above 0, found {level!r}")
+        return cls(file_format, codecs[codec.lower()], int(level) if level is not None else None)
+
+
+class FileWriter(Protocol):
+    """A file in the making; it is visible under its name once it is closed."""
+
+    @property
+    def size_bytes(self) -> int:
+        """What has been written so far."""
+        ...
+
+    def write(self, rows: pa.Table) -> None:
+        """Write rows with exactly the file's schema; a Parquet file gets a row group of them."""
+        ...
+
+    def close(
+        self,
+        modes: Mapping[int, MetricsMode],
+        *,
+        spec_id: int = 0,
+        partition: tuple[Any, ...] = (),
+        sort_order_id: int | None = None,
+        nan_value_counts: Mapping[int, int] | None = None,
+    ) -> DataFile:
+        """Finish the file.
+
+        Args:
+            modes: Which metrics to keep, by field id.
+            spec_id: The partition spec.
+            partition: The partition, in physical values.
+            sort_order_id: The sort order that the rows obey.
+            nan_value_counts: NaNs by field id, if they were counted.
+        """
+        ...
+
+    def abort(self) -> None:
+        """Give the file up; nothing of it remains."""
+        ...
+
+
+def open_writer(encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> FileWriter:
+    """Begin a file.
+
+    Args:
+        encoding: Its format.
+        storage: Where to.
+        location: Its location, which must be free.
+        schema: Its columns with field ids.
+
+    Raises:
+        UnsupportedError: The format cannot hold a column's type.
+    """
+    return _WRITERS[encoding.file_format](encoding, storage, location, schema)
+
+
+class _ParquetWriter:
+    def __init__(self, encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> None:
+        self._location = location
+        self._schema = schema
+        self._sink = storage.open_output(location)
+        self._writer = pq.ParquetWriter(
+            self._sink,
+            schema,
+            compression=encoding.codec,
+            compression_level=encoding.codec_level,
+            store_schema=False,
+        )
+
+    @property
+    def size_bytes(self) -> int:
+        return int(self._sink.tell())
+
+    def write(self, rows: pa.Table) -> None:
+        self._writer.write_table(rows, row_group_size=rows.num_rows)
+
+    def close(
+        self,
+        modes: Mapping[int, MetricsMode],
+        *,
+        spec_id: int = 0,
+        partition: tuple[Any, ...] = (),
+        sort_order_id: int | None = None,
+        nan_value_counts: Mapping[int, int] | None = None,
+    ) -> DataFile:
+        try:
+            self._writer.close()
+            size = self.size_bytes
+            self._sink.close()
+        except BaseException:
+            self.abort()
+            raise
+        return parquet_data_file(
+            self._location,
+            self._writer.writer.metadata,
+            size,
+            self._schema,
+            modes,
+            spec_id=spec_id,
+            partition=partition,
+            sort_order_id=sort_order_id,
+            nan_value_counts=nan_value_counts,
+        )
+
+    def abort(self) -> None:
+        self._sink.abort()
+        self._writer.is_open = False  # else its finaliser writes a footer into the closed sink
+
+
+_WRITERS = {"parquet": _ParquetWriter}
