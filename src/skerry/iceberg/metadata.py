@@ -1,4 +1,4 @@
-"""Table metadata of format version 3 through PyIceberg's catalogs, which read it but refuse to write it.
+"""Table metadata through PyIceberg's catalogs, which refuse to write version 3 and leave parts of version 1 behind.
 
 A catalog that keeps metadata files itself (SQL, Glue, Hive, DynamoDB, BigQuery) writes them through a method of its
 own, which `install` replaces on one instance. A REST catalog's server writes them, so nothing is to be done there.
@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 from pyiceberg.catalog import Catalog
 from pyiceberg.io import FileIO
 from pyiceberg.serializers import Compressor, ToOutputFile
-from pyiceberg.table.metadata import TableMetadata, TableMetadataV3
+from pyiceberg.table.metadata import TableMetadata, TableMetadataV1, TableMetadataV3
 from pyiceberg.typedef import IcebergBaseModel
 
-__all__ = ["encode_metadata", "install", "next_row_id"]
+__all__ = ["encode_metadata", "install", "next_row_id", "with_legacy_fields"]
 
 AnyCatalog = TypeVar("AnyCatalog", bound=Catalog)
 
@@ -26,7 +26,7 @@ _WRITERS = {"_write_metadata": False, "_write_metadata_no_exist_check": True}
 
 
 def install(catalog: AnyCatalog) -> AnyCatalog:
-    """Make a catalog write metadata of format version 3.
+    """Make a catalog write metadata as the specification has it, version 3 too.
 
     Args:
         catalog: Any PyIceberg catalog; a second call changes nothing.
@@ -43,11 +43,22 @@ def install(catalog: AnyCatalog) -> AnyCatalog:
 def _write_metadata(metadata: TableMetadata, io: FileIO, metadata_path: str, *, overwrite: bool = False) -> None:
     output = io.new_output(metadata_path)
     if not isinstance(metadata, TableMetadataV3):
-        ToOutputFile.table_metadata(metadata, output, overwrite=overwrite)
+        ToOutputFile.table_metadata(with_legacy_fields(metadata), output, overwrite=overwrite)
         return
     data = Compressor.get_compressor(metadata_path).bytes_compressor()(encode_metadata(metadata))
     with output.create(overwrite=overwrite) as stream:
         stream.write(data)
+
+
+def with_legacy_fields(metadata: TableMetadata) -> TableMetadata:
+    """Metadata of version 1 whose `schema` and `partition-spec`, which older readers go by, are the current ones.
+
+    Spec: Iceberg, Table Metadata Fields, version 1.
+    """
+    if not isinstance(metadata, TableMetadataV1):
+        return metadata
+    fields = [field.model_dump() for field in metadata.spec().fields]
+    return metadata.model_copy(update={"schema_": metadata.schema(), "partition_spec": fields})
 
 
 def encode_metadata(metadata: TableMetadataV3) -> bytes:
