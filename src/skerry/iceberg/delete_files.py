@@ -8,7 +8,8 @@ Spec: Iceberg table spec, Row-level Deletes; Puffin, deletion-vector-v1.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,7 @@ Spec: Iceberg, Position Delete Files; Reserved Field IDs."""
 FileDeletes = tuple[DataFile, npt.NDArray[np.int64]]
 """A data file, as planning gives it, and int64[n] the positions of rows in it."""
 
+_ROW_GROUP_ROWS = 1 << 18
 _FULL = MetricsMode(MetricsKind.FULL)
 # a vector is written before the snapshot that adds it has an id and a number: its blob says that they are inherited
 _INHERITED = -1
@@ -96,9 +98,8 @@ def _write_positions(layout: FileLayout, group: Sequence[FileDeletes]) -> Manife
     location = _new_location(layout, layout.deletes.file_format)
     writer = open_writer(layout.deletes, layout.storage, location, POSITION_DELETES)
     try:
-        for file, positions in group:
-            paths = pa.DictionaryArray.from_arrays(np.zeros(len(positions), np.int32), pa.array([file.location]))
-            writer.write(pa.table([paths.dictionary_decode(), pa.array(positions)], schema=POSITION_DELETES))
+        for rows in _position_tables(group):
+            writer.write(rows)
         data_file = writer.close({FILE_PATH_ID: _FULL, POS_ID: _FULL}, spec_id=first.spec_id, partition=first.partition)
     except BaseException:
         writer.abort()
@@ -109,6 +110,17 @@ def _write_positions(layout: FileLayout, group: Sequence[FileDeletes]) -> Manife
         content=FileContent.POSITION_DELETES,
         referenced_data_file=first.location if len(group) == 1 else None,
     )
+
+
+def _position_tables(group: Sequence[FileDeletes]) -> Iterator[pa.Table]:
+    """The rows of a file of positions, a row group at a time: paths are long, and repeated for every row."""
+    paths = pa.array([file.location for file, _ in group])
+    of_file = np.repeat(np.arange(len(group), dtype=np.int32), [len(positions) for _, positions in group])
+    rows = np.concatenate([positions for _, positions in group])
+    for start in range(0, len(rows), _ROW_GROUP_ROWS):
+        stop = start + _ROW_GROUP_ROWS
+        path = pa.DictionaryArray.from_arrays(of_file[start:stop], paths).dictionary_decode()
+        yield pa.table([path, pa.array(rows[start:stop])], schema=POSITION_DELETES)
 
 
 def write_deletion_vectors(layout: FileLayout, deletes: Iterable[FileDeletes]) -> list[ManifestEntry]:
@@ -258,7 +270,5 @@ def _new_location(layout: FileLayout, extension: str) -> str:
 
 
 def _remove(layout: FileLayout, written: Iterable[ManifestEntry]) -> None:
-    try:
+    with suppress(SkerryError):  # what failed before matters more; what is left behind belongs to no table
         layout.storage.delete([entry.data_file.location for entry in written])
-    except SkerryError:  # what failed before matters more; what is left behind belongs to no table
-        pass
