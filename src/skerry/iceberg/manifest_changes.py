@@ -16,9 +16,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.schema import Schema
 from pyiceberg.table.snapshots import Snapshot
-from pyiceberg.transforms import VoidTransform
 
 from skerry.errors import ConflictError, SchemaError
 from skerry.iceberg.manifest import EntryStatus, ManifestEntry, encode_manifest
@@ -291,29 +289,18 @@ class _Writer:
 
     def _encode(self, entries: Sequence[ManifestEntry], spec_id: int, content: ManifestContent) -> _Draft:
         metadata = self._base.metadata
+        spec = metadata.specs()[spec_id]
         data, file = encode_manifest(
             self._base.metadata_folder,  # until it is written it has no name
             entries,
-            schema=self._schema(spec_id),
-            spec=metadata.specs()[spec_id],
+            schema=self._base.schema_with(spec),
+            spec=spec,
             format_version=metadata.format_version,
             content=content,
             snapshot_id=self.snapshot_id,
             codec=self._codec,
         )
         return _Draft(file, data, tuple(entries))
-
-    def _schema(self, spec_id: int) -> Schema:
-        """The current schema, or the newest one that has all columns of an older partition spec."""
-        metadata = self._base.metadata
-        spec = metadata.specs()[spec_id]
-        sources = [field.source_id for field in spec.fields if not isinstance(field.transform, VoidTransform)]
-        current = metadata.schema()
-        older = sorted(metadata.schemas, key=lambda schema: schema.schema_id, reverse=True)
-        for schema in (current, *older):
-            if all(schema.find_column_name(number) is not None for number in sources):
-                return schema
-        return current
 
     def merge(self, manifests: Sequence[ManifestFile | _Draft]) -> Iterator[ManifestFile | _Draft]:
         """Merge small manifests of one content, newest first.

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.transforms import VoidTransform
 
 from skerry.errors import NotFoundError, SchemaError
 from skerry.iceberg.schema import to_arrow_schema
@@ -70,10 +72,23 @@ class TableState:
 
     def schema_at(self, snapshot: Snapshot) -> pa.Schema:
         """The schema that was current when `snapshot` was written."""
-        for schema in self.metadata.schemas:
-            if schema.schema_id == snapshot.schema_id:
-                return to_arrow_schema(schema)
-        return self.schema
+        found = self.schema_by_id(snapshot.schema_id) if snapshot.schema_id is not None else None
+        return self.schema if found is None else found
+
+    def schema_by_id(self, schema_id: int) -> pa.Schema | None:
+        """The schema of that id; None if the table has none of it any more."""
+        schema = self.metadata.schema_by_id(schema_id)
+        return None if schema is None else to_arrow_schema(schema)
+
+    def schema_with(self, spec: PartitionSpec) -> Schema:
+        """The newest schema that has all columns of a partition spec, which may have been dropped since."""
+        sources = [field.source_id for field in spec.fields if not isinstance(field.transform, VoidTransform)]
+        current = self.metadata.schema()
+        older = sorted(self.metadata.schemas, key=lambda schema: schema.schema_id, reverse=True)
+        for schema in (current, *older):
+            if all(schema.find_column_name(number) is not None for number in sources):
+                return schema
+        return current
 
     def snapshot(self, ref: str = MAIN) -> Snapshot | None:
         """The snapshot at the tip of a branch or tag; None for a main branch without snapshots.

@@ -10,7 +10,7 @@ Spec: Iceberg table spec, Commit Conflict Resolution and Retry. The rules are th
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from enum import Enum
 from typing import Any
 
@@ -23,7 +23,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 from skerry.errors import ConflictError, SchemaError
 from skerry.iceberg.manifest import EntryStatus, FileContent, ManifestEntry
 from skerry.iceberg.manifest_list import ManifestContent, ManifestFile, read_manifest_list
-from skerry.iceberg.manifest_reader import Manifest, partition_tuples, read_manifest
+from skerry.iceberg.manifest_reader import partition_tuples, read_manifest
 from skerry.iceberg.planning_metrics import column_metrics, partition_metrics
 from skerry.iceberg.projection import project
 from skerry.iceberg.state import TableState
@@ -69,15 +69,15 @@ class Conflicts:
         ref: The branch.
         starting_snapshot_id: The snapshot that was read; None if the branch had none.
 
-    Raises:
-        ConflictError: The branch does not descend from that snapshot any more, or the history in between has expired
-            (not retryable).
+    Every rule raises `ConflictError`, not retryable, also if the branch does not descend from that snapshot any more or
+    the history in between has expired.
     """
 
     def __init__(self, base: TableState, ref: str, starting_snapshot_id: int | None) -> None:
         self._base = base
+        self._ref = ref
+        self._starting_snapshot_id = starting_snapshot_id
         self._tip = base.snapshot(ref)
-        self._snapshots = tuple(_since(base, self._tip, ref, starting_snapshot_id))
 
     # ---- rules ----
 
@@ -132,12 +132,13 @@ class Conflicts:
         """
         if not of:
             return
+        partitions = functools.cache(lambda: self._partitions_of(of))
         for snapshot, entry, may_match in self._added_deletes(conflict_filter):
             if not may_match or _operation(snapshot) is Operation.REPLACE:
                 continue
             if entry.content is FileContent.EQUALITY_DELETES and not by_keys:
                 continue
-            if self._may_apply(entry, of):
+            if self._may_apply(entry, of, partitions):
                 location = entry.data_file.location
                 raise _conflict(
                     snapshot, f"deleted rows of data files that this commit replaces, by {location}", self._base.name
@@ -169,14 +170,16 @@ class Conflicts:
 
     def _added_manifests(self, content: ManifestContent) -> Iterator[tuple[Snapshot, ManifestFile]]:
         """The manifests that each snapshot since the starting one has written."""
-        for snapshot, listed in zip(self._snapshots, self._listed, strict=True):
+        for snapshot, listed in self._listed:
             for file in listed:
                 if file.content is content and file.added_snapshot_id == snapshot.snapshot_id:
                     yield snapshot, file
 
     @functools.cached_property
-    def _listed(self) -> list[list[ManifestFile]]:
-        return [read_manifest_list(self._base.storage, snapshot.manifest_list) for snapshot in self._snapshots]
+    def _listed(self) -> list[tuple[Snapshot, list[ManifestFile]]]:
+        """The snapshots since the starting one, newest first, with their manifests; read when a rule asks."""
+        snapshots = tuple(_since(self._base, self._tip, self._ref, self._starting_snapshot_id))
+        return [(snapshot, read_manifest_list(self._base.storage, snapshot.manifest_list)) for snapshot in snapshots]
 
     def _added_deletes(
         self, conflict_filter: Predicate | None = None
@@ -197,9 +200,8 @@ class Conflicts:
         """Which files may hold, or delete, rows of a predicate."""
         if predicate is None:
             return np.ones(entries.num_rows, bool)
-        metadata = self._base.metadata
-        spec = metadata.specs()[file.partition_spec_id]
-        projected = project(predicate, metadata.schema(), spec)
+        spec = self._base.metadata.specs()[file.partition_spec_id]
+        projected = project(predicate, self._base.schema_with(spec), spec)
         may = evaluate(projected, partition_metrics(spec, entries), entries.num_rows).may
         if by_metrics:
             may = may & evaluate(predicate, column_metrics(entries), entries.num_rows).may
@@ -207,7 +209,9 @@ class Conflicts:
 
     # ---- which files deletes are of ----
 
-    def _may_apply(self, entry: ManifestEntry, locations: Collection[str]) -> bool:
+    def _may_apply(
+        self, entry: ManifestEntry, locations: Collection[str], partitions: Callable[[], set[tuple[Any, ...]]]
+    ) -> bool:
         """Whether a delete file may have rows of one of the data files.
 
         Spec: Iceberg, Scan Planning: deletes apply to data files of their partition; equality deletes of an
@@ -222,10 +226,9 @@ class Conflicts:
         elif FILE_PATH_ID in file.lower_bounds and FILE_PATH_ID in file.upper_bounds:
             lower, upper = file.lower_bounds[FILE_PATH_ID], file.upper_bounds[FILE_PATH_ID]
             return any(lower <= location.encode() <= upper for location in locations)
-        return _partition_key(file.spec_id, file.partition) in self._partitions_of(frozenset(locations))
+        return _partition_key(file.spec_id, file.partition) in partitions()
 
-    @functools.cache  # noqa: B019  an instance lives as long as one attempt to commit
-    def _partitions_of(self, locations: frozenset[str]) -> set[tuple[Any, ...]]:
+    def _partitions_of(self, locations: Collection[str]) -> set[tuple[Any, ...]]:
         """The partitions that data files of the branch are in."""
         found: set[tuple[Any, ...]] = set()
         if self._tip is None:
@@ -233,7 +236,7 @@ class Conflicts:
         wanted = pa.array(sorted(locations), pa.string())
         for file in read_manifest_list(self._base.storage, self._tip.manifest_list):
             if file.content is ManifestContent.DATA and file.has_live_files:
-                manifest: Manifest = read_manifest(self._base.storage, file, ("file_path", "partition"))
+                manifest = read_manifest(self._base.storage, file, ("file_path", "partition"))
                 files = manifest.table.filter(pc.is_in(manifest.table.column("file_path"), wanted))
                 found |= {
                     _partition_key(file.partition_spec_id, values)

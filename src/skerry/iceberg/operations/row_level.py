@@ -48,6 +48,7 @@ class RowDelta:
         conflict_filter: What the job has read: rows that others added and that it excludes are no conflict.
         ref: The branch.
         properties: Further entries of the snapshot summary.
+        staged: Whether the branch stays where it is.
         referenced_files: Locations of the data files that the deletes are of, as far as their entries do not say so:
             one file of positions may be of many data files.
     """
@@ -61,6 +62,7 @@ class RowDelta:
     conflict_filter: Predicate = ALWAYS_TRUE
     ref: str = MAIN
     properties: Mapping[str, str] = field(default_factory=dict)
+    staged: bool = False
     referenced_files: tuple[str, ...] = ()
 
     def apply(self, base: TableState) -> SnapshotChange | None:
@@ -91,6 +93,7 @@ class RowDelta:
             sketches={} if operation != "append" else sketches_with(base, self.ref, _sketches(self.added)),
             ref=self.ref,
             properties=self.properties,
+            staged=self.staged,
             added_deletes=self.added_deletes,
             removed=frozenset(self.removed_files),
             removed_deletes=frozenset(self.removed_deletes),
@@ -112,6 +115,7 @@ class OverwriteFiles:
         conflict_filter: What the job has read.
         ref: The branch.
         properties: Further entries of the snapshot summary.
+        staged: Whether the branch stays where it is.
     """
 
     added: tuple[NewFile, ...] = ()
@@ -121,6 +125,7 @@ class OverwriteFiles:
     conflict_filter: Predicate = ALWAYS_TRUE
     ref: str = MAIN
     properties: Mapping[str, str] = field(default_factory=dict)
+    staged: bool = False
 
     def apply(self, base: TableState) -> SnapshotChange | None:
         """Replace the files in `base`; nothing to do without files.
@@ -143,6 +148,7 @@ class OverwriteFiles:
             sketches=_sketches_after(base, self.ref, self.added, removed),
             ref=self.ref,
             properties=self.properties,
+            staged=self.staged,
             removed=removed,
         )
 
@@ -158,6 +164,7 @@ class DeleteFiles:
         conflict_filter: The rows that are to go: serializable isolation allows nobody to have added such rows.
         ref: The branch.
         properties: Further entries of the snapshot summary.
+        staged: Whether the branch stays where it is.
     """
 
     removed_files: tuple[str, ...]
@@ -166,6 +173,7 @@ class DeleteFiles:
     conflict_filter: Predicate = ALWAYS_TRUE
     ref: str = MAIN
     properties: Mapping[str, str] = field(default_factory=dict)
+    staged: bool = False
 
     def apply(self, base: TableState) -> SnapshotChange | None:
         """Remove the files from `base`; nothing to do without files.
@@ -184,6 +192,7 @@ class DeleteFiles:
             operation="delete",
             ref=self.ref,
             properties=self.properties,
+            staged=self.staged,
             removed=removed,
         )
 
@@ -205,6 +214,7 @@ class RewriteFiles:
         starting_snapshot_id: The snapshot that was read.
         ref: The branch.
         properties: Further entries of the snapshot summary.
+        staged: Whether the branch stays where it is.
         added_deletes: Delete files to add, such as vectors in place of many small files of positions.
     """
 
@@ -215,6 +225,7 @@ class RewriteFiles:
     starting_snapshot_id: int | None = None
     ref: str = MAIN
     properties: Mapping[str, str] = field(default_factory=dict)
+    staged: bool = False
     added_deletes: tuple[ManifestEntry, ...] = ()
 
     def apply(self, base: TableState) -> SnapshotChange | None:
@@ -243,6 +254,7 @@ class RewriteFiles:
             sketches=sketches_kept(base, self.ref),
             ref=self.ref,
             properties=self.properties,
+            staged=self.staged,
             added_deletes=self.added_deletes,
             removed=removed,
             removed_deletes=frozenset(self.removed_deletes),
