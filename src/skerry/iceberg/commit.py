@@ -346,7 +346,9 @@ def _stage_statistics(staging: _Staging, snapshot: Snapshot, sketches: Mapping[i
     if not sketches:
         return []
     location = staging.new_file(f"{snapshot.snapshot_id}-{staging.id}.stats")
-    registered = write_statistics(staging.base.storage, location, snapshot, sketches)
+    registered = write_statistics(
+        staging.base.storage, location, snapshot, sketches, schema_id=staging.base.metadata.current_schema_id
+    )
     return [SetStatisticsUpdate(snapshot_id=snapshot.snapshot_id, statistics=registered)]
 
 

@@ -17,7 +17,7 @@ from pyiceberg.transforms import VoidTransform
 from skerry.errors import NotFoundError, SchemaError
 from skerry.iceberg.schema import to_arrow_schema
 from skerry.storage import Storage, join
-from skerry.table.schema import nearest
+from skerry.table.schema import leaves, nearest
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table as CatalogTable
@@ -72,13 +72,23 @@ class TableState:
 
     def schema_at(self, snapshot: Snapshot) -> pa.Schema:
         """The schema that was current when `snapshot` was written."""
-        found = self.schema_by_id(snapshot.schema_id) if snapshot.schema_id is not None else None
-        return self.schema if found is None else found
+        for schema in self.metadata.schemas:
+            if schema.schema_id == snapshot.schema_id:
+                return to_arrow_schema(schema)
+        return self.schema
 
-    def schema_by_id(self, schema_id: int) -> pa.Schema | None:
-        """The schema of that id; None if the table has none of it any more."""
-        schema = self.metadata.schema_by_id(schema_id)
-        return None if schema is None else to_arrow_schema(schema)
+    def column_types(self, schema_id: int | None) -> dict[int, pa.DataType]:
+        """Types of the primitive columns by field id, in the schema of that id; in the current one without an id."""
+        types = self._column_types.get(schema_id)
+        if types is None:
+            known = self.metadata.schema() if schema_id is None else self.metadata.schema_by_id(schema_id)
+            columns = leaves(to_arrow_schema(known)) if known is not None else []
+            types = self._column_types[schema_id] = {column.field_id: column.type for column in columns}
+        return types
+
+    @cached_property
+    def _column_types(self) -> dict[int | None, dict[int, pa.DataType]]:
+        return {}
 
     def schema_with(self, spec: PartitionSpec) -> Schema:
         """The newest schema that has all columns of a partition spec, which may have been dropped since."""

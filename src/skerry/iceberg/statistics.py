@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
+import pyarrow as pa
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.statistics import BlobMetadata as RegisteredBlob
@@ -21,7 +22,7 @@ from skerry.iceberg.state import TableState
 from skerry.iceberg.summary import ENGINE_NAME
 from skerry.puffin import PuffinReader, PuffinWriter
 from skerry.storage import Storage
-from skerry.table.schema import leaves
+from skerry.table.schema import Leaf, leaves
 from skerry.table.statistics import FRESH, ColumnStatistics, Freshness, FreshnessState
 from skerry.theta import ThetaSketch
 
@@ -40,6 +41,7 @@ __all__ = [
 
 THETA_BLOB = "apache-datasketches-theta-v1"
 NDV = "ndv"
+SCHEMA_ID = "skerry.schema-id"
 NO_SNAPSHOT = Freshness(FreshnessState.ABSENT, "the table has no snapshot")
 
 
@@ -112,14 +114,32 @@ def extendable_sketches(state: TableState, snapshot: Snapshot) -> dict[int, Thet
     file = statistics_file(state.metadata, snapshot.snapshot_id)
     if file is None:
         return {}
-    fresh = {field_id for field_id, blob in column_blobs(file) if is_fresh(blob, snapshot)}
-    hashed_as = {leaf.field_id: leaf.type for leaf in leaves(state.schema_at(snapshot))}
-    same = [leaf.field_id for leaf in leaves(state.schema) if hashed_as.get(leaf.field_id) == leaf.type]
-    return read_sketches(state.storage, file, snapshot, fresh.intersection(same))
+    types = {leaf.field_id: leaf.type for leaf in leaves(state.schema)}
+    extendable = [
+        field_id
+        for field_id, blob in column_blobs(file)
+        if field_id in types and is_fresh(blob, snapshot) and hashed_type(state, snapshot, blob) == types[field_id]
+    ]
+    return read_sketches(state.storage, file, snapshot, extendable)
+
+
+def hashed_type(state: TableState, snapshot: Snapshot, blob: RegisteredBlob) -> pa.DataType | None:
+    """The type that a column had when it was sketched; None if that is not known any more.
+
+    A snapshot has the schema of its commit. One that was analyzed after the schema had changed says so in the blob.
+    """
+    text = (blob.properties or {}).get(SCHEMA_ID, "")
+    schema_id = int(text) if text.isdecimal() else snapshot.schema_id
+    return state.column_types(schema_id).get(blob.fields[0])
 
 
 def write_statistics(
-    storage: Storage, location: str, snapshot: Snapshot, sketches: Mapping[int, ThetaSketch]
+    storage: Storage,
+    location: str,
+    snapshot: Snapshot,
+    sketches: Mapping[int, ThetaSketch],
+    *,
+    schema_id: int | None = None,
 ) -> StatisticsFile:
     """Write a Puffin file with one blob per column and describe it for the table metadata.
 
@@ -128,12 +148,14 @@ def write_statistics(
         location: The new file; must not exist.
         snapshot: The snapshot that was sketched.
         sketches: By field id.
+        schema_id: The schema that the values were hashed by; None for the snapshot's own.
     """
     sequence_number = snapshot.sequence_number or 0
+    hashed_by = {SCHEMA_ID: str(schema_id)} if schema_id not in (None, snapshot.schema_id) else {}
     writer = PuffinWriter()
     registered = []
     for field_id, sketch in sorted(sketches.items()):
-        properties = {NDV: str(int(sketch.estimate()))}
+        properties = {NDV: str(int(sketch.estimate())), **hashed_by}
         writer.add_blob(
             THETA_BLOB,
             sketch.serialize(),
@@ -177,11 +199,16 @@ def latest_statistics(
     return None
 
 
-def freshness(metadata: TableMetadata, snapshot: Snapshot, found: tuple[Snapshot, RegisteredBlob] | None) -> Freshness:
+def freshness(
+    state: TableState, snapshot: Snapshot, column: Leaf, found: tuple[Snapshot, RegisteredBlob] | None
+) -> Freshness:
     """How a column's newest blob, as `latest_statistics` found it, describes `snapshot`."""
+    metadata = state.metadata
     if found is None:
         return Freshness(FreshnessState.ABSENT, "never sketched over all rows; run analyze")
     sketched, blob = found
+    if hashed_type(state, sketched, blob) != column.type:
+        return Freshness(FreshnessState.ABSENT, f"sketched before the column became {column.type}; run analyze")
     if sketched.snapshot_id != snapshot.snapshot_id:
         return Freshness(FreshnessState.STALE, _since(metadata, snapshot, sketched))
     if not is_fresh(blob, snapshot):
@@ -200,7 +227,7 @@ def column_freshness(state: TableState, snapshot: Snapshot | None) -> dict[str, 
     if snapshot is None:
         return {leaf.name: NO_SNAPSHOT for leaf in columns}
     return {
-        leaf.name: freshness(state.metadata, snapshot, latest_statistics(state.metadata, snapshot, leaf.field_id))
+        leaf.name: freshness(state, snapshot, leaf, latest_statistics(state.metadata, snapshot, leaf.field_id))
         for leaf in columns
     }
 
@@ -221,7 +248,10 @@ def column_statistics(state: TableState, snapshot: Snapshot | None) -> dict[str,
     for leaf in schema:
         metrics = column_metrics(files, leaf)
         blob = found[leaf.field_id]
-        sketch = sketches.get(leaf.field_id)
+        how_fresh = freshness(state, snapshot, leaf, blob)
+        if how_fresh.state is FreshnessState.ABSENT:
+            blob = None
+        sketch = sketches.get(leaf.field_id) if blob is not None else None
         ndv = sketch.estimate() if sketch is not None else ndv_of(blob[1]) if blob is not None else None
         lower, upper = sketch.bounds(2) if sketch is not None else (None, None)
         columns[leaf.name] = ColumnStatistics(
@@ -233,7 +263,7 @@ def column_statistics(state: TableState, snapshot: Snapshot | None) -> dict[str,
             null_count=metrics.null_count,
             min=metrics.min,
             max=metrics.max,
-            freshness=freshness(state.metadata, snapshot, blob),
+            freshness=how_fresh,
             sketch=sketch,
         )
     return columns
