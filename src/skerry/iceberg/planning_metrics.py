@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pyiceberg.partitioning import PartitionSpec
 
 from skerry.iceberg.manifest_list import FieldSummary, ManifestFile
+from skerry.table.metadata_columns import is_metadata_column
 from skerry.table.predicate import Column, FieldMetrics
 from skerry.table.predicate.arrow import arrow_storage
 from skerry.table.values import decode_values
@@ -100,8 +101,8 @@ def column_metrics(files: pa.RecordBatch) -> MetricsLookup:
         return pc.fill_null(of_key(name, key), -1).to_numpy(zero_copy_only=False)
 
     def lookup(column: Column) -> FieldMetrics | None:
-        if pa.types.is_nested(column.type):
-            return None
+        if pa.types.is_nested(column.type) or is_metadata_column(column.field_id):
+            return None  # row ids that a file does not store are inherited, and no bounds tell of them
         if column.field_id not in cache:
             values = counts("value_counts", column.field_id)
             cache[column.field_id] = FieldMetrics(

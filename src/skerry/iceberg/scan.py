@@ -8,20 +8,22 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyiceberg.schema import Schema
+from pyiceberg.schema import Schema, index_by_id
 from pyiceberg.table.name_mapping import MappedField, parse_mapping_from_json
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 
 from skerry.errors import FormatError, MissingDependencyError, NotFoundError, SchemaError
 from skerry.iceberg.planning import OUTSIDE_PROPERTY, ScanPlanner, conjuncts_of
-from skerry.iceberg.schema import to_arrow_schema
+from skerry.iceberg.schema import to_arrow_schema, to_arrow_type
 from skerry.iceberg.state import MAIN, TableState
-from skerry.table.evolution import NameMapping, prune
+from skerry.table.evolution import NameMapping, all_ids, merge_columns, prune
 from skerry.table.files import DeleteKind
-from skerry.table.parquet_rows import RowReader, default_threads
+from skerry.table.metadata_columns import with_metadata_columns
 from skerry.table.predicate import Predicate, columns_of, parse
 from skerry.table.predicate.binding import Name, resolve_column
+from skerry.table.read_ahead import default_threads
+from skerry.table.row_reader import RowReader
 from skerry.table.scan import FileScanTask, ScanPlan
 from skerry.table.schema import field_id
 from skerry.table.values import physical_value
@@ -111,8 +113,9 @@ class Scan:
         self._limit = _checked_limit(limit)
         self._threads = threads or default_threads()
         self._table_schema = to_arrow_schema(schema)
-        self._predicate = parse(where, self._table_schema)
-        self._schema = _select(self._table_schema, columns)
+        self._known_columns = with_metadata_columns(self._table_schema)
+        self._predicate = parse(where, self._known_columns)
+        self._schema = self._table_schema if columns is None else _select(self._known_columns, columns)
 
     def __repr__(self) -> str:
         limit = "" if self._limit is None else f", limit={self._limit}"
@@ -176,7 +179,7 @@ class Scan:
             FormatError: A file is corrupt.
             NotFoundError: A file is missing.
             SchemaError: A file's columns do not fit the table's schema.
-            UnsupportedError: A file is in another format than Parquet.
+            UnsupportedError: A file is in another format than Parquet, ORC and Avro, or uses what is not read.
         """
         batches = self._reader(self._schema).batches(self._plan().tasks, limit=self._limit)
         return pa.RecordBatchReader.from_batches(self._schema, batches)
@@ -242,10 +245,11 @@ class Scan:
         return RowReader(
             storage=self._state.storage,
             schema=schema,
-            read_schema=prune(self._table_schema, ids),
+            read_schema=prune(self._known_columns, ids),
             predicate=self._predicate,
             names=_name_mapping(self._state.properties, self._state.name),
             threads=self._threads,
+            columns=_with_dropped_columns(self._table_schema, self._state.metadata.schemas),
         )
 
 
@@ -333,10 +337,8 @@ def _checked_limit(limit: int | None) -> int | None:
     return limit
 
 
-def _select(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
+def _select(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
     """The wanted columns in the wanted order; fields of one struct stay together where its first is wanted."""
-    if columns is None:
-        return schema
     if isinstance(columns, str) or not columns:
         raise SchemaError(f"columns must be a list of at least one name, found {columns!r}")
     wanted = [_resolve(schema, name) for name in columns]
@@ -367,13 +369,20 @@ def _known_count(task: FileScanTask) -> int | None:
 
 
 def _defaults(schema: Schema) -> dict[int, Any]:
-    """Initial defaults of top-level columns: what rows have that were written before the column was there."""
-    arrow = to_arrow_schema(schema)
+    """Initial defaults: what rows have that were written before the column was there."""
     return {
-        field.field_id: physical_value(arrow.field(index).type, field.initial_default)
-        for index, field in enumerate(schema.fields)
-        if field.initial_default is not None
+        number: physical_value(to_arrow_type(field.field_type), field.initial_default)
+        for number, field in index_by_id(schema).items()
+        if field.initial_default is not None and field.field_type.is_primitive
     }
+
+
+def _with_dropped_columns(schema: pa.Schema, history: Sequence[Schema]) -> pa.Schema:
+    """All columns that a table has or had: equality deletes go on comparing columns that were dropped since."""
+    for old in sorted(history, key=lambda old: old.schema_id, reverse=True):
+        if not index_by_id(old).keys() <= all_ids(schema):
+            schema = merge_columns(schema, to_arrow_schema(old))
+    return schema
 
 
 def _name_mapping(properties: Mapping[str, str], table: str) -> NameMapping | None:

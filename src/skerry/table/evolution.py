@@ -8,7 +8,7 @@ Spec: Iceberg table spec, Schema Evolution; Column Projection; Name Mapping Seri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,11 +23,16 @@ from skerry.table.values import is_uuid
 
 __all__ = [
     "NameMapping",
+    "all_ids",
     "column_positions",
     "count_leaves",
     "has_ids",
+    "identify",
+    "map_fields",
+    "merge_columns",
     "plan_conversion",
     "prune",
+    "top_level",
     "wanted_leaves",
     "with_ids",
 ]
@@ -57,13 +62,22 @@ def _children(type_: pa.DataType) -> list[tuple[str, pa.Field]]:
     return [("element", type_.value_field)] if is_list(type_) else []
 
 
+def all_ids(schema: pa.Schema) -> frozenset[int]:
+    """The field ids of all columns, nested ones included."""
+
+    def walk(field: pa.Field) -> Iterator[int]:
+        number = _id(field)
+        if number is not None:
+            yield number
+        for _, child in _children(field.type):
+            yield from walk(child)
+
+    return frozenset(number for field in schema for number in walk(field))
+
+
 def has_ids(schema: pa.Schema) -> bool:
     """Whether any column carries a field id."""
-
-    def any_id(field: pa.Field) -> bool:
-        return _id(field) is not None or any(any_id(child) for _, child in _children(field.type))
-
-    return any(any_id(field) for field in schema)
+    return bool(all_ids(schema))
 
 
 def with_ids(schema: pa.Schema, mapping: NameMapping) -> pa.Schema:
@@ -75,6 +89,58 @@ def with_ids(schema: pa.Schema, mapping: NameMapping) -> pa.Schema:
         return field.with_metadata({FIELD_ID_KEY: str(mapping[path]).encode()}) if path in mapping else field
 
     return pa.schema([give(field, (field.name,)) for field in schema], metadata=schema.metadata)
+
+
+def identify(schema: pa.Schema, mapping: NameMapping | None) -> pa.Schema:
+    """The schema of a file with field ids: its own ones, or those of a name mapping.
+
+    Returns:
+        `schema` itself if it has ids.
+
+    Raises:
+        SchemaError: It has none, and there is no mapping.
+    """
+    if has_ids(schema):
+        return schema
+    if mapping is None:
+        raise SchemaError("the file has no field ids, and the table has no schema.name-mapping.default")
+    return with_ids(schema, mapping)
+
+
+def map_fields(schema: pa.Schema, change: Callable[[pa.Field], pa.Field]) -> pa.Schema:
+    """A schema in which every field, nested ones first, is replaced by what a function makes of it."""
+
+    def walk(field: pa.Field) -> pa.Field:
+        children = [walk(child) for _, child in _children(field.type)]
+        return change(field.with_type(_with_children(field.type, children)) if children else field)
+
+    return pa.schema([walk(field) for field in schema], metadata=schema.metadata)
+
+
+def top_level(schema: pa.Schema) -> dict[int, int]:
+    """Where the columns stand in a schema, by field id; those without one are left out."""
+    return {number: index for index, field in enumerate(schema) if (number := _id(field)) is not None}
+
+
+def merge_columns(first: pa.Schema, second: pa.Schema) -> pa.Schema:
+    """A schema with the columns of both, those of structs included.
+
+    Args:
+        first: With field ids.
+        second: Likewise; what only it has comes last and may be null.
+    """
+
+    def merged(mine: list[pa.Field], other: list[pa.Field]) -> list[pa.Field]:
+        others = {_id(field): field for field in other}
+        result = []
+        for field in mine:
+            match = others.pop(_id(field), None)
+            if match is not None and pa.types.is_struct(field.type) and pa.types.is_struct(match.type):
+                field = field.with_type(pa.struct(merged(list(field.type), list(match.type))))
+            result.append(field)
+        return result + [field.with_nullable(True) for field in others.values()]
+
+    return pa.schema(merged(list(first), list(second)), metadata=first.metadata)
 
 
 def _with_children(type_: pa.DataType, children: list[pa.Field]) -> pa.DataType:
@@ -215,7 +281,7 @@ def plan_conversion(
             it for a value that does not fit.
     """
     constants = constants or {}
-    found = {number: (index, field) for index, field in enumerate(source) if (number := _id(field)) is not None}
+    found = {number: (index, source.field(index)) for number, index in top_level(source).items()}
     steps: list[tuple[int | None, str, _Convert]] = []
     for wanted in target:
         index, field = found.get(_id(wanted) or 0, (None, None))

@@ -16,7 +16,8 @@ from skerry.errors import FormatError, NotFoundError, SchemaError, SkerryError, 
 from skerry.storage import Storage
 from skerry.table.evolution import prune
 from skerry.table.files import DataFile
-from skerry.table.parquet_rows import RowReader, _ahead
+from skerry.table.read_ahead import read_ahead
+from skerry.table.row_reader import RowReader
 from skerry.table.predicate import columns_of, parse
 from skerry.table.scan import FileScanTask
 
@@ -228,9 +229,9 @@ def test_a_file_with_other_than_its_rows_is_refused(tasks):
         read([wrong])
 
 
-def test_other_formats_are_refused_by_name(tmp_path):
-    with pytest.raises(UnsupportedError, match="reading orc files is not supported"):
-        read([task(tmp_path / "a.orc", 1, file_format="orc")])
+def test_formats_without_a_reader_are_refused_by_name(tmp_path):
+    with pytest.raises(UnsupportedError, match="reading amudai files is not supported"):
+        read([task(tmp_path / "a.shard", 1, file_format="amudai")])
 
 
 def test_a_column_of_another_type_is_refused_with_the_file(tmp_path):
@@ -272,5 +273,5 @@ def test_reading_ahead_keeps_the_order_and_the_budget():
 
     items = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5] * 5
     with ThreadPoolExecutor(4) as pool:
-        assert list(_ahead(pool, work, items, lambda item: item, 10)) == items
+        assert list(read_ahead(pool, work, items, lambda item: item, 10)) == items
     assert most < 10 + max(items)

@@ -1,0 +1,160 @@
+"""Parquet files of rows: row groups with their statistics, columns found by field id."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from skerry.errors import UnsupportedError
+from skerry.storage import Storage
+from skerry.table.evolution import NameMapping, column_positions, count_leaves, identify, wanted_leaves, with_ids
+from skerry.table.parquet_statistics import bound_of
+from skerry.table.predicate import Column, FieldMetrics
+from skerry.table.predicate.arrow import arrow_storage
+from skerry.table.stored_file import Part, StoredFile, reading, without_columns
+
+__all__ = ["open_parquet"]
+
+
+def open_parquet(storage: Storage, location: str, wanted: pa.Schema, names: NameMapping | None) -> StoredFile:
+    """Read a file's footer.
+
+    Args:
+        storage: Access to the file.
+        location: The file.
+        wanted: The columns to read, with field ids.
+        names: Field ids by name, for a file without ids; None refuses such a file.
+
+    Raises:
+        FormatError: The file is corrupt.
+        NotFoundError: It is missing.
+        SchemaError: It has no field ids, and there is no name mapping.
+        UnsupportedError: It is encrypted, or PyArrow does not read it.
+    """
+    with reading(location, "parquet"):
+        source = storage.arrow_file(location)
+        parquet = pq.ParquetFile(source)
+        metadata, stored = parquet.metadata, parquet.schema_arrow
+        if count_leaves(stored) != metadata.num_columns:
+            raise UnsupportedError(
+                f"the file has {metadata.num_columns} columns, {count_leaves(stored)} of them understood",
+                location=location,
+            )
+        schema = identify(stored, names)
+        leaves = wanted_leaves(schema, wanted)
+        return _ParquetFile(
+            location=location,
+            source=source,
+            metadata=metadata,
+            positions=column_positions(schema),
+            names=None if schema is stored else names,
+            paths=tuple(metadata.schema.column(leaf).path for leaf in leaves),
+            parts=tuple(_parts(metadata, leaves)),
+        )
+
+
+def _parts(metadata: pq.FileMetaData, leaves: list[int]) -> Iterator[Part]:
+    first_row = 0
+    for index in range(metadata.num_row_groups):
+        group = metadata.row_group(index)
+        yield Part(
+            index=index,
+            first_row=first_row,
+            row_count=group.num_rows,
+            offset=_offset(group),
+            size_bytes=sum(group.column(leaf).total_uncompressed_size for leaf in leaves),
+        )
+        first_row += group.num_rows
+
+
+def _offset(group: pq.RowGroupMetaData) -> int:
+    if not group.num_columns:
+        return 0
+    chunk = group.column(0)
+    data: int = chunk.data_page_offset
+    return min(data, chunk.dictionary_page_offset) if chunk.has_dictionary_page else data
+
+
+@dataclass(frozen=True)
+class _ParquetFile:
+    """A file whose footer is read.
+
+    Args:
+        location: The file.
+        source: What PyArrow reads it from.
+        metadata: The footer.
+        positions: Where columns stand among the primitive ones, by field id.
+        names: Field ids by name, if the file itself has none.
+        paths: The wanted primitive columns.
+        parts: Its row groups.
+    """
+
+    location: str
+    source: Any
+    metadata: pq.FileMetaData
+    positions: dict[int, int]
+    names: NameMapping | None
+    paths: tuple[str, ...]
+    parts: tuple[Part, ...]
+
+    @property
+    def row_count(self) -> int:
+        return int(self.metadata.num_rows)
+
+    def metrics(self, column: Column) -> FieldMetrics | None:
+        position = self.positions.get(column.field_id)
+        return None if position is None else _statistics(self.metadata, position, column)
+
+    def batches(self, part: Part, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        if not self.paths:
+            yield from without_columns(part.row_count, batch_rows)
+            return
+        with reading(self.location, "parquet"):
+            parquet = pq.ParquetFile(
+                self.source,
+                metadata=self.metadata,
+                coerce_int96_timestamp_unit="us",
+                pre_buffer=not isinstance(self.source, pa.OSFile),  # one request for all columns of the row group
+            )
+            for batch in parquet.iter_batches(
+                batch_size=batch_rows, row_groups=[part.index], columns=list(self.paths), use_threads=False
+            ):
+                if self.names is None:
+                    yield batch
+                else:
+                    yield pa.RecordBatch.from_arrays(batch.columns, schema=with_ids(batch.schema, self.names))
+
+
+def _statistics(metadata: pq.FileMetaData, position: int, column: Column) -> FieldMetrics:
+    """The statistics of one column over all row groups; Parquet counts no NaNs."""
+    stored = metadata.schema.column(position)
+    logical = json.loads(stored.logical_type.to_json())
+    lower: list[Any] = []
+    upper: list[Any] = []
+    nulls, values = [], []
+    for index in range(metadata.num_row_groups):
+        chunk = metadata.row_group(index).column(position)
+        statistics = chunk.statistics
+        bounded = statistics is not None and statistics.has_min_max and chunk.physical_type != "INT96"
+        for bounds, is_upper in ((lower, False), (upper, True)):
+            raw = (statistics.max_raw if is_upper else statistics.min_raw) if bounded else None
+            value = bound_of(column.type, raw, chunk.physical_type, logical, upper=is_upper) if bounded else None
+            bounds.append(value)
+        counted = statistics is not None and statistics.has_null_count
+        nulls.append(statistics.null_count if counted else -1)
+        values.append(chunk.num_values)
+    storage = arrow_storage(column.type)
+    unknown = np.full(len(values), -1, np.int64)
+    return FieldMetrics(
+        pa.array(lower, storage),
+        pa.array(upper, storage),
+        np.array(nulls, np.int64),
+        unknown,
+        np.array(values, np.int64),
+    )

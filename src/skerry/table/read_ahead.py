@@ -1,0 +1,96 @@
+"""Work done in threads ahead of whoever consumes it, in order and within bounds."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+__all__ = ["SharedCache", "default_threads", "read_ahead"]
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+
+def read_ahead(
+    pool: ThreadPoolExecutor,
+    function: Callable[[_Item], _Result],
+    items: Iterable[_Item],
+    weight: Callable[[_Item], int],
+    capacity: int,
+) -> Iterator[_Result]:
+    """Map in threads, in order, so far ahead of the consumer as the weights of what is under way allow."""
+    under_way: deque[tuple[Future[_Result], int]] = deque()
+    load = 0
+    for item in items:
+        under_way.append((pool.submit(function, item), weight(item)))
+        load += under_way[-1][1]
+        while load >= capacity:
+            future, done = under_way.popleft()
+            load -= done
+            yield future.result()
+    while under_way:
+        yield under_way.popleft()[0].result()
+
+
+class SharedCache:
+    """Results that several threads need, each computed once; the least recently used are given up.
+
+    Args:
+        capacity: What the weights of the results may sum up to. The newest is kept however heavy it is.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._load = 0
+        self._results: OrderedDict[Hashable, Future[Any]] = OrderedDict()
+        self._weights: dict[Hashable, int] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable, compute: Callable[[], _Result], weight: Callable[[_Result], int]) -> _Result:
+        """The result of that key.
+
+        Args:
+            key: What it is known by.
+            compute: Computes it; not called if that has been done, or is being done by another thread.
+            weight: What it weighs.
+
+        Raises:
+            Exception: What `compute` raises; it is called again the next time.
+        """
+        future: Future[_Result] = Future()
+        with self._lock:
+            found = self._results.setdefault(key, future)
+            self._results.move_to_end(key)
+        if found is not future:
+            result: _Result = found.result()
+            return result
+        try:
+            computed = compute()
+        except BaseException as error:
+            with self._lock:
+                del self._results[key]
+            future.set_exception(error)
+            raise
+        future.set_result(computed)
+        with self._lock:
+            self._weights[key] = weight(computed)
+            self._load += self._weights[key]
+            self._shrink(key)
+        return computed
+
+    def _shrink(self, newest: Hashable) -> None:
+        for key in list(self._results) if self._load > self._capacity else ():
+            if key in self._weights and key != newest:
+                del self._results[key]
+                self._load -= self._weights.pop(key)
+            if self._load <= self._capacity:
+                return
+
+
+def default_threads() -> int:
+    """One thread per core that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

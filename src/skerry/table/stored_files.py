@@ -1,0 +1,37 @@
+"""Opening files of rows, whichever format they are in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from skerry.errors import UnsupportedError
+from skerry.storage import Storage
+from skerry.table.avro_file import open_avro
+from skerry.table.evolution import NameMapping
+from skerry.table.orc_file import open_orc
+from skerry.table.parquet_file import open_parquet
+from skerry.table.stored_file import StoredFile
+
+__all__ = ["open_stored"]
+
+_OPEN: dict[str, Callable[[Storage, str, pa.Schema, NameMapping | None], StoredFile]] = {
+    "parquet": open_parquet,
+    "orc": open_orc,
+    "avro": open_avro,
+}
+
+
+def open_stored(
+    storage: Storage, location: str, file_format: str, wanted: pa.Schema, names: NameMapping | None
+) -> StoredFile:
+    """Open a file; see `skerry.table.parquet_file.open_parquet`.
+
+    Raises:
+        UnsupportedError: There is no reader for its format.
+    """
+    opened = _OPEN.get(file_format)
+    if opened is None:
+        raise UnsupportedError(f"reading {file_format} files is not supported", location=location)
+    return opened(storage, location, wanted, names)
