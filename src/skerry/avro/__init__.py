@@ -1,7 +1,7 @@
 """Avro object container files, decoded straight into columns; manifests of Iceberg and Paimon are such files.
 
 `read_columns` decodes a file into an Arrow record batch, all of it or chosen fields; `write_container` makes a file
-from records.
+from records, `ContainerEncoder` piece by piece.
 
 Spec: Apache Avro 1.12, https://avro.apache.org/docs/1.12.0/specification/
 """
@@ -10,6 +10,6 @@ from __future__ import annotations
 
 from skerry.avro.container import Header
 from skerry.avro.reader import read_batches, read_columns, read_header
-from skerry.avro.writer import write_container
+from skerry.avro.writer import ContainerEncoder, write_container
 
-__all__ = ["Header", "read_batches", "read_columns", "read_header", "write_container"]
+__all__ = ["ContainerEncoder", "Header", "read_batches", "read_columns", "read_header", "write_container"]

@@ -6,13 +6,13 @@ import io
 import json
 import os
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from skerry.avro.container import encode_block, encode_header
 from skerry.errors import SchemaError
 
-__all__ = ["write_container"]
+__all__ = ["ContainerEncoder", "write_container"]
 
 _BLOCK_BYTES: Final = 64 * 1024
 
@@ -44,31 +44,72 @@ def write_container(
 
     Spec: Avro 1.12, "Object Container Files".
     """
-    import fastavro  # costs a tenth of a second, and reading does without it
+    encoder = ContainerEncoder(schema, metadata=metadata, codec=codec)
+    return b"".join([encoder.header, *encoder.encode(records, block_bytes=block_bytes)])
 
-    schema_json = schema if isinstance(schema, str) else json.dumps(schema, separators=(",", ":"))
-    try:
-        parsed = fastavro.parse_schema(json.loads(schema_json))
-    except (ValueError, KeyError, TypeError, AttributeError, fastavro.schema.SchemaParseException) as error:
-        raise SchemaError(f"not an Avro schema: {error}") from error
-    entries = {key: value.encode() if isinstance(value, str) else value for key, value in (metadata or {}).items()}
-    sync_marker = os.urandom(16)
-    parts = [encode_header(schema_json, codec, entries, sync_marker)]
-    buffer = io.BytesIO()
-    pending = 0
-    for i, record in enumerate(records):
+
+class ContainerEncoder:
+    """Makes an Avro file piece by piece: its header, then blocks of records.
+
+    Args:
+        schema: As `write_container` takes it.
+        metadata: Entries of the header beside Avro's own.
+        codec: `null`, `deflate`, `snappy` or `zstandard`.
+
+    Attributes:
+        header: The bytes that the file begins with.
+
+    Raises:
+        SchemaError: The schema is none.
+        UnsupportedError: The codec is not known.
+    """
+
+    def __init__(
+        self,
+        schema: Mapping[str, Any] | str,
+        *,
+        metadata: Mapping[str, str | bytes] | None = None,
+        codec: str = "deflate",
+    ) -> None:
+        import fastavro  # costs a tenth of a second, and reading does without it
+
+        schema_json = schema if isinstance(schema, str) else json.dumps(schema, separators=(",", ":"))
         try:
-            fastavro.schemaless_writer(buffer, parsed, record)
-        except _RECORD_ERRORS as error:
-            raise SchemaError(f"record {i} does not fit the Avro schema: {error}") from error
-        pending += 1
-        if buffer.tell() >= block_bytes:
-            parts.append(encode_block(pending, buffer.getvalue(), codec, sync_marker))
-            buffer = io.BytesIO()
-            pending = 0
-    if pending:
-        parts.append(encode_block(pending, buffer.getvalue(), codec, sync_marker))
-    return b"".join(parts)
+            self._schema = fastavro.parse_schema(json.loads(schema_json))
+        except (ValueError, KeyError, TypeError, AttributeError, fastavro.schema.SchemaParseException) as error:
+            raise SchemaError(f"not an Avro schema: {error}") from error
+        self._write_record = fastavro.schemaless_writer
+        self._codec = codec
+        self._sync_marker = os.urandom(16)
+        self._records = 0
+        entries = {key: value.encode() if isinstance(value, str) else value for key, value in (metadata or {}).items()}
+        self.header = encode_header(schema_json, codec, entries, self._sync_marker)
+
+    def encode(self, records: Iterable[Mapping[str, Any]], *, block_bytes: int = _BLOCK_BYTES) -> Iterator[bytes]:
+        """Encode records as blocks.
+
+        Args:
+            records: One mapping for each record, by field name.
+            block_bytes: A block ends with the record that reaches so many bytes.
+
+        Raises:
+            SchemaError: A record does not fit the schema.
+        """
+        buffer = io.BytesIO()
+        pending = 0
+        for record in records:
+            try:
+                self._write_record(buffer, self._schema, record)
+            except _RECORD_ERRORS as error:
+                raise SchemaError(f"record {self._records} does not fit the Avro schema: {error}") from error
+            self._records += 1
+            pending += 1
+            if buffer.tell() >= block_bytes:
+                yield encode_block(pending, buffer.getvalue(), self._codec, self._sync_marker)
+                buffer = io.BytesIO()
+                pending = 0
+        if pending:
+            yield encode_block(pending, buffer.getvalue(), self._codec, self._sync_marker)
 
 
 _RECORD_ERRORS: Final = (ValueError, TypeError, KeyError, AttributeError, OverflowError, IndexError, struct.error)

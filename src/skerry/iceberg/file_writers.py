@@ -8,15 +8,20 @@ Spec: Iceberg table spec, Appendix A, Format-specific Requirements.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
+import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
+from skerry.avro import ContainerEncoder
 from skerry.errors import SchemaError
+from skerry.iceberg.avro_files import avro_records, avro_schema
 from skerry.iceberg.metrics import MetricsMode, parquet_data_file
+from skerry.iceberg.orc_files import orc_schema
+from skerry.iceberg.row_metrics import RowMetrics
 from skerry.storage import Storage
 from skerry.table.files import DataFile
 from skerry.table.schema import nearest
@@ -200,4 +205,87 @@ class _ParquetWriter:
         self._writer.is_open = False  # else its finaliser writes a footer into the closed sink
 
 
-_WRITERS = {"parquet": _ParquetWriter}
+class _MeasuredWriter:
+    """What writers of formats without readable statistics have in common."""
+
+    file_format: ClassVar[str]
+
+    def __init__(self, storage: Storage, location: str, schema: pa.Schema) -> None:
+        self._location = location
+        self._metrics = RowMetrics(schema)
+        self._sink = storage.open_output(location)
+
+    @property
+    def size_bytes(self) -> int:
+        return int(self._sink.tell())
+
+    def close(
+        self,
+        modes: Mapping[int, MetricsMode],
+        *,
+        spec_id: int = 0,
+        partition: tuple[Any, ...] = (),
+        sort_order_id: int | None = None,
+        nan_value_counts: Mapping[int, int] | None = None,
+    ) -> DataFile:
+        try:
+            self._finish()
+            size = self.size_bytes
+            self._sink.close()
+        except BaseException:
+            self.abort()
+            raise
+        return self._metrics.data_file(
+            self._location,
+            self.file_format,
+            size,
+            modes,
+            spec_id=spec_id,
+            partition=partition,
+            sort_order_id=sort_order_id,
+        )
+
+    def abort(self) -> None:
+        self._sink.abort()
+
+    def _finish(self) -> None:
+        """Write what the format has at the end of a file."""
+
+
+class _OrcWriter(_MeasuredWriter):
+    file_format = "orc"
+
+    def __init__(self, encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> None:
+        self._stored = orc_schema(schema)
+        super().__init__(storage, location, schema)
+        self._writer = orc.ORCWriter(self._sink, compression=encoding.codec)
+        # a writer that has seen no rows knows no columns
+        self._writer.write(self._stored.empty_table())
+
+    def write(self, rows: pa.Table) -> None:
+        self._metrics.update(rows)
+        self._writer.write(rows.select(self._stored.names).cast(self._stored))
+
+    def _finish(self) -> None:
+        self._writer.close()
+
+
+class _AvroWriter(_MeasuredWriter):
+    file_format = "avro"
+
+    def __init__(self, encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> None:
+        self._encoder = ContainerEncoder(avro_schema(schema), codec=encoding.codec)
+        super().__init__(storage, location, schema)
+        self._sink.write(self._encoder.header)
+
+    def write(self, rows: pa.Table) -> None:
+        self._metrics.update(rows)
+        for block in self._encoder.encode(avro_records(rows)):
+            self._sink.write(block)
+
+
+_WRITERS: dict[str, Callable[[FileEncoding, Storage, str, pa.Schema], FileWriter]] = {
+    "parquet": _ParquetWriter,
+    "orc": _OrcWriter,
+    "avro": _AvroWriter,
+}

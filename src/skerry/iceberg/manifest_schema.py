@@ -27,6 +27,7 @@ __all__ = [
     "Field",
     "arrow_type",
     "avro_name",
+    "avro_primitive",
     "check_version",
     "columns_by_id",
     "manifest_list_schema",
@@ -164,7 +165,7 @@ def manifest_schema(partition: pa.Schema, format_version: int) -> dict[str, Any]
     # Avro knows a type by its name: a fixed or decimal type is declared where it stands first
     declared: set[str] = set()
     fields = [
-        _field(field_id(field), name, _partition_type(field.type, declared), required=False, original=field.name)
+        _field(field_id(field), name, avro_primitive(field.type, declared), required=False, original=field.name)
         for name, field in zip(names, partition, strict=True)
     ]
     tuple_type = {"type": "record", "name": "r102", "fields": fields}
@@ -238,8 +239,15 @@ _PRIMITIVES: dict[pa.DataType, Any] = {
 }
 
 
-def _partition_type(type_: pa.DataType, declared: set[str]) -> Any:
-    """Avro type of a partition value.
+def avro_primitive(type_: pa.DataType, declared: set[str]) -> Any:
+    """Avro type of a primitive value.
+
+    Args:
+        type_: Arrow type.
+        declared: Named types that the schema has so far; this one is added.
+
+    Raises:
+        UnsupportedError: There is none.
 
     Spec: Iceberg, Appendix A, Avro: Data Type Mappings.
     """
@@ -257,7 +265,7 @@ def _partition_type(type_: pa.DataType, declared: set[str]) -> Any:
         name = f"decimal_{type_.precision}_{type_.scale}"
         digits = {"precision": type_.precision, "scale": type_.scale}
         return _once({"type": "fixed", "name": name, "size": size, "logicalType": "decimal", **digits}, declared)
-    raise UnsupportedError(f"a partition value of type {type_} cannot be written to a manifest")
+    raise UnsupportedError(f"Arrow type {type_} has no Avro type")
 
 
 def _once(type_: dict[str, Any], declared: set[str]) -> Any:
