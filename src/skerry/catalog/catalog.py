@@ -23,6 +23,7 @@ from skerry.iceberg.partitions import partition_spec
 from skerry.iceberg.schema import to_arrow_schema, to_iceberg_schema, with_identifier
 from skerry.iceberg.sorting import sort_order
 from skerry.iceberg.table import IcebergTable
+from skerry.jobs.purge import purge as purge_table
 from skerry.storage import redact
 from skerry.table.schema import nearest
 from skerry.table.statistics import SketchPolicy
@@ -31,7 +32,7 @@ __all__ = ["Catalog"]
 
 
 FORMATS = ("iceberg",)
-FILE_FORMATS = ("parquet",)
+FILE_FORMATS = ("parquet", "orc", "avro")
 
 
 class Catalog:
@@ -114,7 +115,8 @@ class Catalog:
             schema: Arrow schema, or data that has one. Field ids (`PARQUET:field_id`) are kept if every field has one,
                 else given.
             format: `iceberg`.
-            file_format: `parquet`.
+            file_format: What data files are written in, `parquet`, `orc` or `avro` (table property
+                `write.format.default`).
             partition_by: Transforms: `col`, `year(ts)`, `month(ts)`, `day(ts)`, `hour(ts)`, `bucket(16, id)`,
                 `truncate(10, s)`, `void(x)`.
             sort_by: Order of the rows in each file: `col`, `col desc`, `col asc nulls last`, transforms too.
@@ -136,6 +138,8 @@ class Catalog:
         arrow_schema = _arrow_schema(schema)
         iceberg_schema = with_identifier(to_iceberg_schema(arrow_schema, format_version=format_version), primary_key)
         settings = {"format-version": str(format_version), **(properties or {})}
+        if file_format != FILE_FORMATS[0]:
+            settings.setdefault("write.format.default", file_format)
         SketchPolicy.from_properties(settings).check(to_arrow_schema(iceberg_schema))
         with _catalog_errors(name):
             if not self._catalog.namespace_exists(identifier[:-1]):
@@ -185,15 +189,29 @@ class Catalog:
             self._catalog.rename_table(_identifier(name), _identifier(to))
         return self.load_table(to)
 
-    def drop_table(self, name: str) -> None:
-        """Take a table out of the catalog; its files stay.
+    def drop_table(self, name: str, *, purge: bool = False) -> None:
+        """Take a table out of the catalog.
+
+        Args:
+            name: `namespace.table`.
+            purge: Whether to delete its files too: those that its metadata reaches, below its location. Nothing is
+                dropped if some metadata cannot be read, or if the table property `gc.enabled` is false.
 
         Raises:
-            NotFoundError: There is no such table.
+            NotFoundError: There is no such table, or a metadata file is missing.
+            FormatError: Metadata is corrupt.
+            SchemaError: The table's files may be other tables' too.
         """
-        self.load_table(name)
-        with _catalog_errors(name):
-            self._catalog.drop_table(_identifier(name))
+        table = self.load_table(name)
+
+        def drop() -> None:
+            with _catalog_errors(name):
+                self._catalog.drop_table(_identifier(name))
+
+        if purge:
+            purge_table(table.implementation, drop)
+        else:
+            drop()
 
     def register_table(self, name: str, metadata_path: str) -> Table:
         """Put a table into the catalog that exists already as files.

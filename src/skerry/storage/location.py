@@ -16,7 +16,18 @@ from urllib.parse import unquote
 
 from skerry.errors import SkerryError, UnsupportedError
 
-__all__ = ["Family", "FileStatus", "Location", "is_within", "join", "name", "parent", "parse_location", "redact"]
+__all__ = [
+    "Family",
+    "FileStatus",
+    "Location",
+    "file_key",
+    "is_within",
+    "join",
+    "name",
+    "parent",
+    "parse_location",
+    "redact",
+]
 
 _URL: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[^/]*)(?P<path>.*)", re.DOTALL)
 _SEPARATOR: Final = re.compile(r"[/\\]")
@@ -177,6 +188,27 @@ def is_within(root: str, location: str) -> bool:
         return False
     depth = len(outer_segments)
     return len(inner_segments) > depth and inner_segments[:depth] == outer_segments and any(inner_segments[depth:])
+
+
+def file_key(location: str) -> tuple[str, ...]:
+    """What two ways of writing one file's location have in common, for comparing them.
+
+    `file:///a//b`, `file:/a/c/../b` and `/a/b` are one file, as are `s3://b/k` and `s3a://b/k`. A location that skerry
+    cannot read is like itself only. Symbolic links are not followed.
+    """
+    try:
+        found = parse_location(location)
+    except SkerryError:
+        return ("", location)
+    if found.family is Family.LOCAL:
+        return (found.family.value, os.path.normpath(f"/{found.path.lstrip('/')}"))
+    return (found.family.value, _canonical_authority(found), *_segments(found))
+
+
+def local_path(location: str) -> str | None:
+    """The path of a local file; None for a location elsewhere."""
+    found = parse_location(location)
+    return found.path if found.family is Family.LOCAL else None
 
 
 def redact(url: str) -> str:

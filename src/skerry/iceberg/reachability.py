@@ -1,0 +1,125 @@
+"""Which files a table's snapshots reach: manifest lists, manifests, data and delete files, statistics.
+
+What is to be deleted is decided by these sets, so that they are built from metadata that was read whole: a file that
+cannot be read is an error, never a gap.
+
+Spec: Iceberg table spec, Manifest Lists; Manifests; Table Statistics; Partition Statistics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from pyiceberg.table.metadata import TableMetadata
+
+from skerry.iceberg.manifest import EntryStatus, FileContent
+from skerry.iceberg.manifest_list import ManifestFile, decode_manifest_list
+from skerry.iceberg.manifest_reader import read_manifest
+from skerry.iceberg.state import TableState
+from skerry.storage import Storage
+
+__all__ = [
+    "FileKind",
+    "ListTask",
+    "ManifestTask",
+    "TableFile",
+    "metadata_files",
+    "read_list",
+    "read_live_files",
+    "statistics_files",
+]
+
+
+class FileKind(Enum):
+    """What a file is to a table."""
+
+    DATA = "data"
+    DELETES = "deletes"
+    MANIFEST = "manifest"
+    MANIFEST_LIST = "manifest list"
+    STATISTICS = "statistics"
+    METADATA = "metadata"
+
+
+@dataclass(frozen=True, slots=True)
+class TableFile:
+    """A file of a table.
+
+    Args:
+        location: Where it lies.
+        kind: What it is.
+        size_bytes: Its size.
+    """
+
+    location: str
+    kind: FileKind
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListTask:
+    """A manifest list to be read; picklable.
+
+    Args:
+        location: Where it lies.
+        storage_options: Options of the storage. They may hold credentials, and so are never printed.
+    """
+
+    location: str
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestTask:
+    """A manifest to be read; picklable.
+
+    Args:
+        manifest: The manifest, as a manifest list names it.
+        storage_options: Options of the storage. They may hold credentials, and so are never printed.
+    """
+
+    manifest: ManifestFile
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def read_list(task: ListTask) -> tuple[TableFile, list[ManifestFile]]:
+    """A manifest list, and the manifests that it names.
+
+    Raises:
+        FormatError: It is corrupt.
+        NotFoundError: It is gone.
+    """
+    data = Storage(task.storage_options).read(task.location)
+    manifests = decode_manifest_list(data, location=task.location)
+    return TableFile(task.location, FileKind.MANIFEST_LIST, len(data)), manifests
+
+
+def read_live_files(task: ManifestTask) -> list[TableFile]:
+    """The files that a manifest says are there.
+
+    Raises:
+        FormatError: The manifest is corrupt.
+        NotFoundError: It is gone.
+        UnsupportedError: It is encrypted.
+    """
+    columns = ("status", "content", "file_path", "file_size_in_bytes")
+    table = read_manifest(Storage(task.storage_options), task.manifest, columns).table
+    rows = zip(*(table.column(name).to_pylist() for name in columns), strict=True)
+    return [
+        TableFile(path, FileKind.DATA if content == FileContent.DATA else FileKind.DELETES, size)
+        for status, content, path, size in rows
+        if status != EntryStatus.DELETED
+    ]
+
+
+def statistics_files(metadata: TableMetadata) -> Iterator[tuple[int, TableFile]]:
+    """The statistics files that are registered, each with the id of the snapshot that it is registered for."""
+    for file in (*metadata.statistics, *metadata.partition_statistics):
+        yield file.snapshot_id, TableFile(file.statistics_path, FileKind.STATISTICS, file.file_size_in_bytes)
+
+
+def metadata_files(state: TableState) -> list[str]:
+    """The metadata files that a table's state names: its own and those before it."""
+    return [state.metadata_location, *(entry.metadata_file for entry in state.metadata.metadata_log)]

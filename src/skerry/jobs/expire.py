@@ -1,0 +1,227 @@
+"""Expire snapshots: forget them in the metadata, then delete the files that nothing reaches any more.
+
+The order is what makes it safe. First all metadata of old and remaining snapshots is read, and whatever cannot be read
+ends the job before it has changed anything. Then the table forgets the snapshots, in one commit. Only then files are
+deleted: those that the forgotten snapshots reach and no snapshot of the newest state does.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pyiceberg.table.snapshots import Snapshot
+
+from skerry.errors import SchemaError, SkerryError
+from skerry.iceberg.expiry import ExpireSnapshots, refuse_kept_files
+from skerry.iceberg.manifest_list import ManifestFile
+from skerry.iceberg.reachability import (
+    FileKind,
+    ListTask,
+    ManifestTask,
+    TableFile,
+    metadata_files,
+    read_list,
+    read_live_files,
+    statistics_files,
+)
+from skerry.iceberg.state import TableState
+from skerry.iceberg.table import IcebergTable
+from skerry.jobs.executor import Executor, Progress, ThreadExecutor, Watcher
+from skerry.storage import file_key, is_within
+
+__all__ = ["ExpireSummary", "FileReader", "deletable", "expire_snapshots", "keyed", "manifest_files"]
+
+FileKey = tuple[str, ...]
+Files = dict[FileKey, TableFile]
+
+
+@dataclass(frozen=True, slots=True)
+class ExpireSummary:
+    """What was forgotten and deleted, or would be.
+
+    Args:
+        snapshot_ids: The snapshots.
+        refs: Branches and tags that were too old.
+        files: The files.
+        kept_outside: Files that nothing reaches any more, and that stay because they do not lie below the table.
+        dry_run: Whether nothing was changed.
+    """
+
+    snapshot_ids: tuple[int, ...] = ()
+    refs: tuple[str, ...] = ()
+    files: tuple[TableFile, ...] = ()
+    kept_outside: tuple[TableFile, ...] = ()
+    dry_run: bool = False
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the files."""
+        return sum(file.size_bytes for file in self.files)
+
+    def count(self, kind: FileKind) -> int:
+        """How many files of a kind there are among them."""
+        return sum(file.kind is kind for file in self.files)
+
+
+class FileReader:
+    """What manifest lists and manifests name; each of them is read once.
+
+    Args:
+        executor: Where they are read.
+        storage_options: Options of the storage that they lie in.
+    """
+
+    def __init__(self, executor: Executor, storage_options: Mapping[str, str]) -> None:
+        self._executor = executor
+        self._options = dict(storage_options)
+        self._lists: dict[str, tuple[TableFile, list[ManifestFile]]] = {}
+        self._manifests: dict[FileKey, list[TableFile]] = {}
+
+    def lists(self, snapshots: Iterable[Snapshot]) -> tuple[Files, dict[FileKey, ManifestFile]]:
+        """The manifest lists of some snapshots, and the manifests that they name.
+
+        Raises:
+            FormatError: A manifest list is corrupt.
+            NotFoundError: A manifest list is gone.
+        """
+        locations = list(dict.fromkeys(snapshot.manifest_list for snapshot in snapshots))
+        missing = [location for location in locations if location not in self._lists]
+        tasks = [ListTask(location, self._options) for location in missing]
+        self._lists.update(zip(missing, self._executor.map(read_list, tasks), strict=True))
+        found = [self._lists[location] for location in locations]
+        manifests = {file_key(manifest.manifest_path): manifest for _, named in found for manifest in named}
+        return keyed(file for file, _ in found), manifests
+
+    def live(self, manifests: Mapping[FileKey, ManifestFile]) -> Files:
+        """The files that some manifests say are there.
+
+        Raises:
+            FormatError: A manifest is corrupt.
+            NotFoundError: A manifest is gone.
+        """
+        missing = [key for key in manifests if key not in self._manifests]
+        tasks = [ManifestTask(manifests[key], self._options) for key in missing]
+        self._manifests.update(zip(missing, self._executor.map(read_live_files, tasks), strict=True))
+        return keyed(file for key in manifests for file in self._manifests[key])
+
+
+def keyed(files: Iterable[TableFile]) -> Files:
+    """Files by what names them, however their location is written."""
+    return {file_key(file.location): file for file in files}
+
+
+def manifest_files(manifests: Mapping[FileKey, ManifestFile]) -> Files:
+    """Manifests as files."""
+    return {
+        key: TableFile(manifest.manifest_path, FileKind.MANIFEST, manifest.manifest_length)
+        for key, manifest in manifests.items()
+    }
+
+
+def expire_snapshots(
+    table: IcebergTable,
+    *,
+    keep_last: int | None = None,
+    older_than: datetime | None = None,
+    dry_run: bool = False,
+    executor: Executor | None = None,
+    watcher: Watcher | None = None,
+) -> ExpireSummary:
+    """Forget old snapshots and delete the files that only they reach.
+
+    Args:
+        table: The table.
+        keep_last: So many of each branch's newest snapshots stay, however old; the table's property if None.
+        older_than: Only snapshots from before this moment (UTC if it has no zone); the table's property if None.
+        dry_run: Whether to tell only what would be done.
+        executor: Where manifests are read; threads of this process by default.
+        watcher: Called with the progress.
+
+    Raises:
+        FormatError: Metadata is corrupt; nothing was changed.
+        NotFoundError: A metadata file is missing; nothing was changed.
+        SchemaError: An argument or property makes no sense, or the table's files may be other tables' too.
+        ConflictError: Other writers won every race; nothing was changed.
+    """
+    if keep_last is not None and (isinstance(keep_last, bool) or not isinstance(keep_last, int) or keep_last < 1):
+        raise SchemaError(f"keep_last must be a whole number above 0, found {keep_last!r}")
+    before = table.refresh()
+    refuse_kept_files(before)
+    operation = ExpireSnapshots(int(time.time() * 1000), keep_last, _milliseconds(older_than))
+    plan = operation.plan(before)
+    reader = FileReader(executor or ThreadExecutor(), before.storage.options)
+    gone = [found for found in before.metadata.snapshots if found.snapshot_id in plan.snapshot_ids]
+    staying = [found for found in before.metadata.snapshots if found.snapshot_id not in plan.snapshot_ids]
+    files, outside = unreached(before, gone, before, staying, reader)
+    if not dry_run and (gone or plan.refs):
+        table.commit(operation)
+        after = table.refresh()
+        remaining = {snapshot.snapshot_id for snapshot in after.metadata.snapshots}
+        gone = [found for found in before.metadata.snapshots if found.snapshot_id not in remaining]
+        files, outside = unreached(before, gone, after, after.metadata.snapshots, reader)
+        _delete(after, files, watcher)
+    refs = (
+        plan.refs if dry_run else tuple(name for name in before.metadata.refs if name not in table.state.metadata.refs)
+    )
+    return ExpireSummary(tuple(found.snapshot_id for found in gone), refs, files, outside, dry_run)
+
+
+def _milliseconds(moment: datetime | None) -> int | None:
+    if moment is None:
+        return None
+    return int((moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def unreached(
+    before: TableState, gone: Sequence[Snapshot], after: TableState, staying: Iterable[Snapshot], reader: FileReader
+) -> tuple[tuple[TableFile, ...], tuple[TableFile, ...]]:
+    """The files that some snapshots reach and others do not.
+
+    Args:
+        before: A state that has the former.
+        gone: The snapshots that go.
+        after: A state that has the latter.
+        staying: The snapshots that stay.
+        reader: Reads manifest lists and manifests.
+
+    Returns:
+        Those below the table's location, and those elsewhere.
+    """
+    if not gone:
+        return (), ()
+    lists, manifests = reader.lists(gone)
+    kept_lists, kept_manifests = reader.lists(staying)
+    manifests = {key: manifest for key, manifest in manifests.items() if key not in kept_manifests}
+    ids = {snapshot.snapshot_id for snapshot in gone}
+    statistics = keyed(file for owner, file in statistics_files(before.metadata) if owner in ids)
+    kept = {
+        *reader.live(kept_manifests),
+        *kept_manifests,
+        *kept_lists,
+        *keyed(file for owner, file in statistics_files(after.metadata) if owner not in ids),
+        *map(file_key, metadata_files(after)),
+    }
+    found = reader.live(manifests) | manifest_files(manifests) | lists | statistics
+    return deletable(after, (file for key, file in found.items() if key not in kept))
+
+
+def deletable(state: TableState, files: Iterable[TableFile]) -> tuple[tuple[TableFile, ...], tuple[TableFile, ...]]:
+    """Part files into those below the table's location, which may be deleted, and those elsewhere."""
+    inside: list[TableFile] = []
+    outside: list[TableFile] = []
+    for file in files:
+        (inside if is_within(state.metadata.location, file.location) else outside).append(file)
+    return tuple(inside), tuple(outside)
+
+
+def _delete(state: TableState, files: Sequence[TableFile], watcher: Watcher | None) -> None:
+    try:
+        state.storage.delete(file.location for file in files)
+    except SkerryError as error:
+        error.message = f"the snapshots were expired, but not all of their files were deleted: {error.message}"
+        raise
+    if watcher is not None:
+        watcher(Progress("delete", len(files), len(files), done_bytes=sum(file.size_bytes for file in files)))

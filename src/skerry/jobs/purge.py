@@ -1,0 +1,49 @@
+"""Drop a table together with its files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from skerry.errors import SkerryError
+from skerry.iceberg.expiry import refuse_kept_files
+from skerry.iceberg.reachability import metadata_files, statistics_files
+from skerry.iceberg.table import IcebergTable
+from skerry.jobs.executor import Executor, ThreadExecutor
+from skerry.jobs.expire import FileReader, keyed, manifest_files
+from skerry.storage import file_key, is_within
+
+__all__ = ["purge"]
+
+
+def purge(table: IcebergTable, drop: Callable[[], None], *, executor: Executor | None = None) -> int:
+    """Take a table out of its catalog and delete every file that its metadata reaches, below its location.
+
+    Args:
+        table: The table.
+        drop: Takes it out of the catalog.
+        executor: Where manifests are read; threads of this process by default.
+
+    Returns:
+        How many files were deleted.
+
+    Raises:
+        FormatError: Metadata is corrupt; nothing was changed.
+        NotFoundError: A metadata file is missing; nothing was changed.
+        SchemaError: The table's files may be other tables' too.
+    """
+    state = table.refresh()
+    refuse_kept_files(state)
+    reader = FileReader(executor or ThreadExecutor(), state.storage.options)
+    lists, manifests = reader.lists(state.metadata.snapshots)
+    statistics = keyed(file for _, file in statistics_files(state.metadata))
+    files = reader.live(manifests) | manifest_files(manifests) | lists | statistics
+    locations = {key: file.location for key, file in files.items()}
+    locations |= {file_key(location): location for location in metadata_files(state)}
+    inside = [location for location in locations.values() if is_within(state.metadata.location, location)]
+    drop()
+    try:
+        state.storage.delete(inside)
+    except SkerryError as error:
+        error.message = f"the table was dropped, but not all of its files were deleted: {error.message}"
+        raise
+    return len(inside)
