@@ -19,7 +19,7 @@ from skerry.errors import SchemaError
 from skerry.table.schema import nearest
 from skerry.table.values import decode_values, is_uuid
 
-__all__ = ["WRITE_DEFAULT_KEY", "conform", "is_list"]
+__all__ = ["WRITE_DEFAULT_KEY", "conform", "is_list", "open_stream"]
 
 WRITE_DEFAULT_KEY = b"skerry:write_default"
 """Metadata key of the value that fills a column missing from the data, in single-value serialisation."""
@@ -49,7 +49,7 @@ def conform(data: Any, schema: pa.Schema, *, keep_dictionaries: bool = False) ->
         SchemaError: Unknown or doubled columns (the nearest name is proposed), missing or null required columns,
             types or values that do not fit.
     """
-    reader = _reader(data)
+    reader = open_stream(data)
     sources = _match(list(reader.schema), list(schema), ())
     fields = list(schema)
     converts: list[_Convert] = []
@@ -63,7 +63,12 @@ def conform(data: Any, schema: pa.Schema, *, keep_dictionaries: bool = False) ->
     return pa.RecordBatchReader.from_batches(result, _batches(reader, sources, converts, result))
 
 
-def _reader(data: Any) -> pa.RecordBatchReader:
+def open_stream(data: Any) -> pa.RecordBatchReader:
+    """Read data as it is, whatever it is: see `conform`.
+
+    Raises:
+        SchemaError: It has no Arrow interface.
+    """
     if isinstance(data, pa.RecordBatchReader):
         return data
     if hasattr(data, "__arrow_c_stream__"):

@@ -32,7 +32,15 @@ from skerry.table.predicate.nodes import (
     StartsWith,
 )
 
-__all__ = ["arrow_array", "arrow_scalar", "arrow_storage", "read_expression", "row_mask", "to_arrow"]
+__all__ = [
+    "arrow_array",
+    "arrow_scalar",
+    "arrow_storage",
+    "field_references",
+    "read_expression",
+    "row_mask",
+    "to_arrow",
+]
 
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
@@ -175,6 +183,27 @@ def read_expression(expression: pc.Expression) -> Syntax:
         return _Reader(batch, _metadata_items(batch.schema)).node()
     except (pa.ArrowException, TypeError, ValueError, IndexError) as error:
         raise UnsupportedError(f"the expression {expression} cannot be read: {error}") from None
+
+
+def field_references(expression: pc.Expression) -> frozenset[tuple[str, ...]]:
+    """The fields that any PyArrow expression refers to, as paths of names from the top-level column down.
+
+    Raises:
+        UnsupportedError: It refers to a field by its position.
+    """
+    _, (buffer,) = expression.__reduce__()
+    with pa.ipc.open_file(buffer) as file:
+        parts = _metadata_items(file.get_batch(0).schema)
+    found: set[tuple[str, ...]] = set()
+    for kind, text in parts:
+        if kind == "field_ref":
+            found.add((text,))
+        elif kind == "nested_field_ref":
+            names = [next(parts) for _ in range(int(text))]
+            if any(part != "field_ref" for part, _ in names):
+                raise UnsupportedError(f"the expression {expression} refers to a field by its position")
+            found.add(tuple(name for _, name in names))
+    return frozenset(found)
 
 
 def _metadata_items(schema: pa.Schema) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,373 @@
+"""Pairs of rows, one of the source and one of the table: what conditions and values of a merge are computed from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import acero
+
+from skerry.errors import SchemaError, SkerryError, UnsupportedError
+from skerry.table.incoming import conform
+from skerry.table.predicate import Operator, Predicate, row_mask
+from skerry.table.predicate.arrow import arrow_array, arrow_storage, field_references
+from skerry.table.predicate.binding import Call, Form, Name, Syntax, Value, bind, resolve_column
+from skerry.table.predicate.literals import LiteralKind, fit
+from skerry.table.predicate.sql import parse_condition
+from skerry.table.schema import FIELD_ID_KEY, nearest
+
+__all__ = ["SOURCE", "TARGET", "Condition", "PairSchema", "Pairs", "Term"]
+
+SOURCE, TARGET = "source", "target"
+Side: TypeAlias = str
+Columns: TypeAlias = frozenset[tuple[Side, str]]
+"""Columns that something is computed from, as (side, top-level name)."""
+
+_Mask: TypeAlias = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Rows of the source beside rows of the table.
+
+    Args:
+        count: How many.
+        columns: The columns at hand, by (side, top-level name).
+    """
+
+    count: int
+    columns: Mapping[tuple[Side, str], pa.Array]
+
+    @property
+    def batch(self) -> pa.RecordBatch:
+        """The pairs with a struct per side; one more column keeps the number of rows where both are empty."""
+        arrays, names = [pa.nulls(self.count)], [""]
+        for side in (SOURCE, TARGET):
+            members = {name: array for (of, name), array in self.columns.items() if of == side}
+            if members:
+                arrays.append(pa.StructArray.from_arrays(list(members.values()), names=list(members)))
+                names.append(side)
+        return pa.record_batch(arrays, names=names)
+
+    def take(self, rows: npt.NDArray[np.int64]) -> Pairs:
+        """Some of the pairs."""
+        indices = pa.array(rows)
+        return Pairs(len(rows), {key: array.take(indices) for key, array in self.columns.items()})
+
+
+class PairSchema:
+    """The columns of both sides, to which the names in conditions and values are bound.
+
+    Args:
+        source: The source's columns.
+        target: The table's columns.
+        default: The side of a name without one; None if it must be said.
+    """
+
+    def __init__(self, source: pa.Schema, target: pa.Schema, default: Side | None = None) -> None:
+        self.sides = {SOURCE: source, TARGET: target}
+        self._default = default
+        numbers = iter(range(1 << 31))
+        self.bound = pa.schema(
+            [_numbered(pa.field(side, pa.struct(list(schema))), numbers) for side, schema in self.sides.items()]
+        )
+
+    def empty(self) -> Pairs:
+        """No pairs, of these types."""
+        return Pairs(
+            0, {(side, field.name): pa.array([], field.type) for side in self.sides for field in self.sides[side]}
+        )
+
+    def qualify(self, syntax: Syntax) -> Syntax:
+        """The same condition with a side on every name.
+
+        Raises:
+            SchemaError: A name has none, and may be of both.
+        """
+        match syntax:
+            case Name(parts, exact):
+                first = parts[0] if exact[0] else parts[0].lower()
+                if first in self.sides and len(parts) > 1:
+                    return replace(syntax, parts=(first, *parts[1:]), exact=(True, *exact[1:]))
+                if self._default is None:
+                    raise SchemaError(f"column {str(syntax)!r}: say source.{syntax} or target.{syntax}")
+                return replace(syntax, parts=(self._default, *parts), exact=(True, *exact))
+            case Call():
+                return replace(syntax, arguments=tuple(self.qualify(argument) for argument in syntax.arguments))
+            case _:
+                return syntax
+
+    def path(self, name: Name, text: str) -> tuple[str, ...]:
+        """Side and names of a column.
+
+        Raises:
+            SchemaError: There is none; the message proposes the nearest.
+        """
+        return resolve_column(self.bound, name, text).path
+
+    def references(self, expression: pc.Expression) -> Columns:
+        """The columns that a PyArrow expression names.
+
+        Raises:
+            SchemaError: A reference has no side, or there is no such column.
+        """
+        found = set()
+        for path in field_references(expression):
+            if len(path) < 2 or path[0] not in self.sides:
+                raise SchemaError(
+                    f"{expression}: say pc.field('source', {path[0]!r}) or pc.field('target', {path[0]!r})"
+                )
+            known = self.sides[path[0]].names
+            if path[1] not in known:
+                raise SchemaError(f"no column {path[1]!r} in the {path[0]}{nearest(path[1], known)}")
+            found.add((path[0], path[1]))
+        return frozenset(found)
+
+
+def _numbered(field: pa.Field, numbers: Iterable[int]) -> pa.Field:
+    """The field with any ids, which binding asks for."""
+    if pa.types.is_struct(field.type):
+        field = field.with_type(pa.struct([_numbered(child, numbers) for child in field.type]))
+    return field.with_metadata({FIELD_ID_KEY: str(next(iter(numbers))).encode()})
+
+
+# Conditions ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition on pairs of rows; made by `Condition.of`.
+
+    Args:
+        columns: The columns that it is computed from.
+        syntax: The condition, if it is SQL.
+        expression: The condition, if it is a PyArrow expression.
+        schema: What the names are bound to.
+        text: The SQL, for messages.
+    """
+
+    columns: Columns
+    schema: pa.Schema
+    syntax: Syntax | None = None
+    expression: pc.Expression | None = None
+    text: str = ""
+
+    @classmethod
+    def of(cls, where: str | pc.Expression | None, schema: PairSchema) -> Condition | None:
+        """Read a condition, bind it, and try it on no rows, so that what is wrong with it shows now.
+
+        Raises:
+            FormatError: The text is not a condition.
+            SchemaError: A column does not exist, or values cannot be compared.
+            UnsupportedError: The condition uses what is not supported.
+        """
+        if where is None:
+            return None
+        if isinstance(where, pc.Expression):
+            condition = cls(schema.references(where), schema.bound, expression=where)
+        elif isinstance(where, str):
+            syntax = schema.qualify(parse_condition(where))
+            columns = {schema.path(name, where)[:2] for name in _names(syntax)}
+            condition = cls(frozenset((side, name) for side, name in columns), schema.bound, syntax, text=where)
+        else:
+            raise SchemaError(f"a condition is SQL text or a PyArrow expression, found {type(where).__name__}")
+        condition.mask(schema.empty())
+        return condition
+
+    def mask(self, pairs: Pairs) -> _Mask:
+        """bool[pairs]: where it is true."""
+        batch = pairs.batch
+        if self.syntax is None:
+            verdict = _computed(self.expression, batch)
+            if not pa.types.is_boolean(verdict.type):
+                raise SchemaError(f"{self.expression} is of type {verdict.type}, not a condition")
+        else:
+            verdict = self._holds(self.syntax, False, batch)
+        return np.asarray(pc.fill_null(verdict, False).to_numpy(zero_copy_only=False), bool)
+
+    def on_target(self, schema: pa.Schema) -> Predicate | None:
+        """The condition as one on rows of the table, for planning; None if it cannot be said so."""
+        if self.syntax is None or any(side == SOURCE for side, _ in self.columns):
+            return None
+        try:
+            return bind(_without_side(self.syntax), schema, text=self.text)
+        except UnsupportedError:
+            return None
+
+    def _holds(self, syntax: Syntax, negated: bool, batch: pa.RecordBatch) -> Any:
+        """Where it is true (`negated`: false); null or false where it is not or unknown."""
+        match syntax:
+            case Call(Form.NOT, (inner,)):
+                return self._holds(inner, not negated, batch)
+            case Call(Form.AND | Form.OR as form, arguments):
+                join = pc.and_kleene if (form is Form.AND) is not negated else pc.or_kleene
+                parts = [self._holds(argument, negated, batch) for argument in arguments]
+                verdict = parts[0]
+                for part in parts[1:]:
+                    verdict = join(verdict, part)
+                return verdict
+            case Call(Operator() as operator, (Name() as left, Name() as right)):
+                sides = [_column(batch, resolve_column(self.schema, name, self.text).path) for name in (left, right)]
+                try:
+                    return _compare(sides[0], operator.negated if negated else operator, sides[1])
+                except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
+                    raise SchemaError(f"{left} and {right} cannot be compared: {error}") from error
+            case _:
+                test = Call(Form.NOT, (syntax,)) if negated else syntax
+                return row_mask(bind(test, self.schema, text=self.text), batch)
+
+
+def _names(syntax: Syntax) -> Iterable[Name]:
+    match syntax:
+        case Name():
+            yield syntax
+        case Call():
+            for argument in syntax.arguments:
+                yield from _names(argument)
+
+
+def _without_side(syntax: Syntax) -> Syntax:
+    match syntax:
+        case Name(parts, exact):
+            return replace(syntax, parts=parts[1:], exact=exact[1:])
+        case Call():
+            return replace(syntax, arguments=tuple(_without_side(argument) for argument in syntax.arguments))
+        case _:
+            return syntax
+
+
+def _column(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array:
+    values = pc.struct_field(batch.column(path[0]), list(path[1:]))
+    return values.cast(arrow_storage(values.type))
+
+
+def _compare(left: pa.Array, operator: Operator, right: pa.Array) -> pa.Array:
+    """Compare columns as conditions do: NaN equals NaN and is greater than all other values."""
+    match operator:
+        case Operator.EQ:
+            return _equal(left, right)
+        case Operator.NE:
+            return pc.invert(_equal(left, right))
+        case Operator.LT:
+            return _less(left, right)
+        case Operator.GE:
+            return pc.invert(_less(left, right))
+        case Operator.GT:
+            return _less(right, left)
+        case Operator.LE:
+            return pc.invert(_less(right, left))
+
+
+def _equal(left: pa.Array, right: pa.Array) -> pa.Array:
+    equal = pc.equal(left, right)
+    if pa.types.is_floating(left.type) and pa.types.is_floating(right.type):
+        return pc.or_kleene(equal, pc.and_kleene(pc.is_nan(left), pc.is_nan(right)))
+    return equal
+
+
+def _less(left: pa.Array, right: pa.Array) -> pa.Array:
+    less = pc.less(left, right)
+    if not pa.types.is_floating(right.type):
+        return less
+    below = pc.is_nan(right)
+    if pa.types.is_floating(left.type):
+        below = pc.and_kleene(below, pc.invert(pc.is_nan(left)))
+    return pc.or_kleene(less, below)
+
+
+def _computed(expression: pc.Expression, batch: pa.RecordBatch) -> pa.Array:
+    """A PyArrow expression over the rows of a batch."""
+    plan = acero.Declaration.from_sequence(
+        [
+            acero.Declaration("table_source", acero.TableSourceNodeOptions(pa.Table.from_batches([batch]))),
+            acero.Declaration("project", acero.ProjectNodeOptions([expression], ["value"])),
+        ]
+    )
+    try:
+        column = plan.to_table(use_threads=False).column(0)
+    except (pa.ArrowException, NotImplementedError) as error:
+        raise SchemaError(f"{expression} cannot be computed: {error}") from error
+    return column.combine_chunks() if column.num_chunks else pa.array([], column.type)
+
+
+# Values --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Term:
+    """A new value of a column; made by `Term.of` or `Term.column`.
+
+    Args:
+        columns: The columns that it is computed from.
+        path: Side and names, if it is a column.
+        expression: A PyArrow expression.
+        literal: One value, if it is neither.
+    """
+
+    columns: Columns
+    path: tuple[str, ...] = ()
+    expression: pc.Expression | None = None
+    literal: pa.Array | None = None
+
+    @classmethod
+    def column(cls, side: Side, name: str) -> Term:
+        """A column as it is."""
+        return cls(frozenset({(side, name)}), (side, name))
+
+    @classmethod
+    def of(cls, value: Any, field: pa.Field, schema: PairSchema) -> Term:
+        """Read a value for a column of the table.
+
+        Raises:
+            SchemaError: It does not fit the column, or names a column that does not exist.
+            UnsupportedError: It is SQL that is neither a column nor a literal.
+        """
+        if isinstance(value, pc.Expression):
+            return cls(schema.references(value), expression=value)
+        if not isinstance(value, str):
+            return cls(frozenset(), literal=_literal(value, field))
+        try:
+            syntax = schema.qualify(parse_condition(value))
+        except SkerryError as error:
+            raise SchemaError(
+                f"the value of column {field.name!r} is neither a column nor a literal (text stands in single quotes): "
+                f"{error}"
+            ) from error
+        match syntax:
+            case Name():
+                path = schema.path(syntax, value)
+                return cls(frozenset({(path[0], path[1])}), path)
+            case Value(literal):
+                if literal.kind is LiteralKind.NULL:
+                    return cls(frozenset(), literal=_literal(None, field))
+                place = fit(literal, field.type, field.name)
+                if not place.exact:
+                    raise SchemaError(f"{literal.text} does not fit column {field.name!r} of type {field.type}")
+                return cls(frozenset(), literal=arrow_array((place.floor,), field.type).cast(field.type))
+            case _:
+                raise UnsupportedError(f"{value!r} as a value of {field.name!r}: compute it with a PyArrow expression")
+
+    def array(self, pairs: Pairs, batch: Callable[[], pa.RecordBatch]) -> pa.Array:
+        """The values for pairs of rows, not yet of the column's type."""
+        if self.literal is not None:
+            return self.literal.take(pa.array(np.zeros(pairs.count, np.int64)))
+        if self.expression is not None:
+            return _computed(self.expression, batch())
+        array = pairs.columns[(self.path[0], self.path[1])]
+        return pc.struct_field(array, list(self.path[2:])) if len(self.path) > 2 else array
+
+
+def _literal(value: Any, field: pa.Field) -> pa.Array:
+    """A Python value as an array of one, of the column's type."""
+    try:
+        array = pa.array([value], field.type) if value is None else pa.array([value])
+    except (pa.ArrowException, OverflowError) as error:
+        raise SchemaError(f"the value {value!r} does not fit column {field.name!r} of type {field.type}") from error
+    schema = pa.schema([field])
+    column = conform(pa.table([array], names=[field.name]), schema).read_all().column(0)
+    return pa.concat_arrays(column.chunks)

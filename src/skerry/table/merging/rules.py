@@ -1,0 +1,358 @@
+"""The rules of a merge, bound to columns: which clause a pair of rows falls to, and what becomes of it.
+
+All of it is done on whole columns; nothing here reads or writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skerry.errors import SchemaError
+from skerry.table.incoming import conform
+from skerry.table.keys import KeyIndex
+from skerry.table.merging.clauses import Clause, Delete, Update
+from skerry.table.merging.pairs import SOURCE, TARGET, Columns, Condition, Pairs, PairSchema, Term
+from skerry.table.predicate import ALWAYS_TRUE, Predicate, disjunction
+from skerry.table.schema import nearest
+
+__all__ = ["NOTHING", "MergeRules", "MergeSource"]
+
+Actions: TypeAlias = npt.NDArray[np.int16]
+Rows: TypeAlias = npt.NDArray[np.int64]
+NOTHING = -1
+"""The action of a row that no clause is for."""
+
+
+@dataclass(frozen=True)
+class MergeSource:
+    """The rows that are merged into a table, and how they are found.
+
+    Args:
+        rows: One array per column; columns that the table has too are of its types.
+        on: Names of the key columns.
+        index: The rows by key.
+    """
+
+    rows: pa.Table
+    on: tuple[str, ...]
+    index: KeyIndex
+
+    def columns(self, names: Sequence[str], rows: Rows) -> dict[tuple[str, str], pa.Array]:
+        """Some columns of some rows, as pairs hold them; -1 is a row of nulls."""
+        indices = pa.array(rows, mask=rows < 0) if (rows < 0).any() else pa.array(rows)
+        return {(SOURCE, name): _one_array(self.rows.column(name)).take(indices) for name in names}
+
+    def describe_key(self, row: int) -> str:
+        """A row's key for messages: `id=7, day=2024-01-01`."""
+        return ", ".join(f"{name}={self.rows.column(name)[row]}" for name in self.on)
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """A clause, bound: its condition, and for each column of the table its new value."""
+
+    clause: Clause
+    condition: Condition | None
+    terms: Mapping[str, Term]
+
+
+class MergeRules:
+    """What a merge does with every row.
+
+    The clauses for rows of the table are numbered: those for matched rows first, then those for rows that match no row
+    of the source. That number is a row's *action*.
+
+    Args:
+        source: Columns of the source.
+        table: Columns of the table.
+        on: Names of the key columns.
+        matched: Clauses for rows of the table that a row of the source matches.
+        not_matched: Clauses for rows of the source that match no row of the table.
+        not_matched_by_source: Clauses for rows of the table that no row of the source matches.
+
+    Raises:
+        FormatError: A condition or value is no SQL.
+        SchemaError: A column does not exist, a value does not fit, or a column of the source is never used.
+        UnsupportedError: A condition or value uses what is not supported.
+    """
+
+    def __init__(
+        self,
+        source: pa.Schema,
+        table: pa.Schema,
+        on: Sequence[str],
+        *,
+        matched: Sequence[Clause] = (),
+        not_matched: Sequence[Clause] = (),
+        not_matched_by_source: Sequence[Clause] = (),
+    ) -> None:
+        self._source, self._table = source, table
+        nothing = pa.schema([])
+        pairs = PairSchema(source, table)
+        self._matched = tuple(_bind(clause, pairs, table, source) for clause in matched)
+        by_source = PairSchema(nothing, table, TARGET)
+        self._by_source = tuple(_bind(clause, by_source, table, nothing) for clause in not_matched_by_source)
+        of_source = PairSchema(source, nothing, SOURCE)
+        self._inserts = tuple(_bind(clause, of_source, table, source) for clause in not_matched)
+        self._check_use(on)
+
+    # ---- what is needed ----
+
+    @property
+    def _of_table(self) -> tuple[_Rule, ...]:
+        return (*self._matched, *self._by_source)
+
+    @property
+    def has_by_source(self) -> bool:
+        """Whether rows that no row of the source matches can change."""
+        return bool(self._by_source)
+
+    @property
+    def inserts(self) -> bool:
+        """Whether rows are inserted."""
+        return bool(self._inserts)
+
+    @property
+    def allows_repeated_keys(self) -> bool:
+        """Whether it does not matter which of several rows of the source matches: all matched rows are deleted."""
+        return bool(self._matched) and isinstance(self._matched[0].clause, Delete) and not self._matched[0].condition
+
+    @cached_property
+    def condition_columns(self) -> tuple[str, ...]:
+        """Columns of the table that conditions are computed from."""
+        return _of_side(TARGET, [rule.condition.columns for rule in self._of_table if rule.condition is not None])
+
+    @cached_property
+    def kept_columns(self) -> tuple[str, ...]:
+        """Columns of the table that new values are computed from, those among them that stay as they are."""
+        return _of_side(TARGET, [term.columns for rule in self._of_table for term in rule.terms.values()])
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no clause."""
+        return not (self._of_table or self._inserts)
+
+    @property
+    def changes_rows(self) -> bool:
+        """Whether rows of the table may be updated or deleted."""
+        return bool(self._of_table)
+
+    @property
+    def updates(self) -> npt.NDArray[np.bool_]:
+        """bool[actions]: whether an action is an update, and not a delete."""
+        return np.array([isinstance(rule.clause, Update) for rule in self._of_table], bool)
+
+    def by_source_predicate(self) -> Predicate:
+        """Holds for all rows that can change although no row of the source matches them."""
+        tests = [
+            ALWAYS_TRUE if rule.condition is None else rule.condition.on_target(self._table) or ALWAYS_TRUE
+            for rule in self._by_source
+        ]
+        return disjunction(tests)
+
+    # ---- decisions ----
+
+    def decide(self, source: MergeSource, rows: Rows, target: pa.RecordBatch) -> Actions:
+        """Which clause each row of the table falls to.
+
+        Args:
+            source: The source.
+            rows: int64[n], per row of the table the row of the source that matches it, -1 if none does.
+            target: n rows of the table with at least the columns `condition_columns`.
+
+        Returns:
+            int16[n], the actions.
+        """
+        actions = np.full(len(rows), NOTHING, np.int16)
+        for rules, chosen, first in (
+            (self._matched, np.flatnonzero(rows >= 0), 0),
+            (self._by_source, np.flatnonzero(rows < 0), len(self._matched)),
+        ):
+            if rules and len(chosen):
+                names = _of_side(SOURCE, [rule.condition.columns for rule in rules if rule.condition is not None])
+                pairs = Pairs(
+                    len(chosen),
+                    {
+                        **source.columns(names, rows[chosen]),
+                        **{(TARGET, name): _taken(target, name, chosen) for name in self.condition_columns},
+                    },
+                )
+                actions[chosen] = _first_true(rules, pairs, first)
+        return actions
+
+    def updated(self, source: MergeSource, rows: Rows, target: pa.RecordBatch, actions: Actions) -> pa.RecordBatch:
+        """The new form of rows that are updated.
+
+        Args:
+            source: The source.
+            rows: int64[n], per row the row of the source that matches it, -1 if none does.
+            target: n rows of the table with at least the columns `kept_columns`.
+            actions: int16[n], all of them updates.
+
+        Returns:
+            n rows of the table's schema, in the same order.
+
+        Raises:
+            SchemaError: A new value does not fit its column.
+        """
+        parts, order = [], []
+        for action in np.unique(actions).tolist():
+            rule = self._of_table[action]
+            chosen = np.flatnonzero(actions == action)
+            columns = [term.columns for term in rule.terms.values()]
+            pairs = Pairs(
+                len(chosen),
+                {
+                    **source.columns(_of_side(SOURCE, columns), rows[chosen]),
+                    **{(TARGET, name): _taken(target, name, chosen) for name in _of_side(TARGET, columns)},
+                },
+            )
+            parts.append(self._values(rule, pairs))
+            order.append(chosen)
+        changed = pa.concat_batches(parts)
+        if len(parts) == 1:
+            return changed
+        return changed.take(pa.array(np.argsort(np.concatenate(order), kind="stable")))
+
+    def inserted(self, source: MergeSource, rows: Rows) -> list[pa.RecordBatch]:
+        """The rows to insert for rows of the source that match nothing.
+
+        Args:
+            source: The source.
+            rows: int64[n], the rows that match nothing.
+
+        Returns:
+            Rows of the table's schema.
+
+        Raises:
+            SchemaError: A value does not fit its column, or a required one is missing.
+        """
+        names = _of_side(SOURCE, [rule.condition.columns for rule in self._inserts if rule.condition is not None])
+        actions = _first_true(self._inserts, Pairs(len(rows), source.columns(names, rows)), 0)
+        parts = []
+        for action, rule in enumerate(self._inserts):
+            chosen = rows[actions == action]
+            if len(chosen):
+                names = _of_side(SOURCE, [term.columns for term in rule.terms.values()])
+                parts.append(self._values(rule, Pairs(len(chosen), source.columns(names, chosen))))
+        return parts
+
+    def blind(self, source: MergeSource) -> tuple[Rows, list[pa.RecordBatch]] | None:
+        """What the merge comes to without a look at the table: the keys to delete, and the rows to write for them.
+
+        That can be told where a row of the source ends as the same row of the table whether it matches one or not:
+        updated in full or inserted likewise, deleted or not inserted, untouched.
+
+        Returns:
+            int64[n] rows of the source whose keys are to be deleted, and rows of the table's schema; None if some row
+            of the source may end in two ways.
+        """
+        if self._by_source or any(side == TARGET for rule in self._matched for side, _ in _needs(rule)):
+            return None
+        rows = np.arange(source.rows.num_rows)
+        keyed = source.index.first >= 0
+        names = _of_side(SOURCE, [_needs(rule) for rule in (*self._matched, *self._inserts)])
+        pairs = Pairs(len(rows), source.columns(names, rows))
+        matched = np.where(keyed, _first_true(self._matched, pairs, 0), NOTHING)
+        inserted = _first_true(self._inserts, pairs, 0)
+        is_update = np.append([isinstance(rule.clause, Update) for rule in self._matched], False)[matched]
+        if (keyed & (is_update != (inserted != NOTHING))).any():
+            return None
+        parts = []
+        for update, insert in np.unique(np.stack([matched, inserted], 1)[inserted != NOTHING], axis=0).tolist():
+            rule = self._inserts[insert]
+            if update != NOTHING and not _gives_the_same(self._matched[update], rule):
+                return None
+            chosen = rows[(matched == update) & (inserted == insert)]
+            names = _of_side(SOURCE, [term.columns for term in rule.terms.values()])
+            parts.append(self._values(rule, Pairs(len(chosen), source.columns(names, chosen))))
+        return rows[matched != NOTHING], parts
+
+    def _values(self, rule: _Rule, pairs: Pairs) -> pa.RecordBatch:
+        batches = conform(_table(rule.terms, pairs), self._table).read_all().combine_chunks().to_batches()
+        return pa.concat_batches(batches) if batches else pa.RecordBatch.from_pylist([], schema=self._table)
+
+    def _check_use(self, on: Sequence[str]) -> None:
+        """Refuse columns of the source that are neither the table's nor in any clause: a misspelt one would be lost."""
+        rules = (*self._of_table, *self._inserts)
+        used = {name for rule in rules for side, name in _needs(rule) if side == SOURCE}
+        for name in self._source.names:
+            if name not in used and name not in on and name not in self._table.names:
+                raise SchemaError(
+                    f"column {name!r} of the source is not a column of the table, and no clause uses it"
+                    f"{nearest(name, self._table.names)}"
+                )
+
+
+def _table(terms: Mapping[str, Term], pairs: Pairs) -> pa.Table:
+    """The values of terms, as a column each."""
+    batch = cache(lambda: pairs.batch)  # only expressions ask for it, and then several
+    return pa.table({name: term.array(pairs, batch) for name, term in terms.items()})
+
+
+def _bind(clause: Clause, pairs: PairSchema, table: pa.Schema, source: pa.Schema) -> _Rule:
+    condition = Condition.of(clause.where, pairs)
+    if isinstance(clause, Delete):
+        return _Rule(clause, condition, {})
+    kept = isinstance(clause, Update)
+    if clause.values is None:
+        given = {name: Term.column(SOURCE, name) for name in source.names if name in table.names}
+        if not given:
+            raise SchemaError(f"{type(clause).__name__}() says no values, and there is no source to take them from")
+    else:
+        if not clause.values:
+            raise SchemaError(f"{type(clause).__name__}({{}}) gives no column a value")
+        for name in clause.values:
+            if name not in table.names:
+                raise SchemaError(f"the table has no column {name!r}{nearest(name, table.names)}")
+        given = {name: Term.of(value, table.field(name), pairs) for name, value in clause.values.items()}
+    terms = {
+        name: given[name] if name in given else Term.column(TARGET, name)
+        for name in table.names
+        if kept or name in given
+    }
+    rule = _Rule(clause, condition, terms)
+    conform(_table(terms, pairs.empty()), table).read_all()
+    return rule
+
+
+def _needs(rule: _Rule) -> Columns:
+    columns = [term.columns for term in rule.terms.values()]
+    return frozenset().union(*columns, rule.condition.columns if rule.condition is not None else ())
+
+
+def _gives_the_same(update: _Rule, insert: _Rule) -> bool:
+    """Whether an update that keeps no column of the table and an insert give a row the same values, as written."""
+    given, other = update.clause.values, insert.clause.values  # type: ignore[union-attr]
+    if given is None or other is None:
+        return given is other
+    return {name: repr(value) for name, value in given.items()} == {name: repr(value) for name, value in other.items()}
+
+
+def _of_side(side: str, columns: Sequence[Columns]) -> tuple[str, ...]:
+    return tuple(sorted({name for found in columns for of, name in found if of == side}))
+
+
+def _taken(target: pa.RecordBatch, name: str, rows: Rows) -> pa.Array:
+    column = target.column(name)
+    return column if len(rows) == len(column) else column.take(pa.array(rows))
+
+
+def _first_true(rules: Sequence[_Rule], pairs: Pairs, first: int) -> Actions:
+    """Per pair the first rule whose condition is true, numbered from `first`."""
+    actions = np.full(pairs.count, NOTHING, np.int16)
+    for number, rule in enumerate(rules, first):
+        open_ = actions == NOTHING
+        actions[open_ & rule.condition.mask(pairs) if rule.condition is not None else open_] = number
+    return actions
+
+
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
