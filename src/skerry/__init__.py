@@ -10,19 +10,21 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from skerry.catalog import Delete as Delete
+    from skerry.catalog import Insert as Insert
+    from skerry.catalog import Update as Update
     from skerry.catalog import connect as connect
 
-__all__ = ["__version__", "connect"]
+__all__ = ["Delete", "Insert", "Update", "__version__", "connect"]
 __version__ = "0.1.0"
 
 _SUBMODULES = frozenset({"catalog", "errors", "puffin", "spark", "theta"})
+_OF_CATALOG = frozenset({"Delete", "Insert", "Update", "connect"})
 
 
 def __getattr__(name: str) -> Any:
-    if name == "connect":
-        from skerry.catalog import connect
-
-        return connect
+    if name in _OF_CATALOG:
+        return getattr(importlib.import_module("skerry.catalog"), name)
     if name in _SUBMODULES:
         return importlib.import_module(f"skerry.{name}")
     raise AttributeError(f"module 'skerry' has no attribute {name!r}")

@@ -1,10 +1,12 @@
 """A table as users hold it: the same names over every table format.
 
-Its methods lie by topic in `handle` (identity), `history`, `reading`, `writing`, `evolution` and `maintenance`.
+Its methods lie by topic in `handle` (identity), `history`, `reading`, `writing`, `changing`, `evolution` and
+`maintenance`.
 """
 
 from __future__ import annotations
 
+from skerry.catalog.changing import TableChanging
 from skerry.catalog.evolution import TableEvolution
 from skerry.catalog.history import Snapshot, TableHistory
 from skerry.catalog.maintenance import TableMaintenance
@@ -14,7 +16,7 @@ from skerry.catalog.writing import TableWriting
 __all__ = ["Snapshot", "Table"]
 
 
-class Table(TableReading, TableWriting, TableEvolution, TableMaintenance, TableHistory):
+class Table(TableReading, TableWriting, TableChanging, TableEvolution, TableMaintenance, TableHistory):
     """A table. Made by `Catalog.load_table` and `Catalog.create_table`.
 
     It shows the state that was newest when it was loaded or last changed through it; `refresh` loads the newest.

@@ -1,0 +1,334 @@
+"""What all jobs that change rows share: what was found in which file, how it is put into effect, and when again.
+
+A job reads one snapshot and says which rows of which data files lose their present form. Copy-on-write then writes
+those files anew, merge-on-read writes delete files beside them. If another writer did meanwhile what does not go with
+it, the job is planned and done again on the new state, so that the outcome is as if it had begun after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from skerry.errors import CommitUnknownError, ConflictError, SchemaError, SkerryError, UnsupportedError
+from skerry.iceberg.delete_files import write_deletion_vectors, write_position_deletes
+from skerry.iceberg.layout import FileLayout
+from skerry.iceberg.manifest import ManifestEntry
+from skerry.iceberg.operations import DeleteKey, OverwriteFiles, RowDelta
+from skerry.iceberg.scan import scan
+from skerry.iceberg.state import TableState
+from skerry.iceberg.table import IcebergTable
+from skerry.jobs.executor import Executor, Progress, ThreadExecutor, Watcher
+from skerry.jobs.rewrite import FileChange, Rewriter, UpdateRows, pack
+from skerry.storage import Storage
+from skerry.table.commit import RetryPolicy
+from skerry.table.files import DeleteKind, WrittenFile
+from skerry.table.predicate import Predicate
+from skerry.table.row_deletes import deleted_positions
+
+__all__ = [
+    "ChangeMode",
+    "ChangeRequest",
+    "Found",
+    "RowChanges",
+    "apply_changes",
+    "clean_up_after_failure",
+    "redo_after_conflicts",
+]
+
+VERSION_WITH_VECTORS = 3
+POSITION = "_pos"
+
+Result = TypeVar("Result")
+
+
+class ChangeMode(Enum):
+    """How rows lose their present form; the values of `write.delete.mode` and `write.merge.mode`."""
+
+    COPY_ON_WRITE = "copy-on-write"
+    """Their data files are written anew: slow to write, fast to read."""
+    MERGE_ON_READ = "merge-on-read"
+    """Delete files say which rows are gone: fast to write, readers leave the rows out."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowChanges:
+    """What a job has changed.
+
+    Args:
+        snapshot_id: The snapshot that holds the changes, the one before if there were none; None for a table without.
+        inserted_rows: Rows that are new.
+        updated_rows: Rows that have a new form; None if it was not looked.
+        deleted_rows: Rows that are gone; likewise.
+        added_files: Data files written.
+        removed_files: Data files that the table does not have any more.
+        added_delete_files: Delete files written; a deletion vector counts as one.
+    """
+
+    snapshot_id: int | None
+    inserted_rows: int = 0
+    updated_rows: int | None = 0
+    deleted_rows: int | None = 0
+    added_files: int = 0
+    removed_files: int = 0
+    added_delete_files: int = 0
+
+
+@dataclass(frozen=True)
+class ChangeRequest:
+    """Where and how a job changes rows.
+
+    Args:
+        table: The table.
+        action: Whose properties hold: `delete` or `merge`, as in `write.delete.mode`.
+        ref: The branch.
+        properties: Further entries of the snapshot summary.
+        executor: Where files are read and rewritten.
+        watcher: Called with the progress.
+    """
+
+    table: IcebergTable
+    action: str
+    ref: str
+    properties: Mapping[str, str] = field(default_factory=dict)
+    executor: Executor = field(default_factory=ThreadExecutor)
+    watcher: Watcher | None = None
+
+    def mode(self, state: TableState) -> ChangeMode:
+        """How the table wants its rows changed.
+
+        Raises:
+            SchemaError: The property has no legal value.
+            UnsupportedError: It asks for delete files, which version 1 does not have.
+        """
+        name = f"write.{self.action}.mode"
+        text = state.properties.get(name, ChangeMode.COPY_ON_WRITE.value).strip().lower()
+        try:
+            mode = ChangeMode(text)
+        except ValueError:
+            choices = " or ".join(mode.value for mode in ChangeMode)
+            raise SchemaError(f"table property {name} must be {choices}, found {text!r}") from None
+        if mode is ChangeMode.MERGE_ON_READ and state.metadata.format_version < 2:
+            raise UnsupportedError(
+                f"table property {name}={text} needs delete files, which tables of format version 1 do not have: "
+                "upgrade the table to version 2",
+                location=state.name,
+            )
+        return mode
+
+    def isolation(self, state: TableState) -> str:
+        """What the job may overlook of what others do meanwhile."""
+        return state.properties.get(f"write.{self.action}.isolation-level", "serializable")
+
+    def unchanged(self, state: TableState) -> RowChanges:
+        """What is told of a job that found nothing to do."""
+        snapshot = state.snapshot(self.ref)
+        return RowChanges(snapshot.snapshot_id if snapshot is not None else None)
+
+    def report(self, step: str, done_files: int, total_files: int, done_rows: int) -> None:
+        """Tell the watcher how far the job has come."""
+        if self.watcher is not None:
+            self.watcher(Progress(step, done_files, total_files, done_rows))
+
+
+def redo_after_conflicts(request: ChangeRequest, attempt: Callable[[TableState], Result]) -> Result:
+    """Do a job, and do it again on the new state if others did meanwhile what does not go together with it.
+
+    Args:
+        request: Where.
+        attempt: Plans, writes and commits on a state. It leaves nothing behind when it fails.
+
+    Raises:
+        ConflictError: Others came first as often as `commit.retry.num-retries` allows.
+    """
+    state = request.table.refresh()
+    retries = RetryPolicy.from_properties(state.properties).num_retries
+    for number in range(retries + 1):
+        try:
+            return attempt(state)
+        except ConflictError as error:
+            if error.retryable or number == retries:  # the commit loop has retried what can be retried
+                error.message = f"done {number + 1} times over: {error.message}" if number else error.message
+                raise
+        state = request.table.refresh()
+    raise AssertionError("unreachable")
+
+
+@contextmanager
+def clean_up_after_failure(layout: FileLayout) -> Iterator[None]:
+    """Remove all files written with a layout if what is done inside fails; keep them if it is unknown whether it did.
+
+    The files of one layout share a folder of their own.
+    """
+    try:
+        yield
+    except CommitUnknownError:
+        raise
+    except BaseException:
+        with suppress(SkerryError):  # what failed before matters more
+            layout.storage.delete([status.location for status in layout.storage.list(layout.folder)])
+        raise
+
+
+# From what was found to a commit ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a job has found and written on one state.
+
+    Args:
+        state: The state.
+        layout: How files must look that the job writes; they share its folder.
+        conflict_filter: What was read: rows that others add and that it excludes are no conflict.
+        changes: Data files with rows that lose their present form.
+        removed: Data files without a row that remains.
+        written: Data files with new rows.
+        updates: bool[actions], whether an action is an update; the others are deletes.
+        update: How copy-on-write gives rows their new form; None if there are no updates, or they are written already.
+    """
+
+    state: TableState
+    layout: FileLayout
+    conflict_filter: Predicate
+    changes: Sequence[FileChange] = ()
+    removed: Sequence[str] = ()
+    written: Sequence[WrittenFile] = ()
+    updates: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(1, bool))
+    update: UpdateRows | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Replacement:
+    """What is committed: files that come, and files that go."""
+
+    written: tuple[WrittenFile, ...]
+    removed: tuple[str, ...]
+    deletes: tuple[ManifestEntry, ...] = ()
+    replaced_deletes: tuple[DeleteKey, ...] = ()
+    referenced: tuple[str, ...] = ()
+
+
+def apply_changes(request: ChangeRequest, found: Found) -> RowChanges:
+    """Put changes into effect, in one commit.
+
+    Args:
+        request: Where and how.
+        found: The changes.
+
+    Returns:
+        What was added and removed; the counts of rows are for the caller to fill in.
+
+    Raises:
+        ConflictError: Others have changed the same rows (not retryable), or won every race.
+        CommitUnknownError: The outcome is unknown; nothing was cleaned up.
+    """
+    state = found.state
+    if not (found.changes or found.removed or found.written):
+        return request.unchanged(state)
+    copies = request.mode(state) is ChangeMode.COPY_ON_WRITE
+    made = _copied(request, found) if copies else _marked(found)
+    snapshot = state.snapshot(request.ref)
+    starting_snapshot_id = snapshot.snapshot_id if snapshot is not None else None
+    operation: OverwriteFiles | RowDelta
+    if copies:
+        operation = OverwriteFiles(
+            added=made.written,
+            removed_files=made.removed,
+            starting_snapshot_id=starting_snapshot_id,
+            isolation=request.isolation(state),
+            conflict_filter=found.conflict_filter,
+            ref=request.ref,
+            properties=request.properties,
+        )
+    else:
+        operation = RowDelta(
+            added=made.written,
+            added_deletes=made.deletes,
+            removed_files=made.removed,
+            removed_deletes=made.replaced_deletes,
+            referenced_files=made.referenced,
+            starting_snapshot_id=starting_snapshot_id,
+            isolation=request.isolation(state),
+            conflict_filter=found.conflict_filter,
+            ref=request.ref,
+            properties=request.properties,
+        )
+    committed = request.table.commit(operation)
+    return replace(
+        request.unchanged(committed),
+        added_files=len(made.written),
+        removed_files=len(made.removed),
+        added_delete_files=len(made.deletes),
+    )
+
+
+def _copied(request: ChangeRequest, found: Found) -> _Replacement:
+    """Copy-on-write: every changed file is written anew, unless no row of it remains."""
+    emptied = [
+        change.location
+        for change in found.changes
+        if (found.update is None or not found.updates[change.matches.actions].any())
+        and _leaves_no_row(found.state.storage, change)
+    ]
+    gone = set(emptied)
+    changes = [change for change in found.changes if change.location not in gone]
+    written = list(found.written)
+    if changes:
+        columns = [*found.layout.file_schema.names, POSITION]
+        reader = scan(found.state, columns, ref=request.ref, threads=1).row_reader()
+        rewriter = Rewriter(found.layout, reader, found.updates, found.update)
+        packs = pack(changes, found.layout.target_file_size_bytes)
+        rows = 0
+        for number, files in enumerate(request.executor.map(rewriter, packs), 1):
+            written += files
+            rows += sum(file.data_file.record_count for file in files)
+            request.report("rewrite", number, len(packs), rows)
+    return _Replacement(tuple(written), (*found.removed, *emptied, *(change.location for change in changes)))
+
+
+def _marked(found: Found) -> _Replacement:
+    """Merge-on-read: delete files name the rows, unless no row of their file remains."""
+    storage = found.state.storage
+    emptied = [change.location for change in found.changes if _leaves_no_row(storage, change)]
+    gone = set(emptied)
+    changes = [change for change in found.changes if change.location not in gone]
+    replaced: list[DeleteKey] = []
+    if found.state.metadata.format_version >= VERSION_WITH_VECTORS:
+        deletes = []
+        for change in changes:
+            before = deleted_positions(storage, change.tasks[0])
+            deletes.append((change.tasks[0].data_file, np.union1d(before, change.matches.positions)))
+            replaced += _of_this_file_alone(change)
+        entries = write_deletion_vectors(found.layout, deletes)
+    else:
+        positions = [(change.tasks[0].data_file, change.matches.positions) for change in changes]
+        entries = write_position_deletes(found.layout, positions)
+    referenced = tuple(change.location for change in changes)
+    return _Replacement(tuple(found.written), (*found.removed, *emptied), tuple(entries), tuple(replaced), referenced)
+
+
+def _of_this_file_alone(change: FileChange) -> list[DeleteKey]:
+    """The delete files that a new deletion vector makes needless: the vector before it, and files of positions."""
+    return [
+        (delete.location, delete.content_offset)
+        for delete in change.tasks[0].deletes
+        if delete.kind is DeleteKind.VECTOR
+        or (delete.kind is DeleteKind.POSITIONS and delete.referenced_data_file == change.location)
+    ]
+
+
+def _leaves_no_row(storage: Storage, change: FileChange) -> bool:
+    """Whether no row of a file is left beside those that lose their form and those deleted before."""
+    task = change.tasks[0]
+    count = task.data_file.record_count
+    deleted = sum(delete.record_count for delete in task.deletes if delete.kind is not DeleteKind.KEYS)
+    if len(change.matches) + deleted < count:
+        return False
+    return len(np.union1d(deleted_positions(storage, task), change.matches.positions)) >= count
