@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from skerry.catalog.handle import TableHandle
+from skerry.catalog.history import Snapshot, TableHistory
+from skerry.iceberg.state import MAIN
+from skerry.jobs.add_files import add_files
 from skerry.jobs.analyze import AnalyzeSummary, analyze
 from skerry.jobs.executor import Executor, Watcher
 from skerry.jobs.expire import ExpireSummary, expire_snapshots
@@ -13,7 +15,7 @@ from skerry.jobs.expire import ExpireSummary, expire_snapshots
 __all__ = ["TableMaintenance"]
 
 
-class TableMaintenance(TableHandle):
+class TableMaintenance(TableHistory):
     """What changes no rows."""
 
     def analyze(
@@ -65,3 +67,38 @@ class TableMaintenance(TableHandle):
             executor=executor,
             watcher=watcher,
         )
+
+    def add_files(
+        self,
+        locations: Iterable[str],
+        *,
+        ref: str = MAIN,
+        snapshot_properties: Mapping[str, str] | None = None,
+        executor: Executor | None = None,
+        watcher: Watcher | None = None,
+    ) -> Snapshot | None:
+        """Make Parquet files that exist already part of the table, where they lie and as they are.
+
+        From then on they are the table's: `expire_snapshots` may delete them. Columns are found by field id, or by name
+        in files that have none; the table then gets a name mapping if it has none yet. Metrics, partition values and
+        sketches are computed from the files.
+
+        Args:
+            locations: The files.
+            ref: The branch to add them to.
+            snapshot_properties: Further entries of the snapshot summary.
+            executor: Where files are looked at; threads of this process by default.
+            watcher: Called with the progress.
+
+        Returns:
+            The branch's snapshot.
+
+        Raises:
+            AlreadyExistsError: A file is named twice, or the branch has it already.
+            FormatError: A file is corrupt, or no Parquet.
+            NotFoundError: A file, or the branch, does not exist.
+            SchemaError: A file's columns do not fit, its rows belong to several partitions, or it has none.
+            UnsupportedError: A file lies outside of the table's folder, and the table does not allow that.
+        """
+        add_files(self._table, locations, ref=ref, properties=snapshot_properties, executor=executor, watcher=watcher)
+        return self.current_snapshot(ref)

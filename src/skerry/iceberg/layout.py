@@ -142,7 +142,9 @@ class FileLayout:
             join(self.folder, partition_path(self.iceberg_schema, self.spec, partition)) if partition else self.folder
         )
 
-    def partition_of(self, footer: pq.FileMetaData, read: Callable[[list[str]], pa.Table]) -> tuple[Any, ...]:
+    def partition_of(
+        self, footer: pq.FileMetaData, read: Callable[[list[str]], pa.Table], *, has_own_names: bool = True
+    ) -> tuple[Any, ...]:
         """The partition that all rows of a file belong to, computed from the rows.
 
         Where every transform keeps the order, the least and the greatest value decide; else the columns are read.
@@ -150,6 +152,7 @@ class FileLayout:
         Args:
             footer: The file's footer.
             read: Reads top-level columns of the file.
+            has_own_names: Whether the file names its columns as the table does; else the columns are read.
 
         Raises:
             SchemaError: The rows belong to several partitions.
@@ -157,7 +160,7 @@ class FileLayout:
         if not self.is_partitioned or footer.num_rows == 0:
             return ()
         names = [str(self.iceberg_schema.find_column_name(field.source_id)) for field in self.spec.fields]
-        extremes = self._extremes(footer, names)
+        extremes = self._extremes(footer, names) if has_own_names else None
         rows = extremes if extremes is not None else read(sorted({name.partition(".")[0] for name in names}))
         values = []
         for partition_field, column in zip(

@@ -172,15 +172,19 @@ def name_mapping(schema: Schema) -> str:
 def _mapped(fields: Sequence[NestedField], known: Sequence[MappedField]) -> list[MappedField]:
     """The mapping of fields: the names that it has for each so far, and each one's own.
 
-    A name that another field has taken is that field's from now on.
+    A name stays with the field that had it first, even one that was deleted: files without ids that are there mean that
+    field by it, and must not be read as another one. Iceberg Java gives the name to the new field.
     """
     before = {field.field_id: field for field in known}
-    taken = {field.name: field.field_id for field in fields}
+    claimed = {name: field.field_id for field in known for name in field.names}
     result = []
     for field in fields:
         old = before.get(field.field_id)
-        names = [name for name in (old.names if old else ()) if taken.get(name, field.field_id) == field.field_id]
-        nested = _mapped(children_of(field.field_type), old.fields if old else [])
-        names = list(dict.fromkeys([*names, field.name]))
-        result.append(MappedField(field_id=field.field_id, names=names, fields=nested))
-    return result
+        names = list(old.names) if old is not None else []
+        if claimed.setdefault(field.name, field.field_id) == field.field_id and field.name not in names:
+            names.append(field.name)
+        nested = _mapped(children_of(field.field_type), old.fields if old is not None else [])
+        if names:
+            result.append(MappedField(field_id=field.field_id, names=names, fields=nested))
+    current = {field.field_id for field in fields}
+    return result + [field for field in known if field.field_id not in current]

@@ -1,0 +1,241 @@
+"""Add Parquet files that exist already to a table, without rewriting them.
+
+Each file is read as far as needed to vouch for it: its columns fit the table's schema, its rows belong to one
+partition; and to describe it as if the table had written it: metrics and a sample of every column.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from skerry.errors import AlreadyExistsError, SchemaError, SkerryError, UnsupportedError
+from skerry.iceberg.files import live_data_files
+from skerry.iceberg.layout import FileLayout
+from skerry.iceberg.operations import AppendFiles, SnapshotChange
+from skerry.iceberg.planning import OUTSIDE_PROPERTY
+from skerry.iceberg.scan import scan
+from skerry.iceberg.schema_evolution import NAME_MAPPING_PROPERTY, name_mapping
+from skerry.iceberg.settings import ChangeProperties
+from skerry.iceberg.state import MAIN, TableState
+from skerry.iceberg.table import IcebergTable
+from skerry.jobs.executor import Executor, Progress, ThreadExecutor, Watcher
+from skerry.parquet import FileMetadata, read_metadata
+from skerry.storage import file_key, is_within
+from skerry.table.evolution import all_ids, has_ids, identify, plan_conversion
+from skerry.table.files import DataFile, WrittenFile
+from skerry.table.row_reader import RowReader
+from skerry.table.scan import FileScanTask
+from skerry.table.schema import FIELD_ID_KEY, leaves, nearest
+from skerry.table.sketching import sketch_parquet
+from skerry.table.values import physical_value
+
+__all__ = ["AddFiles", "AddTask", "add_files", "describe_foreign_file"]
+
+
+@dataclass(frozen=True, slots=True)
+class AddFiles:
+    """Append files that were there before, each at most once.
+
+    Args:
+        append: The append.
+    """
+
+    append: AppendFiles
+
+    def apply(self, base: TableState) -> SnapshotChange | None:
+        """Decide.
+
+        Raises:
+            AlreadyExistsError: The branch has one of the files already.
+        """
+        snapshot = base.branch(self.append.ref)
+        known = {file_key(file.location) for file in live_data_files(base, snapshot)} if snapshot is not None else set()
+        for file in self.append.files:
+            if file_key(file.location) in known:
+                raise AlreadyExistsError("the table has this data file already", location=file.location)
+        return self.append.apply(base)
+
+
+@dataclass(frozen=True, slots=True)
+class AddTask:
+    """A file to be vouched for; picklable.
+
+    Args:
+        location: The file.
+        layout: The table's layout.
+        reader: Reads rows of the table's files.
+        defaults: By field id, what rows have in columns that a file lacks, in physical values.
+    """
+
+    location: str
+    layout: FileLayout
+    reader: RowReader
+    defaults: Mapping[int, Any]
+
+
+def add_files(
+    table: IcebergTable,
+    locations: Iterable[str],
+    *,
+    ref: str = MAIN,
+    properties: Mapping[str, str] | None = None,
+    executor: Executor | None = None,
+    watcher: Watcher | None = None,
+) -> TableState:
+    """Add existing Parquet files to a table.
+
+    Args:
+        table: The table.
+        locations: The files.
+        ref: The branch.
+        properties: Further entries of the snapshot summary.
+        executor: Where files are looked at; threads of this process by default.
+        watcher: Called after every file.
+
+    Raises:
+        AlreadyExistsError: A file is named twice, or the branch has it already.
+        FormatError: A file is corrupt, or no Parquet.
+        NotFoundError: A file, or the branch, does not exist.
+        SchemaError: A file's columns do not fit, its rows belong to several partitions, or it has none.
+        UnsupportedError: A file lies outside of the table's folder, and the table does not allow that.
+    """
+    wanted = list(locations)
+    state = table.refresh()
+    state.branch(ref)
+    _check_places(state, wanted)
+    footers = [read_metadata(state.storage, location) for location in wanted]
+    if NAME_MAPPING_PROPERTY not in state.properties and not all(has_ids(_schema(footer)) for footer in footers):
+        mapping = name_mapping(state.metadata.schema())
+        state = table.commit(ChangeProperties({NAME_MAPPING_PROPERTY: mapping}))
+    layout = table.layout(ref=ref)
+    reader = scan(state).row_reader()
+    defaults = {
+        field.field_id: physical_value(state.schema.field(field.name).type, field.initial_default)
+        for field in state.metadata.schema().fields
+        if field.initial_default is not None
+    }
+    tasks = [AddTask(location, layout, reader, defaults) for location in wanted]
+    written = []
+    for file in (executor or ThreadExecutor()).map(describe_foreign_file, tasks):
+        written.append(file)
+        if watcher is not None:
+            rows = sum(done.data_file.record_count for done in written)
+            watcher(Progress("read", len(written), len(wanted), done_rows=rows))
+    return table.commit(AddFiles(AppendFiles.of(written, ref=ref, properties=properties)))
+
+
+def _check_places(state: TableState, locations: Sequence[str]) -> None:
+    seen = set()
+    allows_outside = state.properties.get(OUTSIDE_PROPERTY, "false").lower() == "true"
+    for location in locations:
+        if not isinstance(location, str):
+            raise SchemaError(f"add_files takes locations as text, found {location!r}")
+        if file_key(location) in seen:
+            raise AlreadyExistsError("the file is named twice", location=location)
+        seen.add(file_key(location))
+        roots = (state.metadata.location, state.data_folder)
+        if not allows_outside and not any(is_within(root, location) for root in roots):
+            raise UnsupportedError(
+                f"the file lies outside of the table's folder {state.metadata.location}; set the table property "
+                f"{OUTSIDE_PROPERTY}=true if its files may lie anywhere",
+                location=location,
+            )
+
+
+def _schema(footer: FileMetadata) -> pa.Schema:
+    try:
+        return footer.arrow.schema.to_arrow_schema()
+    except (pa.ArrowException, OSError) as error:
+        raise UnsupportedError(f"PyArrow cannot read the file's schema: {error}", location=footer.location) from error
+
+
+def describe_foreign_file(task: AddTask) -> WrittenFile:
+    """Check a file against the table, and describe it with metrics and samples.
+
+    Raises:
+        FormatError: The file is corrupt, or no Parquet.
+        SchemaError: Its columns do not fit, its rows belong to several partitions, or it has none.
+    """
+    try:
+        return _describe(task)
+    except SkerryError as error:
+        error.location = error.location or task.location
+        raise
+
+
+def _describe(task: AddTask) -> WrittenFile:
+    layout = task.layout
+    metadata = read_metadata(layout.storage, task.location)
+    if metadata.arrow.num_rows == 0:
+        raise SchemaError("the file has no rows")
+    own = _schema(metadata)
+    found = identify(own, task.reader.names)
+    _check_columns(found, task, by_ids=has_ids(own))
+    in_file = all_ids(found)
+    paths = {leaf.field_id: leaf.path for leaf in leaves(layout.schema) if leaf.field_id in in_file}
+    named_alike = paths == {leaf.field_id: leaf.path for leaf in leaves(found)}
+    partition = layout.partition_of(
+        metadata.arrow, lambda names: _read(task, metadata, names), has_own_names=named_alike
+    )
+    if not named_alike and not has_ids(own):
+        # neither metrics nor samples can be told by name
+        plain = DataFile(
+            location=task.location,
+            file_format="parquet",
+            record_count=metadata.arrow.num_rows,
+            file_size_bytes=metadata.file_size_bytes,
+            spec_id=layout.spec.spec_id,
+            partition=partition,
+            split_offsets=metadata.split_offsets,
+        )
+        return WrittenFile(plain)
+    # a column with a default that the file lacks is not null, but neither is it in the file
+    sketched = [number for number in layout.sketched if number in in_file or number not in task.defaults]
+    sketches = sketch_parquet(layout.storage, task.location, layout.schema, sketched, metadata=metadata)
+    for leaf in leaves(layout.schema):
+        if leaf.path[0] == leaf.name and not layout.schema.field(leaf.name).nullable and leaf.field_id in in_file:
+            nulls = sketches.null_value_counts.get(leaf.field_id)
+            if nulls:
+                raise SchemaError(f"column {leaf.name!r} is required, and the file has {nulls} nulls in it")
+    data_file = layout.data_file(
+        task.location,
+        metadata.arrow,
+        metadata.file_size_bytes,
+        partition=partition,
+        nan_value_counts=sketches.nan_value_counts,
+    )
+    return WrittenFile(data_file, {number: sample.serialize() for number, sample in sketches.samples.items()})
+
+
+def _check_columns(found: pa.Schema, task: AddTask, *, by_ids: bool) -> None:
+    """Refuse columns that the table does not have, types that cannot become the table's, required columns not there."""
+    known = all_ids(task.layout.schema)
+    for field in found:
+        text = (field.metadata or {}).get(FIELD_ID_KEY, b"")
+        if not text.isdigit() or int(text) not in known:
+            names = (column.name for column in task.layout.schema)
+            raise SchemaError(
+                f"the file has a column {field.name!r} that the table has not{nearest(field.name, names)}"
+            )
+    if not by_ids:
+        ids = {leaf.path: leaf.field_id for leaf in leaves(task.layout.schema)}
+        for leaf in leaves(found):
+            if ids.get(leaf.path, leaf.field_id) != leaf.field_id:
+                raise SchemaError(
+                    f"column {leaf.name!r} of a file without field ids may be the table's column of that name, or the "
+                    "one that had it before; write the file with field ids"
+                )
+    plan_conversion(found, task.layout.schema, task.defaults)
+
+
+def _read(task: AddTask, metadata: FileMetadata, names: list[str]) -> pa.Table:
+    """Some columns of the file as the table has them."""
+    schema = pa.schema([task.layout.schema.field(name) for name in names])
+    file = DataFile(task.location, "parquet", metadata.arrow.num_rows, metadata.file_size_bytes)
+    reader = dataclasses.replace(task.reader, schema=schema, read_schema=schema, columns=None)
+    return pa.Table.from_batches(reader.batches([FileScanTask(file, constants=task.defaults)]), schema)
