@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from skerry.catalog.handle import TableHandle
+from skerry.iceberg.changes import Changes
 from skerry.iceberg.scan import Scan
 from skerry.table.files import DataFile
 from skerry.table.statistics import ColumnStatistics, Freshness
@@ -43,6 +44,43 @@ class TableReading(TableHandle):
             as_of: Read what was current at this time.
         """
         return self._table.scan(columns, where, limit=limit, snapshot=snapshot, ref=ref, as_of=as_of)
+
+    def changes(
+        self,
+        from_snapshot: int | str | None = None,
+        to_snapshot: int | str | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | Any = None,
+        on: Sequence[str] | None = None,
+        carried_over: bool = False,
+    ) -> Changes:
+        """Describe what happened to the rows between two snapshots; nothing is read until one asks for them.
+
+        Only files that commits added, removed or deleted rows of are read. Compaction changes nothing, and rows that a
+        commit only copied into another file are left out.
+
+        Args:
+            from_snapshot: The older snapshot, by id or by the name of a branch or tag: what came after it is told. From
+                the table's beginning if None.
+            to_snapshot: The newer snapshot, likewise; the current one if None.
+            columns: Names of the columns to read, nested ones dotted; all if None.
+            where: Only changes of rows for which this is true: SQL text or a PyArrow expression.
+            on: Columns that identify a row, so that an update is told as its two images. If None the table's identifier
+                columns, and without them the row ids of version 3 tables; `[]` tells deletes and inserts only.
+            carried_over: Whether to tell rows that were only copied, too, as deletes and inserts.
+
+        Returns:
+            An Arrow stream (also `to_batches()`, `to_arrow()`) of the columns and `_change_type` (`INSERT`, `DELETE`,
+            `UPDATE_BEFORE`, `UPDATE_AFTER`), `_change_ordinal` and `_commit_snapshot_id`.
+
+        Raises:
+            NotFoundError: There is no such snapshot, or snapshots between the two have expired.
+            SchemaError: The older one is no ancestor of the newer one, or a column does not exist.
+        """
+        return self._table.changes(
+            from_snapshot, to_snapshot, columns=columns, where=where, on=on, carried_over=carried_over
+        )
 
     def statistics(self) -> dict[str, ColumnStatistics]:
         """What is known about every primitive column, by dotted name in schema order."""

@@ -235,9 +235,13 @@ class Scan:
         count = known + (self._reader(pa.schema([])).count(open_) if open_ else 0)
         return count if self._limit is None else min(count, self._limit)
 
-    def row_reader(self) -> RowReader:
-        """What reads the rows of planned files; picklable, so that tasks elsewhere can read their share."""
-        return self._reader(self._schema)
+    def row_reader(self, schema: pa.Schema | None = None) -> RowReader:
+        """What reads the rows of planned files; picklable, so that tasks elsewhere can read their share.
+
+        Args:
+            schema: Columns of the table and metadata columns to read, found by field id; those of the scan if None.
+        """
+        return self._reader(self._schema if schema is None else schema)
 
     def _reader(self, schema: pa.Schema) -> RowReader:
         needed = {column.field_id for column in columns_of(self._predicate)}

@@ -11,6 +11,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.transforms import IdentityTransform, Transform
 
+from skerry.iceberg.changes import Changes, changes
 from skerry.iceberg.commit import IcebergTarget, load_state
 from skerry.iceberg.files import live_data_files
 from skerry.iceberg.layout import FileLayout, file_layout
@@ -121,6 +122,21 @@ class IcebergTable:
     ) -> Scan:
         """Describe a read of the table; see `skerry.iceberg.scan.scan`."""
         return scan(self.state, columns, where, limit=limit, snapshot=snapshot, ref=ref, as_of=as_of)
+
+    def changes(
+        self,
+        from_snapshot: int | str | None = None,
+        to_snapshot: int | str | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | Any = None,
+        on: Sequence[str] | None = None,
+        carried_over: bool = False,
+    ) -> Changes:
+        """Describe the changes between two snapshots; see `skerry.iceberg.changes.changes`."""
+        return changes(
+            self.state, from_snapshot, to_snapshot, columns=columns, where=where, on=on, carried_over=carried_over
+        )
 
     def column_statistics(self, snapshot: Snapshot | None) -> dict[str, ColumnStatistics]:
         """What is known about every primitive column of a snapshot, sketches included."""

@@ -6,6 +6,7 @@ The columns that say so are named, and what they say is spelt, as in the changel
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
@@ -15,7 +16,7 @@ import pyarrow as pa
 from skerry.table.row_matching import match_rows, number_rows
 from skerry.table.schema import FIELD_ID_KEY
 
-__all__ = ["CHANGE_COLUMNS", "ChangeType", "RowChanges", "compare_rows", "describe_changes", "drop_carried_over"]
+__all__ = ["CHANGE_COLUMNS", "ChangeType", "ChangedRows", "compare_rows", "describe_changes", "drop_carried_over"]
 
 
 class ChangeType(Enum):
@@ -30,6 +31,7 @@ class ChangeType(Enum):
 
 
 _TYPES = tuple(ChangeType)
+_NAMES = pa.array([type_.value for type_ in _TYPES])
 _BEFORE, _AFTER = _TYPES.index(ChangeType.UPDATE_BEFORE), _TYPES.index(ChangeType.UPDATE_AFTER)
 
 CHANGE_COLUMNS = pa.schema(
@@ -42,7 +44,8 @@ CHANGE_COLUMNS = pa.schema(
 """The columns that stand behind those of the table. Spec: Iceberg table spec, Reserved Field IDs."""
 
 
-class RowChanges:
+@dataclass(frozen=True, slots=True, eq=False)
+class ChangedRows:
     """Rows with what happened to each, in order.
 
     Args:
@@ -50,74 +53,74 @@ class RowChanges:
         types: For each, its place in `ChangeType`.
     """
 
-    def __init__(self, rows: pa.Table, types: npt.NDArray[np.int8]) -> None:
-        self.rows = rows
-        self.types = types
+    rows: pa.Table
+    types: npt.NDArray[np.int8]
 
     @classmethod
-    def all_of(cls, rows: pa.Table, type_: ChangeType) -> RowChanges:
+    def all_of(cls, rows: pa.Table, type_: ChangeType) -> ChangedRows:
         """Rows that the same thing happened to."""
         return cls(rows, np.full(rows.num_rows, _TYPES.index(type_), np.int8))
 
-    def filter(self, mask: pa.BooleanArray) -> RowChanges:
+    def filter(self, mask: pa.BooleanArray) -> ChangedRows:
         """Those that a mask keeps."""
-        return RowChanges(self.rows.filter(mask), self.types[np.asarray(mask.fill_null(False))])
+        return ChangedRows(self.rows.filter(mask), self.types[np.asarray(mask.fill_null(False))])
 
 
-def drop_carried_over(deleted: pa.Table, inserted: pa.Table) -> tuple[pa.Table, pa.Table]:
+def drop_carried_over(
+    deleted: pa.Table, inserted: pa.Table, columns: Sequence[int] | None = None
+) -> tuple[pa.Table, pa.Table]:
     """Leave out rows that were only copied from one file to another: as often as a row went and came, it stayed.
 
     Args:
         deleted: Rows that one commit removed.
         inserted: Rows that it added, with the same columns.
+        columns: Positions of the columns that are compared; all if None.
     """
     if not (deleted.num_rows and inserted.num_rows):
         return deleted, inserted
-    went, came = _match(deleted, inserted)
+    compared = list(range(deleted.num_columns) if columns is None else columns)
+    went, came = _match(deleted.select(compared), inserted.select(compared))
     return _without(deleted, went), _without(inserted, came)
 
 
-def compare_rows(deleted: pa.Table, inserted: pa.Table, key: Sequence[str]) -> RowChanges:
+def compare_rows(deleted: pa.Table, inserted: pa.Table, keys: tuple[pa.Table, pa.Table] | None = None) -> ChangedRows:
     """Deletes, then updates as pairs of images, then inserts.
 
     Args:
         deleted: Rows that one commit removed.
         inserted: Rows that it added, with the same columns.
-        key: Columns that identify a row. The first row that went and the first that came with the same key are the
-            images of an update; null is a key like any other. Without columns nothing is an update.
+        keys: For each of the rows of both sides what identifies it. The first row that went and the first that came
+            with the same key are the images of an update; null is a key like any other. Without keys there are none.
     """
     none = np.empty(0, np.int64)
-    before, after = _match(deleted.select(key), inserted.select(key)) if key else (none, none)
+    before, after = _match(*keys) if keys is not None else (none, none)
     parts = (
-        RowChanges.all_of(_without(deleted, before), ChangeType.DELETE),
-        RowChanges(
+        ChangedRows.all_of(_without(deleted, before), ChangeType.DELETE),
+        ChangedRows(
             pa.concat_tables([deleted.take(before), inserted.take(after)]).take(_in_turn(len(before))),
             np.tile(np.array([_BEFORE, _AFTER], np.int8), len(before)),
         ),
-        RowChanges.all_of(_without(inserted, after), ChangeType.INSERT),
+        ChangedRows.all_of(_without(inserted, after), ChangeType.INSERT),
     )
-    return RowChanges(pa.concat_tables([part.rows for part in parts]), np.concatenate([part.types for part in parts]))
+    return ChangedRows(pa.concat_tables([part.rows for part in parts]), np.concatenate([part.types for part in parts]))
 
 
-def describe_changes(changes: RowChanges, schema: pa.Schema, ordinal: int, snapshot_id: int) -> pa.Table:
+def describe_changes(changes: ChangedRows, schema: pa.Schema, ordinal: int, snapshot_id: int) -> pa.Table:
     """Rows with the columns that say what happened to them.
 
     Args:
         changes: Of one commit.
-        schema: The columns of the result: some of the rows' and all of `CHANGE_COLUMNS`.
+        schema: The columns of the rows, then `CHANGE_COLUMNS`.
         ordinal: The commit's place among those that changed rows, from 0.
         snapshot_id: The snapshot that the commit made.
     """
     count = changes.rows.num_rows
-    names = pa.array([type_.value for type_ in _TYPES])
-    told = {
-        "_change_type": names.take(pa.array(changes.types)),
-        "_change_ordinal": pa.array(np.full(count, ordinal, np.int32)),
-        "_commit_snapshot_id": pa.array(np.full(count, snapshot_id, np.int64)),
-    }
-    table_columns = len(schema) - len(told)
-    columns = [changes.rows.column(field.name) for field in list(schema)[:table_columns]]
-    return pa.Table.from_arrays([*columns, *told.values()], schema=schema)
+    told = (
+        _NAMES.take(pa.array(changes.types)),
+        pa.array(np.full(count, ordinal, np.int32)),
+        pa.array(np.full(count, snapshot_id, np.int64)),
+    )
+    return pa.Table.from_arrays([*changes.rows.columns, *told], schema=schema)
 
 
 def _in_turn(count: int) -> npt.NDArray[np.int64]:
