@@ -102,7 +102,8 @@ class CreateRef:
         if target is None:
             raise NotFoundError("the table has no snapshot that a branch or tag could name", location=base.name)
         update = _set_ref(self.name, self.kind, target.snapshot_id, self.retention)
-        return MetadataChange((update,), (_unmoved(base, self.name),))
+        looked_at = {self.name} if self.snapshot_id is not None else {self.name, self.source}
+        return MetadataChange((update,), tuple(_unmoved(base, name) for name in sorted(looked_at)))
 
 
 @dataclass(frozen=True, slots=True)
