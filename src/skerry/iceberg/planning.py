@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,8 +25,8 @@ from skerry.errors import FormatError, SkerryError, UnsupportedError
 from skerry.iceberg.delete_index import DELETE_COLUMNS, Assignment, DeleteIndex
 from skerry.iceberg.file_batch import FileBatch, conform_partition
 from skerry.iceberg.manifest import EntryStatus
+from skerry.iceberg.manifest_cache import METRIC_COLUMNS, ManifestCache, shared_cache
 from skerry.iceberg.manifest_list import ManifestContent, ManifestFile, read_manifest_list
-from skerry.iceberg.manifest_reader import Manifest, read_manifest
 from skerry.iceberg.planned_files import TASK_COLUMNS, PlannedFiles
 from skerry.iceberg.planning_metrics import MetricsLookup, column_metrics, partition_metrics, summary_metrics
 from skerry.iceberg.projection import project
@@ -41,7 +41,6 @@ OUTSIDE_PROPERTY = "skerry.read.files-outside-location"
 
 _Mask: TypeAlias = npt.NDArray[np.bool_]
 _FILE_COLUMNS = ("status", "content", "partition", "key_metadata")
-_METRIC_COLUMNS = ("value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
 
 
 @dataclass(frozen=True)
@@ -57,6 +56,7 @@ class ScanPlanner:
         conjuncts: Predicates that wanted rows fulfil one and all.
         defaults: Physical values by field id, for columns that files may lack.
         threads: How many manifests are read at a time.
+        cache: Where decoded manifests are kept.
     """
 
     table: str
@@ -67,6 +67,7 @@ class ScanPlanner:
     conjuncts: tuple[Predicate, ...]
     defaults: Mapping[int, Any]
     threads: int = 1
+    cache: ManifestCache = field(default_factory=shared_cache, repr=False)
 
     def plan(self, manifest_list: str) -> ScanPlan:
         """Find the data files that can hold wanted rows.
@@ -80,6 +81,7 @@ class ScanPlanner:
             SkerryError: A file lies outside of the table's folders.
             UnsupportedError: Files are encrypted, or rows are deleted by delete files.
         """
+        self._check_locations(pa.array([manifest_list], pa.string()))
         manifests = [file for file in read_manifest_list(self.storage, manifest_list) if file.has_live_files]
         kept, dropped = self._prune_manifests(manifests)
         self._check_locations(pa.array([manifest.manifest_path for manifest in kept], pa.string()))
@@ -131,7 +133,7 @@ class ScanPlanner:
         if self.roots is None:
             return
         inside = np.zeros(len(locations), bool)
-        plain = ~pc.match_substring_regex(locations, r"\.\.|%|//.*//|\x00").to_numpy(zero_copy_only=False)
+        plain = ~_may_climb(locations)
         for root in self.roots:
             inside |= plain & pc.starts_with(locations, root.rstrip("/") + "/").to_numpy(zero_copy_only=False)
         for row in np.flatnonzero(~inside).tolist():
@@ -145,35 +147,50 @@ class ScanPlanner:
 
     # ---- files ----
 
-    def _read_deletes(self, file: ManifestFile) -> FileBatch:
-        """The live delete files of a manifest."""
-        return self._live(file, read_manifest(self.storage, file, DELETE_COLUMNS))
+    def read_files(self, manifest: ManifestFile, columns: Sequence[str]) -> FileBatch:
+        """The entries of a manifest, deleted ones included.
+
+        Args:
+            manifest: The manifest.
+            columns: Which columns, of `skerry.iceberg.manifest_reader.COLUMNS`; among them `partition`.
+
+        Raises:
+            FormatError: It is corrupt, or does not fit its spec.
+            NotFoundError: There is no such file.
+            UnsupportedError: It is encrypted, or its version is unknown.
+        """
+        spec = self.spec(manifest.partition_spec_id)
+        files = self.cache.read(self.storage, manifest, columns)
+        place = files.schema.get_field_index("partition")
+        partition = conform_partition(files.column("partition"), spec, manifest.manifest_path)
+        return FileBatch(spec, files.set_column(place, "partition", partition))
+
+    def _read_live(self, manifest: ManifestFile, columns: Sequence[str]) -> FileBatch:
+        """The entries of a manifest that belong to the snapshot."""
+        batch = self.read_files(manifest, columns)
+        is_live = batch.column("status") != EntryStatus.DELETED
+        return batch if is_live.all() else replace(batch, files=batch.files.filter(pa.array(is_live)))
+
+    def _read_deletes(self, manifest: ManifestFile) -> FileBatch:
+        return self._read_live(manifest, DELETE_COLUMNS)
 
     def _check_deletes(self, deletes: DeleteIndex, assignment: Assignment) -> None:
         """Refuse what cannot be read, or may not be; of delete files that are needed only."""
         needed = deletes.files.take(pa.array(np.unique(assignment.rows)))
         self.check_files(needed, "delete files")
 
-    def _live(self, file: ManifestFile, manifest: Manifest) -> FileBatch:
-        spec = self.spec(file.partition_spec_id)
-        files = manifest.table
-        place = files.schema.get_field_index("partition")
-        partition = conform_partition(files.column("partition"), spec, file.manifest_path)
-        files = files.set_column(place, "partition", partition)
-        return FileBatch(spec, files.filter(pc.not_equal(files.column("status"), int(EntryStatus.DELETED))))
-
     def _plan_manifest(self, file: ManifestFile, keys: Sequence[Column]) -> _Planned:
         needs_metrics = bool(self.conjuncts or keys)
-        columns = (*TASK_COLUMNS, *_FILE_COLUMNS, *(_METRIC_COLUMNS if needs_metrics else ()))
+        columns = (*TASK_COLUMNS, *_FILE_COLUMNS, *(METRIC_COLUMNS if needs_metrics else ()))
         try:
-            return self._plan_files(file, self._live(file, read_manifest(self.storage, file, columns)), keys)
+            return self._plan_files(file, self._read_live(file, columns), keys)
         except FormatError as error:
             location = error.location or file.manifest_path
             raise FormatError(error.message, location=location, offset=error.offset, rule=error.rule) from error
 
     def _plan_files(self, file: ManifestFile, batch: FileBatch, keys: Sequence[Column]) -> _Planned:
         spec, files = batch.spec, batch.files
-        if pc.any(pc.not_equal(files.column("content"), 0)).as_py():
+        if batch.column("content").any():
             raise FormatError("a manifest of data files has delete files", location=file.manifest_path)
         projected = [project(conjunct, self.schema, spec) for conjunct in self.conjuncts]
         of_partition = partition_metrics(spec, files)
@@ -236,6 +253,17 @@ def conjuncts_of(predicate: Predicate) -> tuple[Predicate, ...]:
     if isinstance(predicate, And):
         return predicate.children
     return () if predicate == ALWAYS_TRUE else (predicate,)
+
+
+def _may_climb(locations: pa.Array) -> _Mask:
+    """Which locations have what might lead out of a folder, plain or encoded: those are examined one by one."""
+    _, offsets, content = locations.buffers()
+    first, last = np.frombuffer(offsets, np.int32)[[locations.offset, locations.offset + len(locations)]].tolist()
+    joined = content[first:last].to_pybytes() if content is not None else b""
+    if not any(part in joined for part in (b"/..", b"%", b"\\", b"\0")):  # much faster than row by row
+        return np.zeros(len(locations), bool)
+    odd = pc.match_substring_regex(locations, r"/\.\.(/|$)|\\|\x00|%(25|2[eEfF]|5[cC]|00)")
+    return np.asarray(odd.to_numpy(zero_copy_only=False))
 
 
 # Manifests ----------------------------------------------------------------------------------------------------------

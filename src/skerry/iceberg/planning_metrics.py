@@ -95,10 +95,15 @@ def column_metrics(files: pa.RecordBatch) -> MetricsLookup:
     row_counts = files.column("record_count").to_numpy(zero_copy_only=False)
 
     def of_key(name: str, key: int) -> pa.Array:
-        return pc.map_lookup(files.column(name), query_key=pa.scalar(key, pa.int32()), occurrence="first")
+        values, found = map_values(files.column(name), key)
+        return values.take(pa.array(found, mask=found < 0))
 
     def counts(name: str, key: int) -> npt.NDArray[np.int64]:
-        return pc.fill_null(of_key(name, key), -1).to_numpy(zero_copy_only=False)
+        values, found = map_values(files.column(name), key)
+        known = found >= 0
+        result = np.full(len(found), -1, np.int64)
+        result[known] = pc.fill_null(values, -1).to_numpy(zero_copy_only=False)[found[known]]
+        return result
 
     def lookup(column: Column) -> FieldMetrics | None:
         if pa.types.is_nested(column.type) or is_metadata_column(column.field_id):
@@ -115,3 +120,25 @@ def column_metrics(files: pa.RecordBatch) -> MetricsLookup:
         return cache[column.field_id]
 
     return lookup
+
+
+def map_values(maps: pa.MapArray, key: int) -> tuple[pa.Array, npt.NDArray[np.int64]]:
+    """Look one key up in every map.
+
+    Args:
+        maps: Maps from int32.
+        key: The key.
+
+    Returns:
+        The values of all maps, and int64[maps]: where among them the value of the key lies; -1 without it.
+    """
+    keys = maps.keys.to_numpy(zero_copy_only=False)
+    offsets = maps.offsets.to_numpy(zero_copy_only=False)
+    hits = np.flatnonzero(keys == key)[::-1]  # so that of several the first remains
+    rows = np.searchsorted(offsets, hits, side="right") - 1
+    inside = (rows >= 0) & (rows < len(maps))
+    found = np.full(len(maps), -1, np.int64)
+    found[rows[inside]] = hits[inside]
+    if maps.null_count:
+        found[maps.is_null().to_numpy(zero_copy_only=False)] = -1
+    return maps.items, found

@@ -8,7 +8,7 @@ Spark's daemon process before it forks its workers.
 
 from __future__ import annotations
 
-from skerry.kernels.cache import cache_directory
+from skerry.kernels.cache import cache_directory, is_trusted, user_cache_directory
 from skerry.kernels.decorator import Kernel, kernel, warm_up
 from skerry.kernels.intrinsics import byte_swap, load_u16, load_u32, load_u64, rotate_left
 
@@ -16,10 +16,12 @@ __all__ = [
     "Kernel",
     "byte_swap",
     "cache_directory",
+    "is_trusted",
     "kernel",
     "load_u16",
     "load_u32",
     "load_u64",
     "rotate_left",
+    "user_cache_directory",
     "warm_up",
 ]

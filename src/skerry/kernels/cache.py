@@ -27,7 +27,16 @@ try:
 except ImportError:  # not a POSIX system: go without the lock
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["CompiledModule", "cache_directory", "lock", "machine_key", "read_module", "write_module"]
+__all__ = [
+    "CompiledModule",
+    "cache_directory",
+    "is_trusted",
+    "lock",
+    "machine_key",
+    "read_module",
+    "user_cache_directory",
+    "write_module",
+]
 
 _MAGIC = b"skerry kernels 1\n"
 _DIGEST_BYTES = 32
@@ -67,24 +76,31 @@ def machine_key() -> str:
 
 def cache_directory() -> Path | None:
     """The folder for this machine's kernels: `$SKERRY_CACHE_DIR` or the user's cache folder; None without a home."""
+    root = user_cache_directory()
+    return None if root is None else root / "kernels" / machine_key()
+
+
+def user_cache_directory() -> Path | None:
+    """The folder for what can be made again: `$SKERRY_CACHE_DIR` or the user's cache folder; None without a home."""
     root = os.environ.get("SKERRY_CACHE_DIR")
     try:
         if root:
-            base = Path(root).expanduser()
-        else:
-            base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "skerry"
+            return Path(root).expanduser()
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "skerry"
     except RuntimeError:  # no home directory can be determined
         return None
-    return base / "kernels" / machine_key()
+
+
+def is_trusted(status: os.stat_result) -> bool:
+    """Whether nobody but this user (and root) can have written a file of the cache."""
+    return status.st_uid in (0, os.geteuid()) and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def read_module(path: Path) -> CompiledModule | None:
     """Read a compiled module; None if there is none, or none that can be trusted."""
     try:
         with path.open("rb") as file:
-            status = os.fstat(file.fileno())
-            # Machine code that somebody else could have planted is not run.
-            if status.st_uid not in (0, os.geteuid()) or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            if not is_trusted(os.fstat(file.fileno())):  # machine code that somebody else planted is not run
                 return None
             content = file.read()
     except OSError:

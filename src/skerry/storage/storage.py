@@ -199,6 +199,13 @@ class Storage:
 
         return arrow_filesystem(self)
 
+    def identity(self, location: str) -> str:
+        """What tells the store of a location from others whose locations look alike: its kind and public options."""
+        found = parse_location(location)
+        if found.family is Family.LOCAL:
+            return found.family.value
+        return f"{found.family.value} {found.authority} {sorted(describe_options(self.options).items())}"
+
     def _files(self, location: Location) -> LocalFiles | ObjectFiles:
         if location.family is Family.LOCAL:
             return self._local

@@ -390,6 +390,8 @@ def decode_values(type_: pa.DataType, data: pa.Array) -> pa.Array:
         _check_length(type_, length, row=row)
     _lengths(type_)
     width = 16 if pa.types.is_decimal(type_) else max(_lengths(type_))
+    if present.tolist() == [width] and valid.all() and not pa.types.is_decimal(type_):
+        return _from_bytes(type_, content[offsets[0] : offsets[-1]].reshape(count, width), valid)
     wide = np.zeros((count, width), np.uint8)
     for length in present.tolist():
         rows = np.flatnonzero(valid & (lengths == length))

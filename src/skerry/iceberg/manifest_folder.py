@@ -1,0 +1,135 @@
+"""Decoded manifests in a folder that any number of processes share.
+
+A part of a manifest is one file, named by a key that tells it from all others, written beside its name and moved there:
+no reader ever sees half of it. It begins with a digest of its content: one that is cut short or damaged is as good as
+none. No lock is needed: who deletes a file does not disturb those who have it mapped.
+
+    file = magic digest schema-size padding schema padding record-batch
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import pyarrow as pa
+
+from skerry.kernels import is_trusted
+
+__all__ = ["ManifestFolder"]
+
+_MAGIC = b"skerry manifest\n"
+_DIGEST = slice(16, 48)
+_SCHEMA_SIZE = slice(48, 56)
+_HEAD_BYTES = 64
+_ALIGNMENT = 64
+_SUFFIX = ".arrow"
+_TOUCH_SECONDS = 3600.0
+"""A file counts as used at most so long after it was."""
+
+
+class ManifestFolder:
+    """A folder of decoded manifests with a size limit.
+
+    A disk that takes no writing, or is full, only means that manifests are decoded again.
+
+    Args:
+        path: The folder; made when needed, for this user alone.
+        limit_bytes: How much to keep; beyond it the files go that were not used for longest.
+    """
+
+    def __init__(self, path: Path, limit_bytes: int) -> None:
+        self.path = path
+        self.limit_bytes = limit_bytes
+        self._lock = threading.Lock()
+        self._room_bytes = 0
+
+    def read(self, key: str) -> pa.RecordBatch | None:
+        """Map a part into memory; None if there is none, or none that can be trusted."""
+        path = self._file(key)
+        try:
+            with pa.memory_map(str(path)) as source:
+                status = os.stat(path)
+                if not is_trusted(status):
+                    return None
+                content = source.read_buffer()
+        except OSError:
+            return None
+        head = content[:_HEAD_BYTES].to_pybytes()
+        body = content[_HEAD_BYTES:]
+        if len(head) < _HEAD_BYTES or head[: len(_MAGIC)] != _MAGIC or head[_DIGEST] != _digest(head, body):
+            return None
+        if time.time() - status.st_mtime > _TOUCH_SECONDS:
+            with contextlib.suppress(OSError):
+                os.utime(path)
+        schema_size = int.from_bytes(head[_SCHEMA_SIZE], "little")
+        schema = pa.ipc.read_schema(body[:schema_size])
+        return pa.ipc.read_record_batch(body[_padded(schema_size) :], schema)
+
+    def write(self, key: str, part: pa.RecordBatch) -> None:
+        """Keep a part, in one step."""
+        schema, batch = part.schema.serialize(), part.serialize()
+        content = [schema.to_pybytes().ljust(_padded(schema.size), b"\0"), batch]
+        head = bytearray(_HEAD_BYTES)
+        head[: len(_MAGIC)] = _MAGIC
+        head[_SCHEMA_SIZE] = schema.size.to_bytes(8, "little")
+        head[_DIGEST] = _digest(head, *content)
+        size = _HEAD_BYTES + sum(map(len, content))
+        if size > self.limit_bytes:
+            return
+        with contextlib.suppress(OSError):
+            self._make_room(size)
+            handle, temporary = tempfile.mkstemp(dir=self.path, prefix=key)
+            try:
+                with open(handle, "wb") as file:
+                    file.writelines([head, *content])
+                os.replace(temporary, self._file(key))
+            except BaseException:
+                os.unlink(temporary)
+                raise
+
+    def _file(self, key: str) -> Path:
+        return self.path / f"{key}{_SUFFIX}"
+
+    def _make_room(self, size: int) -> None:
+        """Delete what was not used for longest, if there may be too much; the folder is listed only now and then."""
+        with self._lock:
+            if self._room_bytes < size:
+                self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+                used = self._delete_oldest(self.limit_bytes - max(size, self.limit_bytes // 8))
+                # other processes write as well: look again before all the room is taken
+                self._room_bytes = max(size, (self.limit_bytes - used) // 4)
+            self._room_bytes -= size
+
+    def _delete_oldest(self, limit_bytes: int) -> int:
+        """Delete files until the others fit, half-written ones of dead processes too; returns how much is left."""
+        files = []
+        with os.scandir(self.path) as entries:
+            for entry in entries:
+                with contextlib.suppress(FileNotFoundError):
+                    status = entry.stat(follow_symlinks=False)
+                    files.append((status.st_mtime, status.st_size, entry.path))
+        used = sum(size for _, size, _ in files)
+        for _, size, path in sorted(files):
+            if used <= limit_bytes:
+                break
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+            used -= size
+        return used
+
+
+def _digest(head: bytes | bytearray, *content: object) -> bytes:
+    digest = hashlib.sha256(head[_SCHEMA_SIZE])
+    for part in content:
+        digest.update(part)  # type: ignore[arg-type]
+    return digest.digest()
+
+
+def _padded(size: int) -> int:
+    return -(-size // _ALIGNMENT) * _ALIGNMENT
