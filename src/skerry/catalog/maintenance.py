@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from skerry.catalog.history import Snapshot, TableHistory
 from skerry.iceberg.state import MAIN
 from skerry.jobs.add_files import add_files
 from skerry.jobs.analyze import AnalyzeSummary, analyze
+from skerry.jobs.compact import CompactSummary, compact
 from skerry.jobs.executor import Executor, Watcher
 from skerry.jobs.expire import ExpireSummary, expire_snapshots
 
@@ -29,6 +31,60 @@ class TableMaintenance(TableHistory):
             watcher: Called with the progress.
         """
         return analyze(self._table, columns, executor=executor, watcher=watcher)
+
+    def compact(
+        self,
+        where: str | Any = None,
+        *,
+        sort_by: Sequence[str] | None = None,
+        target_file_size_bytes: int | None = None,
+        min_input_files: int = 5,
+        min_deletes: int | None = 1,
+        rewrite_all: bool = False,
+        ref: str = MAIN,
+        dry_run: bool = False,
+        snapshot_properties: Mapping[str, str] | None = None,
+        executor: Executor | None = None,
+        watcher: Watcher | None = None,
+    ) -> CompactSummary:
+        """Write few files of a good size in place of many small or too large ones, deletes folded in.
+
+        Rows stay the same, and so do their row ids and the table's statistics. Only what is worth it is written anew:
+        partitions with many small files, files much larger than the target, files with deleted rows. What other
+        writers change meanwhile stays changed; files that they took are planned again.
+
+        Args:
+            where: Only files that can hold rows for which this is true: SQL text or a PyArrow expression.
+            sort_by: Write all files anew, sorted like this; without it the table's sort order is kept.
+            target_file_size_bytes: The size that files are to have; `write.target-file-size-bytes` if None.
+            min_input_files: So many small files of a partition are made one, even if they do not fill it.
+            min_deletes: So many delete files of a data file are folded in; None leaves deletes alone.
+            rewrite_all: Write every file anew.
+            ref: The branch.
+            dry_run: Only tell what would be done.
+            snapshot_properties: Further entries of the snapshot summary.
+            executor: Where files are written; threads of this process by default.
+            watcher: Called with the progress.
+
+        Raises:
+            ConflictError: Other writers changed the same rows again and again.
+            CommitUnknownError: The outcome is unknown; nothing was cleaned up.
+            SchemaError: An argument does not fit.
+        """
+        return compact(
+            self._table,
+            where,
+            sort_by=sort_by,
+            target_file_size_bytes=target_file_size_bytes,
+            min_input_files=min_input_files,
+            min_deletes=min_deletes,
+            rewrite_all=rewrite_all,
+            ref=ref,
+            dry_run=dry_run,
+            properties=snapshot_properties,
+            executor=executor,
+            watcher=watcher,
+        )
 
     def expire_snapshots(
         self,

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyiceberg.table.snapshots import Snapshot
 
 from skerry.errors import UnsupportedError
+from skerry.iceberg.manifest import EntryStatus
 from skerry.iceberg.manifest_list import ManifestContent, read_manifest_list
 from skerry.iceberg.manifest_reader import read_manifest
 from skerry.iceberg.state import TableState
@@ -17,7 +18,7 @@ from skerry.table.files import DataFile
 from skerry.table.schema import Leaf
 from skerry.table.values import decode_value, natural_value
 
-__all__ = ["ColumnMetrics", "column_metrics", "has_delete_files", "live_data_files"]
+__all__ = ["ColumnMetrics", "column_metrics", "has_delete_files", "live_data_files", "live_delete_keys"]
 
 
 def has_delete_files(state: TableState, snapshot: Snapshot) -> bool:
@@ -37,6 +38,21 @@ def live_data_files(state: TableState, snapshot: Snapshot) -> list[DataFile]:
         for entry in read_manifest(state.storage, manifest).entries()
         if entry.is_live
     ]
+
+
+def live_delete_keys(state: TableState, snapshot: Snapshot) -> list[tuple[str, int | None]]:
+    """Location and content offset of all delete files of a snapshot, whether a data file needs them or not."""
+    columns = ("status", "file_path", "content_offset")
+    keys: list[tuple[str, int | None]] = []
+    for manifest in read_manifest_list(state.storage, snapshot.manifest_list):
+        if manifest.content is ManifestContent.DELETES and manifest.has_live_files:
+            entries = read_manifest(state.storage, manifest, columns).table.to_pylist()
+            keys += [
+                (entry["file_path"], entry["content_offset"])
+                for entry in entries
+                if entry["status"] != EntryStatus.DELETED
+            ]
+    return keys
 
 
 def refuse_deletes(state: TableState, snapshot: Snapshot) -> None:

@@ -1,0 +1,411 @@
+"""Compact: few files in place of many, deletes folded in, and not a row more or less.
+
+Plan, write, commit: groups of files are planned on one snapshot, each is written by a task of its own that can run
+anywhere, and all are put in place in one commit. If another writer has changed rows of a group meanwhile, the other
+groups are committed one by one, and that group's partition is planned and written again.
+
+Row ids and the sequence numbers of the rows' last change stay what they were (version 3). The new files take the data
+sequence number of the snapshot that was read, so that equality deletes that came later go on to apply to them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER_ID
+
+from skerry.errors import CommitUnknownError, ConflictError, SkerryError
+from skerry.iceberg.files import live_data_files, live_delete_keys
+from skerry.iceberg.layout import FileLayout
+from skerry.iceberg.operations import DeleteKey, RewriteFiles
+from skerry.iceberg.scan import scan
+from skerry.iceberg.sorting import sort_order
+from skerry.iceberg.state import MAIN, TableState
+from skerry.iceberg.table import IcebergTable
+from skerry.jobs.compact_plan import CompactRules, FileGroup, plan_groups
+from skerry.jobs.executor import Executor, Progress, ThreadExecutor, Watcher
+from skerry.jobs.write import write_batches
+from skerry.storage import join
+from skerry.table.commit import RetryPolicy
+from skerry.table.files import WrittenFile
+from skerry.table.row_reader import RowReader
+from skerry.table.scan import FileScanTask
+from skerry.table.schema import leaves
+from skerry.table.values import decode_value
+
+__all__ = ["CompactSummary", "CompactTask", "compact", "compact_group"]
+
+
+@dataclass(frozen=True, slots=True)
+class CompactSummary:
+    """What a compaction did, or would do.
+
+    Args:
+        snapshot_id: The snapshot that holds the new files, or the one that was read if nothing was done; None for a
+            table without rows.
+        groups: Groups of files written anew.
+        rewritten_files: Data files that are gone.
+        rewritten_bytes: Their size.
+        added_files: Data files in their place; 0 in a dry run.
+        added_bytes: Their size.
+        rows: Rows in the new files.
+        removed_delete_files: Delete files that no data file needs any more.
+        worth: Groups by why they were written anew.
+        conflicts: Groups given up, because other writers changed their rows again and again.
+        dry_run: Whether all this was only planned.
+    """
+
+    snapshot_id: int | None
+    groups: int = 0
+    rewritten_files: int = 0
+    rewritten_bytes: int = 0
+    added_files: int = 0
+    added_bytes: int = 0
+    rows: int = 0
+    removed_delete_files: int = 0
+    worth: Mapping[str, int] = field(default_factory=dict)
+    conflicts: int = 0
+    dry_run: bool = False
+
+
+@dataclass(frozen=True)
+class CompactTask:
+    """Write a group of files anew; small and picklable.
+
+    Args:
+        group: The files.
+        reader: Reads their live rows, with row ids where the table has them.
+        layout: How the new files must look.
+    """
+
+    group: FileGroup
+    reader: RowReader
+    layout: FileLayout
+
+
+def compact_group(task: CompactTask) -> list[WrittenFile]:
+    """Write the live rows of a group of files into new ones; if that fails, what was written is removed."""
+    return write_batches(task.layout, task.reader.batches(task.group.tasks))
+
+
+def compact(
+    table: IcebergTable,
+    where: str | Any = None,
+    *,
+    sort_by: Sequence[str] | None = None,
+    target_file_size_bytes: int | None = None,
+    min_input_files: int = 5,
+    min_deletes: int | None = 1,
+    rewrite_all: bool = False,
+    ref: str = MAIN,
+    dry_run: bool = False,
+    properties: Mapping[str, str] | None = None,
+    executor: Executor | None = None,
+    watcher: Watcher | None = None,
+) -> CompactSummary:
+    """Write small, too large and much deleted-from data files anew.
+
+    Args:
+        table: The table; refreshed first.
+        where: Only files that can hold rows for which this condition is true.
+        sort_by: Sort every new file so, and write all files anew; the table's own sort order if None.
+        target_file_size_bytes: The size that files are to have; `write.target-file-size-bytes` if None.
+        min_input_files: So many small files of a partition are worth the work.
+        min_deletes: So many delete files of a data file are worth folding in; None leaves deletes alone.
+        rewrite_all: Whether every file is written anew.
+        ref: The branch.
+        dry_run: Only plan.
+        properties: Further entries of the snapshot summary.
+        executor: Where groups are written; threads of this process by default.
+        watcher: Called after every group.
+
+    Raises:
+        ConflictError: Other writers changed the rows of all groups again and again.
+        CommitUnknownError: The outcome is unknown; nothing was cleaned up.
+        SchemaError: An argument does not fit.
+    """
+    state = table.refresh()
+    target = target_file_size_bytes or table.layout(ref=ref).target_file_size_bytes
+    job = _Compaction(table, where, sort_by, target, ref, properties or {}, executor or ThreadExecutor(), watcher)
+    rules = CompactRules(
+        target,
+        min_input_files=min_input_files,
+        min_deletes=min_deletes,
+        all_files=rewrite_all or sort_by is not None,
+    )
+    summary = CompactSummary(_id(state.snapshot(ref)), dry_run=dry_run)
+    if state.snapshot(ref) is None:
+        return summary
+    if dry_run:
+        return job.planned(state, rules)
+    affected: set[Any] | None = None
+    for _ in range(RetryPolicy.from_properties(state.properties).num_retries + 1):
+        round_ = job.run(state, rules, job.layout(state), affected)
+        summary = _added(summary, round_.summary)
+        if not round_.lost:
+            return summary
+        affected = {_partition(group) for group in round_.lost}
+        state = table.refresh()
+    if not summary.groups:
+        raise round_.conflict or ConflictError("other writers changed the rows of all groups", location=state.name)
+    return dataclasses.replace(summary, conflicts=len(round_.lost))
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """What came of one attempt.
+
+    Args:
+        summary: What was committed.
+        lost: Groups whose rows others have changed.
+        conflict: How that was found.
+    """
+
+    summary: CompactSummary
+    lost: tuple[FileGroup, ...] = ()
+    conflict: ConflictError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A group and the files in its place, which have a folder of their own."""
+
+    group: FileGroup
+    files: tuple[WrittenFile, ...] = ()
+    layout: FileLayout | None = None
+
+
+@dataclass(frozen=True)
+class _Compaction:
+    """One call of `compact`."""
+
+    table: IcebergTable
+    where: str | Any
+    sort_by: Sequence[str] | None
+    target_file_size_bytes: int
+    ref: str
+    properties: Mapping[str, str]
+    executor: Executor
+    watcher: Watcher | None
+
+    def layout(self, state: TableState) -> FileLayout:
+        """How new files must look."""
+        layout = self.table.layout(ref=self.ref, lineage=True)
+        layout = dataclasses.replace(layout, target_file_size_bytes=self.target_file_size_bytes)
+        if self.sort_by is None:
+            return layout
+        wanted = sort_order(state.metadata.schema(), self.sort_by)
+        # an order that the table does not have may be obeyed, but not be named
+        known = [order.order_id for order in state.metadata.sort_orders if order.fields == wanted.fields]
+        order = wanted.model_copy(update={"order_id": known[0] if known else UNSORTED_SORT_ORDER_ID})
+        return dataclasses.replace(layout, sort_order_json=order.model_dump_json())
+
+    # ---- planning ----
+
+    def planned(self, state: TableState, rules: CompactRules) -> CompactSummary:
+        """What would be done."""
+        tasks = self._tasks(state)
+        groups = self._groups(state, tasks, rules, self.layout(state))
+        gone = {location for group in groups for location in group.locations}
+        return dataclasses.replace(
+            _summary(_id(state.snapshot(self.ref)), [_Written(group) for group in groups]),
+            removed_delete_files=len(self._needless(state, tasks, gone)),
+            dry_run=True,
+        )
+
+    def _tasks(self, state: TableState) -> Sequence[FileScanTask]:
+        """All files of the branch: which deletes are still needed shows only from all of them."""
+        return scan(state, ref=self.ref).plan()
+
+    def _groups(
+        self, state: TableState, tasks: Sequence[FileScanTask], rules: CompactRules, layout: FileLayout
+    ) -> list[FileGroup]:
+        snapshot = state.snapshot(self.ref)
+        order = _by_lower_bound(state, snapshot, layout) if layout.is_sorted and snapshot is not None else None
+        if self.where is None:
+            return plan_groups(tasks, rules, order)
+        chosen = {task.data_file.location for task in scan(state, where=self.where, ref=self.ref).plan()}
+        return plan_groups((task for task in tasks if task.data_file.location in chosen), rules, order)
+
+    def _needless(self, state: TableState, tasks: Iterable[FileScanTask], gone: set[str]) -> list[DeleteKey]:
+        """The delete files that no data file needs once some are gone."""
+        snapshot = state.snapshot(self.ref)
+        live = live_delete_keys(state, snapshot) if snapshot is not None else []
+        if not live:
+            return []
+        needed = {
+            (delete.location, delete.content_offset)
+            for task in tasks
+            if task.data_file.location not in gone
+            for delete in task.deletes
+        }
+        return [key for key in live if key not in needed]
+
+    # ---- doing ----
+
+    def run(self, state: TableState, rules: CompactRules, layout: FileLayout, partitions: set[Any] | None) -> _Round:
+        """Plan, write and commit once.
+
+        Args:
+            state: The newest state.
+            rules: What is worth the work.
+            layout: How new files must look.
+            partitions: Only groups of these; all if None.
+        """
+        tasks = self._tasks(state)
+        groups = [
+            group
+            for group in self._groups(state, tasks, rules, layout)
+            if partitions is None or _partition(group) in partitions
+        ]
+        reader = scan(state, layout.file_schema.names, ref=self.ref, threads=1).row_reader()
+        todo = [
+            CompactTask(group, reader, dataclasses.replace(layout, folder=join(layout.folder, str(number))))
+            for number, group in enumerate(groups)
+        ]
+        committed: list[_Written] = []
+        try:
+            return self._commit(state, tasks, list(self._write(todo)), committed)
+        except CommitUnknownError:
+            raise
+        except BaseException:
+            kept = {id(one.layout) for one in committed}
+            for task in todo:
+                if id(task.layout) not in kept:
+                    _discard(task.layout)
+            raise
+
+    def _write(self, tasks: Sequence[CompactTask]) -> Iterator[_Written]:
+        rows = size = done = 0
+        total = sum(len(task.group.tasks) for task in tasks)
+        for task, files in zip(tasks, self.executor.map(compact_group, tasks), strict=True):
+            yield _Written(task.group, tuple(files), task.layout)
+            done += len(task.group.tasks)
+            rows += sum(file.data_file.record_count for file in files)
+            size += task.group.size_bytes
+            if self.watcher is not None:
+                self.watcher(Progress("compact", done, total, rows, size))
+
+    def _commit(
+        self, state: TableState, tasks: Sequence[FileScanTask], written: Sequence[_Written], committed: list[_Written]
+    ) -> _Round:
+        """All groups in one commit, or else one by one; `committed` gets those that are in the table."""
+        try:
+            summary = self._replace(state, tasks, written)
+        except ConflictError as conflict:
+            if conflict.retryable or not written:
+                raise
+            if len(written) > 1:
+                rounds = [self._commit(state, tasks, [one], committed) for one in written]
+                lost = tuple(group for round_ in rounds for group in round_.lost)
+                return _Round(functools.reduce(_added, (round_.summary for round_ in rounds)), lost, conflict)
+            if written[0].layout is not None:
+                _discard(written[0].layout)
+            return _Round(CompactSummary(None), (written[0].group,), conflict)
+        committed += written
+        return _Round(summary)
+
+    def _replace(self, state: TableState, tasks: Sequence[FileScanTask], written: Sequence[_Written]) -> CompactSummary:
+        snapshot = state.snapshot(self.ref)
+        gone = [location for one in written for location in one.group.locations]
+        needless = self._needless(state, tasks, set(gone))
+        if snapshot is None or not (gone or needless):
+            return CompactSummary(_id(snapshot))
+        committed = self.table.commit(
+            RewriteFiles(
+                added=tuple(file for one in written for file in one.files),
+                removed_files=tuple(gone),
+                removed_deletes=tuple(needless),
+                sequence_number=snapshot.sequence_number,
+                starting_snapshot_id=snapshot.snapshot_id,
+                ref=self.ref,
+                properties=self.properties,
+            )
+        )
+        done = _summary(_id(committed.snapshot(self.ref)), written)
+        return dataclasses.replace(done, removed_delete_files=len(needless))
+
+
+# Summaries -----------------------------------------------------------------------------------------------------------
+
+
+def _id(snapshot: Snapshot | None) -> int | None:
+    return None if snapshot is None else int(snapshot.snapshot_id)
+
+
+def _summary(snapshot_id: int | None, written: Sequence[_Written]) -> CompactSummary:
+    files = [file.data_file for one in written for file in one.files]
+    worth: dict[str, int] = {}
+    for one in written:
+        worth[one.group.worth.value] = worth.get(one.group.worth.value, 0) + 1
+    return CompactSummary(
+        snapshot_id,
+        groups=len(written),
+        rewritten_files=sum(len(one.group.tasks) for one in written),
+        rewritten_bytes=sum(one.group.size_bytes for one in written),
+        added_files=len(files),
+        added_bytes=sum(file.file_size_bytes for file in files),
+        rows=sum(file.record_count for file in files),
+        worth=worth,
+    )
+
+
+def _added(left: CompactSummary, right: CompactSummary) -> CompactSummary:
+    """Two summaries as one."""
+    counts = (
+        "groups",
+        "rewritten_files",
+        "rewritten_bytes",
+        "added_files",
+        "added_bytes",
+        "rows",
+        "removed_delete_files",
+    )
+    worth = {reason: left.worth.get(reason, 0) + right.worth.get(reason, 0) for reason in {**left.worth, **right.worth}}
+    return dataclasses.replace(
+        left,
+        snapshot_id=right.snapshot_id or left.snapshot_id,
+        worth=worth,
+        **{name: getattr(left, name) + getattr(right, name) for name in counts},
+    )
+
+
+# Groups --------------------------------------------------------------------------------------------------------------
+
+
+def _partition(group: FileGroup) -> tuple[Any, ...]:
+    file = group.tasks[0].data_file
+    return (file.spec_id, *map(repr, file.partition))
+
+
+def _by_lower_bound(
+    state: TableState, snapshot: Snapshot, layout: FileLayout
+) -> Callable[[FileScanTask], tuple[Any, ...]] | None:
+    """Orders files by their least value of the first column that rows are sorted by; None if that says nothing."""
+    first = layout.sort_order.fields[0]
+    column = next((leaf for leaf in leaves(layout.schema) if leaf.field_id == first.source_id), None)
+    if column is None or not first.transform.preserves_order:
+        return None
+    bounds = {
+        file.location: decode_value(column.type, bound)
+        for file in live_data_files(state, snapshot)
+        if (bound := file.lower_bounds.get(first.source_id)) is not None
+    }
+
+    def key(task: FileScanTask) -> tuple[Any, ...]:
+        location = task.data_file.location
+        return (True, bounds[location]) if location in bounds else (False,)
+
+    return key
+
+
+def _discard(layout: FileLayout) -> None:
+    """Remove what was written into a folder, of which no commit names anything."""
+    with suppress(SkerryError):  # what failed before matters more
+        layout.storage.delete([status.location for status in layout.storage.list(layout.folder)])

@@ -1,0 +1,145 @@
+"""Which data files are worth being written anew, and which of them together.
+
+Files of one partition are packed into groups. A group is worth the work if it makes many small files few, takes a file
+apart that is too large, or folds in deletes; the others stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from skerry.errors import SchemaError
+from skerry.table.files import DataFile
+from skerry.table.scan import FileScanTask
+
+__all__ = ["CompactRules", "FileGroup", "Worth", "plan_groups"]
+
+_SMALL = 0.75
+_LARGE = 1.8
+
+
+class Worth(Enum):
+    """Why a group of files is written anew."""
+
+    ASKED = "asked for"
+    """All files are to be written anew."""
+    DELETES = "deletes"
+    """Rows of its files are deleted by delete files."""
+    TOO_LARGE = "too large"
+    """A file is much larger than the target."""
+    MANY_SMALL = "many small files"
+    """There are many files much smaller than the target, or together they are larger than it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactRules:
+    """What is worth the work.
+
+    Args:
+        target_file_size_bytes: The size that files are to have. Files of 0.75 to 1.8 times that size are left alone.
+        min_input_files: So many small files of a partition are worth being made one, even if they do not fill it.
+        min_deletes: So many delete files that apply to a data file are worth folding in; None folds in none.
+        max_group_bytes: Most bytes of the files of a group, which is written, and done again after a conflict, as one.
+        all_files: Whether every file is written anew.
+    """
+
+    target_file_size_bytes: int
+    min_input_files: int = 5
+    min_deletes: int | None = 1
+    max_group_bytes: int = 2 << 30
+    all_files: bool = False
+
+    def __post_init__(self) -> None:
+        for name, least in (("target_file_size_bytes", 1), ("min_input_files", 2), ("min_deletes", 1)):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
+                raise SchemaError(f"{name} must be a whole number from {least}, found {value!r}")
+
+    def has_deletes(self, task: FileScanTask) -> bool:
+        """Whether a file has so many deletes that they are folded in."""
+        return self.min_deletes is not None and len(task.deletes) >= self.min_deletes
+
+    def is_small(self, file: DataFile) -> bool:
+        """Whether a file is much smaller than the target."""
+        return file.file_size_bytes < _SMALL * self.target_file_size_bytes
+
+    def is_large(self, file: DataFile) -> bool:
+        """Whether a file is much larger than the target."""
+        return file.file_size_bytes > _LARGE * self.target_file_size_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class FileGroup:
+    """Files of one partition that are written anew together.
+
+    Args:
+        tasks: The files, in the order in which they are read.
+        worth: Why.
+    """
+
+    tasks: tuple[FileScanTask, ...]
+    worth: Worth
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all files."""
+        return sum(task.data_file.file_size_bytes for task in self.tasks)
+
+    @property
+    def locations(self) -> tuple[str, ...]:
+        """Where the files lie."""
+        return tuple(task.data_file.location for task in self.tasks)
+
+
+def plan_groups(
+    tasks: Iterable[FileScanTask], rules: CompactRules, order: Callable[[FileScanTask], Any] | None = None
+) -> list[FileGroup]:
+    """Choose files and pack them into groups.
+
+    Args:
+        tasks: All files, with their deletes.
+        rules: What is worth the work.
+        order: By what the files of a partition are ordered before they are packed, so that groups of sorted files
+            overlap little; None keeps the order of the table.
+    """
+    partitions: dict[Any, list[FileScanTask]] = {}
+    for task in tasks:
+        file = task.data_file
+        if rules.all_files or rules.is_small(file) or rules.is_large(file) or rules.has_deletes(task):
+            # as text, because no NaN equals another
+            partitions.setdefault((file.spec_id, *map(repr, file.partition)), []).append(task)
+    groups = []
+    for found in partitions.values():
+        for pack in _packed(sorted(found, key=order) if order is not None else found, rules.max_group_bytes):
+            worth = _worth(pack, rules)
+            if worth is not None:
+                groups.append(FileGroup(tuple(pack), worth))
+    return groups
+
+
+def _packed(tasks: Sequence[FileScanTask], most_bytes: int) -> list[list[FileScanTask]]:
+    """Neighbours together, as long as they do not pass a size."""
+    packs: list[list[FileScanTask]] = []
+    size = most_bytes
+    for task in tasks:
+        if size + task.data_file.file_size_bytes > most_bytes or not packs:
+            packs.append([])
+            size = 0
+        packs[-1].append(task)
+        size += task.data_file.file_size_bytes
+    return packs
+
+
+def _worth(tasks: Sequence[FileScanTask], rules: CompactRules) -> Worth | None:
+    size = sum(task.data_file.file_size_bytes for task in tasks)
+    reasons = (
+        (rules.all_files, Worth.ASKED),
+        (any(rules.has_deletes(task) for task in tasks), Worth.DELETES),
+        (any(rules.is_large(task.data_file) for task in tasks), Worth.TOO_LARGE),
+        (len(tasks) >= rules.min_input_files, Worth.MANY_SMALL),
+        (len(tasks) > 1 and size > rules.target_file_size_bytes, Worth.MANY_SMALL),
+    )
+    return next((worth for holds, worth in reasons if holds), None)
