@@ -33,7 +33,8 @@ class TaskMatches:
     Args:
         matches: The rows that lose their present form.
         row_ids: int64[n], the ids of these rows; None where they are not asked for.
-        matched: int64[m], the rows of the source that match some row, whether it changes or not; each once.
+        matched: int64[m], the rows of the source that match some row, whether it changes or not; each once, and of
+            several with one key the first.
     """
 
     matches: Matches

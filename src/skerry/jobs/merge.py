@@ -195,7 +195,8 @@ class _Attempt:
         matched = np.zeros(self._source.rows.num_rows, bool)
         for _, part in found:
             matched[part.matched] = True
-        new = np.flatnonzero(~matched)
+        first = self._source.index.first  # a match is told of the first row with the key
+        new = np.flatnonzero((first < 0) | ~matched[np.maximum(first, 0)])
         found = [(task, part) for task, part in found if len(part.matches)]
         updated = sum(int(self._rules.updates[part.matches.actions].sum()) for _, part in found)
         deleted = sum(len(part.matches) for _, part in found) - updated
