@@ -13,7 +13,15 @@ import pyarrow.parquet as pq
 
 from skerry.errors import UnsupportedError
 from skerry.storage import Storage
-from skerry.table.evolution import NameMapping, column_positions, count_leaves, identify, wanted_leaves, with_ids
+from skerry.table.evolution import (
+    NameMapping,
+    column_positions,
+    count_leaves,
+    identify,
+    top_level,
+    wanted_leaves,
+    with_ids,
+)
 from skerry.table.parquet_statistics import bound_of
 from skerry.table.predicate import Column, FieldMetrics
 from skerry.table.predicate.arrow import arrow_storage
@@ -28,7 +36,7 @@ def open_parquet(storage: Storage, location: str, wanted: pa.Schema, names: Name
     Args:
         storage: Access to the file.
         location: The file.
-        wanted: The columns to read, with field ids.
+        wanted: The columns to read, with field ids; top-level ones of a dictionary type are read as dictionaries.
         names: Field ids by name, for a file without ids; None refuses such a file.
 
     Raises:
@@ -55,8 +63,16 @@ def open_parquet(storage: Storage, location: str, wanted: pa.Schema, names: Name
             positions=column_positions(schema),
             names=None if schema is stored else names,
             paths=tuple(metadata.schema.column(leaf).path for leaf in leaves),
+            dictionaries=tuple(_dictionaries(schema, wanted)),
             parts=tuple(_parts(metadata, leaves)),
         )
+
+
+def _dictionaries(schema: pa.Schema, wanted: pa.Schema) -> Iterator[str]:
+    stored = top_level(schema)
+    for number, index in top_level(wanted).items():
+        if number in stored and pa.types.is_dictionary(wanted.field(index).type):
+            yield schema.field(stored[number]).name
 
 
 def _parts(metadata: pq.FileMetaData, leaves: list[int]) -> Iterator[Part]:
@@ -92,6 +108,7 @@ class _ParquetFile:
         positions: Where columns stand among the primitive ones, by field id.
         names: Field ids by name, if the file itself has none.
         paths: The wanted primitive columns.
+        dictionaries: The columns that are read as dictionaries.
         parts: Its row groups.
     """
 
@@ -101,6 +118,7 @@ class _ParquetFile:
     positions: dict[int, int]
     names: NameMapping | None
     paths: tuple[str, ...]
+    dictionaries: tuple[str, ...]
     parts: tuple[Part, ...]
 
     @property
@@ -119,6 +137,7 @@ class _ParquetFile:
             parquet = pq.ParquetFile(
                 self.source,
                 metadata=self.metadata,
+                read_dictionary=self.dictionaries,
                 coerce_int96_timestamp_unit="us",
                 pre_buffer=not isinstance(self.source, pa.OSFile),  # one request for all columns of the row group
             )

@@ -36,9 +36,10 @@ _Positions: TypeAlias = npt.NDArray[np.int64]
 
 _FILE_PATH: Final = 2147483546
 _POS: Final = 2147483545
+_PATHS: Final = pa.dictionary(pa.int32(), pa.string())  # a path stands in many rows
 _POSITION_SCHEMA: Final = pa.schema(
     [
-        pa.field("file_path", pa.string(), nullable=False, metadata={FIELD_ID_KEY: str(_FILE_PATH).encode()}),
+        pa.field("file_path", _PATHS, nullable=False, metadata={FIELD_ID_KEY: str(_FILE_PATH).encode()}),
         pa.field("pos", pa.int64(), nullable=False, metadata={FIELD_ID_KEY: str(_POS).encode()}),
     ]
 )

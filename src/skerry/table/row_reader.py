@@ -262,20 +262,17 @@ class RowReader:
         row = 0
         with reading(data_file.location, data_file.file_format):
             for stored in opened.file.batches(work.part, batch_rows):
-                gone = _mask_of(work.deleted, row, stored.num_rows)
+                alive = _alive(work.deleted, row, stored.num_rows)
                 batch = self._with_generated(stored, opened.task, work.part.first_row + row)
                 row += stored.num_rows
-                if gone is not None and not self._marks_deleted:
-                    batch, gone = batch.filter(pa.array(~gone)), None  # before anything else is done with these rows
                 convert = convert or plan_conversion(batch.schema, opened.columns, opened.constants)
                 batch = convert(batch)
                 for compared in opened.keys:
-                    found = compared.find(batch)
-                    gone = found if gone is None else gone | found
+                    others = ~compared.find(batch)
+                    alive = others if alive is None else alive & others
                 if self._marks_deleted:
-                    batch = _marked(batch, gone)
-                    gone = None
-                keep = None if gone is None else pa.array(~gone)
+                    batch, alive = _marked(batch, alive), None
+                keep = None if alive is None else _boolean(alive)
                 if not work.matches_all:
                     matches = row_mask(self.predicate, batch if test is None else test(batch))
                     keep = matches if keep is None else pc.and_kleene(keep, matches)
@@ -325,14 +322,19 @@ def _is_within(part: Part, task: FileScanTask) -> bool:
     return part.offset >= task.start_byte and (task.end_byte is None or part.offset < task.end_byte)
 
 
-def _mask_of(positions: _Positions, first: int, count: int) -> _Mask | None:
-    """bool[count]: whether rows `first`, `first + 1`, … are among the positions; None if none is."""
-    start, end = np.searchsorted(positions, [first, first + count])
+def _alive(deleted: _Positions, first: int, count: int) -> _Mask | None:
+    """bool[count]: whether rows `first`, `first + 1`, … are not among the deleted ones; None if none is."""
+    start, end = np.searchsorted(deleted, [first, first + count])
     if start == end:
         return None
-    mask = np.zeros(count, bool)
-    mask[positions[start:end] - first] = True
-    return mask
+    alive = np.ones(count, bool)
+    alive[deleted[start:end] - first] = False
+    return alive
+
+
+def _boolean(mask: _Mask) -> pa.BooleanArray:
+    bits = np.packbits(mask, bitorder="little")
+    return pa.Array.from_buffers(pa.bool_(), len(mask), [None, pa.py_buffer(bits)])
 
 
 def _numbers(first: int, count: int) -> pa.Array:
@@ -348,10 +350,10 @@ def _with_column(batch: pa.RecordBatch, name: str, field_id: int, values: pa.Arr
     return batch.set_column(stored, METADATA_COLUMNS.field(name), merged)
 
 
-def _marked(batch: pa.RecordBatch, gone: _Mask | None) -> pa.RecordBatch:
+def _marked(batch: pa.RecordBatch, alive: _Mask | None) -> pa.RecordBatch:
     index = top_level(batch.schema)[DELETED]
-    mask = np.zeros(batch.num_rows, bool) if gone is None else gone
-    return batch.set_column(index, batch.schema.field(index), pa.array(mask))
+    deleted = pa.repeat(False, batch.num_rows) if alive is None else _boolean(~alive)
+    return batch.set_column(index, batch.schema.field(index), deleted)
 
 
 def _size_of(work: _Work) -> int:
