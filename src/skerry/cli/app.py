@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from skerry import __version__
+from skerry.cli.compact import compact
 from skerry.cli.failures import ReportingGroup
 from skerry.cli.ingest import ingest
 from skerry.cli.listing import ls, show
@@ -49,5 +50,5 @@ def _options(
     """
 
 
-for _command in (ingest, ls, show, stats, scan):
+for _command in (ingest, ls, show, stats, scan, compact):
     app.command()(_command)

@@ -1,0 +1,76 @@
+"""`skerry compact`: few files in place of many."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated
+
+import typer
+
+from skerry.cli.display import count, print_json, size
+from skerry.cli.options import AsJson, Properties, TableName, Warehouse, open_table, split_names
+from skerry.cli.progress import watching
+
+__all__ = ["compact"]
+
+
+def compact(
+    table: TableName,
+    where: Annotated[
+        str | None,
+        typer.Option("--where", metavar="CONDITION", help="Only files that can hold rows for which this is true."),
+    ] = None,
+    sort_by: Annotated[
+        list[str] | None,
+        typer.Option("--sort-by", metavar="COLUMN,COLUMN", help="Write all files anew, sorted like this."),
+    ] = None,
+    target_size: Annotated[
+        int | None,
+        typer.Option(
+            "--target-size", metavar="BYTES", min=1, help="The size that files are to have; else the table's."
+        ),
+    ] = None,
+    min_files: Annotated[int, typer.Option(min=2, help="So many small files of a partition are worth it.")] = 5,
+    keep_deletes: Annotated[
+        bool, typer.Option("--keep-deletes", help="Do not rewrite files for their deletes.")
+    ] = False,
+    rewrite_all: Annotated[bool, typer.Option("--all", help="Write every file anew.")] = False,
+    ref: Annotated[str, typer.Option(help="The branch.")] = "main",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")] = False,
+    warehouse: Warehouse = "warehouse",
+    properties: Properties = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write few data files in place of many, deletes folded in.
+
+    Rows and statistics stay what they are. Without anything worth doing nothing is done.
+    """
+    opened = open_table(table, warehouse, properties)
+    with watching("plan") as watcher:
+        summary = opened.compact(
+            where,
+            sort_by=split_names(sort_by) or None,
+            target_file_size_bytes=target_size,
+            min_input_files=min_files,
+            min_deletes=None if keep_deletes else 1,
+            rewrite_all=rewrite_all,
+            ref=ref,
+            dry_run=dry_run,
+            watcher=watcher,
+        )
+    if as_json:
+        print_json({"table": opened.name, **dataclasses.asdict(summary)})
+        return
+    would = "would be " if dry_run else ""
+    reasons = ", ".join(f"{number} for {reason}" for reason, number in summary.worth.items())
+    if not (summary.rewritten_files or summary.removed_delete_files):
+        print(f"{opened.name}: nothing to do")
+    else:
+        into = "" if dry_run else f" into {count(summary.added_files)} ({size(summary.added_bytes)})"
+        print(
+            f"{opened.name}: {count(summary.rewritten_files)} files ({size(summary.rewritten_bytes)}) {would}"
+            f"written anew{into}, in {count(summary.groups)} groups{f' ({reasons})' if reasons else ''}; "
+            f"{count(summary.removed_delete_files)} delete files {would}removed"
+        )
+    if summary.conflicts:
+        print(f"{count(summary.conflicts)} groups were left as they are: other writers kept changing their rows")
