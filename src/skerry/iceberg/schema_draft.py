@@ -353,10 +353,12 @@ class SchemaDraft:
 
 
 def _promoted(value: Any, before: IcebergType, after: IcebergType) -> Any:
-    """A default in its physical form, for the wider type."""
+    """A default as the wider type has it."""
     if value is None or not isinstance(before, DateType):
         return value
-    return value * (_DAY_NS if isinstance(after, TimestampNanoType) else _DAY_NS // 1000)
+    return physical_value(to_arrow_type(before), value) * (
+        _DAY_NS if isinstance(after, TimestampNanoType) else _DAY_NS // 1000
+    )
 
 
 def _doc(field: pa.Field) -> str | None:
