@@ -10,6 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -96,7 +97,7 @@ def write_position_deletes(layout: FileLayout, deletes: Iterable[FileDeletes]) -
 def _write_positions(layout: FileLayout, group: Sequence[FileDeletes]) -> ManifestEntry:
     first = group[0][0]
     location = _new_location(layout, layout.deletes.file_format)
-    writer = open_writer(layout.deletes, layout.storage, location, POSITION_DELETES)
+    writer = open_writer(replace(layout.deletes, ascending=("pos",)), layout.storage, location, POSITION_DELETES)
     try:
         for rows in _position_tables(group):
             writer.write(rows)

@@ -60,11 +60,13 @@ class FileEncoding:
         file_format: `parquet`, `orc` or `avro`.
         codec: Compression codec, in the words of the format's writer.
         codec_level: Its level, None for the codec's default.
+        ascending: Integer columns whose values mostly ascend, of which Parquet files keep the differences.
     """
 
     file_format: str = "parquet"
     codec: str = "zstd"
     codec_level: int | None = None
+    ascending: tuple[str, ...] = ()
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str], *, deletes: bool = False) -> FileEncoding:
@@ -157,11 +159,14 @@ class _ParquetWriter:
         self._location = location
         self._schema = schema
         self._sink = storage.open_output(location)
+        ascending = encoding.ascending
         self._writer = pq.ParquetWriter(
             self._sink,
             schema,
             compression=encoding.codec,
             compression_level=encoding.codec_level,
+            use_dictionary=[name for name in schema.names if name not in ascending] if ascending else True,
+            column_encoding=dict.fromkeys(ascending, "DELTA_BINARY_PACKED") or None,
             store_schema=False,
         )
 
