@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.table.snapshots import Snapshot
 
-from skerry.errors import UnsupportedError
 from skerry.iceberg.manifest import EntryStatus
 from skerry.iceberg.manifest_list import ManifestContent, read_manifest_list
 from skerry.iceberg.manifest_reader import read_manifest
@@ -18,15 +17,7 @@ from skerry.table.files import DataFile
 from skerry.table.schema import Leaf
 from skerry.table.values import decode_value, natural_value
 
-__all__ = ["ColumnMetrics", "column_metrics", "has_delete_files", "live_data_files", "live_delete_keys"]
-
-
-def has_delete_files(state: TableState, snapshot: Snapshot) -> bool:
-    """Whether some rows of the snapshot's data files are deleted by delete files."""
-    return any(
-        manifest.content is ManifestContent.DELETES and manifest.has_live_files
-        for manifest in read_manifest_list(state.storage, snapshot.manifest_list)
-    )
+__all__ = ["ColumnMetrics", "column_metrics", "live_data_files", "live_delete_keys"]
 
 
 def live_data_files(state: TableState, snapshot: Snapshot) -> list[DataFile]:
@@ -53,19 +44,6 @@ def live_delete_keys(state: TableState, snapshot: Snapshot) -> list[tuple[str, i
                 if entry["status"] != EntryStatus.DELETED
             ]
     return keys
-
-
-def refuse_deletes(state: TableState, snapshot: Snapshot) -> None:
-    """Refuse a snapshot whose data files alone do not tell its rows.
-
-    Raises:
-        UnsupportedError: It has delete files.
-    """
-    if has_delete_files(state, snapshot):
-        raise UnsupportedError(
-            f"snapshot {snapshot.snapshot_id} has row-level deletes, which this version does not read",
-            location=state.name,
-        )
 
 
 @dataclass(frozen=True, slots=True)
