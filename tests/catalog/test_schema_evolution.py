@@ -261,8 +261,8 @@ REFUSED = [
     (lambda u: u.add_column("k.n", pa.int32()), "column 'k' is no struct"),
     (lambda u: u.delete_column("ss"), "no column 'ss'"),
     (
-        lambda u: u.delete_column("k").delete_column("s").delete_column("d"),
-        "the last column of a table cannot be deleted",
+        lambda u: [u.delete_column(name) for name in ("k", "s", "d", "extra")][-1],
+        "the last column of a table cannot be",
     ),
     (lambda u: u.rename_column("k", "s"), "column 'k' cannot be renamed: there is a column 's' already"),
     (lambda u: u.rename_column("k", ""), "a column needs a name"),

@@ -30,7 +30,6 @@ from pyiceberg.table.metadata import TableMetadata, TableMetadataV1, TableMetada
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import (
-    AddSnapshotUpdate,
     AssertRefSnapshotId,
     AssertTableUUID,
     SetSnapshotRefUpdate,
@@ -45,6 +44,7 @@ from skerry.iceberg.manifest_changes import write_manifests
 from skerry.iceberg.manifest_list import encode_manifest_list, manifest_codec
 from skerry.iceberg.metadata import install, next_row_id
 from skerry.iceberg.metadata_reading import metadata_errors
+from skerry.iceberg.metadata_updates import NextSnapshotUpdate
 from skerry.iceberg.operations import MetadataChange, SnapshotChange
 from skerry.iceberg.state import TableState
 from skerry.iceberg.statistics import write_statistics
@@ -221,9 +221,11 @@ class IcebergTarget:
         except CommitFailedException as error:
             raise ConflictError(str(error), location=base.name) from error
         except _REFUSED as error:
+            self._raise_conflict(base, error)
             raise SkerryError(f"the catalog refused the commit: {error}", location=base.name) from error
         except Exception as error:
             if isinstance(self.catalog, MetastoreCatalog) and staged.metadata_write.location is None:
+                self._raise_conflict(base, error)
                 raise SkerryError(f"the commit failed before it was sent: {error}", location=base.name) from error
             raise CommitUnknownError(
                 f"the commit may or may not have happened: {type(error).__name__}: {error}", location=base.name
@@ -239,6 +241,18 @@ class IcebergTarget:
             config=base.handle.config,
         )
         return TableState(base.name, response.metadata, response.metadata_location, base.storage, handle)
+
+    def _raise_conflict(self, base: TableState, error: Exception) -> None:
+        """Tell what was refused because it made no sense from what makes none since another writer was first.
+
+        Requirements cannot say all that must hold: a commit to another branch takes the next sequence number too.
+        """
+        try:
+            newest = load_state(self.catalog, self.identifier).metadata_location
+        except Exception:  # what was refused matters more
+            return
+        if newest != base.metadata_location:
+            raise ConflictError(f"the table has changed meanwhile: {error}", location=base.name) from error
 
     def find_published(self, staged: StagedCommit) -> TableState | None:
         """Read the table back and look for what was to be published."""
@@ -308,7 +322,7 @@ def _stage_snapshot(staging: _Staging, change: SnapshotChange) -> StagedCommit:
         first_row_id=first_row_id,
         added_rows=_added_rows(manifest_list.next_row_id, first_row_id),
     )
-    updates: list[TableUpdate] = [AddSnapshotUpdate(snapshot=snapshot)]
+    updates: list[TableUpdate] = [NextSnapshotUpdate(snapshot=snapshot)]
     if not change.staged:
         updates.append(set_branch(metadata, change.ref, snapshot_id))
     statistics = _stage_statistics(staging, snapshot, change.sketches)

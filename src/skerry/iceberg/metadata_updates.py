@@ -11,13 +11,24 @@ from __future__ import annotations
 from typing import Any
 
 from pyiceberg.exceptions import CommitFailedException
-from pyiceberg.table.metadata import TableMetadata, TableMetadataV2, TableMetadataV3
+from pyiceberg.table.metadata import TableMetadata, TableMetadataV1, TableMetadataV2, TableMetadataV3
 from pyiceberg.table.snapshots import SnapshotLogEntry
-from pyiceberg.table.update import RemoveSnapshotsUpdate, UpgradeFormatVersionUpdate, _apply_table_update
+from pyiceberg.table.update import (
+    AddSnapshotUpdate,
+    RemoveSnapshotsUpdate,
+    UpgradeFormatVersionUpdate,
+    _apply_table_update,
+)
 
-__all__ = ["ExpireSnapshotsUpdate", "UpgradeUpdate"]
+from skerry.iceberg.metadata import next_row_id
+
+__all__ = ["ExpireSnapshotsUpdate", "NextSnapshotUpdate", "UpgradeUpdate"]
 
 _VERSIONS: dict[int, type[TableMetadataV2] | type[TableMetadataV3]] = {2: TableMetadataV2, 3: TableMetadataV3}
+
+
+class NextSnapshotUpdate(AddSnapshotUpdate):
+    """Adds a snapshot that comes after all others, by sequence number and row ids."""
 
 
 class UpgradeUpdate(UpgradeFormatVersionUpdate):
@@ -26,6 +37,22 @@ class UpgradeUpdate(UpgradeFormatVersionUpdate):
 
 class ExpireSnapshotsUpdate(RemoveSnapshotsUpdate):
     """Removes snapshots, and from the history all that came before a removed one."""
+
+
+@_apply_table_update.register(NextSnapshotUpdate)
+def _(update: NextSnapshotUpdate, base_metadata: TableMetadata, context: Any) -> TableMetadata:
+    snapshot = update.snapshot
+    if not isinstance(base_metadata, TableMetadataV1):
+        last = base_metadata.last_sequence_number
+        if (snapshot.sequence_number or 0) <= last:
+            raise CommitFailedException(f"another writer took sequence number {last}")
+    if isinstance(base_metadata, TableMetadataV3):
+        first = next_row_id(base_metadata)
+        if snapshot.first_row_id is None or snapshot.first_row_id < first:
+            raise CommitFailedException(f"another writer took the row ids before {first}")
+    add = _apply_table_update.dispatch(AddSnapshotUpdate)
+    added: TableMetadata = add(update, base_metadata, context)
+    return added
 
 
 @_apply_table_update.register(UpgradeUpdate)
