@@ -19,14 +19,13 @@ import pyarrow as pa
 from pyiceberg.partitioning import PartitionSpec
 
 from skerry.errors import SchemaError, SkerryError
-from skerry.iceberg.deletion_vector import encode_deletion_vector
 from skerry.iceberg.file_writers import open_writer
 from skerry.iceberg.layout import FileLayout
 from skerry.iceberg.manifest import EntryStatus, FileContent, ManifestEntry
 from skerry.iceberg.metrics import MetricsKind, MetricsMode
 from skerry.iceberg.partitions import split_by_partition
 from skerry.puffin import PuffinWriter
-from skerry.puffin.deletion_vector import BLOB_TYPE, CARDINALITY, REFERENCED_DATA_FILE
+from skerry.puffin.deletion_vector import BLOB_TYPE, CARDINALITY, REFERENCED_DATA_FILE, encode_deletion_vector
 from skerry.storage import join
 from skerry.table.files import DataFile
 from skerry.table.metadata_columns import POSITION
