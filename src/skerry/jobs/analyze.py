@@ -2,41 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-import pyarrow as pa
-
-from skerry.errors import UnsupportedError
-from skerry.iceberg.files import refuse_deletes
+from skerry.iceberg.scan import scan
 from skerry.iceberg.table import IcebergTable
 from skerry.jobs.executor import Executor, Progress, ThreadExecutor, Watcher
-from skerry.storage import Storage
+from skerry.parquet import read_metadata
+from skerry.table.row_reader import RowReader
+from skerry.table.scan import FileScanTask
 from skerry.table.schema import leaf
-from skerry.table.sketching import sketch_parquet
+from skerry.table.sketching import BatchSketcher, sketch_parquet
 from skerry.table.statistics import SketchPolicy
 from skerry.theta import Sample
 
 __all__ = ["AnalyzeSummary", "SketchTask", "analyze", "sketch_file"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SketchTask:
-    """Sketch one data file.
+    """Sketch one data file; small and picklable.
 
     Args:
-        location: The file.
-        file_size_bytes: Its size.
-        schema_ipc: The table's schema as Arrow IPC.
+        file: The file, with its deletes.
+        reader: Reads its rows.
         field_ids: The columns.
-        storage_options: Options of the storage; never printed.
     """
 
-    location: str
-    file_size_bytes: int
-    schema_ipc: bytes
+    file: FileScanTask
+    reader: RowReader
     field_ids: tuple[int, ...]
-    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +70,7 @@ def analyze(
 
     Raises:
         SchemaError: A column is unknown; the message proposes the nearest.
-        UnsupportedError: The snapshot has row-level deletes, or data files that are not Parquet.
+        UnsupportedError: A file is encrypted, or uses what is not read.
     """
     state = table.refresh()
     snapshot = state.snapshot()
@@ -85,21 +80,10 @@ def analyze(
         chosen = [leaf(state.schema, name) for name in columns]
     if snapshot is None or not chosen:
         return AnalyzeSummary(snapshot.snapshot_id if snapshot is not None else None, 0, 0, 0)
-    refuse_deletes(state, snapshot)
-    files = table.data_files(snapshot)
-    other = next((file for file in files if file.file_format.lower() != "parquet"), None)
-    if other is not None:
-        raise UnsupportedError(f"{other.file_format} files cannot be sketched yet", location=other.location)
-    tasks = [
-        SketchTask(
-            file.location,
-            file.file_size_bytes,
-            state.schema.serialize().to_pybytes(),
-            tuple(found.field_id for found in chosen),
-            dict(state.storage.options),
-        )
-        for file in files
-    ]
+    rows_of = scan(state, [found.name for found in chosen], threads=1)
+    files, reader = rows_of.plan(), rows_of.row_reader()
+    field_ids = tuple(found.field_id for found in chosen)
+    tasks = [SketchTask(file, reader, field_ids) for file in files]
     samples: dict[int, Sample] = {found.field_id: Sample() for found in chosen}
     rows = size = 0
     for number, (file, sampled) in enumerate(
@@ -107,8 +91,8 @@ def analyze(
     ):
         for field_id, sample in samples.items():
             sample.merge(Sample.deserialize(sampled[field_id]))
-        rows += file.record_count
-        size += file.file_size_bytes
+        rows += file.data_file.record_count
+        size += file.data_file.file_size_bytes
         if watcher is not None:
             watcher(Progress("sketch", number, len(files), rows, size))
     table.publish_sketches(snapshot.snapshot_id, {field_id: sample.to_sketch() for field_id, sample in samples.items()})
@@ -116,10 +100,21 @@ def analyze(
 
 
 def sketch_file(task: SketchTask) -> dict[int, bytes]:
-    """Sample the columns of one data file; serialised samples by field id."""
-    schema = pa.ipc.read_schema(pa.py_buffer(task.schema_ipc))
-    storage = Storage(task.storage_options)
-    sketched = sketch_parquet(
-        storage, task.location, schema, task.field_ids, file_size=task.file_size_bytes, count_nans=False
-    )
-    return {field_id: sample.serialize() for field_id, sample in sketched.samples.items()}
+    """Sample the columns of one data file; serialised samples by field id.
+
+    What the file itself knows is enough where all of its rows are alive and it has all the columns; else its rows are
+    read as a scan reads them.
+    """
+    file, reader = task.file.data_file, task.reader
+    if file.file_format == "parquet" and not task.file.deletes:
+        metadata = read_metadata(reader.storage, file.location, file_size=file.file_size_bytes)
+        stored = {column.field_id for column in metadata.columns}
+        if not any(field_id in task.file.constants and field_id not in stored for field_id in task.field_ids):
+            found = sketch_parquet(
+                reader.storage, file.location, reader.schema, task.field_ids, metadata=metadata, count_nans=False
+            )
+            return {field_id: sample.serialize() for field_id, sample in found.samples.items()}
+    sketcher = BatchSketcher(reader.schema, task.field_ids)
+    for batch in reader.batches([task.file]):
+        sketcher.update(batch)
+    return {field_id: sample.serialize() for field_id, sample in sketcher.samples.items()}
