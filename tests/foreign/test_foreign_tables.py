@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 from foreign_samples import plain_rows, sample_names, unpack
 
@@ -61,3 +62,61 @@ def test_rows_keep_their_ids_and_tell_what_updated_them(opened, name):
             for row, numbers in zip(sample.states[state], lineage, strict=True)
         ]
         assert found == expected, state
+
+
+@pytest.mark.parametrize("name", sorted(set(sample_names()) - {"branches"}))
+def test_changes_lead_from_each_state_to_the_next(opened, name):
+    sample, table = opened(name)
+    before, old = None, {}
+    for snapshot in (int(state) for state in sample.states if state != "current"):
+        new = {row["id"]: row for row in sample.states[str(snapshot)]}
+        changes = plain_rows(table.changes(before, snapshot, on=["id"]).to_arrow())
+        kinds = {}
+        for row in changes:
+            kinds.setdefault(row["id"], []).append(row["_change_type"])
+        if not old or old[min(old)].keys() == new[min(new)].keys():
+            expected = {
+                key: ["DELETE"]
+                if key not in new
+                else ["INSERT"]
+                if key not in old
+                else ["UPDATE_BEFORE", "UPDATE_AFTER"]
+                for key in {*old, *new}
+                if old.get(key) != new.get(key)
+            }
+            assert kinds == expected, snapshot
+            for row in changes:
+                image = {key: value for key, value in row.items() if not key.startswith("_")}
+                assert image == (old if row["_change_type"] in ("DELETE", "UPDATE_BEFORE") else new)[row["id"]]
+        before, old = snapshot, new
+
+
+@pytest.fixture
+def changeable(tmp_path):
+    """A function that opens a sample of its own, to be changed."""
+
+    def open_sample(name):
+        sample = unpack(name)
+        return sample.open(tmp_path / "warehouse"), sample.states["current"]
+
+    return open_sample
+
+
+@pytest.mark.parametrize("name", sample_names())
+def test_what_others_wrote_can_be_changed(changeable, name):
+    table, rows = changeable(name)
+    ids = [row["id"] for row in rows]
+    gone, kept = set(ids[::3]), [row for row in rows if row["id"] not in ids[::3]]
+    before = {row["id"]: row for row in plain_rows(table.scan(LINEAGE).to_arrow())} if table.format_version == 3 else {}
+    table.delete("id IN (" + ", ".join(map(str, gone)) + ")")
+    assert plain_rows(table.scan().to_arrow()) == kept
+    table.compact(rewrite_all=True)
+    assert plain_rows(table.scan().to_arrow()) == kept
+    assert not any(task.deletes for task in table.scan().plan())
+    if before:
+        assert plain_rows(table.scan(LINEAGE).to_arrow()) == [before[row["id"]] for row in kept]
+    again = table.scan(where=f"id = {kept[0]['id']}").to_arrow()
+    table.upsert(again, on="id")
+    place, field = again.schema.get_field_index("id"), table.schema.field("id")
+    table.append(again.set_column(place, field, pa.array([12345], field.type)))
+    assert plain_rows(table.scan().to_arrow()) == sorted([*kept, {**kept[0], "id": 12345}], key=lambda row: row["id"])
