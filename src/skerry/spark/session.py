@@ -192,6 +192,7 @@ def iceberg_settings(warehouse: str, *, name: str = "skerry") -> dict[str, str]:
         f"{prefix}.uri": f"jdbc:sqlite:{folder / CATALOG_FILE}",
         f"{prefix}.warehouse": f"file://{folder}",
         f"{prefix}.jdbc.schema-version": "V1",
+        f"{prefix}.cache-enabled": "false",  # else Spark would not see for a while what others commit
     }
 
 
