@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+from pyiceberg.transforms import VoidTransform
 
 from skerry.errors import AlreadyExistsError, SchemaError, SkerryError, UnsupportedError
 from skerry.iceberg.files import live_data_files
@@ -179,6 +180,10 @@ def _describe(task: AddTask) -> WrittenFile:
     in_file = all_ids(found)
     paths = {leaf.field_id: leaf.path for leaf in leaves(layout.schema) if leaf.field_id in in_file}
     named_alike = paths == {leaf.field_id: leaf.path for leaf in leaves(found)}
+    for field in layout.spec.fields:
+        if field.source_id not in in_file and not isinstance(field.transform, VoidTransform):
+            name = layout.iceberg_schema.find_column_name(field.source_id)
+            raise SchemaError(f"the file lacks column {name!r}, which partition field {field.name!r} is made of")
     partition = layout.partition_of(
         metadata.arrow, lambda names: _read(task, metadata, names), has_own_names=named_alike
     )

@@ -1,0 +1,238 @@
+"""Files that exist already become a table's: what is computed of them, and what is refused before anything changes."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from rivals import EPOCH, SCHEMA, beaten_by, files_below, keys, path_of, peer, rows
+
+import skerry
+from skerry.errors import AlreadyExistsError, FormatError, NotFoundError, SchemaError, UnsupportedError
+
+MAPPING = "schema.name-mapping.default"
+
+
+@pytest.fixture
+def warehouse(tmp_path):
+    return tmp_path / "warehouse"
+
+
+@pytest.fixture
+def catalog(warehouse):
+    return skerry.connect(warehouse)
+
+
+@pytest.fixture
+def table(catalog):
+    return catalog.create_table("d.t", SCHEMA, properties={"commit.retry.min-wait-ms": "1"})
+
+
+def put(table, name, data, **options) -> str:
+    """A Parquet file in the table's folder that no snapshot knows."""
+    folder = path_of(table.location) / "incoming"
+    folder.mkdir(parents=True, exist_ok=True)
+    pq.write_table(data, folder / f"{name}.parquet", **options)
+    return f"file://{folder}/{name}.parquet"
+
+
+def fresh(table):
+    return {name: (column.ndv, str(column.freshness)) for name, column in table.statistics().items()}
+
+
+def test_files_without_ids_are_read_by_name(table, warehouse):
+    snapshot = table.add_files([put(table, "a", rows(0, 10)), put(table, "b", rows(10, 30))])
+    assert (snapshot.operation, snapshot.summary["added-data-files"]) == ("append", "2")
+    assert keys(table) == [*range(30)]
+    assert fresh(table) == {"k": (30, "fresh"), "s": (7, "fresh"), "d": (3, "fresh")}
+    assert table.properties[MAPPING] == (
+        '[{"names":["k"],"field-id":1},{"names":["s"],"field-id":2},{"names":["d"],"field-id":3}]'
+    )
+    theirs = peer(warehouse, "d.t")
+    assert theirs.scan(row_filter="k > 27").to_arrow()["k"].to_pylist() == [28, 29]
+    table.append(rows(30, 31))
+    assert fresh(table)["k"] == (31, "fresh")
+
+
+def test_files_that_look_as_if_written_here(table, catalog):
+    twin = catalog.create_table("d.twin", SCHEMA)
+    data = rows(0, 100)
+    twin.append(data)
+    (written,) = twin.files()
+    copy = put(table, "copy", pq.read_table(path_of(written.location)).select(["k", "s", "d"]), compression="zstd")
+    table.add_files([copy])
+    (added,) = table.files()
+    for name in ("record_count", "value_counts", "null_value_counts", "lower_bounds", "upper_bounds", "partition"):
+        assert getattr(added, name) == getattr(written, name), name
+    assert added.file_size_bytes == path_of(copy).stat().st_size
+    for name in ("k", "s", "d"):
+        assert table.statistics()[name].sketch.serialize() == twin.statistics()[name].sketch.serialize()
+
+
+def test_files_with_ids_are_read_by_id_whatever_their_names(table):
+    other = pa.schema(
+        [
+            pa.field("text", pa.string(), metadata={"PARQUET:field_id": "2"}),
+            pa.field("key", pa.int32(), metadata={"PARQUET:field_id": "1"}),
+        ]
+    )
+    table.add_files([put(table, "a", pa.table({"text": ["x", "y"], "key": [1, 2]}, schema=other))])
+    assert table.scan().to_arrow().to_pylist() == [{"k": 1, "s": "x", "d": None}, {"k": 2, "s": "y", "d": None}]
+    assert MAPPING not in table.properties
+    assert fresh(table) == {"k": (2, "fresh"), "s": (2, "fresh"), "d": (0, "fresh")}
+    assert table.statistics()["s"].max == "y"
+
+
+def test_partitions_are_told_from_the_rows(catalog, warehouse):
+    table = catalog.create_table("d.p", SCHEMA, partition_by=["day(d)", "truncate(6, s)", "bucket(4, s)"])
+    one = rows(0, 1)
+    table.add_files([put(table, "a", one)])
+    (file,) = table.files()
+    table.append(one)
+    assert {other.partition for other in table.files()} == {file.partition}
+    assert keys(table, where="d = DATE '2020-01-01'") == [0, 0]
+    assert keys(table, where="d = DATE '2020-01-02'") == []
+    assert peer(warehouse, "d.p").scan(row_filter="d = '2020-01-01'").to_arrow().num_rows == 2
+    before = files_below(warehouse)
+    with pytest.raises(SchemaError, match="a data file holds rows of 3 partitions") as caught:
+        table.add_files([put(table, "b", rows(0, 9))])
+    assert caught.value.location.endswith("b.parquet")
+    assert files_below(warehouse) - before == {str(path_of(table.location) / "incoming" / "b.parquet")}
+
+
+def test_partitions_of_files_with_other_names(catalog):
+    table = catalog.create_table("d.p", SCHEMA, partition_by=["day(d)"])
+    table.update_schema().rename_column("d", "day").rename_column("s", "d").commit()
+    fields = [field.with_metadata({"PARQUET:field_id": str(number)}) for number, field in enumerate(SCHEMA, 1)]
+    old_names = pa.schema(fields)
+    table.add_files([put(table, "a", rows(0, 1).cast(old_names))])
+    assert table.files()[0].partition == ((EPOCH - dt.date(1970, 1, 1)).days,)
+    assert table.scan().to_arrow().to_pylist() == [{"k": 0, "d": "word 0", "day": EPOCH}]
+    assert fresh(table) == {"k": (1, "fresh"), "d": (1, "fresh"), "day": (1, "fresh")}
+
+
+def test_a_partition_column_must_be_in_the_file(catalog):
+    table = catalog.create_table("d.p", SCHEMA, partition_by=["d"])
+    with pytest.raises(SchemaError, match="the file lacks column 'd', which partition field 'd' is made of"):
+        table.add_files([put(table, "a", rows(0, 3).drop_columns(["d"]))])
+
+
+def test_narrower_types_are_promoted(catalog):
+    table = catalog.create_table("d.w", pa.schema([("k", pa.int64()), ("x", pa.float64())]))
+    table.append(pa.table({"k": [1, 2], "x": [0.5, 1.5]}))
+    narrow = pa.table({"k": pa.array([2, 3], pa.int32()), "x": pa.array([1.5, 2.5], pa.float32())})
+    table.add_files([put(table, "a", narrow)])
+    assert keys(table) == [1, 2, 2, 3]
+    assert fresh(table) == {"k": (3, "fresh"), "x": (3, "fresh")}
+
+
+def test_a_column_with_a_default_that_the_file_lacks(catalog):
+    table = catalog.create_table("d.v", SCHEMA, format_version=3)
+    table.update_schema().add_column("n", pa.int32(), required=True, default_value=7).commit()
+    table.add_files([put(table, "a", rows(0, 3))])
+    assert table.scan(columns=["n"]).to_arrow()["n"].to_pylist() == [7, 7, 7]
+    assert fresh(table)["k"] == (3, "fresh")
+    assert fresh(table)["n"][1].startswith("absent"), "its values are in no file"
+
+
+def test_a_name_that_now_is_another_columns_is_refused(table):
+    table.add_files([put(table, "a", rows(0, 3))])
+    with table.update_schema() as update:
+        update.rename_column("s", "word").add_column("s", pa.string())
+    assert json.loads(table.properties[MAPPING])[1] == {"names": ["s", "word"], "field-id": 2}
+    assert table.scan(limit=1).to_arrow().to_pylist() == [{"k": 0, "word": "word 0", "d": EPOCH, "s": None}]
+    with pytest.raises(SchemaError, match="column 's' of a file without field ids may be"):
+        table.add_files([put(table, "b", rows(3, 5))])
+    table.add_files([put(table, "c", rows(3, 5).rename_columns(["k", "word", "d"]))])
+    assert keys(table) == [*range(5)]
+
+
+def test_names_that_were_deleted_do_not_come_back(table):
+    table.add_files([put(table, "a", rows(0, 3))])
+    table.update_schema().delete_column("s").add_column("s", pa.string()).commit()
+    assert table.scan(columns=["s"]).to_arrow()["s"].to_pylist() == [None] * 3
+
+
+# What is refused -----------------------------------------------------------------------------------------------------
+
+
+def test_files_that_do_not_fit_change_nothing(table, warehouse):
+    table.append(rows(100, 101))
+    bad = {
+        "extra": (
+            rows(0, 2).append_column("more", pa.array([1, 2])),
+            SchemaError,
+            "the file has a column 'more' that",
+        ),
+        "type": (pa.table({"k": ["a"], "s": ["b"], "d": [None]}), SchemaError, "column 'k' is string in the file"),
+        "wide": (pa.table({"k": pa.array([1], pa.int64())}), SchemaError, "column 'k' is int64 in the file, but int32"),
+        "empty": (rows(0, 0), SchemaError, "the file has no rows"),
+    }
+    good = put(table, "good", rows(0, 5))
+    table.add_files([put(table, "first", rows(50, 51))])
+    location = table.metadata_location
+    for name, (data, kind, message) in bad.items():
+        with pytest.raises(kind, match=message) as caught:
+            table.add_files([good, put(table, name, data)])
+        assert caught.value.location.endswith(f"{name}.parquet")
+    broken = path_of(put(table, "broken", rows(0, 5)))
+    broken.write_bytes(broken.read_bytes()[:-6])
+    with pytest.raises(FormatError):
+        table.add_files([good, f"file://{broken}"])
+    with pytest.raises(NotFoundError):
+        table.add_files([good, f"file://{broken}.not"])
+    with pytest.raises(SchemaError, match="add_files takes locations as text, found 5"):
+        table.add_files([5])
+    with pytest.raises(NotFoundError, match="no branch or tag 'x'"):
+        table.add_files([good], ref="x")
+    assert table.refresh().metadata_location == location
+
+
+def test_required_columns(catalog):
+    schema = pa.schema([pa.field("k", pa.int64(), nullable=False), ("s", pa.string())])
+    table = catalog.create_table("d.r", schema)
+    with pytest.raises(SchemaError, match="column 'k' is required, and the file has 1 nulls in it"):
+        table.add_files([put(table, "a", pa.table({"k": pa.array([1, None], pa.int64()), "s": ["x", "y"]}))])
+    with pytest.raises(SchemaError, match="required column 'k' is missing"):
+        table.add_files([put(table, "b", pa.table({"s": ["x", "y"]}))])
+    table.add_files([put(table, "c", pa.table({"k": pa.array([1, 2], pa.int64()), "s": ["x", None]}))])
+    assert keys(table) == [1, 2]
+
+
+def test_duplicates_are_refused(table, catalog, monkeypatch):
+    one, two = put(table, "a", rows(0, 5)), put(table, "b", rows(5, 10))
+    with pytest.raises(AlreadyExistsError, match="the file is named twice"):
+        table.add_files([one, one.replace("file://", "")])
+    table.add_files([one])
+    with pytest.raises(AlreadyExistsError, match="the table has this data file already"):
+        table.add_files([two, one.replace("file://", "file:")])
+    rival = catalog.load_table("d.t")
+    beaten_by(monkeypatch, lambda: rival.add_files([two]))
+    with pytest.raises(AlreadyExistsError, match="the table has this data file already"):
+        table.add_files([two])
+    assert keys(table.refresh()) == [*range(10)]
+
+
+def test_files_elsewhere_need_permission(table, tmp_path):
+    pq.write_table(rows(0, 5), tmp_path / "else.parquet")
+    with pytest.raises(UnsupportedError, match=r"outside of the table's folder .*files-outside-location=true"):
+        table.add_files([str(tmp_path / "else.parquet")])
+    with pytest.raises(UnsupportedError, match="outside of the table's folder"):
+        table.add_files([f"{table.location}/../../../else.parquet"])
+    table.set_properties({"skerry.read.files-outside-location": "true"})
+    table.add_files([str(tmp_path / "else.parquet")])
+    assert keys(table) == [*range(5)]
+
+
+def test_adding_to_a_branch_against_a_rival(catalog, table, monkeypatch):
+    table.append(rows(100, 110))
+    table.create_branch("b")
+    rival = catalog.load_table("d.t")
+    beaten_by(monkeypatch, lambda: None, lambda: rival.append(rows(110, 120), ref="b"))
+    snapshot = table.add_files([put(table, "a", rows(0, 5))], ref="b")
+    assert snapshot == table.current_snapshot("b")
+    assert keys(table, ref="b") == [*range(5), *range(100, 120)]
+    assert keys(table) == [*range(100, 110)]
