@@ -213,8 +213,8 @@ def test_a_failure_at_any_write_leaves_the_old_state(tmp_path, monkeypatch, vers
 
     failing("write")
     failing("open_output")
-    for fail_at in range(1, 20):  # noqa: B007: the failing calls look at it
-        calls = 0
+    for number in range(1, 20):
+        calls, fail_at = 0, number
         error = failure_of(lambda: CHANGES[change](table))
         if error is None:
             break

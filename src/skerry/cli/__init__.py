@@ -1,4 +1,4 @@
-"""The command line: `skerry ingest|ls|show|stats|scan`.
+"""The command line: `skerry ingest|ls|show|stats|scan|delete|upsert`.
 
 It computes nothing: what it prints comes from `skerry.catalog` and `skerry.spark`. They load when a command needs
 them, so that help answers at once.

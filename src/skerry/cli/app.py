@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from skerry import __version__
+from skerry.cli.changing import delete, upsert
 from skerry.cli.compact import compact
 from skerry.cli.failures import ReportingGroup
 from skerry.cli.ingest import ingest
@@ -50,5 +51,5 @@ def _options(
     """
 
 
-for _command in (ingest, ls, show, stats, scan, compact):
+for _command in (ingest, ls, show, stats, scan, delete, upsert, compact):
     app.command()(_command)
