@@ -135,7 +135,7 @@ def test_wrong_names_are_answered_with_the_nearest(tmp_path):
     ("options", "error", "message"),
     [
         ({"format": "icberg"}, UnsupportedError, "format='icberg' is not supported; did you mean 'iceberg'"),
-        ({"file_format": "orc"}, UnsupportedError, "file_format='orc' is not supported"),
+        ({"file_format": "ocr"}, UnsupportedError, "file_format='ocr' is not supported; did you mean 'orc'"),
         ({"format_version": 4}, SchemaError, "format_version must be 1, 2 or 3, found 4"),
         ({"partition_by": ["dya"]}, SchemaError, "did you mean 'day'"),
         ({"partition_by": ["bukcet(4, k)"]}, SchemaError, "bukcet"),
