@@ -279,7 +279,7 @@ def test_scan_explained(run, look):
     assert funnel["where"] == "\"carrier\" = 'AA'"
     assert [step["kept"] for step in funnel["steps"]] == [2, 2, 2]
     assert funnel["steps"][1]["dropped"] == [{"reason": "partition without \"carrier\" = 'AA'", "count": 3}]
-    assert "files by partition           2 of       5" in look(
+    assert "files by partition             2 of       5" in look(
         "scan", "nyc.flights", "--where", "carrier = 'AA'", "--explain"
     )
 

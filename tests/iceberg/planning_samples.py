@@ -10,11 +10,11 @@ from pyiceberg.schema import Schema
 
 from skerry.iceberg.manifest import EntryStatus, FileContent, ManifestContent, ManifestEntry, encode_manifest
 from skerry.iceberg.manifest_list import encode_manifest_list
-from skerry.iceberg.planning import ScanPlanner, conjuncts_of
+from skerry.iceberg.planning import ScanPlanner
 from skerry.iceberg.schema import to_arrow_schema
 from skerry.storage import Storage
 from skerry.table.files import DataFile
-from skerry.table.predicate import parse
+from skerry.table.predicate import conjuncts_of, parse
 
 FILE_PATH_ID = 2147483546
 _numbers = itertools.count()

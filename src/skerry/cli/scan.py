@@ -96,7 +96,8 @@ def _funnel(explanation: Explanation) -> dict[str, Any]:
             for step in plan.steps
         ],
         "files": len(plan.tasks),
-        "size_bytes": sum(task.data_file.file_size_bytes for task in plan.tasks),
+        "size_bytes": plan.tasks.size_bytes,
+        "tasks": explanation.split_count,
     }
 
 

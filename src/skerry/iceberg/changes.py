@@ -23,7 +23,6 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 
 from skerry.errors import NotFoundError, SchemaError
 from skerry.iceberg.change_planning import ChangePlanner, CommitChanges, TouchedFile
-from skerry.iceberg.planning import conjuncts_of
 from skerry.iceberg.scan import Scan, scan_planner
 from skerry.iceberg.state import MAIN, TableState
 from skerry.table.changes import (
@@ -37,7 +36,7 @@ from skerry.table.changes import (
 from skerry.table.evolution import plan_conversion
 from skerry.table.files import DeleteKind
 from skerry.table.metadata_columns import METADATA_COLUMNS
-from skerry.table.predicate import Column, Predicate, columns_of, conjunction, row_mask
+from skerry.table.predicate import Column, Predicate, columns_of, conjunction, conjuncts_of, row_mask
 from skerry.table.predicate.binding import Name, resolve_column
 from skerry.table.read_ahead import default_threads
 from skerry.table.row_deletes import deleted_positions

@@ -5,21 +5,28 @@ Spec: Iceberg table spec, Data File Fields; Scan Planning.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyiceberg.transforms import IdentityTransform
 
 from skerry.iceberg.delete_index import Assignment
 from skerry.iceberg.file_batch import FileBatch
 from skerry.iceberg.manifest import FileContent
 from skerry.iceberg.manifest_reader import partition_tuples
+from skerry.iceberg.manifest_schema import DATA_FILE_FIELDS, ENTRY_FIELDS, arrow_type
 from skerry.table.files import DataFile, DeleteFile, DeleteKind
 from skerry.table.scan import FileScanTask
+from skerry.table.schema import field_id
+from skerry.table.splits import Splits, plan_splits
 
 __all__ = ["TASK_COLUMNS", "PlannedFiles"]
 
@@ -48,12 +55,14 @@ class PlannedFiles(Sequence[FileScanTask]):
         deletes: Delete files with `skerry.iceberg.delete_index.DELETE_COLUMNS`.
         assignment: Which of them apply to which data file.
         defaults: Physical values by field id, for columns that files may lack.
+        splits: How files are cut into tasks; None for one task per file.
     """
 
     batches: tuple[FileBatch, ...]
     deletes: pa.RecordBatch
     assignment: Assignment
     defaults: Mapping[int, Any]
+    splits: Splits | None = None
 
     @functools.cached_property
     def _starts(self) -> list[int]:
@@ -61,8 +70,23 @@ class PlannedFiles(Sequence[FileScanTask]):
         counts = [batch.files.num_rows for batch in self.batches]
         return np.concatenate([[0], np.cumsum(counts)]).astype(int).tolist()
 
-    def __len__(self) -> int:
+    @property
+    def file_count(self) -> int:
+        """How many data files there are."""
         return self._starts[-1]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all data files."""
+        return sum(int(batch.column("file_size_in_bytes").sum()) for batch in self.batches)
+
+    @property
+    def unfiltered_count(self) -> int:
+        """Data files whose rows are all wanted, but for deleted ones."""
+        return sum(int(np.count_nonzero(batch.matches_all)) for batch in self.batches)
+
+    def __len__(self) -> int:
+        return self.file_count if self.splits is None else len(self.splits.starts)
 
     @overload
     def __getitem__(self, index: int) -> FileScanTask: ...
@@ -74,45 +98,105 @@ class PlannedFiles(Sequence[FileScanTask]):
         number = index + len(self) if index < 0 else index
         if not 0 <= number < len(self):
             raise IndexError(f"task {index} of {len(self)}")
-        batch = int(np.searchsorted(self._starts, number, side="right")) - 1
-        row = number - self._starts[batch]
-        return next(self._tasks(batch, row, row + 1))
+        if self.splits is None:
+            return next(self._of_files(number, number + 1))
+        file = int(np.searchsorted(self.splits.offsets, number, side="right")) - 1
+        tasks = self._cut(self._of_files(file, file + 1), file)
+        return next(itertools.islice(tasks, number - int(self.splits.offsets[file]), None))
 
     def __iter__(self) -> Iterator[FileScanTask]:
-        for number, batch in enumerate(self.batches):
-            for start in range(0, batch.files.num_rows, _STEP):
-                yield from self._tasks(number, start, min(start + _STEP, batch.files.num_rows))
+        tasks = self._of_files(0, self.file_count)
+        return tasks if self.splits is None else self._cut(tasks, 0)
 
-    def _tasks(self, number: int, start: int, stop: int) -> Iterator[FileScanTask]:
-        """The tasks of some files of one batch."""
-        batch = self.batches[number]
-        files = batch.files.slice(start, stop - start)
+    def split(self, target_bytes: int) -> PlannedFiles:
+        """The same files, large ones cut into several tasks; see `skerry.table.splits.plan_splits`."""
+        if not self.batches:
+            return self
+        lists = [batch.files.column("split_offsets") for batch in self.batches]
+        lengths = [pc.fill_null(column.value_lengths(), 0).to_numpy(zero_copy_only=False) for column in lists]
+        splits = plan_splits(
+            np.concatenate([batch.column("file_size_in_bytes") for batch in self.batches]),
+            np.concatenate([[0], np.cumsum(np.concatenate(lengths), dtype=np.int64)]),
+            np.concatenate([column.flatten().to_numpy(zero_copy_only=False).astype(np.int64) for column in lists]),
+            target_bytes,
+        )
+        return dataclasses.replace(self, splits=splits)
+
+    def settled(self) -> tuple[int, PlannedFiles]:
+        """Rows that are known to be wanted without a look at their files, and the other files."""
+        if not self.batches:
+            return 0, self
+        matches_all = np.concatenate([batch.matches_all for batch in self.batches])
+        known = matches_all & (np.diff(self.assignment.offsets) == 0)
+        counts = np.concatenate([batch.column("record_count") for batch in self.batches])
+        return int(counts[known].sum()), self._only(~known)
+
+    def _only(self, wanted: npt.NDArray[np.bool_]) -> PlannedFiles:
+        """The files for which a mask is true."""
+        counts = np.diff(self.assignment.offsets)
+        batches = [
+            dataclasses.replace(batch, files=batch.files.filter(pa.array(mask)), matches_all=batch.matches_all[mask])
+            for batch, mask in zip(self.batches, np.split(wanted, self._starts[1:-1]), strict=True)
+        ]
+        offsets = np.concatenate([[0], np.cumsum(counts[wanted])])
+        assignment = Assignment(offsets, self.assignment.rows[np.repeat(wanted, counts)])
+        return PlannedFiles(tuple(batches), self.deletes, assignment, self.defaults)
+
+    def to_arrow(self) -> pa.Table:
+        """The plan as columns, one row per data file; see `skerry.iceberg.scan.Scan.plan_table`."""
+        partition_fields = _partition_fields(self.batches)
+        tables = [_table_of(batch, partition_fields) for batch in self.batches]
+        files = pa.concat_tables([_plan_schema(partition_fields).empty_table(), *tables])
+        found = self.deletes.select(list(_DELETE_FILE_COLUMNS)).take(pa.array(self.assignment.rows)).to_struct_array()
+        offsets = pa.array(self.assignment.offsets.astype(np.int32))
+        return files.append_column("deletes", pa.ListArray.from_arrays(offsets, found))
+
+    # ---- tasks ----
+
+    def _of_files(self, first: int, last: int) -> Iterator[FileScanTask]:
+        """The tasks of files, each whole."""
+        for batch, begin, end in zip(self.batches, self._starts[:-1], self._starts[1:], strict=True):
+            for start in range(max(begin, first), min(end, last), _STEP):
+                yield from self._tasks(batch, begin, start, min(start + _STEP, end, last))
+
+    def _tasks(self, batch: FileBatch, begin: int, start: int, stop: int) -> Iterator[FileScanTask]:
+        """The tasks of some files of one batch, whose first file is number `begin`."""
+        files = batch.files.slice(start - begin, stop - start)
         spec_id = batch.spec.spec_id
         identity = [
             (index, field.source_id)
             for index, field in enumerate(batch.spec.fields)
             if isinstance(field.transform, IdentityTransform)
         ]
-        first = self._starts[number] + start
-        offsets = self.assignment.offsets[first : first + files.num_rows + 1].tolist()
+        constants: Mapping[int, Any] = dict(self.defaults)
+        offsets = self.assignment.offsets[start : stop + 1].tolist()
         columns = [files.column(name).to_pylist() for name in TASK_COLUMNS]
+        formats = pc.utf8_lower(files.column("file_format")).to_pylist()
         partitions = partition_tuples(files.column("partition"))
-        matches_all = batch.matches_all[start:stop].tolist()
-        rows = zip(partitions, matches_all, offsets[:-1], offsets[1:], *columns, strict=True)
-        for partition, must, begin, end, path, file_format, count, size, splits, order, sequence, row_id in rows:
+        matches_all = batch.matches_all[start - begin : stop - begin].tolist()
+        rows = zip(partitions, matches_all, offsets[:-1], offsets[1:], formats, *columns, strict=True)
+        for partition, must, low, high, format_, path, _, count, size, splits, order, sequence, row_id in rows:
+            # positional, and with metrics that are empty: this loop is what iterating over a large plan takes
             data_file = DataFile(
-                location=path,
-                file_format=file_format.lower(),
-                record_count=count,
-                file_size_bytes=size,
-                spec_id=spec_id,
-                partition=partition,
-                split_offsets=tuple(splits or ()),
-                sort_order_id=order,
+                path, format_, count, size, spec_id, partition, {}, {}, {}, {}, {}, {}, tuple(splits or ()), order
             )
-            constants = {**self.defaults, **{key: partition[index] for index, key in identity}}
-            deletes = self._deletes_of(begin, end) if end > begin else ()
+            if identity:
+                constants = {**self.defaults, **{key: partition[index] for index, key in identity}}
+            deletes = self._deletes_of(low, high) if high > low else ()
             yield FileScanTask(data_file, must, constants, deletes, sequence, row_id)
+
+    def _cut(self, tasks: Iterable[FileScanTask], first: int) -> Iterator[FileScanTask]:
+        """The tasks of the parts of files, the first of which has that number."""
+        assert self.splits is not None
+        for file, task in enumerate(tasks, first):
+            begin, end = self.splits.offsets[file : file + 2].tolist()
+            if end == begin + 1:
+                yield task
+                continue
+            for start, stop in zip(
+                self.splits.starts[begin:end].tolist(), self.splits.ends[begin:end].tolist(), strict=True
+            ):
+                yield dataclasses.replace(task, start_byte=start, end_byte=None if stop < 0 else stop)
 
     def _deletes_of(self, begin: int, end: int) -> tuple[DeleteFile, ...]:
         return tuple(map(self._delete_file, self.assignment.rows[begin:end].tolist()))
@@ -151,3 +235,52 @@ _DELETE_FILE_COLUMNS = (
     "content_offset",
     "content_size_in_bytes",
 )
+
+
+# As columns ----------------------------------------------------------------------------------------------------------
+
+
+def _partition_fields(batches: Sequence[FileBatch]) -> list[pa.Field]:
+    """The partition fields of all specs; a type that was promoted is the wider one."""
+    found: dict[int, pa.Field] = {}
+    for batch in batches:
+        for field in batch.files.schema.field("partition").type:
+            key = field_id(field)
+            if key in found and found[key].type != field.type:
+                both = [pa.schema([pa.field("", known.type)]) for known in (found[key], field)]
+                field = field.with_type(pa.unify_schemas(both, promote_options="permissive").field(0).type)
+            found[key] = field
+    names = [field.name for field in found.values()]
+    return [
+        field.with_name(f"{field.name}_{key}") if names.count(field.name) > 1 else field for key, field in found.items()
+    ]
+
+
+def _plan_schema(partition_fields: Sequence[pa.Field]) -> pa.Schema:
+    types = {field.name: arrow_type(field.type) for field in (*ENTRY_FIELDS, *DATA_FILE_FIELDS) if field.type}
+    fields = [pa.field(name, types[name]) for name in TASK_COLUMNS]
+    own = [
+        pa.field("spec_id", pa.int32()),
+        pa.field("partition", pa.struct(partition_fields)),
+        pa.field("matches_all", pa.bool_()),
+    ]
+    return pa.schema([*fields, *own])
+
+
+def _table_of(batch: FileBatch, partition_fields: Sequence[pa.Field]) -> pa.Table:
+    files = batch.files
+    partition = files.column("partition")
+    values = dict(zip((field_id(field) for field in partition.type), partition.flatten(), strict=True))
+    columns = [
+        values[field_id(field)].cast(field.type) if field_id(field) in values else pa.nulls(len(partition), field.type)
+        for field in partition_fields
+    ]
+    own = [
+        pa.repeat(pa.scalar(batch.spec.spec_id, pa.int32()), len(partition)),
+        pa.StructArray.from_arrays(columns, fields=list(partition_fields))
+        if columns
+        else pa.Array.from_buffers(pa.struct([]), len(partition), [None], children=[]),
+        pa.array(batch.matches_all),
+    ]
+    task_columns = [files.column(name) for name in TASK_COLUMNS]
+    return pa.Table.from_arrays([*task_columns, *own], schema=_plan_schema(partition_fields))

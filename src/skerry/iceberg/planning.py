@@ -31,10 +31,10 @@ from skerry.iceberg.planned_files import TASK_COLUMNS, PlannedFiles
 from skerry.iceberg.planning_metrics import MetricsLookup, column_metrics, partition_metrics, summary_metrics
 from skerry.iceberg.projection import project
 from skerry.storage import Storage, is_within
-from skerry.table.predicate import ALWAYS_TRUE, And, Column, Predicate, evaluate
-from skerry.table.scan import ScanPlan, ScanStep
+from skerry.table.predicate import Column, Predicate, evaluate
+from skerry.table.scan import ScanPlan, ScanStep, sum_steps
 
-__all__ = ["OUTSIDE_PROPERTY", "ScanPlanner", "conjuncts_of"]
+__all__ = ["OUTSIDE_PROPERTY", "ScanPlanner"]
 
 OUTSIDE_PROPERTY = "skerry.read.files-outside-location"
 """Table property: whether files outside of the table's folder are read; false if not set."""
@@ -69,18 +69,21 @@ class ScanPlanner:
     threads: int = 1
     cache: ManifestCache = field(default_factory=shared_cache, repr=False)
 
-    def plan(self, manifest_list: str) -> ScanPlan:
+    def plan(self, manifest_list: str | None) -> ScanPlan[PlannedFiles]:
         """Find the data files that can hold wanted rows.
 
         Args:
-            manifest_list: Location of the snapshot's manifest list.
+            manifest_list: Location of the snapshot's manifest list; None for a table without snapshots.
 
         Raises:
             FormatError: A manifest list or manifest is corrupt.
             NotFoundError: One of them is missing.
             SkerryError: A file lies outside of the table's folders.
-            UnsupportedError: Files are encrypted, or rows are deleted by delete files.
+            UnsupportedError: Files are encrypted.
         """
+        if manifest_list is None:
+            deletes = DeleteIndex((), self.schema)
+            return ScanPlan(PlannedFiles((), deletes.files, deletes.assign(()), self.defaults), ())
         self._check_locations(pa.array([manifest_list], pa.string()))
         manifests = [file for file in read_manifest_list(self.storage, manifest_list) if file.has_live_files]
         kept, dropped = self._prune_manifests(manifests)
@@ -92,7 +95,9 @@ class ScanPlanner:
         batches = tuple(part.batch for part in parts)
         assignment = deletes.assign(batches)
         self._check_deletes(deletes, assignment)
-        steps = [_manifest_step(manifests, data, dropped), *_sum_steps([part.steps for part in parts])]
+        steps = [_manifest_step(manifests, data, dropped)]
+        for number, name in enumerate(("files by partition", "files by bounds")):
+            steps.append(sum_steps([part.steps[number] for part in parts], name))
         if any(manifest.content is ManifestContent.DELETES for manifest in manifests):
             steps.append(_delete_step(deletes, assignment))
         return ScanPlan(PlannedFiles(batches, deletes.files, assignment, self.defaults), tuple(steps))
@@ -248,13 +253,6 @@ class _Planned:
     steps: tuple[ScanStep, ...]
 
 
-def conjuncts_of(predicate: Predicate) -> tuple[Predicate, ...]:
-    """The predicates that must hold one and all; none for one that always holds."""
-    if isinstance(predicate, And):
-        return predicate.children
-    return () if predicate == ALWAYS_TRUE else (predicate,)
-
-
 def _may_climb(locations: pa.Array) -> _Mask:
     """Which locations have what might lead out of a folder, plain or encoded: those are examined one by one."""
     _, offsets, content = locations.buffers()
@@ -300,23 +298,3 @@ def _row_count(manifests: Iterable[ManifestFile]) -> int | None:
     if any(count is None for pair in counts for count in pair):
         return None
     return sum(added + existing for added, existing in counts if added is not None and existing is not None)
-
-
-def _sum_steps(parts: Sequence[tuple[ScanStep, ...]]) -> tuple[ScanStep, ...]:
-    """The steps of all manifests together."""
-    total = []
-    for steps in zip(*parts, strict=True):
-        dropped: Counter[str] = Counter()
-        for step in steps:
-            dropped.update(dict(step.dropped))
-        total.append(
-            ScanStep(
-                steps[0].name,
-                sum(step.total for step in steps),
-                sum(step.kept for step in steps),
-                sum(step.total_rows or 0 for step in steps),
-                sum(step.kept_rows or 0 for step in steps),
-                tuple(dropped.items()),
-            )
-        )
-    return tuple(total)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -14,18 +14,20 @@ from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 
 from skerry.errors import FormatError, MissingDependencyError, NotFoundError, SchemaError
-from skerry.iceberg.planning import OUTSIDE_PROPERTY, ScanPlanner, conjuncts_of
+from skerry.iceberg.explanation import Explanation
+from skerry.iceberg.planned_files import PlannedFiles
+from skerry.iceberg.planning import OUTSIDE_PROPERTY, ScanPlanner
 from skerry.iceberg.schema import to_arrow_schema, to_arrow_type
 from skerry.iceberg.state import MAIN, TableState
 from skerry.table.evolution import NameMapping, all_ids, merge_columns, prune
-from skerry.table.files import DeleteKind
 from skerry.table.metadata_columns import with_metadata_columns
-from skerry.table.predicate import Predicate, columns_of, parse
+from skerry.table.predicate import Predicate, columns_of, conjuncts_of, parse
 from skerry.table.predicate.binding import Name, resolve_column
 from skerry.table.read_ahead import default_threads
 from skerry.table.row_reader import RowReader
 from skerry.table.scan import FileScanTask, ScanPlan
 from skerry.table.schema import field_id
+from skerry.table.survey import survey_row_groups
 from skerry.table.values import physical_value
 
 if TYPE_CHECKING:
@@ -35,43 +37,8 @@ if TYPE_CHECKING:
 __all__ = ["Explanation", "Scan", "scan", "scan_planner"]
 
 _NAME_MAPPING_PROPERTY = "schema.name-mapping.default"
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """What a scan will do; `str()` lays it out for people.
-
-    Args:
-        table: The table's name.
-        snapshot_id: The snapshot that is read; None for a table without rows so far.
-        columns: Names of the columns that are delivered.
-        where: The condition as it was understood, in SQL.
-        limit: Most rows.
-        plan: Files and how planning came to them.
-    """
-
-    table: str
-    snapshot_id: int | None
-    columns: tuple[str, ...]
-    where: str
-    limit: int | None
-    plan: ScanPlan
-
-    def __str__(self) -> str:
-        lines = [f"scan of {self.table}, snapshot {self.snapshot_id}", f"  columns  {', '.join(self.columns)}"]
-        lines.append(f"  where    {self.where}")
-        if self.limit is not None:
-            lines.append(f"  limit    {self.limit:,}")
-        for step in self.plan.steps:
-            rows = "" if step.kept_rows is None else f"{step.kept_rows:,} of {step.total_rows:,} rows"
-            lines.append(f"  {step.name:<22} {step.kept:>7,} of {step.total:>7,}  {rows}".rstrip())
-            lines += [f"    dropped {count:>7,}  {reason}" for reason, count in step.dropped]
-        size = sum(task.data_file.file_size_bytes for task in self.plan.tasks)
-        whole = sum(task.matches_all for task in self.plan.tasks)
-        lines.append(
-            f"  to read                {len(self.plan.tasks):>7,} files, {size:,} bytes, {whole:,} without filter"
-        )
-        return "\n".join(lines)
+_SPLIT_PROPERTY, _SPLIT_BYTES = "read.split.target-size", str(128 << 20)
+_SURVEYED_FILES = 64
 
 
 class Scan:
@@ -138,8 +105,12 @@ class Scan:
 
     # ---- planning ----
 
-    def plan(self) -> Sequence[FileScanTask]:
+    def plan(self, *, split: bool = False) -> Sequence[FileScanTask]:
         """Find the files that can hold wanted rows, each with the delete files that apply to it.
+
+        Args:
+            split: Whether files are cut into tasks of at most the table property `read.split.target-size` (by default
+                128 MB), as far as their split offsets allow; for readers that share the work.
 
         Returns:
             The tasks in the order of the metadata. They become objects while one goes through them.
@@ -147,28 +118,62 @@ class Scan:
         Raises:
             FormatError: The metadata is corrupt.
             NotFoundError: A metadata file is missing.
+            SchemaError: The table property is no number of bytes.
             SkerryError: A file lies outside of the table's folder.
             UnsupportedError: Files are encrypted.
         """
-        return self._plan().tasks
+        tasks = self._plan().tasks
+        return tasks.split(self._split_bytes) if split else tasks
 
-    def explain(self) -> Explanation:
-        """Plan, and tell how many manifests, files and rows remain after each step, and why the others do not."""
+    def plan_table(self) -> pa.Table:
+        """The plan as columns, one row per data file, for those who want no objects.
+
+        Returns:
+            The columns of Iceberg's `data_file` that reading needs (`file_path`, `record_count` …) under their names
+            there, with `partition` as a struct of the fields of all specs; `spec_id`; `matches_all`, whether metrics
+            prove that every row that is not deleted is wanted; and `deletes`, a list of delete files.
+
+        Raises:
+            SkerryError: As `plan`.
+        """
+        return self._plan().tasks.to_arrow()
+
+    def explain(self, *, row_groups: bool | None = None) -> Explanation:
+        """Plan, and tell how many manifests, files, row groups and rows remain after each step, and why others do not.
+
+        Args:
+            row_groups: Whether to open the files that remain, and judge their row groups by their statistics; by
+                default if they are at most 64, and metadata leaves open which of their rows are wanted.
+
+        Raises:
+            SkerryError: As `plan`, and for a data file that is missing or corrupt.
+        """
+        plan = self._plan()
+        open_count = len(plan.tasks) - plan.tasks.unfiltered_count
+        if row_groups or (row_groups is None and open_count and len(plan.tasks) <= _SURVEYED_FILES):
+            plan = replace(plan, steps=(*plan.steps, survey_row_groups(self._reader(self._schema), plan.tasks)))
         return Explanation(
             self._state.name,
             self.snapshot_id,
             tuple(self._schema.names),
             str(self._predicate),
             self._limit,
-            self._plan(),
+            plan,
+            self._split_bytes,
+            len(plan.tasks.split(self._split_bytes)),
         )
 
-    def _plan(self) -> ScanPlan:
-        if self._snapshot is None:
-            return ScanPlan((), ())
+    def _plan(self) -> ScanPlan[PlannedFiles]:
         conjuncts = conjuncts_of(self._predicate)
         planner = scan_planner(self._state, self._iceberg_schema, conjuncts=conjuncts, threads=self._threads)
-        return planner.plan(self._snapshot.manifest_list)
+        return planner.plan(None if self._snapshot is None else self._snapshot.manifest_list)
+
+    @property
+    def _split_bytes(self) -> int:
+        text = self._state.properties.get(_SPLIT_PROPERTY, _SPLIT_BYTES)
+        if not text.isdecimal() or int(text) < 1:
+            raise SchemaError(f"table property {_SPLIT_PROPERTY} is {text!r}, expected a number of bytes")
+        return int(text)
 
     # ---- reading ----
 
@@ -222,17 +227,10 @@ class Scan:
 
     def count(self) -> int:
         """Count the rows; files are opened only where metadata leaves it open how many there are."""
-        tasks = self._plan().tasks
-        known, open_ = 0, []
-        for task in tasks:
-            count = _known_count(task)
-            if count is None:
-                open_.append(task)
-            else:
-                known += count
+        known, others = self._plan().tasks.settled()
         if self._limit is not None and known >= self._limit:
             return self._limit
-        count = known + (self._reader(pa.schema([])).count(open_) if open_ else 0)
+        count = known + (self._reader(pa.schema([])).count(others) if others else 0)
         return count if self._limit is None else min(count, self._limit)
 
     def row_reader(self, schema: pa.Schema | None = None) -> RowReader:
@@ -363,13 +361,6 @@ def _leaf_ids(field: pa.Field) -> Iterable[int]:
     if pa.types.is_struct(field.type):
         return [number for child in field.type for number in _leaf_ids(child)]
     return [field_id(field)]
-
-
-def _known_count(task: FileScanTask) -> int | None:
-    """How many rows a task has, if metadata tells: a deletion vector counts its rows, other deletes may overlap."""
-    if not task.matches_all or any(delete.kind is not DeleteKind.VECTOR for delete in task.deletes):
-        return None
-    return task.data_file.record_count - sum(delete.record_count for delete in task.deletes)
 
 
 def _defaults(schema: Schema) -> dict[int, Any]:

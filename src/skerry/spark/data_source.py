@@ -140,10 +140,10 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
         self._columns = columns
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One task per data file; a task without files where there are none, as Spark wants one."""
+        """One task per data file or part of a large one; one without files where there are none, as Spark wants one."""
         scan = _scan(self._options, self._columns)
         reader = scan.row_reader()
-        return [_Share(reader, [task]) for task in scan.plan()] or [_Share(reader, [])]
+        return [_Share(reader, [task]) for task in scan.plan(split=True)] or [_Share(reader, [])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task's files."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from skerry.table.files import DataFile, DeleteFile
 
-__all__ = ["FileScanTask", "ScanPlan", "ScanStep"]
+__all__ = ["FileScanTask", "ScanPlan", "ScanStep", "sum_steps"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +59,22 @@ class ScanStep:
     dropped: tuple[tuple[str, int], ...] = ()
 
 
+def sum_steps(steps: Iterable[ScanStep], name: str) -> ScanStep:
+    """The same step of several plans, taken together."""
+    total = kept = total_rows = kept_rows = 0
+    dropped: Counter[str] = Counter()
+    for step in steps:
+        total, kept = total + step.total, kept + step.kept
+        total_rows, kept_rows = total_rows + (step.total_rows or 0), kept_rows + (step.kept_rows or 0)
+        dropped.update(dict(step.dropped))
+    return ScanStep(name, total, kept, total_rows, kept_rows, tuple(dropped.items()))
+
+
+Tasks = TypeVar("Tasks", bound=Sequence[FileScanTask], covariant=True)
+
+
 @dataclass(frozen=True, slots=True)
-class ScanPlan:
+class ScanPlan(Generic[Tasks]):
     """The files of a scan.
 
     Args:
@@ -67,5 +82,5 @@ class ScanPlan:
         steps: How planning came to it.
     """
 
-    tasks: Sequence[FileScanTask]
+    tasks: Tasks
     steps: tuple[ScanStep, ...]

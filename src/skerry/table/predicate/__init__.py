@@ -28,6 +28,7 @@ from skerry.table.predicate.nodes import (
     StartsWith,
     columns_of,
     conjunction,
+    conjuncts_of,
     disjunction,
 )
 from skerry.table.predicate.pruning import FieldMetrics, Verdict, evaluate
@@ -51,6 +52,7 @@ __all__ = [
     "Verdict",
     "columns_of",
     "conjunction",
+    "conjuncts_of",
     "disjunction",
     "evaluate",
     "parse",

@@ -35,6 +35,7 @@ __all__ = [
     "StartsWith",
     "columns_of",
     "conjunction",
+    "conjuncts_of",
     "disjunction",
 ]
 
@@ -214,6 +215,13 @@ def conjunction(children: Iterable[Predicate]) -> Predicate:
         children: Any number; none gives `ALWAYS_TRUE`.
     """
     return _join(children, And, neutral=ALWAYS_TRUE, absorbing=ALWAYS_FALSE)
+
+
+def conjuncts_of(predicate: Predicate) -> tuple[Predicate, ...]:
+    """The predicates that must hold one and all; none for one that always holds."""
+    if isinstance(predicate, And):
+        return predicate.children
+    return () if predicate == ALWAYS_TRUE else (predicate,)
 
 
 def disjunction(children: Iterable[Predicate]) -> Predicate:

@@ -1,0 +1,85 @@
+"""Cutting large files into tasks of about one size, at the offsets where readers may begin.
+
+Spec: Iceberg table spec, Data File Fields (split_offsets).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Splits", "plan_splits"]
+
+_Integers: TypeAlias = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Splits:
+    """The tasks of many files.
+
+    Args:
+        offsets: int64[files + 1] Where the tasks of each file begin in the other arrays.
+        starts: int64[tasks] First byte; 0 for the first task of a file.
+        ends: int64[tasks] Byte behind the last; -1 for the last task of a file, which goes to its end.
+    """
+
+    offsets: _Integers
+    starts: _Integers
+    ends: _Integers
+
+
+def plan_splits(sizes: _Integers, list_offsets: _Integers, split_offsets: _Integers, target_bytes: int) -> Splits:
+    """Cut files.
+
+    A task takes as many pieces of a file as fit the target, and one piece even if it does not. Files whose offsets
+    make no sense (not ascending, or outside of the file) remain whole: they would lose rows if one relied on them.
+
+    Args:
+        sizes: int64[files] Bytes of each file.
+        list_offsets: int64[files + 1] Where the offsets of each file begin in `split_offsets`.
+        split_offsets: int64[n] Where readers may begin, of all files.
+        target_bytes: Bytes of a task, at most.
+    """
+    counts = np.diff(list_offsets)
+    files = np.repeat(np.arange(len(sizes)), counts)
+    places = split_offsets[list_offsets[0] : list_offsets[-1]]
+    wrong = (places < 0) | (places >= sizes[files])
+    wrong[1:] |= (places[1:] <= places[:-1]) & (files[1:] == files[:-1])
+    sound = np.ones(len(sizes), bool)
+    sound[files[wrong]] = False
+    # a file's first offset is where its rows begin; cuts are behind it
+    is_first = np.ones(len(files), bool)
+    is_first[1:] = files[1:] != files[:-1]
+    usable = sound[files] & ~is_first & (sizes[files] > target_bytes)
+    cut_files, cuts = _chosen(files[usable], places[usable], sizes, max(target_bytes, 1))
+    starts = np.concatenate([np.zeros(len(sizes), np.int64), cuts])
+    owners = np.concatenate([np.arange(len(sizes)), cut_files])
+    order = np.lexsort((starts, owners))
+    starts, owners = starts[order], owners[order]
+    ends = np.full(len(starts), -1, np.int64)
+    goes_on = np.flatnonzero(owners[1:] == owners[:-1])
+    ends[goes_on] = starts[goes_on + 1]
+    return Splits(np.searchsorted(owners, np.arange(len(sizes) + 1)), starts, ends)
+
+
+def _chosen(files: _Integers, places: _Integers, sizes: _Integers, target_bytes: int) -> tuple[_Integers, _Integers]:
+    """Those of the possible cuts that make tasks as large as the target allows; one cut of every file per round."""
+    span = int(sizes.max(initial=0)) + 1
+    keys = files * span + places  # ascending, and of one file all between two multiples of the span
+    active = np.unique(files)
+    starts = np.zeros(len(active), np.int64)
+    chosen: list[_Integers] = []
+    while len(active):
+        last = np.searchsorted(keys, active * span + np.minimum(starts + target_bytes, span - 1), side="right") - 1
+        first = np.searchsorted(keys, active * span + starts, side="right")
+        stop = np.searchsorted(keys, (active + 1) * span)
+        cut = np.maximum(last, first)  # a piece larger than the target is a task of its own
+        is_cut = (first < stop) & (sizes[active] - starts > target_bytes)
+        active, cut = active[is_cut], cut[is_cut]
+        starts = places[cut]
+        chosen.append(cut)
+    cuts = np.concatenate(chosen) if chosen else np.zeros(0, np.int64)
+    return files[cuts], places[cuts]

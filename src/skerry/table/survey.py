@@ -1,0 +1,64 @@
+"""What a scan will find when it opens files: how many of their row groups their statistics leave."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from skerry.table.metadata_columns import is_metadata_column
+from skerry.table.predicate import Column, FieldMetrics, conjuncts_of, evaluate
+from skerry.table.row_reader import RowReader
+from skerry.table.scan import FileScanTask, ScanStep, sum_steps
+from skerry.table.stored_files import open_stored
+
+__all__ = ["survey_row_groups"]
+
+
+def survey_row_groups(reader: RowReader, tasks: Iterable[FileScanTask]) -> ScanStep:
+    """Judge the row groups (or stripes) of files by their statistics. Footers are read, rows are not.
+
+    Args:
+        reader: What would read the tasks.
+        tasks: Of files, or of parts of them.
+
+    Raises:
+        FormatError: A file is corrupt.
+        NotFoundError: A file is missing.
+        SchemaError: A file's columns do not fit the table's schema.
+        UnsupportedError: A file is in a format, or uses what is not read.
+    """
+    with ThreadPoolExecutor(reader.threads, thread_name_prefix="skerry-survey") as pool:
+        found = list(pool.map(lambda task: _survey(reader, task), tasks))
+    return sum_steps(found, _NAME)
+
+
+_NAME = "row groups by statistics"
+
+
+def _survey(reader: RowReader, task: FileScanTask) -> ScanStep:
+    data_file = task.data_file
+    file = open_stored(reader.storage, data_file.location, data_file.file_format, reader.read_schema, reader.names)
+    end = data_file.file_size_bytes if task.end_byte is None else task.end_byte
+    within = np.array([task.start_byte <= part.offset < end for part in file.parts], bool)
+    rows = np.array([part.row_count for part in file.parts], np.int64)
+    alive = within.copy()
+    reasons: Counter[str] = Counter()
+
+    def metrics(column: Column) -> FieldMetrics | None:
+        return None if is_metadata_column(column.field_id) else file.metrics(column)
+
+    for conjunct in () if task.matches_all else conjuncts_of(reader.predicate):
+        may = evaluate(conjunct, metrics, len(rows)).may
+        reasons[f"statistics without {conjunct}"] += int(np.count_nonzero(alive & ~may))
+        alive &= may
+    return ScanStep(
+        _NAME,
+        int(np.count_nonzero(within)),
+        int(np.count_nonzero(alive)),
+        int(rows[within].sum()),
+        int(rows[alive].sum()),
+        tuple((+reasons).items()),
+    )
