@@ -4,14 +4,19 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
+HISTORIES ?= 500
 
-.PHONY: demo test check lint format types contracts fast bench lock clean
+.PHONY: demo test torture check lint format types contracts fast bench lock clean
 
 demo: $(STAMP)
 	$(BIN)/python -m skerry.spark.demo
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n $(WORKERS)
+
+# New random histories every time; `make torture HISTORIES=10000` for a night.
+torture: $(STAMP)
+	SKERRY_TORTURE=1 SKERRY_HISTORIES=$(HISTORIES) $(BIN)/python -m pytest tests/stateful
 
 check: lint types contracts fast
 
