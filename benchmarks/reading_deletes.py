@@ -46,19 +46,20 @@ def make_lineitem() -> Path:
 
 
 def make_tables() -> dict[str, Any]:
-    """The tables, made anew unless they are complete."""
-    if not (FOLDER / "done").exists():
-        shutil.rmtree(FOLDER, ignore_errors=True)
-        catalog = skerry.connect(str(FOLDER / "warehouse"))
-        rows = pq.read_table(make_lineitem())
-        fields = [pa.field(f.name, pa.string() if pa.types.is_string_view(f.type) else f.type) for f in rows.schema]
-        for name, version in TABLES.items():
-            table = catalog.create_table(f"tpch.{name}", pa.schema(fields), properties={"format-version": str(version)})
-            table.append(rows.cast(pa.schema(fields)))
+    """The tables; those that are not complete are made anew."""
+    for name, version in TABLES.items():
+        if not (FOLDER / name / "done").exists():
+            shutil.rmtree(FOLDER / name, ignore_errors=True)
+            rows = pq.read_table(make_lineitem())
+            schema = pa.schema(
+                [pa.field(f.name, pa.string() if pa.types.is_string_view(f.type) else f.type) for f in rows.schema]
+            )
+            catalog = skerry.connect(str(FOLDER / name))
+            table = catalog.create_table("tpch.lineitem", schema, properties={"format-version": str(version)})
+            table.append(rows.cast(schema))
             delete_rows(table, name)
-        (FOLDER / "done").touch()
-    catalog = skerry.connect(str(FOLDER / "warehouse"))
-    return {name: catalog.load_table(f"tpch.{name}") for name in TABLES}
+            (FOLDER / name / "done").touch()
+    return {name: skerry.connect(str(FOLDER / name)).load_table("tpch.lineitem") for name in TABLES}
 
 
 def delete_rows(table: Any, name: str) -> None:

@@ -265,6 +265,8 @@ def _group(batch: pa.RecordBatch, location: str) -> Iterator[tuple[str, _Positio
     if not {_FILE_PATH, _POS} <= columns.keys():
         raise FormatError("a position delete file lacks file_path or pos", location=location, rule=_RULE)
     paths, rows = batch.column(columns[_FILE_PATH]), batch.column(columns[_POS])
+    if not pa.types.is_integer(rows.type):
+        raise FormatError(f"a position delete file has rows of type {rows.type}", location=location, rule=_RULE)
     if paths.null_count or rows.null_count:
         raise FormatError("a position delete file has nulls", location=location, rule=_RULE)
     if not pa.types.is_dictionary(paths.type):
