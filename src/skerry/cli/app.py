@@ -9,9 +9,11 @@ import typer
 from skerry import __version__
 from skerry.cli.changing import delete, upsert
 from skerry.cli.compact import compact
+from skerry.cli.expire import expire
 from skerry.cli.failures import ReportingGroup
 from skerry.cli.ingest import ingest
 from skerry.cli.listing import ls, show
+from skerry.cli.refs import refs
 from skerry.cli.scan import scan
 from skerry.cli.stats import stats
 
@@ -51,5 +53,6 @@ def _options(
     """
 
 
-for _command in (ingest, ls, show, stats, scan, delete, upsert, compact):
+for _command in (ingest, ls, show, stats, scan, delete, upsert, compact, expire):
     app.command()(_command)
+app.add_typer(refs, name="refs")

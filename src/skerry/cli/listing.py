@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections import Counter
 from enum import StrEnum
@@ -15,7 +16,7 @@ from skerry.cli.options import AsJson, Properties, TableName, Warehouse, open_ca
 if TYPE_CHECKING:
     from skerry.catalog import Table
 
-__all__ = ["ls", "show"]
+__all__ = ["ls", "print_refs", "show"]
 
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _SHOWN = 10  # snapshots and files of a table, unless all are asked for
@@ -185,7 +186,30 @@ def _files(table: Table) -> list[dict[str, Any]]:
 
 
 def _refs(table: Table) -> list[dict[str, Any]]:
-    return [{"ref": name, "snapshot": snapshot_id} for name, snapshot_id in table.refs().items()]
+    return [
+        {
+            "ref": ref.name,
+            "kind": ref.kind,
+            "snapshot": ref.snapshot_id,
+            "max_age_s": _seconds(ref.max_ref_age),
+            "max_snapshot_age_s": _seconds(ref.max_snapshot_age),
+            "min_snapshots": ref.min_snapshots_to_keep,
+        }
+        for ref in table.references()
+    ]
+
+
+def _seconds(age: datetime.timedelta | None) -> float | None:
+    return None if age is None else age.total_seconds()
+
+
+def _age(seconds: float | None) -> str:
+    return "" if seconds is None else str(datetime.timedelta(seconds=seconds))
+
+
+def print_refs(table: Table, *, as_json: bool) -> None:
+    """Print branches and tags."""
+    print_records(_refs(table), _FIELDS[Section.REFS], as_json=as_json)
 
 
 def _properties(table: Table) -> list[dict[str, Any]]:
@@ -233,6 +257,13 @@ _FIELDS = {
         Field("rows", "rows", count, right=True),
         Field("size_bytes", "size", size, right=True),
     ],
-    Section.REFS: [Field("ref", "ref"), Field("snapshot", "snapshot", right=True)],
+    Section.REFS: [
+        Field("ref", "ref"),
+        Field("kind", "kind"),
+        Field("snapshot", "snapshot", right=True),
+        Field("max_age_s", "for", _age, right=True),
+        Field("max_snapshot_age_s", "snapshots for", _age, right=True),
+        Field("min_snapshots", "at least", count, right=True),
+    ],
     Section.PROPERTIES: [Field("property", "property"), Field("value", "value")],
 }

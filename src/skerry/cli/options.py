@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import datetime
+import re
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,6 +19,7 @@ __all__ = [
     "TableName",
     "Warehouse",
     "key_values",
+    "moment_of",
     "open_catalog",
     "open_table",
     "split_names",
@@ -54,6 +57,18 @@ def key_values(texts: list[str] | None, option: str) -> dict[str, str]:
             raise typer.BadParameter(f"{text!r} is not of the form KEY=VALUE", param_hint=option)
         pairs[key] = value
     return pairs
+
+
+def moment_of(text: str, option: str) -> datetime.datetime:
+    """Read a point in time, in the local time zone if it names none, or an age: `90m`, `12h`, `7d`."""
+    age = re.fullmatch(r"(\d+)\s*([smhdw])", text)
+    if age is not None:
+        units = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+        return datetime.datetime.now(datetime.UTC) - datetime.timedelta(**{units[age[2]]: int(age[1])})
+    try:
+        return datetime.datetime.fromisoformat(text).astimezone()
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is neither a time nor an age such as 7d", param_hint=option) from None
 
 
 def split_names(texts: list[str] | None) -> list[str]:

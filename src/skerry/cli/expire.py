@@ -1,0 +1,64 @@
+"""`skerry expire`: forget old snapshots and delete what only they reach."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from skerry.cli.display import count, print_json, size
+from skerry.cli.options import AsJson, Properties, TableName, Warehouse, moment_of, open_table
+from skerry.cli.progress import watching
+
+__all__ = ["expire"]
+
+
+def expire(
+    table: TableName,
+    keep_last: Annotated[
+        int | None, typer.Option("--keep-last", metavar="N", min=1, help="Keep each branch's newest N, however old.")
+    ] = None,
+    older_than: Annotated[
+        str | None,
+        typer.Option("--older-than", metavar="TIME|AGE", help="Only snapshots from before a time, or of an age: 7d."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")] = False,
+    warehouse: Warehouse = "warehouse",
+    properties: Properties = None,
+    as_json: AsJson = False,
+) -> None:
+    """Forget old snapshots, and delete the files that only they reach.
+
+    Without options the table's properties history.expire.* decide; by default the newest snapshot of every branch and
+    those of the last five days stay. Tags keep the snapshots that they name.
+    """
+    opened = open_table(table, warehouse, properties)
+    moment = None if older_than is None else moment_of(older_than, "--older-than")
+    with watching("read metadata") as watcher:
+        summary = opened.expire_snapshots(keep_last=keep_last, older_than=moment, dry_run=dry_run, watcher=watcher)
+    if as_json:
+        print_json(
+            {
+                "table": opened.name,
+                "dry_run": dry_run,
+                "snapshots": summary.snapshot_ids,
+                "refs": summary.refs,
+                "size_bytes": summary.size_bytes,
+                "files": [
+                    {"file": file.location, "kind": file.kind.value, "size_bytes": file.size_bytes}
+                    for file in summary.files
+                ],
+                "kept_outside": [file.location for file in summary.kept_outside],
+            }
+        )
+        return
+    if not summary.snapshot_ids and not summary.refs:
+        print(f"{opened.name}: nothing to do")
+        return
+    would, expired = ("would be ", "would expire") if dry_run else ("", "expired")
+    dropped = f", {', '.join(summary.refs)} {would}dropped" if summary.refs else ""
+    outside = f"; {count(len(summary.kept_outside))} files elsewhere stay" if summary.kept_outside else ""
+    print(
+        f"{opened.name}: {count(len(summary.snapshot_ids))} snapshots {expired}{dropped}, "
+        f"{count(len(summary.files))} files ({size(summary.size_bytes)}) {would}deleted{outside}"
+    )
