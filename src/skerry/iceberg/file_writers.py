@@ -22,7 +22,7 @@ from skerry.iceberg.avro_files import avro_records, avro_schema
 from skerry.iceberg.metrics import MetricsMode, parquet_data_file
 from skerry.iceberg.orc_files import orc_schema
 from skerry.iceberg.row_metrics import RowMetrics
-from skerry.storage import Storage
+from skerry.storage import Sink, Storage
 from skerry.table.files import DataFile
 from skerry.table.schema import nearest
 
@@ -263,16 +263,63 @@ class _OrcWriter(_MeasuredWriter):
     def __init__(self, encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> None:
         self._stored = orc_schema(schema)
         super().__init__(storage, location, schema)
-        self._writer = orc.ORCWriter(self._sink, compression=encoding.codec)
+        self._output = _PatientOutput(self._sink)
+        self._writer = orc.ORCWriter(self._output, compression=encoding.codec)
         # a writer that has seen no rows knows no columns
         self._writer.write(self._stored.empty_table())
 
     def write(self, rows: pa.Table) -> None:
         self._metrics.update(rows)
         self._writer.write(rows.select(self._stored.names).cast(self._stored))
+        self._output.raise_failure()
+
+    def abort(self) -> None:
+        self._output.discard()
+        self._writer.close()
+        super().abort()
 
     def _finish(self) -> None:
         self._writer.close()
+        self._output.raise_failure()
+
+
+class _PatientOutput:
+    """A stream that never fails while ORC writes to it: an error there, or in its finaliser, ends the process."""
+
+    closed = False
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink: Sink | None = sink
+        self._position = 0
+        self._failure: BaseException | None = None
+
+    def write(self, data: Any) -> int:
+        length = memoryview(data).nbytes
+        if self._sink is not None and self._failure is None:
+            try:
+                self._sink.write(data)
+            except BaseException as error:
+                self._failure = error
+        self._position += length
+        return length
+
+    def tell(self) -> int:
+        return self._position
+
+    def flush(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def discard(self) -> None:
+        """Take what is still written for nothing."""
+        self._sink = None
+
+    def raise_failure(self) -> None:
+        """Raise what has failed meanwhile."""
+        if self._failure is not None:
+            raise self._failure
 
 
 class _AvroWriter(_MeasuredWriter):
