@@ -9,7 +9,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from skerry.errors import FormatError, SchemaError, UnsupportedError
+from skerry.errors import FormatError, SkerryError, UnsupportedError
 from skerry.table.predicate import Column, FieldMetrics
 
 __all__ = ["Part", "StoredFile", "reading", "without_columns"]
@@ -69,13 +69,14 @@ def without_columns(row_count: int, batch_rows: int) -> Iterator[pa.RecordBatch]
 
 @contextmanager
 def reading(location: str, file_format: str) -> Iterator[None]:
-    """Turn PyArrow's exceptions into ours, and say of which file they are."""
+    """Turn PyArrow's exceptions into ours, and say of which file any is."""
     try:
         yield
     except pa.ArrowNotImplementedError as error:
         raise UnsupportedError(f"PyArrow does not read this file: {error}", location=location) from error
-    except SchemaError as error:
-        raise SchemaError(error.message, location=location) from error
+    except SkerryError as error:
+        error.location = error.location or location
+        raise
     except (pa.ArrowException, OSError) as error:
         if "encrypt" in str(error):
             raise UnsupportedError(f"the file is encrypted: {error}", location=location) from error
