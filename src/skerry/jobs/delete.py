@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from skerry.errors import SchemaError
 from skerry.iceberg.scan import scan
 from skerry.iceberg.state import TableState
 from skerry.jobs.rewrite import FileChange, Matches, Rows
@@ -44,8 +45,10 @@ def delete(request: ChangeRequest, where: str | Any) -> RowChanges:
     Raises:
         ConflictError: Others changed the same rows, again and again.
         FormatError: `where` is no condition.
-        SchemaError: `where` does not fit the table's columns.
+        SchemaError: `where` does not fit the table's columns, or is None.
     """
+    if where is None:
+        raise SchemaError("delete needs a condition; 'TRUE' deletes all rows")
 
     def attempt(state: TableState) -> RowChanges:
         return _replace(request, state, where, ())

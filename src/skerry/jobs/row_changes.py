@@ -146,8 +146,11 @@ def redo_after_conflicts(request: ChangeRequest, attempt: Callable[[TableState],
 
     Raises:
         ConflictError: Others came first as often as `commit.retry.num-retries` allows.
+        SchemaError: A column of the table has the name of rows' positions.
     """
     state = request.table.refresh()
+    if POSITION in state.schema.names:
+        raise SchemaError(f"column {POSITION!r} has a name that changes of rows need; rename it", location=state.name)
     retries = RetryPolicy.from_properties(state.properties).num_retries
     for number in range(retries + 1):
         try:
