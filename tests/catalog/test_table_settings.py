@@ -101,6 +101,23 @@ def test_version_1_keeps_the_place_of_a_removed_field(catalog, warehouse):
     assert peer(warehouse, "d.t").scan().to_arrow().num_rows == 15
 
 
+@pytest.mark.parametrize("transform", ["s", "truncate(3, s)", "bucket(4, s)"])
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_a_column_that_was_partitioned_by_can_be_dropped(catalog, warehouse, version, transform):
+    table = made(catalog, version, partition_by=[transform])
+    table.update_spec().remove_field(spec_json(table)[0][1]).commit()
+    table.update_schema().delete_column("s").commit()
+    assert table.partition_by == []
+    table.append(rows(12, 15).drop_columns(["s"]))
+    assert keys(table) == [*range(15)]
+    assert keys(table, where="k > 10") == [11, 12, 13, 14]
+    assert peer(warehouse, "d.t").scan().to_arrow().num_rows == 15
+    first = table.snapshots()[0].snapshot_id
+    assert table.scan(["s"], snapshot=first, where="s = 'word 3'").to_arrow()["s"].to_pylist() == ["word 3", "word 3"]
+    table.delete("k >= 6")
+    assert keys(table) == [*range(6)]
+
+
 def test_renamed_partition_fields(catalog, warehouse):
     table = made(catalog, partition_by=["day(d)"])
     table.update_spec().rename_field("d_day", "day_of_d").commit()

@@ -152,6 +152,8 @@ def _result_type(schema: Schema, field: PartitionField) -> pa.DataType:
     fixed |= {HourTransform: pa.int32(), DayTransform: pa.date32()}
     if type(field.transform) in fixed:
         return fixed[type(field.transform)]
+    if isinstance(field.transform, VoidTransform) and _path(schema.fields, field.source_id) is None:
+        return pa.null()  # of a column that was dropped
     try:
         source = schema.find_type(field.source_id)
     except ValueError as error:
@@ -173,7 +175,13 @@ def partition_columns(schema: Schema, spec: PartitionSpec, batch: pa.RecordBatch
     Returns:
         One array (for a table: chunked array) per field of the spec.
     """
-    return [apply(field.transform, column_of(schema, field.source_id, batch)) for field in spec.fields]
+
+    def values(field: PartitionField) -> Any:
+        if isinstance(field.transform, VoidTransform):
+            return pa.nulls(batch.num_rows, _result_type(schema, field))
+        return apply(field.transform, column_of(schema, field.source_id, batch))
+
+    return [values(field) for field in spec.fields]
 
 
 def column_of(schema: Schema, field_id: int, batch: pa.RecordBatch | pa.Table) -> Any:

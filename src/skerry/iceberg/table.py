@@ -70,7 +70,11 @@ class IcebergTable:
     def partition_by(self) -> list[str]:
         """The default partition spec, in the words of `skerry.iceberg.transforms.partition_spec`."""
         schema = self.state.metadata.schema()
-        return [_term(schema, field.transform, field.source_id) for field in self.state.spec.fields]
+        return [
+            _term(schema, field.transform, field.source_id)
+            for field in self.state.spec.fields
+            if schema.find_column_name(field.source_id) is not None  # else a void that keeps its place in version 1
+        ]
 
     @property
     def sort_by(self) -> list[str]:
