@@ -191,6 +191,7 @@ def failure_of(action):
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("version", "mode"), KINDS)
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_failure_at_any_write_leaves_the_old_state(tmp_path, monkeypatch, version, mode, change):
