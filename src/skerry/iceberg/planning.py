@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,15 +23,16 @@ from pyiceberg.schema import Schema
 
 from skerry.errors import FormatError, SkerryError, UnsupportedError
 from skerry.iceberg.delete_index import DELETE_COLUMNS, Assignment, DeleteIndex
-from skerry.iceberg.file_batch import FileBatch, conform_partition
-from skerry.iceberg.manifest import EntryStatus
+from skerry.iceberg.file_batch import FileBatch
+from skerry.iceberg.file_pruning import FILE_COLUMNS, STEPS, FilePruner, Pruned, ReadManifest, live_files, waves
 from skerry.iceberg.manifest_cache import METRIC_COLUMNS, ManifestCache, shared_cache
 from skerry.iceberg.manifest_list import ManifestContent, ManifestFile, read_manifest_list
-from skerry.iceberg.planned_files import TASK_COLUMNS, PlannedFiles
-from skerry.iceberg.planning_metrics import MetricsLookup, column_metrics, partition_metrics, summary_metrics
+from skerry.iceberg.planned_files import PlannedFiles
+from skerry.iceberg.planning_metrics import summary_metrics
 from skerry.iceberg.projection import project
 from skerry.storage import Storage, is_within
-from skerry.table.predicate import Column, Predicate, evaluate
+from skerry.table.predicate import Predicate, evaluate
+from skerry.table.read_ahead import read_ahead
 from skerry.table.scan import ScanPlan, ScanStep, sum_steps
 
 __all__ = ["OUTSIDE_PROPERTY", "ScanPlanner"]
@@ -40,7 +41,8 @@ OUTSIDE_PROPERTY = "skerry.read.files-outside-location"
 """Table property: whether files outside of the table's folder are read; false if not set."""
 
 _Mask: TypeAlias = npt.NDArray[np.bool_]
-_FILE_COLUMNS = ("status", "content", "partition", "key_metadata")
+_AHEAD_BYTES = 4 << 20
+"""Encoded manifests that may be decoded and wait to be pruned."""
 
 
 @dataclass(frozen=True)
@@ -90,14 +92,14 @@ class ScanPlanner:
         self._check_locations(pa.array([manifest.manifest_path for manifest in kept], pa.string()))
         data = [manifest for manifest in kept if manifest.content is ManifestContent.DATA]
         with ThreadPoolExecutor(self.threads, thread_name_prefix="skerry-plan") as pool:
-            deletes = DeleteIndex(list(pool.map(self._read_deletes, _young_enough(kept, data))), self.schema)
-            parts = list(pool.map(lambda manifest: self._plan_manifest(manifest, deletes.key_columns), data))
+            young = _young_enough(kept, data)
+            deletes = DeleteIndex(list(read_ahead(pool, self._read_deletes, young, _weight, _AHEAD_BYTES)), self.schema)
+            parts = self._prune_files(pool, data, FilePruner(self.schema, self.conjuncts, deletes.key_columns))
         batches = tuple(part.batch for part in parts)
         assignment = deletes.assign(batches)
         self._check_deletes(deletes, assignment)
         steps = [_manifest_step(manifests, data, dropped)]
-        for number, name in enumerate(("files by partition", "files by bounds")):
-            steps.append(sum_steps([part.steps[number] for part in parts], name))
+        steps += [sum_steps([part.steps[number] for part in parts], name) for number, name in enumerate(STEPS)]
         if any(manifest.content is ManifestContent.DELETES for manifest in manifests):
             steps.append(_delete_step(deletes, assignment))
         return ScanPlan(PlannedFiles(batches, deletes.files, assignment, self.defaults), tuple(steps))
@@ -152,82 +154,45 @@ class ScanPlanner:
 
     # ---- files ----
 
-    def read_files(self, manifest: ManifestFile, columns: Sequence[str]) -> FileBatch:
+    def read_files(self, manifest: ManifestFile, columns: Sequence[str]) -> pa.RecordBatch:
         """The entries of a manifest, deleted ones included.
 
         Args:
             manifest: The manifest.
-            columns: Which columns, of `skerry.iceberg.manifest_reader.COLUMNS`; among them `partition`.
+            columns: Which columns, of `skerry.iceberg.manifest_reader.COLUMNS`.
 
         Raises:
-            FormatError: It is corrupt, or does not fit its spec.
+            FormatError: It is corrupt.
             NotFoundError: There is no such file.
             UnsupportedError: It is encrypted, or its version is unknown.
         """
-        spec = self.spec(manifest.partition_spec_id)
-        files = self.cache.read(self.storage, manifest, columns)
-        place = files.schema.get_field_index("partition")
-        partition = conform_partition(files.column("partition"), spec, manifest.manifest_path)
-        return FileBatch(spec, files.set_column(place, "partition", partition))
-
-    def _read_live(self, manifest: ManifestFile, columns: Sequence[str]) -> FileBatch:
-        """The entries of a manifest that belong to the snapshot."""
-        batch = self.read_files(manifest, columns)
-        is_live = batch.column("status") != EntryStatus.DELETED
-        return batch if is_live.all() else replace(batch, files=batch.files.filter(pa.array(is_live)))
+        return self.cache.read(self.storage, manifest, columns)
 
     def _read_deletes(self, manifest: ManifestFile) -> FileBatch:
-        return self._read_live(manifest, DELETE_COLUMNS)
+        spec = self.spec(manifest.partition_spec_id)
+        return live_files(self.read_files(manifest, DELETE_COLUMNS), spec, manifest.manifest_path)
+
+    def _prune_files(
+        self, pool: ThreadPoolExecutor, manifests: Iterable[ManifestFile], pruner: FilePruner
+    ) -> list[Pruned]:
+        """The files that remain; manifests are decoded in threads, while those before them are pruned."""
+        columns = (*FILE_COLUMNS, *(METRIC_COLUMNS if pruner.needs_metrics else ()))
+
+        def read(manifest: ManifestFile) -> ReadManifest:
+            return ReadManifest(manifest, self.read_files(manifest, columns))
+
+        result = []
+        for wave in waves(read_ahead(pool, read, manifests, _weight, _AHEAD_BYTES)):
+            found = pruner.prune(wave, self.spec(wave[0].file.partition_spec_id))
+            files = found.batch.files
+            self.check_files(files.append_column("key_metadata", found.key_metadata), "data files")
+            result.append(found)
+        return result
 
     def _check_deletes(self, deletes: DeleteIndex, assignment: Assignment) -> None:
         """Refuse what cannot be read, or may not be; of delete files that are needed only."""
         needed = deletes.files.take(pa.array(np.unique(assignment.rows)))
         self.check_files(needed, "delete files")
-
-    def _plan_manifest(self, file: ManifestFile, keys: Sequence[Column]) -> _Planned:
-        needs_metrics = bool(self.conjuncts or keys)
-        columns = (*TASK_COLUMNS, *_FILE_COLUMNS, *(METRIC_COLUMNS if needs_metrics else ()))
-        try:
-            return self._plan_files(file, self._read_live(file, columns), keys)
-        except FormatError as error:
-            location = error.location or file.manifest_path
-            raise FormatError(error.message, location=location, offset=error.offset, rule=error.rule) from error
-
-    def _plan_files(self, file: ManifestFile, batch: FileBatch, keys: Sequence[Column]) -> _Planned:
-        spec, files = batch.spec, batch.files
-        if batch.column("content").any():
-            raise FormatError("a manifest of data files has delete files", location=file.manifest_path)
-        projected = [project(conjunct, self.schema, spec) for conjunct in self.conjuncts]
-        of_partition = partition_metrics(spec, files)
-        by_partition, files, _ = self._prune_files(files, projected, of_partition, "partition")
-        by_bounds, files, matches_all = self._prune_files(files, self.conjuncts, column_metrics(files), "bounds")
-        self.check_files(files, "data files")
-        of_column = column_metrics(files)
-        metrics = {column.field_id: found for column in keys if (found := of_column(column)) is not None}
-        kept = files.select(["partition", *TASK_COLUMNS])
-        return _Planned(FileBatch(spec, kept, matches_all, metrics), (by_partition, by_bounds))
-
-    def _prune_files(
-        self, files: pa.RecordBatch, conjuncts: Sequence[Predicate], lookup: MetricsLookup, name: str
-    ) -> tuple[ScanStep, pa.RecordBatch, _Mask]:
-        """The files that metrics leave room in, and for each whether all its rows must be wanted."""
-        alive, must = np.full(files.num_rows, True), np.full(files.num_rows, True)
-        reasons: Counter[str] = Counter()
-        for conjunct, original in zip(conjuncts, self.conjuncts, strict=True):
-            verdict = evaluate(conjunct, lookup, files.num_rows)
-            lost = int(np.count_nonzero(alive & ~verdict.may))
-            reasons += Counter({f"{name} without {original}": lost})
-            alive, must = alive & verdict.may, must & verdict.must
-        rows = files.column("record_count").to_numpy(zero_copy_only=False)
-        step = ScanStep(
-            f"files by {name}",
-            files.num_rows,
-            int(np.count_nonzero(alive)),
-            int(rows.sum()),
-            int(rows[alive].sum()),
-            tuple(reasons.items()),
-        )
-        return step, files if alive.all() else files.filter(pa.array(alive)), must[alive]
 
     def check_files(self, files: pa.RecordBatch | pa.Table, what: str) -> None:
         """Refuse files that cannot be read, or may not be.
@@ -245,14 +210,6 @@ class ScanPlanner:
         self._check_locations(files.column("file_path"))
 
 
-@dataclass(frozen=True, slots=True)
-class _Planned:
-    """What came of one manifest."""
-
-    batch: FileBatch
-    steps: tuple[ScanStep, ...]
-
-
 def _may_climb(locations: pa.Array) -> _Mask:
     """Which locations have what might lead out of a folder, plain or encoded: those are examined one by one."""
     _, offsets, content = locations.buffers()
@@ -265,6 +222,10 @@ def _may_climb(locations: pa.Array) -> _Mask:
 
 
 # Manifests ----------------------------------------------------------------------------------------------------------
+
+
+def _weight(manifest: ManifestFile) -> int:
+    return max(manifest.manifest_length, 1)
 
 
 def _young_enough(kept: Sequence[ManifestFile], data: Sequence[ManifestFile]) -> list[ManifestFile]:

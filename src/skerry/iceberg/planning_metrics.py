@@ -85,34 +85,31 @@ def _cast_partition(values: pa.Array, type_: pa.DataType) -> pa.Array:
     return storage if storage.type == arrow_storage(type_) else storage.cast(arrow_storage(type_))
 
 
-def column_metrics(files: pa.RecordBatch) -> MetricsLookup:
+def column_metrics(parts: pa.RecordBatch | Sequence[pa.RecordBatch]) -> MetricsLookup:
     """The column metrics of files, looked up in all of them at once.
 
     Args:
-        files: Entries of a manifest, with the columns of metrics and `record_count`.
+        parts: Entries of one or several manifests, with the columns of metrics and `record_count`.
     """
+    batches = [parts] if isinstance(parts, pa.RecordBatch) else list(parts)
     cache: dict[int, FieldMetrics] = {}
-    row_counts = files.column("record_count").to_numpy(zero_copy_only=False)
 
-    def of_key(name: str, key: int) -> pa.Array:
-        values, found = map_values(files.column(name), key)
-        return values.take(pa.array(found, mask=found < 0))
+    def bounds(name: str, column: Column) -> pa.Array:
+        found = [_values_of(batch.column(name), column.field_id) for batch in batches]
+        return decode_values(column.type, pa.concat_arrays(found) if len(found) > 1 else found[0])
 
     def counts(name: str, key: int) -> npt.NDArray[np.int64]:
-        values, found = map_values(files.column(name), key)
-        known = found >= 0
-        result = np.full(len(found), -1, np.int64)
-        result[known] = pc.fill_null(values, -1).to_numpy(zero_copy_only=False)[found[known]]
-        return result
+        return np.concatenate([_counts_of(batch.column(name), key) for batch in batches])
 
     def lookup(column: Column) -> FieldMetrics | None:
         if pa.types.is_nested(column.type) or is_metadata_column(column.field_id):
             return None  # row ids that a file does not store are inherited, and no bounds tell of them
         if column.field_id not in cache:
             values = counts("value_counts", column.field_id)
+            row_counts = np.concatenate([batch.column("record_count") for batch in batches])
             cache[column.field_id] = FieldMetrics(
-                decode_values(column.type, of_key("lower_bounds", column.field_id)),
-                decode_values(column.type, of_key("upper_bounds", column.field_id)),
+                bounds("lower_bounds", column),
+                bounds("upper_bounds", column),
                 counts("null_value_counts", column.field_id),
                 counts("nan_value_counts", column.field_id),
                 np.where(values < 0, row_counts, values),
@@ -120,6 +117,21 @@ def column_metrics(files: pa.RecordBatch) -> MetricsLookup:
         return cache[column.field_id]
 
     return lookup
+
+
+def _values_of(maps: pa.MapArray, key: int) -> pa.Array:
+    """The value of a key in every map, null without."""
+    values, found = map_values(maps, key)
+    return values.take(pa.array(found, mask=found < 0))
+
+
+def _counts_of(maps: pa.MapArray, key: int) -> npt.NDArray[np.int64]:
+    """The count of a key in every map, -1 without."""
+    values, found = map_values(maps, key)
+    known = found >= 0
+    result = np.full(len(found), -1, np.int64)
+    result[known] = pc.fill_null(values, -1).to_numpy(zero_copy_only=False)[found[known]]
+    return result
 
 
 def map_values(maps: pa.MapArray, key: int) -> tuple[pa.Array, npt.NDArray[np.int64]]:
