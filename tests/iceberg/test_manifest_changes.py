@@ -6,16 +6,22 @@ import dataclasses
 import itertools
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from changed_tables import ChangedTable, changed_table
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyiceberg.partitioning import PartitionSpec
 
 import skerry
 from skerry.errors import SchemaError
-from skerry.iceberg.manifest import EntryStatus, ManifestEntry
+from skerry.iceberg.manifest import EntryStatus, ManifestEntry, write_manifest
 from skerry.iceberg.manifest_changes import MergePolicy
+from skerry.iceberg.manifest_reader import read_manifest
 from skerry.iceberg.operations import AppendFiles, DeleteFiles, RewriteFiles
+from skerry.iceberg.partitions import partition_spec
+from skerry.iceberg.schema import to_iceberg_schema
+from skerry.storage import Storage
 from skerry.table.files import DataFile, WrittenFile
 
 
@@ -164,3 +170,19 @@ def remember(t: ChangedTable, model: Model, gone: tuple[str, ...]) -> None:
         ordered = sorted((first, first + count) for first, count in ids)
         assert all(stop <= start for (_, stop), (start, _) in itertools.pairwise(ordered))
         assert not ordered or ordered[-1][1] <= t.table.state.metadata.next_row_id
+
+
+def test_partition_values_are_found_by_field_id(tmp_path):
+    """A manifest whose fields stand in another order than in the table's spec is rewritten in the spec's."""
+    schema = to_iceberg_schema(pa.schema([("a", pa.int64()), ("b", pa.string())]))
+    spec = partition_spec(schema, ["a", "b"])
+    reversed_ = PartitionSpec(*reversed(spec.fields), spec_id=spec.spec_id)
+    file = DataFile("file:///nowhere", "parquet", 1, 1, partition=("x", 7))
+    entry = ManifestEntry(EntryStatus.ADDED, file)
+    location = str(tmp_path / "m.avro")
+    options = {"schema": schema, "spec": reversed_, "format_version": 2, "snapshot_id": 1}
+    manifest = write_manifest(Storage(), location, [entry], **options)
+    known = dataclasses.replace(manifest, sequence_number=1, min_sequence_number=1)
+    read = read_manifest(Storage(), known)
+    assert [found.data_file.partition for found in read.entries()] == [("x", 7)]
+    assert [found.data_file.partition for found in read.entries(spec=spec)] == [(7, "x")]

@@ -20,6 +20,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from skerry.errors import ConflictError, SchemaError
 from skerry.iceberg.manifest import EntryStatus, ManifestEntry, encode_manifest
+from skerry.iceberg.manifest_cache import shared_cache
 from skerry.iceberg.manifest_list import ManifestContent, ManifestFile, manifest_codec, read_manifest_list
 from skerry.iceberg.manifest_reader import read_manifest
 from skerry.iceberg.operations import SnapshotChange
@@ -163,7 +164,7 @@ class _Removal:
         wanted = pa.array(sorted(self._data), pa.string())
 
         def find(manifest: ManifestFile) -> list[int]:
-            entries = read_manifest(self._base.storage, manifest, ("status", "file_path")).table
+            entries = shared_cache().read(self._base.storage, manifest, ("status", "file_path"))
             return _rows(entries, pc.is_in(entries.column("file_path"), wanted))
 
         result = self._without(manifests, find)
@@ -186,7 +187,7 @@ class _Removal:
         found: set[tuple[str, int | None]] = set()
 
         def find(manifest: ManifestFile) -> list[int]:
-            entries = read_manifest(self._base.storage, manifest, columns).table
+            entries = shared_cache().read(self._base.storage, manifest, columns)
             self._refuse_second_vectors(entries)
             path, offset = entries.column("file_path"), entries.column("content_offset")
             named = [
@@ -233,7 +234,7 @@ class _Removal:
                 continue
             gone = set(rows)
             entries: list[ManifestEntry] = []
-            for row, entry in enumerate(read_manifest(self._base.storage, file).entries()):
+            for row, entry in enumerate(_entries(self._base, file)):
                 if row in gone:
                     self.removed.append(entry)
                     entries.append(entry.deleted(self._writer.snapshot_id))
@@ -249,6 +250,11 @@ class _Removal:
             retryable=False,
             location=self._base.name,
         )
+
+
+def _entries(base: TableState, file: ManifestFile) -> Iterator[ManifestEntry]:
+    """All entries of a manifest, with everything that a new manifest must say of them."""
+    return read_manifest(base.storage, file).entries(spec=base.metadata.specs()[file.partition_spec_id])
 
 
 def _rows(entries: pa.RecordBatch, wanted: pa.Array) -> list[int]:
@@ -329,8 +335,7 @@ class _Writer:
             if isinstance(manifest, _Draft):
                 yield from manifest.entries
             else:
-                entries = read_manifest(self._base.storage, manifest).entries()
-                yield from (entry.existing() for entry in entries if entry.is_live)
+                yield from (entry.existing() for entry in _entries(self._base, manifest) if entry.is_live)
 
 
 def _file(manifest: ManifestFile | _Draft) -> ManifestFile:

@@ -22,6 +22,7 @@ from pyiceberg.schema import Schema
 
 from skerry.avro import read_columns, read_header
 from skerry.errors import FormatError, SchemaError, UnsupportedError
+from skerry.iceberg.file_batch import conform_partition
 from skerry.iceberg.manifest import EntryStatus, FileContent, ManifestEntry
 from skerry.iceberg.manifest_list import ManifestContent, ManifestFile
 from skerry.iceberg.manifest_schema import (
@@ -105,13 +106,15 @@ class Manifest:
     def __len__(self) -> int:
         return int(self.table.num_rows)
 
-    def entries(self, rows: Any = None) -> Iterator[ManifestEntry]:
+    def entries(self, rows: Any = None, *, spec: PartitionSpec | None = None) -> Iterator[ManifestEntry]:
         """The entries as objects.
 
         Args:
             rows: Row numbers, None for all.
+            spec: The table's partition spec, whose order the partition values are to have; that of the file if None.
 
         Raises:
+            FormatError: A field of the spec is missing.
             SchemaError: The manifest was decoded without some of its columns.
         """
         missing = [name for name in COLUMNS if name not in self.table.schema.names]
@@ -119,7 +122,10 @@ class Manifest:
             raise SchemaError(f"entries need all columns; {', '.join(missing)} were not decoded")
         table = self.table if rows is None else self.table.take(pa.array(rows, pa.int64()))
         lists = {name: table.column(name).to_pylist() for name in COLUMNS if name != "partition"}
-        partitions = partition_tuples(table.column("partition"))
+        partition = table.column("partition")
+        if spec is not None:
+            partition = conform_partition(partition, spec, self.file.manifest_path)
+        partitions = partition_tuples(partition)
         for row in range(table.num_rows):
             yield self._entry({name: values[row] for name, values in lists.items()}, partitions[row])
 

@@ -21,7 +21,9 @@ import pyarrow.compute as pc
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from skerry.errors import ConflictError, SchemaError
+from skerry.iceberg.file_batch import conform_partition
 from skerry.iceberg.manifest import EntryStatus, FileContent, ManifestEntry
+from skerry.iceberg.manifest_cache import METRIC_COLUMNS, shared_cache
 from skerry.iceberg.manifest_list import ManifestContent, ManifestFile, read_manifest_list
 from skerry.iceberg.manifest_reader import partition_tuples, read_manifest
 from skerry.iceberg.planning_metrics import column_metrics, partition_metrics
@@ -36,7 +38,6 @@ FILE_PATH_ID = 2147483546
 """Field id of the column `file_path` in files of position deletes (Iceberg: Reserved Field IDs)."""
 
 _RULE = "Iceberg: Commit Conflict Resolution and Retry"
-_METRIC_COLUMNS = ("value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
 
 
 class Isolation(Enum):
@@ -98,7 +99,7 @@ class Conflicts:
         for snapshot, file in self._added_manifests(ManifestContent.DATA):
             if file.deleted_files_count == 0 or (unless_rows_deleted and _operation(snapshot) is Operation.DELETE):
                 continue
-            entries = read_manifest(self._base.storage, file, ("status", "snapshot_id", "file_path")).table
+            entries = self._read(file, "status", "snapshot_id", "file_path")
             gone = entries.filter(_of_snapshot(entries, EntryStatus.DELETED, snapshot)).column("file_path")
             for path in gone.filter(pc.is_in(gone, wanted)):
                 raise _conflict(snapshot, f"removed data file {path}, which this commit changes", self._base.name)
@@ -153,12 +154,12 @@ class Conflicts:
         Raises:
             ConflictError: naming the data file and the snapshot (not retryable).
         """
-        columns = ("status", "snapshot_id", "file_path", "partition", "record_count", *_METRIC_COLUMNS)
+        columns = ("status", "snapshot_id", "file_path", "partition", "record_count", *METRIC_COLUMNS)
         for snapshot, file in self._added_manifests(ManifestContent.DATA):
             if file.added_files_count == 0 or _operation(snapshot) is Operation.REPLACE:
                 continue
-            manifest = read_manifest(self._base.storage, file, columns)
-            entries = manifest.table.filter(_of_snapshot(manifest.table, EntryStatus.ADDED, snapshot))
+            entries = self._read(file, *columns)
+            entries = entries.filter(_of_snapshot(entries, EntryStatus.ADDED, snapshot))
             for row in np.flatnonzero(self._may_match(conflict_filter, file, entries, by_metrics=True)).tolist():
                 raise _conflict(
                     snapshot,
@@ -188,10 +189,11 @@ class Conflicts:
         for snapshot, file in self._added_manifests(ManifestContent.DELETES):
             if file.added_files_count == 0:
                 continue
-            manifest = read_manifest(self._base.storage, file)
-            rows = np.flatnonzero(_of_snapshot(manifest.table, EntryStatus.ADDED, snapshot)).tolist()
-            may = self._may_match(conflict_filter, file, manifest.table, by_metrics=False)
-            for row, entry in zip(rows, manifest.entries(rows), strict=True):
+            entries = self._read(file, "status", "snapshot_id", "partition")
+            rows = np.flatnonzero(_of_snapshot(entries, EntryStatus.ADDED, snapshot)).tolist()
+            may = self._may_match(conflict_filter, file, entries, by_metrics=False)
+            spec = self._base.metadata.specs()[file.partition_spec_id]
+            for row, entry in zip(rows, read_manifest(self._base.storage, file).entries(rows, spec=spec), strict=True):
                 yield snapshot, entry, bool(may[row])
 
     def _may_match(
@@ -206,6 +208,15 @@ class Conflicts:
         if by_metrics:
             may = may & evaluate(predicate, column_metrics(entries), entries.num_rows).may
         return may
+
+    def _read(self, file: ManifestFile, *columns: str) -> pa.RecordBatch:
+        """Columns of a manifest, partitions in the order of the spec."""
+        entries = shared_cache().read(self._base.storage, file, columns)
+        if "partition" not in columns:
+            return entries
+        spec = self._base.metadata.specs()[file.partition_spec_id]
+        partition = conform_partition(entries.column("partition"), spec, file.manifest_path)
+        return entries.set_column(columns.index("partition"), "partition", partition)
 
     # ---- which files deletes are of ----
 
@@ -236,8 +247,8 @@ class Conflicts:
         wanted = pa.array(sorted(locations), pa.string())
         for file in read_manifest_list(self._base.storage, self._tip.manifest_list):
             if file.content is ManifestContent.DATA and file.has_live_files:
-                manifest = read_manifest(self._base.storage, file, ("file_path", "partition"))
-                files = manifest.table.filter(pc.is_in(manifest.table.column("file_path"), wanted))
+                files = self._read(file, "file_path", "partition")
+                files = files.filter(pc.is_in(files.column("file_path"), wanted))
                 found |= {
                     _partition_key(file.partition_spec_id, values)
                     for values in partition_tuples(files.column("partition"))
