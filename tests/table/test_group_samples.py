@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from contextlib import suppress
 
 import numpy as np
@@ -57,6 +58,8 @@ STEPS = st.lists(
         st.tuples(st.just("remove"), st.sets(st.integers(0, 9))),
         st.tuples(st.just("delete"), st.integers(0, 9), st.integers(0, 60)),
         st.tuples(st.just("bound"), st.integers(1, 5)),
+        st.tuples(st.just("rewrite"), st.sets(st.integers(0, 9)), st.booleans()),
+        st.tuples(st.just("resketch"), st.sets(st.integers(0, 9))),
     ),
     max_size=12,
 )
@@ -68,7 +71,7 @@ def test_any_history_leaves_what_plain_sets_say(steps):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(group_samples, "SAMPLE_HASHES", K)
         patch.setattr(group_samples, "PUBLISHED_HASHES", K // 2)
-        samples, model = GroupSamples(), {}
+        samples, model, partitions = GroupSamples(), {}, {}
         for number, (step, *arguments) in enumerate(steps):
             if step == "add":
                 files = {f"f{name}": (values, partition) for name, values, partition in arguments[0]}
@@ -77,6 +80,7 @@ def test_any_history_leaves_what_plain_sets_say(steps):
                     [file_of(name, values, partition, K) for name, (values, partition) in files.items()], max_groups=6
                 )
                 model |= {name: values for name, (values, _) in files.items()}
+                partitions |= {name: partition for name, (_, partition) in files.items()}
                 assert len(samples.groups) <= 6
             elif step == "remove":
                 gone = {f"f{name}" for name in arguments[0]}
@@ -85,8 +89,29 @@ def test_any_history_leaves_what_plain_sets_say(steps):
             elif step == "delete":
                 name = f"f{arguments[0]}"
                 if name in model:
-                    samples = samples.with_deletes({name: f"deleted in step {number}"})
+                    samples = samples.with_deletes({key_of(name): key_of(f"deleted in step {number}")})
                     model[name] = model[name] - {arguments[1]}
+            elif step == "rewrite":
+                gone = {f"f{name}" for name in arguments[0]} & set(model)
+                exact = {id_ for id_ in samples.columns if samples.is_exact(id_)}
+                come = {}
+                for name in gone:
+                    partition = partitions[name] if arguments[1] else "other spec"
+                    come.setdefault(partition, set()).update(model.pop(name))
+                new = {f"{partition} of {number}": (partition, values) for partition, values in come.items()}
+                files = [file_of(name, values, partition, K) for name, (partition, values) in new.items()]
+                samples = samples.with_files_rewritten(gone, files, max_groups=6)
+                model |= {name: values for name, (_, values) in new.items()}
+                partitions |= {name: partition for name, (partition, _) in new.items()}
+                assert {id_ for id_ in samples.columns if samples.is_exact(id_)} >= exact & samples.columns.keys()
+            elif step == "resketch":
+                some = [f"f{name}" for name in arguments[0] if f"f{name}" in model]
+                known = samples.files
+                files = [
+                    dataclasses.replace(file_of(name, model[name], partitions[name], K), deletes=known[key_of(name)])
+                    for name in some
+                ]
+                samples = samples.with_resketched(files, max_groups=6)
             else:
                 samples = samples.bounded(arguments[0])
                 assert len(samples.groups) <= max(arguments[0], 0)
@@ -111,8 +136,8 @@ def test_the_published_sketch_is_that_of_all_values_however_they_were_grouped():
     samples = GroupSamples().with_files([file_of(f"f{i}", part, f"p{i}") for i, part in enumerate(parts)])
     whole = sampled(set.union(*parts))
     assert samples.sketch(1).serialize() == whole.to_sketch().serialize()
-    assert samples.sketch_of(1, [0, 1]).theta <= sampled(parts[0] | parts[1]).to_sketch().theta
-    lower, upper = samples.sketch_of(1, [2]).bounds(3)
+    assert samples.sketch(1, [0, 1]).theta <= sampled(parts[0] | parts[1]).to_sketch().theta
+    lower, upper = samples.sketch(1, [2]).bounds(3)
     assert lower <= 9000 <= upper
     left = samples.without_files({"f1"})
     lower, upper = left.sketch(1).bounds(3)
@@ -122,10 +147,10 @@ def test_the_published_sketch_is_that_of_all_values_however_they_were_grouped():
 
 def test_a_group_that_lost_rows_is_an_upper_bound_unless_others_hold_its_values_too():
     samples = GroupSamples().with_files([file_of("a", {1, 2, 3}), file_of("b", {1, 2}), file_of("c", {9})])
-    assert samples.with_deletes({"b": "x"}).is_exact(1)
-    assert not samples.with_deletes({"c": "x"}).is_exact(1)
-    assert samples.with_deletes({"c": "x"}).is_exact(2)  # 9 % 3 occurs in a too
-    assert not samples.with_deletes({"a": "x", "b": "x", "c": "x"}).is_exact(2)
+    assert samples.with_deletes({key_of("b"): 1}).is_exact(1)
+    assert not samples.with_deletes({key_of("c"): 1}).is_exact(1)
+    assert samples.with_deletes({key_of("c"): 1}).is_exact(2)  # 9 % 3 occurs in a too
+    assert not samples.with_deletes({key_of(name): 1 for name in "abc"}).is_exact(2)
 
 
 def test_files_of_one_partition_are_merged_first_and_exact_groups_kept_apart():

@@ -11,7 +11,10 @@ many bits, never too few. As long as exact groups hold all of them too, that mak
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import functools
+import heapq
+import operator
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -21,8 +24,9 @@ import xxhash
 
 from skerry.theta import Sample, ThetaSketch
 from skerry.theta.layout import EMPTY_SKETCH, MAX_THETA, CompactSketch
+from skerry.theta.setops import below, smallest, union
 
-__all__ = ["ColumnSample", "FileGroup", "GroupSamples", "SketchedFile", "key_of"]
+__all__ = ["ColumnSample", "FileGroup", "GroupSamples", "SketchedFile", "deletes_key", "key_of"]
 
 SAMPLE_HASHES = 8192
 MAX_GROUPS = 128
@@ -41,14 +45,14 @@ class SketchedFile:
         partition: Names the partition that its rows belong to, spec and values.
         row_count: Rows that are alive in it.
         samples: By field id, samples of the rows that are alive.
-        deletes: Names the deletes that were applied to it; empty for none.
+        deletes: Key of the deletes that were applied to it, 0 for none: see `deletes_key`.
     """
 
     location: str
     partition: str
     row_count: int
     samples: Mapping[int, Sample]
-    deletes: str = ""
+    deletes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,21 +109,23 @@ class ColumnSample:
         hashes = self.hashes[self.present(rows)]
         return CompactSketch(self.theta, hashes, False) if len(hashes) or self.theta < MAX_THETA else EMPTY_SKETCH
 
-    def with_group(self, sample: CompactSketch) -> ColumnSample:
-        """The column with one more group."""
-        theta = min(self.theta, sample.theta)
-        added = sample.hashes[: np.searchsorted(sample.hashes, np.uint64(theta))]
-        kept = int(np.searchsorted(self.hashes, np.uint64(theta)))
-        hashes = np.union1d(self.hashes[:kept], added)
+    def group(self, row: int) -> CompactSketch:
+        """The distinct values of one group."""
+        return CompactSketch(self.theta, self.hashes[self.present([row])], False)
+
+    def with_groups(self, samples: Sequence[CompactSketch]) -> ColumnSample:
+        """The column with more groups; all at once, since every hash is then looked up once."""
+        theta = min(self.theta, *(sample.theta for sample in samples))
+        added = [below(sample.hashes, theta) for sample in samples]
+        hashes = _distinct([below(self.hashes, theta), *added])
         if len(hashes) > SAMPLE_HASHES:
             theta = int(hashes[SAMPLE_HASHES])
             hashes = hashes[:SAMPLE_HASHES]
-            added = added[: np.searchsorted(added, np.uint64(theta))]
-            kept = int(np.searchsorted(self.hashes, np.uint64(theta)))
-        groups = len(self.members)
-        bits = np.zeros((groups + 1, len(hashes)), np.bool_)
-        bits[:groups, np.searchsorted(hashes, self.hashes[:kept])] = _unpack(self.members, kept)
-        bits[groups, np.searchsorted(hashes, added)] = True
+        groups, kept = len(self.members), below(self.hashes, theta)
+        bits = np.zeros((groups + len(samples), len(hashes)), np.bool_)
+        bits[:groups, np.searchsorted(hashes, kept)] = _unpack(self.members, len(kept))
+        for row, of_group in enumerate(added, groups):
+            bits[row, np.searchsorted(hashes, below(of_group, theta))] = True
         return ColumnSample(theta, hashes, _pack(bits))
 
     def with_rows(self, members: _Bits) -> ColumnSample:
@@ -138,6 +144,14 @@ class ColumnSample:
 def key_of(name: str) -> int:
     """Sixty-four bits that stand for a name (xxh3); 0 for the empty one."""
     return xxhash.xxh3_64_intdigest(name.encode()) if name else 0
+
+
+def deletes_key(names: Iterable[str]) -> int:
+    """Sixty-four bits that stand for a set of deletes: their names' keys, exclusively or-ed.
+
+    So the key of a set that gained some deletes and lost others is its old key and theirs, exclusively or-ed.
+    """
+    return functools.reduce(operator.xor, map(key_of, names), 0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -166,50 +180,157 @@ class GroupSamples:
         """
         if not files:
             return self
-        columns = set.intersection(*(set(file.samples) for file in files))
-        if self.groups:
-            columns &= set(self.columns)
-        groups = list(self.groups)
-        samples = {id_: self.columns.get(id_, ColumnSample.empty(0)) for id_ in columns}
         pending = _by_partition(files) if len(self.groups) + len(files) > max_groups else [[file] for file in files]
-        for together in pending:
-            groups.append(
-                FileGroup(
-                    {key_of(file.location): key_of(file.deletes) for file in together},
-                    frozenset(key_of(file.partition) for file in together),
-                    sum(file.row_count for file in together),
-                )
+        groups = [
+            FileGroup(
+                {key_of(file.location): file.deletes for file in together},
+                frozenset(key_of(file.partition) for file in together),
+                sum(file.row_count for file in together),
             )
-            for id_ in columns:
-                samples[id_] = samples[id_].with_group(_union([file.samples[id_] for file in together]))
-        return GroupSamples(tuple(groups), samples).bounded(max_groups)
+            for together in pending
+        ]
+        columns = set.intersection(*(set(file.samples) for file in files))
+        samples = {
+            id_: [union(file.samples[id_].compact for file in together) for together in pending] for id_ in columns
+        }
+        return self._with_groups(groups, samples).bounded(max_groups)
+
+    def with_groups_of(self, other: GroupSamples, *, max_groups: int = MAX_GROUPS) -> GroupSamples:
+        """Take in the groups of other files; a column that they were not sampled for is given up."""
+        if not other.groups:
+            return self
+        rows = range(len(other.groups))
+        samples = {id_: [column.group(row) for row in rows] for id_, column in other.columns.items()}
+        return self._with_groups(other.groups, samples).bounded(max_groups)
+
+    def _with_groups(self, groups: Sequence[FileGroup], samples: Mapping[int, Sequence[CompactSketch]]) -> GroupSamples:
+        columns = samples.keys() & self.columns.keys() if self.groups else samples.keys()
+        return GroupSamples(
+            (*self.groups, *groups),
+            {id_: self.columns.get(id_, ColumnSample.empty(0)).with_groups(samples[id_]) for id_ in columns},
+        )
 
     def without_files(self, locations: Collection[str]) -> GroupSamples:
         """Let files go: groups that lose all of theirs are dropped, those that lose some are no longer exact."""
         gone = {key_of(location) for location in locations}
+        return self._only_files(lambda file: file not in gone)
+
+    def reconciled(self, live: Mapping[int, int]) -> GroupSamples:
+        """What is left of the samples in a table that others have changed.
+
+        Args:
+            live: By key of the location, the key of the deletes of each file that the table has now.
+        """
+        return self._only_files(live.__contains__).with_deletes(live)
+
+    def _only_files(self, is_kept: Callable[[int], bool]) -> GroupSamples:
         groups, rows = [], []
         for row, group in enumerate(self.groups):
-            left = {location: deletes for location, deletes in group.files.items() if location not in gone}
+            left = {location: deletes for location, deletes in group.files.items() if is_kept(location)}
             if left:
                 groups.append(group if len(left) == len(group.files) else replace(group, files=left, exact=False))
                 rows.append(row)
-        if len(rows) == len(self.groups):
-            return GroupSamples(tuple(groups), self.columns)
-        columns = {id_: column.with_rows(column.members[rows]) for id_, column in self.columns.items()}
-        return GroupSamples(tuple(groups), columns)
+        return GroupSamples(tuple(groups), self.columns if len(rows) == len(self.groups) else self._members_of(rows))
 
-    def with_deletes(self, deletes: Mapping[str, str]) -> GroupSamples:
+    def only_groups_within(self, locations: Collection[str]) -> GroupSamples:
+        """Only the groups all of whose files are among some."""
+        wanted = {key_of(location) for location in locations}
+        rows = [row for row, group in enumerate(self.groups) if group.files.keys() <= wanted]
+        return self._rows(rows)
+
+    def _rows(self, rows: Sequence[int]) -> GroupSamples:
+        if len(rows) == len(self.groups):
+            return self
+        return GroupSamples(tuple(self.groups[row] for row in rows), self._members_of(rows))
+
+    def _members_of(self, rows: Sequence[int]) -> dict[int, ColumnSample]:
+        return {id_: column.with_rows(column.members[list(rows)]) for id_, column in self.columns.items()}
+
+    def with_deletes(self, now: Mapping[int, int]) -> GroupSamples:
         """Note that rows of files were deleted since: their groups are no longer exact.
 
         Args:
-            deletes: By location, what names the deletes that apply to the file now.
+            now: By key of the location, the key of the deletes that apply to the file now.
         """
-        now = {key_of(location): key_of(name) for location, name in deletes.items()}
         groups = []
         for group in self.groups:
             changed = {file: now[file] for file, known in group.files.items() if now.get(file, known) != known}
             groups.append(replace(group, files={**group.files, **changed}, exact=False) if changed else group)
         return GroupSamples(tuple(groups), self.columns)
+
+    def with_rows_gone(self, partitions: Collection[str] | None) -> GroupSamples:
+        """Note that any rows may be gone, nobody knows which: groups are no longer exact.
+
+        Args:
+            partitions: Only rows of these partitions; of all if None.
+        """
+        keys = None if partitions is None else {key_of(partition) for partition in partitions}
+        return GroupSamples(
+            tuple(
+                replace(group, exact=False) if keys is None or keys & group.partitions else group
+                for group in self.groups
+            ),
+            self.columns,
+        )
+
+    def with_resketched(self, files: Sequence[SketchedFile], *, max_groups: int = MAX_GROUPS) -> GroupSamples:
+        """Put files that were sampled again in place of groups that are no longer exact.
+
+        A group is replaced if all of its files were sampled again, with the deletes that apply to them now.
+        """
+        known = self.files
+        again = {key: file for file in files if known.get(key := key_of(file.location)) == file.deletes}
+        replaced = [group for group in self.groups if not group.exact and group.files.keys() <= again.keys()]
+        if not replaced:
+            return self
+        rows = [row for row, group in enumerate(self.groups) if group not in replaced]
+        return self._rows(rows).with_files(
+            [again[key] for group in replaced for key in group.files], max_groups=max_groups
+        )
+
+    def with_files_rewritten(
+        self, removed: Collection[str], files: Sequence[SketchedFile], *, max_groups: int = MAX_GROUPS
+    ) -> GroupSamples:
+        """Put files in place of others with the same rows.
+
+        A group that loses only some of its files stays exact by being merged with the files that have its rows now:
+        those of its partitions, or all new ones where rows may have gone from partition to partition.
+
+        Args:
+            removed: Locations of the files that go.
+            files: The files that come.
+            max_groups: See `with_files`.
+        """
+        gone = {key_of(location) for location in removed}
+        partial = [
+            row
+            for row, group in enumerate(self.groups)
+            if group.exact and 0 < len(group.files.keys() & gone) < len(group.files)
+        ]
+        if not partial or not files:
+            return self.without_files(removed).with_files(files, max_groups=max_groups)
+        added = GroupSamples().with_files(files, max_groups=len(files))
+        joined = self.with_groups_of(added, max_groups=len(self.groups) + len(files))
+        open_ = [*partial, *range(len(self.groups), len(joined.groups))]
+        parts = _connected(joined.groups, open_, frozenset(key_of(file.partition) for file in files))
+        merged = joined._merged([*parts, *([row] for row in range(len(self.groups)) if row not in partial)])
+        groups = [
+            replace(group, files={key: deletes for key, deletes in group.files.items() if key not in gone})
+            if number < len(parts)
+            else group
+            for number, group in enumerate(merged.groups)
+        ]
+        return GroupSamples(tuple(groups), merged.columns).without_files(removed).bounded(max_groups)
+
+    def with_column(self, field_id: int, samples: Sequence[CompactSketch]) -> GroupSamples:
+        """Add a column, or put it in place of the one of that id.
+
+        Args:
+            field_id: Its id.
+            samples: Its values, group by group.
+        """
+        column = ColumnSample.empty(0).with_groups(samples) if samples else ColumnSample.empty(0)
+        return GroupSamples(self.groups, {**self.columns, field_id: column})
 
     def with_columns(self, field_ids: Collection[int]) -> GroupSamples:
         """Keep only some columns."""
@@ -219,17 +340,20 @@ class GroupSamples:
         """Merge groups until there are no more than so many."""
         if len(self.groups) <= max_groups:
             return self
-        groups = list(self.groups)
-        parts = [[row] for row in range(len(groups))]
-        while len(groups) > max_groups:
-            one, other = _closest(groups)
-            groups[one] = groups[one].merged(groups.pop(other))
-            parts[one] += parts.pop(other)
+        return self._merged(_merged_rows(self.groups, max_groups))
+
+    def _merged(self, parts: Sequence[list[int]]) -> GroupSamples:
+        """The groups merged as told, each row in one part."""
+        groups = tuple(functools.reduce(FileGroup.merged, (self.groups[row] for row in rows)) for rows in parts)
         columns = {
             id_: column.with_rows(np.stack([np.bitwise_or.reduce(column.members[rows], axis=0) for rows in parts]))
             for id_, column in self.columns.items()
         }
-        return GroupSamples(tuple(groups), columns)
+        return GroupSamples(groups, columns)
+
+    def rows_of(self, files: Collection[int]) -> list[int]:
+        """Which groups have one of some files, by the keys of their locations."""
+        return [row for row, group in enumerate(self.groups) if not group.files.keys().isdisjoint(files)]
 
     def is_exact(self, field_id: int) -> bool:
         """Whether the sample of a column is that of the rows that are alive, and of no others."""
@@ -239,28 +363,25 @@ class GroupSamples:
         column = self.columns[field_id]
         return bool(np.array_equal(column.present(rows), column.present())) if rows else not len(column.hashes)
 
-    def sketch(self, field_id: int) -> ThetaSketch:
-        """The sketch of a column over all groups, as tables publish it: at most 4,096 hashes."""
-        return _published(self.columns[field_id].union())
+    def sketch(self, field_id: int, rows: Sequence[int] | None = None) -> ThetaSketch:
+        """The sketch of a column, as tables publish it: at most 4,096 hashes.
 
-    def sketch_of(self, field_id: int, rows: Sequence[int]) -> ThetaSketch:
-        """The sketch of a column over some groups."""
-        return _published(self.columns[field_id].union(list(rows)))
-
-
-def _published(sketch: CompactSketch) -> ThetaSketch:
-    if len(sketch.hashes) > PUBLISHED_HASHES:
-        sketch = CompactSketch(int(sketch.hashes[PUBLISHED_HASHES]), sketch.hashes[:PUBLISHED_HASHES], False)
-    return ThetaSketch.from_compact(sketch)
+        Args:
+            field_id: The column.
+            rows: Only these groups; all if None.
+        """
+        column = self.columns[field_id]
+        found = column.union() if rows is None else column.union(list(rows))
+        return ThetaSketch.from_compact(smallest(found, PUBLISHED_HASHES))
 
 
-def _union(samples: Sequence[Sample]) -> CompactSketch:
-    if len(samples) == 1:
-        return samples[0].compact
-    merged = Sample(samples[0].k, samples[0].seed)
-    for sample in samples:
-        merged.merge(sample)
-    return merged.compact
+def _distinct(parts: Sequence[_Hashes]) -> _Hashes:
+    """The hashes of all parts, each once, ascending."""
+    hashes = np.concatenate(parts)
+    hashes.sort(kind="stable")  # which merges ascending runs
+    is_new = np.ones(len(hashes), np.bool_)
+    np.not_equal(hashes[1:], hashes[:-1], out=is_new[1:])
+    return hashes[is_new]
 
 
 def _by_partition(files: Sequence[SketchedFile]) -> list[list[SketchedFile]]:
@@ -270,19 +391,56 @@ def _by_partition(files: Sequence[SketchedFile]) -> list[list[SketchedFile]]:
     return list(found.values())
 
 
-def _closest(groups: Sequence[FileGroup]) -> tuple[int, int]:
-    """Two groups to merge: the two smallest of one partition, else the two smallest; exact ones with exact ones."""
-    by_place: dict[Any, list[int]] = {}
-    for row, group in enumerate(groups):
-        by_place.setdefault((group.partitions, group.exact), []).append(row)
-    for row in range(len(groups)):
-        by_place.setdefault(groups[row].exact, []).append(row)
-    together = [rows for key, rows in by_place.items() if not isinstance(key, bool) and len(rows) > 1]
-    apart = [rows for key, rows in by_place.items() if isinstance(key, bool) and len(rows) > 1]
-    candidates = together or apart or [list(range(len(groups)))]
-    pairs = [sorted(sorted(rows, key=lambda row: groups[row].row_count)[:2]) for rows in candidates]
-    one, other = min(pairs, key=lambda pair: sum(groups[row].row_count for row in pair))
-    return one, other
+def _merged_rows(groups: Sequence[FileGroup], max_groups: int) -> list[list[int]]:
+    """Which groups to merge: small ones of one partition, then small ones; exact ones with exact ones if possible."""
+    places: Sequence[Callable[[FileGroup], Any]] = (
+        lambda group: (group.partitions, group.exact),
+        lambda group: group.exact,
+        lambda group: None,
+    )
+    parts = [(group.row_count, [row]) for row, group in enumerate(groups)]
+    for place in places:
+        heaps: dict[Any, list[tuple[int, list[int]]]] = {}
+        for part in parts:
+            heaps.setdefault(place(groups[part[1][0]]), []).append(part)
+        _merge_smallest(list(heaps.values()), len(parts) - max_groups)
+        parts = [part for heap in heaps.values() for part in heap]
+        if len(parts) <= max_groups:
+            break
+    return [rows for _, rows in parts]
+
+
+def _connected(groups: Sequence[FileGroup], rows: Sequence[int], come: frozenset[int]) -> list[list[int]]:
+    """Some groups, together those that share partitions; all together if one has a partition that no new file has."""
+    parts: list[tuple[frozenset[int], list[int]]] = []
+    is_apart = all(groups[row].partitions <= come for row in rows)
+    for row in rows:
+        places, together = groups[row].partitions if is_apart else come, [row]
+        for part in [part for part in parts if part[0] & places]:
+            parts.remove(part)
+            places, together = places | part[0], part[1] + together
+        parts.append((places, together))
+    return [together for _, together in parts]
+
+
+def _merge_smallest(heaps: Sequence[list[tuple[int, list[int]]]], count: int) -> None:
+    """Merge so many times the two smallest parts of one heap, each time of the heap where they are smallest."""
+    for heap in heaps:
+        heapq.heapify(heap)
+    pairs = [(_smallest_pair(heap), number) for number, heap in enumerate(heaps) if len(heap) > 1]
+    heapq.heapify(pairs)
+    while count > 0 and pairs:
+        number = heapq.heappop(pairs)[1]
+        heap = heaps[number]
+        (size, rows), (other_size, other_rows) = heapq.heappop(heap), heapq.heappop(heap)
+        heapq.heappush(heap, (size + other_size, rows + other_rows))
+        if len(heap) > 1:
+            heapq.heappush(pairs, (_smallest_pair(heap), number))
+        count -= 1
+
+
+def _smallest_pair(heap: list[tuple[int, list[int]]]) -> int:
+    return heap[0][0] + min(heap[1:3])[0]
 
 
 def _unpack(bits: _Bits, count: int) -> npt.NDArray[np.bool_]:

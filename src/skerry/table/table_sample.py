@@ -1,0 +1,168 @@
+"""What a table's state knows about the values of its columns, and what it knows after a change.
+
+The samples of groups of files (`skerry.table.group_samples`) cover the files that we have seen. Files that others wrote
+are *missing* until somebody sketches them. A column may be called fresh only if no file is missing and its sample is
+that of the rows which are alive, and of no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from skerry.errors import SchemaError
+from skerry.table.files import DataFile, WrittenFile
+from skerry.table.group_samples import MAX_GROUPS, GroupSamples, SketchedFile, key_of
+from skerry.theta import Sample
+
+__all__ = [
+    "SampleChange",
+    "TableSample",
+    "delete_name",
+    "max_groups",
+    "partition_name",
+    "sketched_file",
+    "sketched_files",
+]
+
+MAX_GROUPS_PROPERTY = "skerry.statistics.max-groups"
+"""Table property: how many groups of files are told apart."""
+
+
+def max_groups(properties: Mapping[str, str]) -> int:
+    """How many groups of files a table's samples tell apart.
+
+    Raises:
+        SchemaError: The property is no whole number above 0.
+    """
+    text = properties.get(MAX_GROUPS_PROPERTY, str(MAX_GROUPS)).strip()
+    if not text.isdecimal() or int(text) < 1:
+        raise SchemaError(f"table property {MAX_GROUPS_PROPERTY} must be a whole number above 0, found {text!r}")
+    return int(text)
+
+
+def partition_name(spec_id: int, values: Iterable[Any]) -> str:
+    """The name of a partition: the same for equal values, whoever read them."""
+    return repr((spec_id, *map(_canonical, values)))
+
+
+def _canonical(value: Any) -> Any:
+    if isinstance(value, float):
+        return "nan" if value != value else value + 0.0  # no negative zero
+    return str(value.normalize()) if isinstance(value, Decimal) else value
+
+
+def delete_name(location: str, content_offset: int | None) -> str:
+    """The name of a delete file, or of a deletion vector in one; for `deletes_key`."""
+    return location if content_offset is None else f"{location}#{content_offset}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SampleChange:
+    """What a commit does to the files that samples are of.
+
+    Args:
+        added: Data files that come, with their samples.
+        added_groups: Data files that come, as another snapshot's samples know them.
+        unsampled_files: How many data files come without samples.
+        removed: Locations of the data files that go.
+        deletes: By location of a data file, the key of the deletes that it gains and loses: see `deletes_key`.
+        resketched: Files that stay and were sampled again, with the deletes that apply to them after the change.
+        rows_gone: Partitions in which rows may be gone that nobody looked for; None for all.
+        same_rows: Whether the added files have the rows of the removed ones.
+    """
+
+    added: tuple[SketchedFile, ...] = ()
+    added_groups: GroupSamples = field(default_factory=GroupSamples)
+    unsampled_files: int = 0
+    removed: frozenset[str] = frozenset()
+    deletes: Mapping[str, int] = field(default_factory=dict)
+    resketched: tuple[SketchedFile, ...] = ()
+    rows_gone: Collection[str] | None = ()
+    same_rows: bool = False
+
+    @property
+    def only_adds(self) -> bool:
+        """Whether no row is taken away or moved."""
+        return not (self.removed or self.deletes or self.rows_gone is None or self.rows_gone)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableSample:
+    """The samples of one state of a table.
+
+    Args:
+        groups: The samples.
+        missing_files: Data files that are alive and in no group.
+    """
+
+    groups: GroupSamples = field(default_factory=GroupSamples)
+    missing_files: int = 0
+
+    @property
+    def exact_columns(self) -> set[int]:
+        """Field ids of the columns whose sample is that of all rows, and of no others."""
+        if self.missing_files:
+            return set()
+        return {field_id for field_id in self.groups.columns if self.groups.is_exact(field_id)}
+
+    def after(self, change: SampleChange, *, max_groups: int) -> TableSample:
+        """The samples after a change.
+
+        Args:
+            change: What the commit does.
+            max_groups: How many groups there may be.
+        """
+        groups, known = self.groups, self.groups.files
+        missing = self.missing_files - sum(key_of(location) not in known for location in change.removed)
+        if change.same_rows:
+            groups = groups.with_files_rewritten(change.removed, change.added, max_groups=max_groups)
+        else:
+            groups = groups.without_files(change.removed)
+        changed = {key_of(location): delta for location, delta in change.deletes.items()}
+        groups = groups.with_deletes({key: known[key] ^ delta for key, delta in changed.items() if key in known})
+        if change.rows_gone is None or change.rows_gone:
+            groups = groups.with_rows_gone(change.rows_gone)
+        groups = groups.with_resketched(change.resketched, max_groups=max_groups)
+        if not change.same_rows:
+            groups = groups.with_files(change.added, max_groups=max_groups)
+        groups = groups.with_groups_of(change.added_groups, max_groups=max_groups)
+        return TableSample(groups, max(missing, 0) + change.unsampled_files)
+
+    def with_missing(self, live: Mapping[int, int]) -> TableSample:
+        """What is left of the samples in a table that others have changed.
+
+        Args:
+            live: By key of the location, the key of the deletes of each data file that the table has now.
+        """
+        groups = self.groups.reconciled(live)
+        return TableSample(groups, len(live.keys() - groups.files.keys()))
+
+
+def sketched_files(written: Iterable[WrittenFile]) -> tuple[tuple[SketchedFile, ...], int]:
+    """The samples of new files, and how many files came without any."""
+    files = tuple(written)
+    sampled = tuple(sketched_file(file.data_file, file.samples) for file in files if file.samples)
+    return sampled, len(files) - len(sampled)
+
+
+def sketched_file(
+    file: DataFile, samples: Mapping[int, bytes], *, row_count: int | None = None, deletes: int = 0
+) -> SketchedFile:
+    """A data file with its samples.
+
+    Args:
+        file: The file.
+        samples: Serialised samples by field id.
+        row_count: Rows that are alive, if those are not all.
+        deletes: Key of the deletes that were applied.
+    """
+    return SketchedFile(
+        file.location,
+        partition_name(file.spec_id, file.partition),
+        file.record_count if row_count is None else row_count,
+        {field_id: Sample.deserialize(data) for field_id, data in samples.items()},
+        deletes,
+    )
