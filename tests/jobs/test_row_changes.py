@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 import tempfile
 from collections import Counter
 
@@ -324,6 +325,8 @@ def test_what_a_table_or_a_merge_cannot_do(tmp_path):
         table.upsert(table_of([]), "f", blind=True)
     with pytest.raises(UnsupportedError, match="a blind merge must leave every row of the source the same way"):
         table.merge(table_of([(1, 1.0, 1, "a")]), "k", when_matched="update", blind=True)
+    with pytest.raises(SchemaError, match="there is no isolation level 'lax'"):
+        make(tmp_path / "c", "2", COPY, **{"write.merge.isolation-level": "lax"}).upsert(table_of([]), "k")
     table.set_properties({"write.merge.mode": "sometimes"})
     with pytest.raises(SchemaError, match=r"mode must be copy-on-write or merge-on-read, found 'sometimes'"):
         table.upsert(table_of([(1, 1.0, 1, "a")]), "k")
@@ -341,6 +344,48 @@ def test_nothing_to_change_makes_no_snapshot(tmp_path):
     assert table.delete("k = 2").snapshot_id == before.snapshot_id
     assert table.merge(table_of([(2, 1.0, 1, "a")]), "k", when_matched="update").updated_rows == 0
     assert table.refresh().current_snapshot() == before
+
+
+class PicklingExecutor:
+    """What an executor elsewhere does to functions, tasks and results."""
+
+    def map(self, function, tasks):
+        sent = pickle.dumps(function)
+        for task in tasks:
+            yield pickle.loads(pickle.dumps(pickle.loads(sent)(pickle.loads(pickle.dumps(task)))))
+
+
+@pytest.mark.parametrize("mode", [COPY, MARK])
+def test_the_work_can_be_sent_elsewhere(tmp_path, mode):
+    table = make(tmp_path, "3", mode)
+    table.append(table_of([(n, n / 2, n, "a") for n in range(20)]))
+    told = []
+    executor = {"executor": PicklingExecutor(), "watcher": told.append}
+    table.delete("k in (1, 2)", **executor)
+    table.upsert(table_of([(3, 0.0, 0, "u"), (30, 0.0, 0, "i")]), "k", **executor)
+    add = pc.add(pc.field("target", "x"), pc.field("source", "x"))
+    table.merge(table_of([(4, 0.0, 100, "m")]), "k", when_matched=Update({"x": add}, "source.x > 1"), **executor)
+    found = {row[0]: row for row in rows_of(table.scan().to_arrow())}
+    assert len(found) == 19
+    assert (found[3], found[30], found[4]) == ((3, 0.0, 0, "u"), (30, 0.0, 0, "i"), (4, 2.0, 104, "a"))
+    steps = {"find", "match"} | ({"rewrite"} if mode == COPY else {"update"})
+    assert {progress.step for progress in told} == steps
+
+
+def test_changes_are_staged_and_published(tmp_path):
+    table = make(tmp_path, "2", MARK)
+    table.append(table_of([(1, 1.0, 1, "a"), (2, 1.0, 1, "a")]))
+    tip = table.current_snapshot().snapshot_id
+    staged = table.delete("k = 1", staged=True)
+    assert staged.snapshot_id != tip
+    assert table.refresh().current_snapshot().snapshot_id == tip
+    assert table.scan(snapshot=staged.snapshot_id).count() == 1
+    table.set_properties({"write.wap.enabled": "true"})
+    named = table.upsert(table_of([(2, 2.0, 2, "b")]), "k", snapshot_properties={"wap.id": "w"})
+    assert rows_of(table.scan(snapshot=named.snapshot_id, where="k = 2").to_arrow()) == [(2, 2.0, 2, "b")]
+    blind = table.upsert(table_of([(2, 3.0, 3, "c")]), "k", blind=True, staged=True)
+    assert len({tip, staged.snapshot_id, named.snapshot_id, blind.snapshot_id}) == 4
+    assert table.refresh().current_snapshot().snapshot_id == tip
 
 
 def test_branches_are_changed_alone(tmp_path):

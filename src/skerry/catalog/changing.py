@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from skerry.catalog.handle import TableHandle
+from skerry.iceberg.cherry_pick import WAP_ENABLED_PROPERTY, WAP_ID
 from skerry.iceberg.state import MAIN
 from skerry.jobs.delete import delete, overwrite
 from skerry.jobs.executor import Executor, ThreadExecutor, Watcher
@@ -31,6 +33,7 @@ class TableChanging(TableHandle):
         where: str | Any,
         *,
         ref: str = MAIN,
+        staged: bool = False,
         snapshot_properties: Mapping[str, str] | None = None,
         executor: Executor | None = None,
         watcher: Watcher | None = None,
@@ -40,6 +43,7 @@ class TableChanging(TableHandle):
         Args:
             where: Which rows: SQL text or a PyArrow expression.
             ref: The branch.
+            staged: Whether the new snapshot stands beside the branch until it is published; see `append`.
             snapshot_properties: Further entries of the snapshot summary.
             executor: Where files are read and rewritten; threads of this process by default.
             watcher: Called with the progress.
@@ -53,7 +57,7 @@ class TableChanging(TableHandle):
             FormatError: `where` is no condition.
             SchemaError: `where` does not fit the table's columns.
         """
-        return delete(self._request("delete", ref, snapshot_properties, executor, watcher), where)
+        return delete(self._request("delete", ref, staged, snapshot_properties, executor, watcher), where)
 
     def overwrite(
         self,
@@ -61,6 +65,7 @@ class TableChanging(TableHandle):
         where: str | Any = None,
         *,
         ref: str = MAIN,
+        staged: bool = False,
         snapshot_properties: Mapping[str, str] | None = None,
         executor: Executor | None = None,
         watcher: Watcher | None = None,
@@ -71,6 +76,7 @@ class TableChanging(TableHandle):
             data: The new rows: anything with the Arrow C stream interface. The condition need not hold for them.
             where: Which rows they replace: SQL text or a PyArrow expression; all rows if None.
             ref: The branch.
+            staged: Whether the new snapshot stands beside the branch until it is published; see `append`.
             snapshot_properties: Further entries of the snapshot summary.
             executor: Where files are read and rewritten; threads of this process by default.
             watcher: Called with the progress.
@@ -84,7 +90,7 @@ class TableChanging(TableHandle):
             FormatError: `where` is no condition.
             SchemaError: `where` or the data does not fit the table's columns.
         """
-        return overwrite(self._request("delete", ref, snapshot_properties, executor, watcher), data, where)
+        return overwrite(self._request("delete", ref, staged, snapshot_properties, executor, watcher), data, where)
 
     def upsert(
         self,
@@ -93,6 +99,7 @@ class TableChanging(TableHandle):
         *,
         blind: bool = False,
         ref: str = MAIN,
+        staged: bool = False,
         snapshot_properties: Mapping[str, str] | None = None,
         executor: Executor | None = None,
         watcher: Watcher | None = None,
@@ -108,6 +115,7 @@ class TableChanging(TableHandle):
             blind: Do not look at the table: write the keys as equality deletes, whether they are there or not, and the
                 rows. Fast to write, slow to read until the table is compacted.
             ref: The branch.
+            staged: Whether the new snapshot stands beside the branch until it is published; see `append`.
             snapshot_properties: Further entries of the snapshot summary.
             executor: Where files are read and rewritten; threads of this process by default.
             watcher: Called with the progress.
@@ -121,7 +129,9 @@ class TableChanging(TableHandle):
             SchemaError: The data does not fit the table, or a key is in it twice; the message names it.
             UnsupportedError: It cannot be done blindly.
         """
-        return upsert(self._request("merge", ref, snapshot_properties, executor, watcher), data, on, blind=blind)
+        return upsert(
+            self._request("merge", ref, staged, snapshot_properties, executor, watcher), data, on, blind=blind
+        )
 
     def merge(
         self,
@@ -133,6 +143,7 @@ class TableChanging(TableHandle):
         when_not_matched_by_source: Clauses = None,
         blind: bool = False,
         ref: str = MAIN,
+        staged: bool = False,
         snapshot_properties: Mapping[str, str] | None = None,
         executor: Executor | None = None,
         watcher: Watcher | None = None,
@@ -158,6 +169,7 @@ class TableChanging(TableHandle):
                 `skerry.Delete`.
             blind: Do not look at the table: write keys as equality deletes, whether they are there or not, and rows.
             ref: The branch.
+            staged: Whether the new snapshot stands beside the branch until it is published; see `append`.
             snapshot_properties: Further entries of the snapshot summary.
             executor: Where files are read and rewritten; threads of this process by default.
             watcher: Called with the progress.
@@ -173,7 +185,7 @@ class TableChanging(TableHandle):
                 one row of the table; the message names the key.
             UnsupportedError: It cannot be done blindly.
         """
-        request = self._request("merge", ref, snapshot_properties, executor, watcher)
+        request = self._request("merge", ref, staged, snapshot_properties, executor, watcher)
         clauses = MergeClauses(when_matched, when_not_matched, when_not_matched_by_source)
         return merge(request, data, on, clauses, blind=blind)
 
@@ -181,8 +193,14 @@ class TableChanging(TableHandle):
         self,
         action: str,
         ref: str,
+        staged: bool,
         properties: Mapping[str, str] | None,
         executor: Executor | None,
         watcher: Watcher | None,
     ) -> ChangeRequest:
-        return ChangeRequest(self._table, action, ref, properties or {}, executor or ThreadExecutor(), watcher)
+        entries = dict(properties or {})
+        enabled = self.properties.get(WAP_ENABLED_PROPERTY, "false").lower() == "true"
+        staged = staged or (enabled and WAP_ID in entries)
+        if staged:
+            entries.setdefault(WAP_ID, str(uuid.uuid4()))
+        return ChangeRequest(self._table, action, ref, entries, executor or ThreadExecutor(), watcher, staged)

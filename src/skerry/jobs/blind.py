@@ -76,10 +76,11 @@ def merge_blind(request: ChangeRequest, state: TableState, source: MergeSource, 
                 conflict_filter=ALWAYS_TRUE,
                 ref=request.ref,
                 properties=request.properties,
+                staged=request.staged,
             )
         )
     return replace(
-        request.unchanged(committed),
+        request.outcome(committed),
         inserted_rows=sum(file.data_file.record_count for file in written),
         updated_rows=None,
         deleted_rows=None,

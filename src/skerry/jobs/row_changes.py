@@ -17,10 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from skerry.errors import CommitUnknownError, ConflictError, SchemaError, SkerryError, UnsupportedError
+from skerry.iceberg.cherry_pick import WAP_ID
 from skerry.iceberg.delete_files import write_deletion_vectors, write_position_deletes
 from skerry.iceberg.layout import FileLayout
 from skerry.iceberg.manifest import ManifestEntry
 from skerry.iceberg.operations import DeleteKey, OverwriteFiles, RowDelta
+from skerry.iceberg.operations.conflicts import Isolation
 from skerry.iceberg.scan import scan
 from skerry.iceberg.state import TableState
 from skerry.iceberg.table import IcebergTable
@@ -91,6 +93,7 @@ class ChangeRequest:
         properties: Further entries of the snapshot summary.
         executor: Where files are read and rewritten.
         watcher: Called with the progress.
+        staged: Whether the branch stays where it is; `properties` then name the snapshot by `wap.id`.
     """
 
     table: IcebergTable
@@ -99,6 +102,7 @@ class ChangeRequest:
     properties: Mapping[str, str] = field(default_factory=dict)
     executor: Executor = field(default_factory=ThreadExecutor)
     watcher: Watcher | None = None
+    staged: bool = False
 
     def mode(self, state: TableState) -> ChangeMode:
         """How the table wants its rows changed.
@@ -123,11 +127,20 @@ class ChangeRequest:
         return mode
 
     def isolation(self, state: TableState) -> str:
-        """What the job may overlook of what others do meanwhile."""
-        return state.properties.get(f"write.{self.action}.isolation-level", "serializable")
+        """What the job may overlook of what others do meanwhile.
 
-    def unchanged(self, state: TableState) -> RowChanges:
-        """What is told of a job that found nothing to do."""
+        Raises:
+            SchemaError: The property has no legal value.
+        """
+        name = f"write.{self.action}.isolation-level"
+        return Isolation.parse(state.properties.get(name, Isolation.SERIALIZABLE.value)).value
+
+    def outcome(self, state: TableState) -> RowChanges:
+        """The snapshot of `state` that holds what the job did, if it did anything, and no counts."""
+        if self.staged:
+            for staged in reversed(state.metadata.snapshots):
+                if staged.summary is not None and staged.summary.get(WAP_ID) == self.properties[WAP_ID]:
+                    return RowChanges(staged.snapshot_id)
         snapshot = state.snapshot(self.ref)
         return RowChanges(snapshot.snapshot_id if snapshot is not None else None)
 
@@ -151,6 +164,7 @@ def redo_after_conflicts(request: ChangeRequest, attempt: Callable[[TableState],
     state = request.table.refresh()
     if POSITION in state.schema.names:
         raise SchemaError(f"column {POSITION!r} has a name that changes of rows need; rename it", location=state.name)
+    request.mode(state), request.isolation(state)  # what is wrong with them is said before work begins
     retries = RetryPolicy.from_properties(state.properties).num_retries
     for number in range(retries + 1):
         try:
@@ -234,7 +248,7 @@ def apply_changes(request: ChangeRequest, found: Found) -> RowChanges:
     """
     state = found.state
     if not (found.changes or found.removed or found.written):
-        return request.unchanged(state)
+        return request.outcome(state)
     copies = request.mode(state) is ChangeMode.COPY_ON_WRITE
     made = _copied(request, found) if copies else _marked(found)
     snapshot = state.snapshot(request.ref)
@@ -249,6 +263,7 @@ def apply_changes(request: ChangeRequest, found: Found) -> RowChanges:
             conflict_filter=found.conflict_filter,
             ref=request.ref,
             properties=request.properties,
+            staged=request.staged,
         )
     else:
         operation = RowDelta(
@@ -262,10 +277,11 @@ def apply_changes(request: ChangeRequest, found: Found) -> RowChanges:
             conflict_filter=found.conflict_filter,
             ref=request.ref,
             properties=request.properties,
+            staged=request.staged,
         )
     committed = request.table.commit(operation)
     return replace(
-        request.unchanged(committed),
+        request.outcome(committed),
         added_files=len(made.written),
         removed_files=len(made.removed),
         added_delete_files=len(made.deletes),
