@@ -105,6 +105,8 @@ def changeable(tmp_path):
 @pytest.mark.parametrize("name", sample_names())
 def test_what_others_wrote_can_be_changed(changeable, name):
     table, rows = changeable(name)
+    if name == "every_type_orc":  # has times that we do not write to ORC files
+        table.set_properties({"write.format.default": "parquet"})
     ids = [row["id"] for row in rows]
     gone, kept = set(ids[::3]), [row for row in rows if row["id"] not in ids[::3]]
     before = {row["id"]: row for row in plain_rows(table.scan(LINEAGE).to_arrow())} if table.format_version == 3 else {}

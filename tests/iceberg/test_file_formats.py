@@ -63,7 +63,7 @@ ROWS: list[dict[str, Any]] = [
         "d": -0.0,
         "day": dt.date(1066, 10, 14),
         "time": dt.time(1, 2, 3, 4),
-        "at": dt.datetime(1969, 12, 31, 23, 59, 59, 999999),
+        "at": dt.datetime(1969, 12, 31, 23, 59, 59),
         "utc": dt.datetime(2020, 1, 1, tzinfo=UTC),
         "s": "a string that is longer than bounds are kept",
         "bytes": b"\xff" * 20,
@@ -123,6 +123,30 @@ def test_rows_come_back(written, name):
     assert [field.type for field in read.schema] == [field.type for field in written["parquet"].schema]
     assert read.to_pylist() == expected.to_pylist()
     assert written[name].scan(["k"], "s = '' AND nested.code IS NULL").to_arrow()["k"].to_pylist() == [-3]
+
+
+EARLY = pa.array([-1_000_000, None, -1_500_000], pa.timestamp("us"))
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        EARLY,
+        EARLY.cast(pa.timestamp("us", "UTC")),
+        pa.ListArray.from_arrays([0, 1, 2, 3], EARLY),
+        pa.StructArray.from_arrays([EARLY], ["at"]),
+        pa.MapArray.from_arrays([0, 1, 2, 3], ["a", "b", "c"], EARLY),
+    ],
+    ids=["plain", "UTC", "in lists", "in structs", "in maps"],
+)
+def test_times_that_orc_files_would_tell_wrongly_are_refused(tmp_path, column):
+    """PyArrow writes them so that Java finds them a second earlier."""
+    data = pa.table({"t": column})
+    table = skerry.connect(tmp_path).create_table("d.t", data.schema, file_format="orc")
+    table.append(data.slice(0, 2))
+    with pytest.raises(UnsupportedError, match=r"column 't' has 1969-12-31 23:59:58\.500000"):
+        table.append(data)
+    assert table.scan().to_arrow().num_rows == 2
 
 
 @pytest.mark.parametrize("name", ["orc", "avro"])

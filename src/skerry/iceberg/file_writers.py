@@ -20,7 +20,7 @@ from skerry.avro import ContainerEncoder
 from skerry.errors import SchemaError
 from skerry.iceberg.avro_files import avro_records, avro_schema
 from skerry.iceberg.metrics import MetricsMode, parquet_data_file
-from skerry.iceberg.orc_files import orc_schema
+from skerry.iceberg.orc_files import check_times, orc_schema
 from skerry.iceberg.row_metrics import RowMetrics
 from skerry.storage import Sink, Storage
 from skerry.table.files import DataFile
@@ -269,6 +269,7 @@ class _OrcWriter(_MeasuredWriter):
         self._writer.write(self._stored.empty_table())
 
     def write(self, rows: pa.Table) -> None:
+        check_times(rows)
         self._metrics.update(rows)
         self._writer.write(rows.select(self._stored.names).cast(self._stored))
         self._output.raise_failure()
