@@ -11,7 +11,7 @@ import pytest
 from changed_tables import ChangedTable, changed_table, rows
 
 import skerry
-from skerry.errors import ConflictError, SchemaError, StorageError
+from skerry.errors import CommitUnknownError, ConflictError, SchemaError, StorageError
 from skerry.iceberg.manifest import EntryStatus
 from skerry.iceberg.manifest_list import FieldSummary, ManifestContent
 from skerry.iceberg.operations import DeleteFiles, OverwriteFiles, RewriteFiles, RowDelta
@@ -153,6 +153,25 @@ def test_a_rewrite_adds_nothing_of_its_own(tmp_path):
     t = changed_table(tmp_path)
     with pytest.raises(SchemaError, match="a rewrite adds files only in place of others"):
         t.table.commit(RewriteFiles(tuple(t.write(rows([1], 0)))))
+
+
+def test_a_sequence_number_that_is_still_to_come(tmp_path):
+    t = changed_table(tmp_path)
+    rewrite = RewriteFiles(tuple(t.write(rows([1], 0))), (t.a.location,), sequence_number=3)
+    with pytest.raises(SchemaError, match="cannot keep sequence number 3, the table has come to 2"):
+        t.table.commit(rewrite)
+
+
+def test_delete_manifests_merge_with_their_kind(tmp_path):
+    t = changed_table(tmp_path, 3, **{"commit.manifest.min-count-to-merge": "2"})
+    known = {}
+    for file, row in ((t.a, 1), (t.b, 2)):
+        t.table.commit(RowDelta((), tuple(t.delete_rows((file, [row]))), starting_snapshot_id=t.snapshot_id))
+        assert len(t.manifests()) == len(t.manifests(DELETES)) == 1
+        entries = t.entries(DELETES)
+        assert {path: dataclasses.replace(entries[path], status=EntryStatus.ADDED) for path in known} == known
+        known = entries
+    assert t.by_pyiceberg() == [0, 2, 3, 4, 10, 11, 13, 14]
 
 
 def test_nothing_to_do_makes_no_snapshot(tmp_path):
@@ -298,6 +317,33 @@ def test_a_write_that_fails_leaves_nothing_behind(tmp_path, monkeypatch, name):
     with pytest.raises(StorageError):
         t.table.commit(change)
     assert set((tmp_path / "d" / "t" / "metadata").iterdir()) == before
+
+
+@pytest.mark.parametrize("happened", [True, False])
+def test_after_an_unknown_outcome_nothing_is_removed(tmp_path, monkeypatch, happened):
+    t = changed_table(tmp_path, 3)
+    change = RowDelta((), tuple(t.delete_rows((t.a, [1]))), starting_snapshot_id=t.snapshot_id)
+    before, tip = set((tmp_path / "d" / "t" / "metadata").iterdir()), t.snapshot_id
+    publish, write = t.table.catalog.commit_table, t.table.catalog._write_metadata
+
+    def failing(table: Any, requirements: Any, updates: Any) -> Any:
+        if happened:
+            publish(table, requirements, updates)
+        else:
+            write(table.metadata, table.io, f"{table.metadata.location}/metadata/lost.metadata.json")
+        raise ConnectionError("the answer was lost")
+
+    monkeypatch.setattr(t.table.catalog, "commit_table", failing)
+    if happened:
+        t.table.commit(change)
+        assert t.by_pyiceberg() == [0, 2, 3, 4, *range(10, 15)]
+        return
+    with pytest.raises(CommitUnknownError, match="may or may not have happened: ConnectionError"):
+        t.table.commit(change)
+    assert t.table.refresh().snapshot().snapshot_id == tip
+    left = {file.name for file in set((tmp_path / "d" / "t" / "metadata").iterdir()) - before}
+    assert {name.split("-")[0] for name in left if name.startswith("snap")} == {"snap"}
+    assert any(name.endswith("-m0.avro") for name in left)
 
 
 def test_a_conflict_that_helps_no_retry_survives_pickling():
