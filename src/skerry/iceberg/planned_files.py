@@ -43,7 +43,9 @@ TASK_COLUMNS = (
 """The columns that tasks are made of, beside `partition`."""
 
 _STEP = 1024
-"""Files that become objects at a time."""
+"""Files whose columns become Python values at a time."""
+_METRIC_FIELDS = 6
+"""Fields of `DataFile` that hold metrics, side by side; those of tasks are empty."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,28 +164,38 @@ class PlannedFiles(Sequence[FileScanTask]):
     def _tasks(self, batch: FileBatch, begin: int, start: int, stop: int) -> Iterator[FileScanTask]:
         """The tasks of some files of one batch, whose first file is number `begin`."""
         files = batch.files.slice(start - begin, stop - start)
-        spec_id = batch.spec.spec_id
         identity = [
             (index, field.source_id)
             for index, field in enumerate(batch.spec.fields)
             if isinstance(field.transform, IdentityTransform)
         ]
-        constants: Mapping[int, Any] = dict(self.defaults)
-        offsets = self.assignment.offsets[start : stop + 1].tolist()
-        columns = [files.column(name).to_pylist() for name in TASK_COLUMNS]
-        formats = pc.utf8_lower(files.column("file_format")).to_pylist()
+        columns = {name: files.column(name).to_pylist() for name in TASK_COLUMNS}
         partitions = partition_tuples(files.column("partition"))
-        matches_all = batch.matches_all[start - begin : stop - begin].tolist()
-        rows = zip(partitions, matches_all, offsets[:-1], offsets[1:], formats, *columns, strict=True)
-        for partition, must, low, high, format_, path, _, count, size, splits, order, sequence, row_id in rows:
-            # positional, and with metrics that are empty: this loop is what iterating over a large plan takes
-            data_file = DataFile(
-                path, format_, count, size, spec_id, partition, {}, {}, {}, {}, {}, {}, tuple(splits or ()), order
-            )
-            if identity:
-                constants = {**self.defaults, **{key: partition[index] for index, key in identity}}
-            deletes = self._deletes_of(low, high) if high > low else ()
-            yield FileScanTask(data_file, must, constants, deletes, sequence, row_id)
+        # built by C loops over columns: a large plan spends most of its time here
+        data_files = map(
+            DataFile,
+            columns["file_path"],
+            pc.utf8_lower(files.column("file_format")).to_pylist(),
+            columns["record_count"],
+            columns["file_size_in_bytes"],
+            itertools.repeat(batch.spec.spec_id),
+            partitions,
+            *(map(dict, itertools.repeat(())) for _ in range(_METRIC_FIELDS)),
+            [tuple(splits) if splits else () for splits in columns["split_offsets"]],
+            columns["sort_order_id"],
+        )
+        constants: Iterable[Mapping[int, Any]] = itertools.repeat(dict(self.defaults))
+        if identity:
+            constants = ({**self.defaults, **{key: values[index] for index, key in identity}} for values in partitions)
+        return map(
+            FileScanTask,
+            data_files,
+            batch.matches_all[start - begin : stop - begin].tolist(),
+            constants,
+            self._deletes_of(start, stop),
+            columns["sequence_number"],
+            columns["first_row_id"],
+        )
 
     def _cut(self, tasks: Iterable[FileScanTask], first: int) -> Iterator[FileScanTask]:
         """The tasks of the parts of files, the first of which has that number."""
@@ -198,21 +210,24 @@ class PlannedFiles(Sequence[FileScanTask]):
             ):
                 yield dataclasses.replace(task, start_byte=start, end_byte=None if stop < 0 else stop)
 
-    def _deletes_of(self, begin: int, end: int) -> tuple[DeleteFile, ...]:
-        return tuple(map(self._delete_file, self.assignment.rows[begin:end].tolist()))
+    def _deletes_of(self, start: int, stop: int) -> Iterable[tuple[DeleteFile, ...]]:
+        """The delete files of each of some data files; what applies to several of them is one object."""
+        offsets = self.assignment.offsets[start : stop + 1].tolist()
+        if offsets[0] == offsets[-1]:
+            return itertools.repeat(())
+        rows = self.assignment.rows[offsets[0] : offsets[-1]]
+        distinct, places = np.unique(rows, return_inverse=True)
+        found = _delete_files(self.deletes.select(list(_DELETE_FILE_COLUMNS)).take(pa.array(distinct)))
+        deletes = [found[place] for place in places.tolist()]
+        return [tuple(deletes[low - offsets[0] : high - offsets[0]]) for low, high in itertools.pairwise(offsets)]
 
-    @functools.cached_property
-    def _delete_file(self) -> Any:
-        """Makes delete files; one that applies to many data files is made once."""
-        return functools.lru_cache(maxsize=4096)(self._make_delete_file)
 
-    def _make_delete_file(self, row: int) -> DeleteFile:
-        values = {name: self.deletes.column(name)[row].as_py() for name in _DELETE_FILE_COLUMNS}
-        file_format, is_keys = values["file_format"].lower(), values["content"] == FileContent.EQUALITY_DELETES
-        return DeleteFile(
-            kind=DeleteKind.KEYS if is_keys else DeleteKind.VECTOR if file_format == "puffin" else DeleteKind.POSITIONS,
+def _delete_files(rows: pa.RecordBatch) -> list[DeleteFile]:
+    return [
+        DeleteFile(
+            kind=_kind(values["content"], values["file_format"].lower()),
             location=values["file_path"],
-            file_format=file_format,
+            file_format=values["file_format"].lower(),
             record_count=values["record_count"],
             file_size_bytes=values["file_size_in_bytes"],
             sequence_number=values["sequence_number"],
@@ -221,6 +236,14 @@ class PlannedFiles(Sequence[FileScanTask]):
             content_offset=values["content_offset"],
             content_size_bytes=values["content_size_in_bytes"],
         )
+        for values in rows.to_pylist()
+    ]
+
+
+def _kind(content: int, file_format: str) -> DeleteKind:
+    if content == FileContent.EQUALITY_DELETES:
+        return DeleteKind.KEYS
+    return DeleteKind.VECTOR if file_format == "puffin" else DeleteKind.POSITIONS
 
 
 _DELETE_FILE_COLUMNS = (
