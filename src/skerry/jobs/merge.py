@@ -75,12 +75,7 @@ def upsert(request: ChangeRequest, data: Any, on: str | Sequence[str], *, blind:
         ConflictError: Others changed the same rows, again and again.
         UnsupportedError: It cannot be done without a look at the table.
     """
-    rows = open_stream(data).read_all()
-    for name in rows.column_names:
-        if name not in request.table.state.schema.names:
-            raise SchemaError(f"the table has no column {name!r}{nearest(name, request.table.state.schema.names)}")
-    clauses = MergeClauses("update", "insert")
-    return _merge(request, rows, on, clauses, blind=blind, unique=True)
+    return _merge(request, data, on, MergeClauses("update", "insert"), blind=blind, unique=True)
 
 
 def merge(
@@ -102,18 +97,19 @@ def merge(
             row of the table.
         UnsupportedError: It cannot be done without a look at the table.
     """
-    return _merge(request, open_stream(data).read_all(), on, clauses, blind=blind, unique=False)
+    return _merge(request, data, on, clauses, blind=blind, unique=False)
 
 
 def _merge(
     request: ChangeRequest,
-    rows: pa.Table,
+    data: Any,
     on: str | Sequence[str],
     clauses: MergeClauses,
     *,
     blind: bool,
     unique: bool,
 ) -> RowChanges:
+    rows = open_stream(data).read_all()
     keys = (on,) if isinstance(on, str) else tuple(on)
 
     def attempt(state: TableState) -> RowChanges:
@@ -142,6 +138,9 @@ def read_source(rows: pa.Table, on: Sequence[str], schema: pa.Schema) -> MergeSo
             raise SchemaError(f"the table has no column {name!r}{nearest(name, schema.names)}")
         if name not in rows.column_names:
             raise SchemaError(f"the source has no column {name!r}{nearest(name, rows.column_names)}")
+    for name in rows.column_names:
+        if rows.column_names.count(name) > 1:
+            raise SchemaError(f"column {name!r} is in the source twice")
     shared = pa.schema([field for field in schema if field.name in rows.column_names])
     nullable = pa.schema([field.with_nullable(True) for field in shared])  # what is deleted need not be complete
     known = conform(rows.select(shared.names), nullable).read_all()
