@@ -133,6 +133,17 @@ def test_files_whose_last_rows_go_are_dropped(tmp_path, written, version, mode):
     assert table.files() == []
 
 
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_rows_deleted_before_are_not_counted_again(tmp_path, opened, version):
+    table = make(tmp_path, version, files=2)
+    table.delete("k in (3, 20003, 20004)")
+    opened.clear()
+    assert table.delete(f"k < {ROWS}").deleted_rows == ROWS - 1
+    assert not {file.location for file in table.files()} & set(opened)
+    table.upsert(rows(20_010, 20_020), "k", blind=True)
+    assert table.overwrite(rows(0, 1)).deleted_rows == ROWS - 2
+
+
 def test_only_files_that_can_hold_a_key_are_read(tmp_path, opened):
     table = make(tmp_path)
     locations = [file.location for file in sorted(table.files(), key=lambda file: file.lower_bounds[1])]

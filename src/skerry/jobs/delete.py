@@ -22,8 +22,10 @@ from skerry.jobs.row_changes import (
     redo_after_conflicts,
 )
 from skerry.jobs.write import write_batches
+from skerry.storage import Storage
 from skerry.table.files import DeleteKind, WrittenFile
 from skerry.table.incoming import conform
+from skerry.table.row_deletes import deleted_positions
 from skerry.table.row_reader import RowReader
 from skerry.table.scan import FileScanTask
 
@@ -114,7 +116,7 @@ def _replace(request: ChangeRequest, state: TableState, where: str | Any, writte
         if len(rows):
             positions.setdefault(task.data_file.location, []).append(rows)
         request.report("find", number, len(open_), deleted)
-    deleted += _count_rows(reader, whole.values())
+    deleted += _count_rows(state.storage, reader, whole.values())
     layout = request.table.layout(ref=request.ref, lineage=True)
     with clean_up_after_failure(layout):
         done = apply_changes(
@@ -134,12 +136,15 @@ def _replace(request: ChangeRequest, state: TableState, where: str | Any, writte
     return replace(done, deleted_rows=deleted, inserted_rows=sum(file.data_file.record_count for file in written))
 
 
-def _count_rows(reader: RowReader, tasks: Iterable[FileScanTask]) -> int:
-    """Rows that are alive in whole files; metadata tells unless files of deletes may name a row twice."""
+def _count_rows(storage: Storage, reader: RowReader, tasks: Iterable[FileScanTask]) -> int:
+    """Rows that are alive in whole files; only those with rows deleted by keys are read for that."""
     known, open_ = 0, []
     for task in tasks:
-        if all(delete.kind is DeleteKind.VECTOR for delete in task.deletes):
-            known += task.data_file.record_count - sum(delete.record_count for delete in task.deletes)
-        else:
+        kinds = {delete.kind for delete in task.deletes}
+        if DeleteKind.KEYS in kinds:
             open_.append(replace(task, start_byte=0, end_byte=None))
+        elif DeleteKind.POSITIONS in kinds:
+            known += task.data_file.record_count - len(deleted_positions(storage, task))
+        else:  # a vector names every row once
+            known += task.data_file.record_count - sum(delete.record_count for delete in task.deletes)
     return known + (reader.count(open_) if open_ else 0)
