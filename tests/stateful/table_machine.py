@@ -11,7 +11,7 @@ import datetime
 import math
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -72,6 +72,25 @@ class Condition:
 
     sql: str
     holds: Callable[[Named], bool] = field(repr=False)
+
+
+class Interference:
+    """Runs tasks, and lets another writer act once they are done for the first time.
+
+    Args:
+        act: What the other writer does.
+    """
+
+    def __init__(self, act: Callable[[], Any]) -> None:
+        self._act = act
+        self.is_done = False
+
+    def map(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[Any]:
+        results = [function(task) for task in tasks]
+        if not self.is_done:
+            self.is_done = True
+            self._act()
+        yield from results
 
 
 def conditions() -> st.SearchStrategy[Condition]:
@@ -141,7 +160,15 @@ class TableMachine(RuleBasedStateMachine):
         self.names_made += 1
         return f"{prefix}{self.names_made}"
 
-    def change(self, branch: str, version: Version, act: Callable[[], Any], *, same_rows: Iterable[int] = ()) -> None:
+    def change(
+        self,
+        branch: str,
+        version: Version,
+        act: Callable[[], Any],
+        *,
+        same_rows: Iterable[int] = (),
+        between: Version | None = None,
+    ) -> None:
         """Do something to a branch of the table, and the same to the model.
 
         Args:
@@ -149,15 +176,29 @@ class TableMachine(RuleBasedStateMachine):
             version: What it must hold then.
             act: Does it.
             same_rows: Keys of rows that must still be the same rows then, where the format numbers its rows.
+            between: What further snapshots on the way hold.
         """
         numbers = self.format.row_numbers(self.table, branch)
         act()
         self.table.refresh()
+        made = self.made(branch)
+        assert len(made) < 2 or between is not None, "one commit"
+        for snapshot in made[:-1]:
+            self.model.commit(branch, snapshot, between)
         self.model.commit(branch, self.table.refs().get(branch), version)
         if numbers:
             after = self.format.row_numbers(self.table, branch)
             for key in set(same_rows) & set(numbers):
                 assert after[key] == numbers[key], f"row {key} was number {numbers[key]}, is {after[key]}"
+
+    def made(self, branch: str) -> list[int]:
+        """The snapshots of a branch that the model does not know, oldest first."""
+        parents = {snapshot.snapshot_id: snapshot.parent_id for snapshot in self.table.snapshots()}
+        tip, found = self.table.refs().get(branch), []
+        while tip is not None and tip != self.model.tips[branch]:
+            found.append(tip)
+            tip = parents[tip]
+        return found[::-1]
 
     # ---- rows ----
 
@@ -262,6 +303,49 @@ class TableMachine(RuleBasedStateMachine):
             same_rows=set(version.rows) & set(after),
         )
 
+    # ---- against another writer ----
+
+    def rival(self, data: st.DataObject, version: Version) -> tuple[Callable[[Any], Any], Callable[[Version], Version]]:
+        """What another writer does to the main branch while a job is under way: on the table, and on the model."""
+        if data.draw(st.booleans(), "rival appends"):
+            rows = self.rows(data, version, set(range(_KEYS)) - set(version.rows))
+            return lambda table: table.append(version.arrow(rows)), lambda before: before.with_rows(rows)
+        condition = data.draw(conditions(), "rival deletes")
+        return lambda table: table.delete(condition.sql), lambda before: before.without(condition.holds)
+
+    @precondition(lambda self: self.can("meet rivals"))
+    @rule(data=st.data(), condition=conditions(), job=st.sampled_from(["compact", "delete", "upsert"]))
+    def meet_a_rival(self, data: st.DataObject, condition: Condition, job: str) -> None:
+        """The outcome is as if one of the two had begun after the other was done."""
+        version = self.model.version["main"]
+        act, rival = self.rival(data, version)
+        rows = self.rows(data, version, range(_KEYS))
+        other = self.catalog.load_table(self.table.name)
+        executor = Interference(lambda: act(other))
+        doing: dict[str, tuple[Callable[[], Any], Callable[[Version], Version]]] = {
+            "compact": (lambda: self.table.compact(rewrite_all=True, executor=executor), lambda before: before),
+            "delete": (
+                lambda: self.table.delete(condition.sql, executor=executor),
+                lambda before: before.without(condition.holds),
+            ),
+            "upsert": (
+                lambda: self.table.upsert(version.arrow(rows), KEY, executor=executor),
+                lambda before: before.with_rows(rows),
+            ),
+        }
+        do, done = doing[job]
+        do()
+        event(f"{job} {'met a rival' if executor.is_done else 'was alone'}")
+        found = self.table.refresh().scan().to_arrow()
+        outcomes = [done(version)]
+        if executor.is_done:
+            outcomes = [done(rival(version)), rival(done(version))]
+        names = [column.name for column in version.columns]
+        matching = [outcome for outcome in outcomes if outcome.content() == content_of(found.to_pylist(), names)]
+        assert matching, "not what either order gives"
+        between = rival(version) if executor.is_done else version
+        self.change("main", matching[0], lambda: None, between=between)
+
     # ---- columns and layout ----
 
     @precondition(lambda self: self.can("evolve") and len(self.model.version["main"].columns) < 8)
@@ -323,7 +407,7 @@ class TableMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.can("branch") and self.model.snapshots and len(self.model.version) < 3)
     @rule(data=st.data())
     def create_branch(self, data: st.DataObject) -> None:
-        snapshot = data.draw(st.sampled_from(sorted(self.model.snapshots)), "snapshot")
+        snapshot = data.draw(st.sampled_from(list(self.model.snapshots)), "snapshot")
         name = self.new_name("branch")
         self.table.create_branch(name, snapshot)
         self.table.refresh()
@@ -334,7 +418,7 @@ class TableMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.can("tag") and self.model.snapshots and len(self.model.tags) < 3)
     @rule(data=st.data())
     def create_tag(self, data: st.DataObject) -> None:
-        snapshot = data.draw(st.sampled_from(sorted(self.model.snapshots)), "snapshot")
+        snapshot = data.draw(st.sampled_from(list(self.model.snapshots)), "snapshot")
         name = self.new_name("tag")
         self.table.create_tag(name, snapshot)
         self.table.refresh()
@@ -390,6 +474,7 @@ class TableMachine(RuleBasedStateMachine):
             version,
             lambda: self.table.compact(where, sort_by=sort_by, min_input_files=2, rewrite_all=everything, ref=branch),
             same_rows=set(version.rows),
+            between=version,
         )
         if before is not None and self.can("changes"):
             assert self.table.changes(before, branch).to_arrow().num_rows == 0
@@ -427,7 +512,7 @@ class TableMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.model.snapshots)
     @rule(data=st.data())
     def travel_in_time(self, data: st.DataObject) -> None:
-        snapshot = data.draw(st.sampled_from(sorted(self.model.snapshots)), "snapshot")
+        snapshot = data.draw(st.sampled_from(list(self.model.snapshots)), "snapshot")
         check_rows(self.table.scan(snapshot=snapshot).to_arrow(), self.model.snapshots[snapshot])
 
     @precondition(lambda self: self.model.tags)
@@ -445,8 +530,13 @@ class TableMachine(RuleBasedStateMachine):
         if last == 0:
             after = self.model.version["main"]
         before = before.with_columns(after.columns)
-        found = self.table.changes(line[first], line[last], on=[KEY] if by_key else None)
-        check_changes(found.to_arrow(), before, after, by_key)
+        on = [KEY] if by_key else None
+        found = self.table.changes(line[first], line[last], on=on).to_arrow()
+        check_changes(found, before, after, by_key)
+        condition = data.draw(conditions(), "where")
+        some = self.table.changes(line[first], line[last], on=on, where=condition.sql).to_arrow().to_pylist()
+        wanted = [row for row in found.to_pylist() if condition.holds(row)]
+        assert content_of(some, found.column_names) == content_of(wanted, found.column_names)
 
     @rule()
     def read_with_peer(self) -> None:

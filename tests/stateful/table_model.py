@@ -96,7 +96,8 @@ class TableModel:
     Args:
         version: The rows and columns of every branch's tip, by branch.
         tips: The snapshot of every branch, None before the first.
-        snapshots: What each snapshot that has not expired holds.
+        snapshots: What each snapshot that has not expired holds, in the order in which they were made: their ids are
+            random, and a history must be the same when it is run again.
         parents: The snapshot before each.
         tags: Snapshots by tag.
     """

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import hypothesis.strategies as st
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, settings
 from pyiceberg.table import StaticTable
 from pyiceberg.transforms import VoidTransform
@@ -128,6 +129,7 @@ ICEBERG = FormatUnderTest(
             "analyze",
             "expire",
             "changes",
+            "meet rivals",
         }
     ),
     read_with_peer=_read_with_pyiceberg,
@@ -143,9 +145,9 @@ class IcebergMachine(TableMachine):
     format = ICEBERG
 
 
-TestIcebergTable = IcebergMachine.TestCase
+TestIcebergTable = pytest.mark.slow(IcebergMachine.TestCase)
 TestIcebergTable.settings = settings(
-    max_examples=int(_HISTORIES or 10),
+    max_examples=int(_HISTORIES or 8),
     stateful_step_count=20 if _HISTORIES is None else 40,
     deadline=None,
     derandomize=_HISTORIES is None,
