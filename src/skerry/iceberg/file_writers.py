@@ -52,6 +52,10 @@ _CODECS = {
 }
 
 
+# a quarter of what Iceberg Java has: a stripe is kept in memory, for each of up to 128 open files
+_ORC_STRIPE_BYTES = 16 << 20
+
+
 @dataclass(frozen=True, slots=True)
 class FileEncoding:
     """The format of a file and how it is compressed.
@@ -264,7 +268,7 @@ class _OrcWriter(_MeasuredWriter):
         self._stored = orc_schema(schema)
         super().__init__(storage, location, schema)
         self._output = _PatientOutput(self._sink)
-        self._writer = orc.ORCWriter(self._output, compression=encoding.codec)
+        self._writer = orc.ORCWriter(self._output, compression=encoding.codec, stripe_size=_ORC_STRIPE_BYTES)
         # a writer that has seen no rows knows no columns
         self._writer.write(self._stored.empty_table())
 
