@@ -232,6 +232,7 @@ class IcebergTarget:
             ) from error
         finally:
             _metadata_write.reset(token)
+        _check_references(staged, response.metadata)
         handle = CatalogTable(
             identifier=self.identifier,
             metadata=response.metadata,
@@ -270,6 +271,21 @@ class IcebergTarget:
         written = staged.metadata_write.location
         with suppress(SkerryError):
             staged.base.storage.delete([*staged.files, *([written] if written else [])])
+
+
+def _check_references(staged: StagedCommit, metadata: TableMetadata) -> None:
+    """Make sure that a catalog has done what it says; Nessie's REST catalog passes over branches and tags of tables.
+
+    Raises:
+        UnsupportedError: A branch or tag is not there. The commit has no files, so that none can be taken for lost.
+    """
+    for update in staged.updates if not staged.files else ():
+        if isinstance(update, SetSnapshotRefUpdate) and update.ref_name not in metadata.refs:
+            raise UnsupportedError(
+                f"the catalog took the commit but did not set {update.type} {update.ref_name!r}: "
+                "it seems to keep no branches and tags of tables",
+                location=staged.base.name,
+            )
 
 
 def _new_snapshot_id() -> int:
