@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from skerry.catalog.history import Snapshot, TableHistory
+from skerry.errors import UnsupportedError
 from skerry.iceberg.cherry_pick import WAP_ENABLED_PROPERTY, WAP_ID
 from skerry.iceberg.state import MAIN
 from skerry.jobs.append import append
@@ -47,6 +48,7 @@ class TableWriting(TableHistory):
             SchemaError: The data does not fit the table's schema, or `ref` is a tag; nothing was written.
             ConflictError: Other writers won every race.
             CommitUnknownError: The outcome is unknown; nothing was cleaned up.
+            UnsupportedError: The rows were to be staged, and the catalog has published them.
         """
         properties = dict(snapshot_properties or {})
         enabled = self.properties.get(WAP_ENABLED_PROPERTY, "false").lower() == "true"
@@ -55,8 +57,14 @@ class TableWriting(TableHistory):
             return self.current_snapshot(ref)
         wap_id = properties.setdefault(WAP_ID, str(uuid.uuid4()))
         append(self._table, data, ref=ref, staged=True, properties=properties, watcher=watcher)
-        staged_here = (snapshot for snapshot in reversed(self.snapshots()) if snapshot.summary.get(WAP_ID) == wap_id)
-        return next(staged_here, self.current_snapshot(ref))
+        found = next((found for found in reversed(self.snapshots()) if found.summary.get(WAP_ID) == wap_id), None)
+        if found is not None and found.snapshot_id == self.refs().get(ref):
+            raise UnsupportedError(
+                f"the catalog stages no snapshots: it has made {found.snapshot_id} the snapshot of branch {ref!r}; "
+                "roll back if the rows must not be seen",
+                location=self.name,
+            )
+        return found or self.current_snapshot(ref)
 
     def append_files(
         self, files: Iterable[WrittenFile], *, ref: str = MAIN, snapshot_properties: Mapping[str, str] | None = None

@@ -1,0 +1,103 @@
+"""Branches, evolution, added files and expiry through catalogs and stores that are real servers."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.table import CommitTableRequest, Namespace, TableIdentifier
+from pyiceberg.table.snapshots import Snapshot
+
+import skerry
+from skerry.errors import SchemaError, UnsupportedError
+from skerry.iceberg.metadata_updates import ExpireSnapshotsUpdate, NextSnapshotUpdate, UpgradeUpdate
+
+SCHEMA = pa.schema([("k", pa.int32()), ("s", pa.string())])
+
+
+def rows(start, stop):
+    return pa.table({"k": list(range(start, stop)), "s": [f"s{k % 9}" for k in range(start, stop)]}, schema=SCHEMA)
+
+
+def test_a_rest_server_gets_the_updates_of_the_specification():
+    snapshot = Snapshot(
+        snapshot_id=5, sequence_number=1, timestamp_ms=7, manifest_list="m", first_row_id=0, added_rows=2
+    )
+    request = CommitTableRequest(
+        identifier=TableIdentifier(namespace=Namespace(["d"]), name="t"),
+        requirements=(),
+        updates=(
+            NextSnapshotUpdate(snapshot=snapshot),
+            UpgradeUpdate(format_version=3),
+            ExpireSnapshotsUpdate(snapshot_ids=[1, 2]),
+        ),
+    )
+    add, upgrade, remove = json.loads(request.model_dump_json())["updates"]
+    assert (add["action"], add["snapshot"]["snapshot-id"], add["snapshot"]["first-row-id"]) == ("add-snapshot", 5, 0)
+    assert upgrade == {"action": "upgrade-format-version", "format-version": 3}
+    assert remove == {"action": "remove-snapshots", "snapshot-ids": [1, 2]}
+
+
+def change_everything(catalog):
+    """A table's life: evolved, branched, added to, expired; the files that are left are those that it reaches."""
+    table = catalog.create_table("life.birds", SCHEMA)
+    table.append(rows(0, 10))
+    table.append(rows(10, 20))
+    with table.update_schema() as update:
+        update.rename_column("s", "word").update_column("k", pa.int64()).add_column("n", pa.int32())
+    table.update_spec().add_field("bucket(4, k)").commit()
+    table.update_sort_order(["k desc"])
+    table.set_properties({"history.expire.min-snapshots-to-keep": "1"})
+    table.append(pa.table({"k": [20], "word": ["w"], "n": [1]}))
+    storage = table.implementation.state.storage
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"k": [21], "word": ["x"], "n": pa.array([2], pa.int32())}), sink)
+    storage.write(f"{table.location}/incoming/a.parquet", sink.getvalue())
+    table.add_files([f"{table.location}/incoming/a.parquet"])
+    assert sorted(table.scan(columns=["k"]).to_arrow()["k"].to_pylist()) == [*range(22)]
+    done = table.expire_snapshots(older_than=dt.datetime.now(dt.UTC) + dt.timedelta(minutes=1))
+    assert len(done.snapshot_ids) == 3
+    assert len(table.snapshots()) == 1
+    for file in done.files:
+        assert not storage.exists(file.location)
+    assert sorted(catalog.load_table("life.birds").scan(columns=["k"]).to_arrow()["k"].to_pylist()) == [*range(22)]
+    assert str(table.statistics()["word"].freshness) == "fresh"
+    return table
+
+
+@pytest.mark.service
+def test_postgresql_and_s3(postgres_url, s3_server):
+    bucket = s3_server.new_bucket()
+    catalog = skerry.connect(postgres_url, warehouse=f"s3://{bucket}/lake", **s3_server.options)
+    table = change_everything(catalog)
+    table.create_branch("b").upgrade(3)
+    table.append(pa.table({"k": [30], "word": ["w"], "n": [1]}), ref="b")
+    assert (table.scan().count(), table.scan(ref="b").count()) == (22, 23)
+    storage, location = table.implementation.state.storage, table.location
+    catalog.drop_table("life.birds", purge=True)
+    assert [file.location for file in storage.list(location)] == []
+
+
+@pytest.mark.service
+def test_a_rest_catalog(rest_catalog):
+    """Nessie's: it keeps one snapshot of a table and no branches, and has tables keep their files."""
+    catalog = skerry.connect(f"rest+{rest_catalog.uri}", warehouse=rest_catalog.warehouse)
+    table = catalog.create_table("life.birds", SCHEMA)
+    table.append(rows(0, 10))
+    with pytest.raises(UnsupportedError, match="the catalog took the commit but did not set branch 'work'"):
+        table.create_branch("work")
+    with pytest.raises(UnsupportedError, match="the catalog stages no snapshots: it has made"):
+        table.append(rows(10, 20), staged=True)
+    table.append(rows(20, 40))
+    table.update_spec().add_field("bucket(4, k)").commit()
+    table.update_sort_order(["k desc"])
+    table.set_properties({"a": "b", "c": "d"}).remove_properties("a")
+    table.append(rows(40, 50))
+    assert (table.statistics()["k"].ndv, str(table.statistics()["k"].freshness)) == (50, "fresh")
+    assert sorted(catalog.load_table("life.birds").scan(columns=["k"]).to_arrow()["k"].to_pylist()) == [*range(50)]
+    with pytest.raises(SchemaError, match=r"gc\.enabled is false"):
+        table.expire_snapshots(older_than=dt.datetime.now(dt.UTC))
