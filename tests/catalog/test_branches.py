@@ -122,6 +122,36 @@ def test_writing_needs_a_branch_that_exists(table, warehouse):
     assert files_below(warehouse) == before, "nothing was written"
 
 
+WRITES = {
+    "append": lambda table, ref: table.append(rows(10, 11), ref=ref),
+    "delete": lambda table, ref: table.delete("k = 3", ref=ref),
+    "overwrite": lambda table, ref: table.overwrite(rows(10, 11), ref=ref),
+    "upsert": lambda table, ref: table.upsert(rows(9, 11), on=["k"], ref=ref),
+    "compact": lambda table, ref: table.compact(rewrite_all=True, ref=ref),
+    "add_files": lambda table, ref: table.add_files([f"{table.location}/x.parquet"], ref=ref),
+}
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+def test_every_write_refuses_tags_and_branches_that_are_not_there(table, warehouse, write):
+    table.create_tag("v1").create_branch("audit")
+    before = files_below(warehouse)
+    with pytest.raises(NotFoundError, match="no branch or tag 'audits'; did you mean 'audit'"):
+        write(table, "audits")
+    with pytest.raises(SchemaError, match="'v1' is a tag; only branches can be written to"):
+        write(table, "v1")
+    assert files_below(warehouse) == before
+
+
+@pytest.mark.parametrize("name", ["append", "delete", "overwrite", "upsert"])
+def test_every_write_to_a_branch_leaves_main_alone(table, name):
+    table.create_branch("audit")
+    WRITES[name](table, "audit")
+    assert keys(table) == [*range(10)]
+    assert keys(table, ref="audit") != [*range(10)]
+    assert freshness(table) == FRESH
+
+
 def test_replacing_and_dropping(table):
     first = table.refs()["main"]
     table.create_tag("v").create_branch("b")
