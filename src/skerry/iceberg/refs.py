@@ -213,7 +213,7 @@ class Rollback:
 
         Raises:
             NotFoundError: There is no such branch or snapshot, or none so old.
-            SchemaError: The snapshot is no ancestor of the branch's tip; or the branch is a tag.
+            SchemaError: The snapshot is no ancestor of the branch's tip; the branch is a tag; or `to` is neither.
         """
         tip = base.branch(self.branch)
         target = self._target(base, tip)
@@ -230,6 +230,8 @@ class Rollback:
             raise NotFoundError(
                 f"branch {self.branch!r} has no snapshot from {moment.isoformat()} or before", location=base.name
             )
+        if isinstance(self.to, bool) or not isinstance(self.to, int):
+            raise SchemaError(f"expected a snapshot id or a datetime, found {self.to!r}")
         target = base.snapshot_by_id(self.to)
         if not self.anywhere and not is_ancestor(base.metadata, tip, target.snapshot_id):
             raise SchemaError(
