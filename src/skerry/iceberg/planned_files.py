@@ -42,7 +42,7 @@ TASK_COLUMNS = (
 )
 """The columns that tasks are made of, beside `partition`."""
 
-_STEP = 1024
+_STEP = 512
 """Files whose columns become Python values at a time."""
 _METRIC_FIELDS = 6
 """Fields of `DataFile` that hold metrics, side by side; those of tasks are empty."""
