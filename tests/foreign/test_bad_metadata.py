@@ -53,6 +53,20 @@ BROKEN = {
 }
 
 
+def with_column(type_):
+    field = {"id": 9, "name": "v", "type": type_, "required": False}
+    return lambda document: {
+        **document,
+        "schemas": [{**schema, "fields": [*schema["fields"], field]} for schema in document["schemas"]],
+    }
+
+
+BROKEN |= {
+    f"a column of type {type_}": (with_column(type_), UnsupportedError, f"type {type_.partition('(')[0]}")
+    for type_ in ("variant", "geometry", "geography(OGC:CRS84)", "blob")
+}
+
+
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_metadata_is_named_and_not_registered(catalog, table, name):
     change, error, message = BROKEN[name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,8 @@ from skerry.iceberg.file_io import last_opened
 
 __all__ = ["check_metadata", "metadata_errors"]
 
+# How PyIceberg tells of a type that it does not know, such as variant.
+_UNKNOWN_TYPE = re.compile(r"(?:Unsupported field type: |Could not parse )'?([a-z]+)")
 # What PyIceberg raises on the bytes of a metadata file: its models, its own checks, JSON, text and gzip.
 _UNREADABLE = (
     ValidationError,
@@ -71,14 +74,18 @@ def _refusal(error: Exception, location: str) -> SkerryError:
     if isinstance(error, FileNotFoundError):
         return NotFoundError("the table's metadata file is missing", location=location)
     cause = error if isinstance(error, ModelError) else error.__cause__
-    if not isinstance(cause, ModelError):
-        return FormatError(f"this is no table metadata: {type(error).__name__}: {error}", location=location)
-    first = cause.errors(include_url=False, include_input=False)[0]
-    if first["type"] == "union_tag_invalid":
-        return UnsupportedError(
-            f"format version {first['ctx']['tag']} is not supported; there are 1, 2 and 3",
-            location=location,
-            rule="Table Metadata Fields, format-version",
-        )
-    where = ".".join(str(part) for part in first["loc"])
-    return FormatError(f"this is no table metadata: {where + ': ' if where else ''}{first['msg']}", location=location)
+    if isinstance(cause, ModelError):
+        first = cause.errors(include_url=False, include_input=False)[0]
+        if first["type"] == "union_tag_invalid":
+            return UnsupportedError(
+                f"format version {first['ctx']['tag']} is not supported; there are 1, 2 and 3",
+                location=location,
+                rule="Table Metadata Fields, format-version",
+            )
+        where = ".".join(str(part) for part in first["loc"])
+        problem = f"{where + ': ' if where else ''}{first['msg']}"
+    else:
+        problem = f"{type(error).__name__}: {error}"
+    if type_ := _UNKNOWN_TYPE.search(problem):
+        return UnsupportedError(f"columns of type {type_[1]} are not supported", location=location)
+    return FormatError(f"this is no table metadata: {problem}", location=location)
