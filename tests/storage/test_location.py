@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skerry.errors import SkerryError, UnsupportedError
-from skerry.storage import is_within, join, name, parent, redact
+from skerry.storage import file_key, is_within, join, name, parent, redact
 from skerry.storage.location import Family, parse_location
 
 PARSED = [
@@ -197,3 +197,34 @@ def test_what_is_joined_has_that_name(base, part):
 )
 def test_redact(url, shown):
     assert redact(url) == shown
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("file:///a//b/c", "/a/b/c"),
+        ("file:/a/x/../b/./c", "/a/b/c"),
+        ("file://localhost/a/b", "file:/a/b"),
+        ("s3://bucket/k/f", "s3a://bucket/k/f"),
+        ("abfss://c@account.dfs.core.windows.net/f", "abfs://c@account.blob.core.windows.net/f"),
+        ("hdfs://somewhere/f", "hdfs://somewhere/f"),
+    ],
+)
+def test_one_file_has_one_key(one, other):
+    assert file_key(one) == file_key(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("/a/b", "/a/c"),
+        ("s3://bucket/k//f", "s3://bucket/k/f"),
+        ("s3://bucket/k/../f", "s3://bucket/f"),
+        ("s3://one/f", "s3://two/f"),
+        ("s3://one/f", "gs://one/f"),
+        ("hdfs://somewhere/f", "hdfs://elsewhere/f"),
+        ("", "/"),
+    ],
+)
+def test_two_files_have_two_keys(one, other):
+    assert file_key(one) != file_key(other)
