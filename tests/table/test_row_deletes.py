@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 import pickle
 
 import numpy as np
@@ -168,6 +169,17 @@ def test_what_does_not_fit_the_cache_is_read_again(tmp_path):
         assert small.positions(task).tolist() == list(range(1000))
 
 
+def test_of_many_delete_files_few_are_open_at_a_time(tmp_path):
+    deletes = RowDeletes(Storage())
+    before = len(os.listdir("/proc/self/fd"))
+    for number in range(150):
+        path = str(tmp_path / f"{number}.parquet")
+        delete = position_deletes(tmp_path / f"d{number}", [(path, number)], referenced_data_file=path)
+        task = FileScanTask(DataFile(path, "parquet", 1000, 0), deletes=(delete,))
+        assert deletes.positions(task).tolist() == [number]
+    assert len(os.listdir("/proc/self/fd")) < before + 100
+
+
 def test_whole_row_groups_that_are_deleted_are_not_read(tmp_path):
     path = tmp_path / "a.parquet"
     task = data_task(path, table_of(100), group_rows=10)
@@ -290,7 +302,7 @@ VALUES = {
     "bool": (pa.bool_(), [True, False]),
     "date": (pa.date32(), [-1, 0, 20000]),
     "time": (pa.time64("us"), [0, 1]),
-    "moment": (pa.timestamp("us", "UTC"), [-1, 0]),
+    "moment": (pa.timestamp("us", "UTC"), [-1_000_000, 0]),
     "decimal": (pa.decimal128(38, 2), [10**30, -(10**30)]),
     "bytes": (pa.binary(), [b"", b"\0"]),
     "fixed": (pa.binary(3), [b"abc", b"abd"]),

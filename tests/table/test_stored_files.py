@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import decimal
 
@@ -9,6 +10,7 @@ import fastavro
 import pyarrow as pa
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
+import pyarrow.parquet.encryption as encryption
 import pytest
 from stored_rows import FORMATS, data_task, field, position_deletes, reader, rows_of, write_rows
 
@@ -292,13 +294,32 @@ def test_an_avro_file_of_no_records_is_refused(tmp_path):
         open_stored(Storage(), str(tmp_path / "a"), "avro", SCHEMA, None)
 
 
-def test_encrypted_files_are_refused_by_name(tmp_path):
-    path = tmp_path / "a"
-    write_rows(path, pa.table([[1], ["a"]], schema=SCHEMA))
-    path.write_bytes(path.read_bytes()[:-4] + b"PARE")
-    with pytest.raises(UnsupportedError, match="encrypted") as caught:
-        open_stored(Storage(), str(path), "parquet", SCHEMA, None)
+class Keys(encryption.KmsClient):
+    """Keeps keys where everybody can read them."""
+
+    def wrap_key(self, key_bytes, master_key_identifier):
+        return base64.b64encode(key_bytes)
+
+    def unwrap_key(self, wrapped_key, master_key_identifier):
+        return base64.b64decode(wrapped_key)
+
+
+@pytest.mark.parametrize("plaintext_footer", [False, True])
+def test_encrypted_files_are_refused_by_name(tmp_path, plaintext_footer):
+    path = tmp_path / "encrypted Parquet file"
+    factory = encryption.CryptoFactory(lambda config: Keys())
+    wanted = encryption.EncryptionConfiguration("footer", column_keys={"c": ["n"]}, plaintext_footer=plaintext_footer)
+    properties = factory.file_encryption_properties(encryption.KmsConnectionConfig(), wanted)
+    table = pa.table([[1], ["a"]], schema=SCHEMA)
+    with pq.ParquetWriter(path, SCHEMA, encryption_properties=properties) as writer:
+        writer.write_table(table)
+    task = FileScanTask(DataFile(str(path), "parquet", 1, path.stat().st_size), matches_all=True)
+    with pytest.raises(UnsupportedError, match=" is encrypted") as caught:
+        rows_of(reader(SCHEMA), [task])
     assert caught.value.location == str(path)
+    path.write_bytes(b"something else")
+    with pytest.raises(FormatError, match="not a Parquet file"):
+        rows_of(reader(SCHEMA), [task])
 
 
 # ---- metadata columns ----

@@ -7,6 +7,7 @@ does not need its values laid out: sketches from dictionaries, null counts, sing
 from __future__ import annotations
 
 from skerry.parquet.codecs import SUPPORTED_CODECS, PageBuffer
+from skerry.parquet.encryption import is_encrypted
 from skerry.parquet.hybrid import count_codes
 from skerry.parquet.metadata import (
     Codec,
@@ -16,6 +17,7 @@ from skerry.parquet.metadata import (
     PageType,
     RowGroup,
     decode_metadata,
+    read_footer,
     read_metadata,
 )
 from skerry.parquet.pages import DataPage, DictionaryPage, PageHeader, decode_page_header, iter_pages
@@ -41,6 +43,8 @@ __all__ = [
     "decode_page_header",
     "decode_plain_byte_array",
     "decode_plain_fixed",
+    "is_encrypted",
     "iter_pages",
+    "read_footer",
     "read_metadata",
 ]

@@ -30,6 +30,7 @@ __all__ = [
     "PageType",
     "RowGroup",
     "decode_metadata",
+    "read_footer",
     "read_metadata",
 ]
 
@@ -197,6 +198,26 @@ def read_metadata(storage: Storage, location: str, *, file_size: int | None = No
         UnsupportedError: The footer is encrypted.
         NotFoundError: There is no such file.
     """
+    footer, file_size = read_footer(storage, location, file_size=file_size)
+    return decode_metadata(footer, location=location, file_size=file_size)
+
+
+def read_footer(storage: Storage, location: str, *, file_size: int | None = None) -> tuple[bytes, int]:
+    """Read a file's footer with one ranged read, or two if it is larger than 64 KiB.
+
+    Args:
+        storage: Where to read from.
+        location: The file.
+        file_size: Its size in bytes if the caller knows it.
+
+    Returns:
+        FileMetaData, its length and the magic: the last bytes of the file; and the size of the file.
+
+    Raises:
+        FormatError: The file is no Parquet file.
+        UnsupportedError: The footer is encrypted.
+        NotFoundError: There is no such file.
+    """
     if file_size is None:
         raw, file_size = storage.read_tail(location, _TAIL_BYTES)
     else:
@@ -207,7 +228,7 @@ def read_metadata(storage: Storage, location: str, *, file_size: int | None = No
     if size > len(tail):
         missing = size - len(tail)
         tail = bytes(storage.read_range(location, file_size - size, missing)) + tail
-    return decode_metadata(tail[-size:], location=location, file_size=file_size)
+    return tail[-size:], file_size
 
 
 def _footer_size(tail: bytes, location: str, file_size: int) -> int:

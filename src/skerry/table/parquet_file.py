@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from skerry.errors import UnsupportedError
+from skerry.parquet import is_encrypted, read_footer
 from skerry.storage import Storage
 from skerry.table.evolution import (
     NameMapping,
@@ -28,6 +29,8 @@ from skerry.table.predicate.arrow import arrow_storage
 from skerry.table.stored_file import Part, StoredFile, reading, without_columns
 
 __all__ = ["open_parquet"]
+
+_TRAILER_BYTES = 8  # length of the footer, and magic
 
 
 def open_parquet(storage: Storage, location: str, wanted: pa.Schema, names: NameMapping | None) -> StoredFile:
@@ -46,9 +49,12 @@ def open_parquet(storage: Storage, location: str, wanted: pa.Schema, names: Name
         UnsupportedError: It is encrypted, or PyArrow does not read it.
     """
     with reading(location, "parquet"):
+        footer, _ = read_footer(storage, location)
+        if is_encrypted(memoryview(footer)[:-_TRAILER_BYTES]):
+            raise UnsupportedError("the file is encrypted", location=location)
+        metadata = pq.read_metadata(pa.BufferReader(footer))
         source = storage.arrow_file(location)
-        parquet = pq.ParquetFile(source)
-        metadata, stored = parquet.metadata, parquet.schema_arrow
+        stored = pq.ParquetFile(source, metadata=metadata).schema_arrow
         if count_leaves(stored) != metadata.num_columns:
             raise UnsupportedError(
                 f"the file has {metadata.num_columns} columns, {count_leaves(stored)} of them understood",

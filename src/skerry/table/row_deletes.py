@@ -48,6 +48,7 @@ _RULE: Final = "Iceberg table spec, Position Delete Files"
 _KEY_RULE: Final = "Iceberg table spec, Equality Delete Files"
 _BATCH_ROWS: Final = 1 << 17
 _CACHE_BYTES: Final = 256 << 20
+_MAX_OPEN_FILES: Final = 64
 _NONE: Final = np.zeros(0, np.int64)
 
 
@@ -90,6 +91,7 @@ class RowDeletes:
         self._columns = columns if columns is not None else pa.schema([])
         self._names = names
         self._cache = SharedCache(cache_bytes)
+        self._open_weight = cache_bytes // _MAX_OPEN_FILES
 
     # ---- positions ----
 
@@ -139,7 +141,7 @@ class RowDeletes:
                 rule=_RULE,
             )
         key: tuple[Any, ...] = (delete.location,)
-        opened = self._cache.get(key, lambda: _open_positions(self._storage, delete), lambda _: 1 << 12)
+        opened = self._cache.get(key, lambda: _open_positions(self._storage, delete), lambda _: self._open_weight)
         for part in opened.parts_of(data_file):
             by_file = self._cache.get((*key, part.index), partial(opened.read, part), _size_of)
             if data_file in by_file:

@@ -78,8 +78,6 @@ def reading(location: str, file_format: str) -> Iterator[None]:
         error.location = error.location or location
         raise
     except (pa.ArrowException, OSError) as error:
-        if "encrypt" in str(error):
-            raise UnsupportedError(f"the file is encrypted: {error}", location=location) from error
         if "out of range for nanosecond" in str(error):  # how PyArrow reads the timestamps of ORC
             raise UnsupportedError(f"PyArrow does not read this file: {error}", location=location) from error
         raise FormatError(f"the file is not {_NAMES[file_format]}, or corrupt: {error}", location=location) from error
