@@ -139,26 +139,21 @@ class DropRef:
 
     Args:
         name: The branch or tag.
-        kind: What it must be; None for either.
     """
 
     name: str
-    kind: SnapshotRefType | None = None
 
     def apply(self, base: TableState) -> MetadataChange | None:
         """Decide.
 
         Raises:
             NotFoundError: There is no such reference.
-            SchemaError: It is `main`, or of the other kind.
+            SchemaError: It is `main`.
         """
         if self.name == MAIN:
             raise SchemaError(f"branch {MAIN!r} cannot be dropped")
-        known = base.metadata.refs.get(self.name)
-        if known is None:
+        if self.name not in base.metadata.refs:
             raise _no_ref(base, self.name)
-        if self.kind is not None and known.snapshot_ref_type is not self.kind:
-            raise SchemaError(f"{self.name!r} is a {known.snapshot_ref_type}, not a {self.kind}")
         return MetadataChange((RemoveSnapshotRefUpdate(ref_name=self.name),), (_unmoved(base, self.name),))
 
 
