@@ -9,7 +9,16 @@ Spec: Apache Avro 1.12, https://avro.apache.org/docs/1.12.0/specification/
 from __future__ import annotations
 
 from skerry.avro.container import Header
+from skerry.avro.encoding import decimal_bytes
 from skerry.avro.reader import read_batches, read_columns, read_header
 from skerry.avro.writer import ContainerEncoder, write_container
 
-__all__ = ["ContainerEncoder", "Header", "read_batches", "read_columns", "read_header", "write_container"]
+__all__ = [
+    "ContainerEncoder",
+    "Header",
+    "decimal_bytes",
+    "read_batches",
+    "read_columns",
+    "read_header",
+    "write_container",
+]

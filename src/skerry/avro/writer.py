@@ -1,4 +1,4 @@
-"""Writing Avro files. Records are encoded by fastavro, the file around them is made here."""
+"""Writing Avro files. Records are encoded by fastavro, columns and the file around them here."""
 
 from __future__ import annotations
 
@@ -9,12 +9,17 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+import numpy as np
+import pyarrow as pa
+
 from skerry.avro.container import encode_block, encode_header
+from skerry.avro.encoding import encode_rows
 from skerry.errors import SchemaError
 
 __all__ = ["ContainerEncoder", "write_container"]
 
 _BLOCK_BYTES: Final = 64 * 1024
+_BATCH_ROWS: Final = 16 * 1024
 
 
 def write_container(
@@ -110,6 +115,27 @@ class ContainerEncoder:
                 pending = 0
         if pending:
             yield encode_block(pending, buffer.getvalue(), self._codec, self._sync_marker)
+
+    def encode_columns(self, rows: pa.Table, *, block_bytes: int = _BLOCK_BYTES) -> Iterator[bytes]:
+        """Encode the rows of a table as blocks; many times as fast as one record after the other.
+
+        Args:
+            rows: Columns as `skerry.avro.encoding.encode_rows` takes them, in the order of the schema.
+            block_bytes: A block ends with the record that reaches so many bytes.
+
+        Raises:
+            SchemaError: A column that is not nullable has a null.
+            UnsupportedError: A type has no encoding here.
+        """
+        for batch in rows.to_batches(max_chunksize=_BATCH_ROWS):
+            data, starts = encode_rows(batch)
+            first = 0
+            while first < batch.num_rows:
+                stop = int(np.searchsorted(starts, starts[first] + block_bytes))
+                stop = min(max(stop, first + 1), batch.num_rows)
+                block = data[starts[first] : starts[stop]].tobytes()
+                yield encode_block(stop - first, block, self._codec, self._sync_marker)
+                first = stop
 
 
 _RECORD_ERRORS: Final = (ValueError, TypeError, KeyError, AttributeError, OverflowError, IndexError, struct.error)

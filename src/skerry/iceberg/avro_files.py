@@ -1,25 +1,18 @@
-"""Iceberg schemas and rows in Avro files.
+"""Iceberg schemas in Avro files.
 
 Spec: Iceberg table spec, Appendix A, Avro.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
 
 from skerry.iceberg.manifest_schema import avro_name, avro_primitive
 from skerry.table.schema import field_id
-from skerry.table.values import is_uuid
 
-__all__ = ["avro_records", "avro_schema"]
-
-_Convert = Callable[[Any], Any]
-
-
-# The schema ----------------------------------------------------------------------------------------------------------
+__all__ = ["avro_schema"]
 
 
 def avro_schema(schema: pa.Schema, name: str = "table") -> dict[str, Any]:
@@ -69,80 +62,3 @@ def _type(type_: pa.DataType, number: int, declared: set[str]) -> Any:
         pair = _record(f"k{key_id}_v{value_id}", [key.with_name("key"), value.with_name("value")], declared)
         return {"type": "array", "items": pair, "logicalType": "map"}
     return avro_primitive(type_, declared)
-
-
-# The rows ------------------------------------------------------------------------------------------------------------
-
-
-def avro_records(rows: pa.Table) -> Iterator[dict[str, Any]]:
-    """Rows as records of their `avro_schema`, moments as numbers."""
-    fields = list(rows.schema)
-    names = [avro_name(field.name) for field in fields]
-    columns = []
-    for field, column in zip(fields, rows.columns, strict=True):
-        values = column.cast(_numeric(field.type)).to_pylist()
-        convert = _converter(field.type)
-        columns.append(values if convert is None else [convert(value) for value in values])
-    for values in zip(*columns, strict=True):
-        yield dict(zip(names, values, strict=True))
-
-
-def _numeric(type_: pa.DataType) -> pa.DataType:
-    """The type whose Python values the Avro encoder takes as they are."""
-    if pa.types.is_struct(type_):
-        return pa.struct([child.with_type(_numeric(child.type)) for child in type_])
-    if pa.types.is_list(type_):
-        return pa.list_(type_.value_field.with_type(_numeric(type_.value_type)))
-    if pa.types.is_map(type_):
-        return pa.map_(
-            type_.key_field.with_type(_numeric(type_.key_type)), type_.item_field.with_type(_numeric(type_.item_type))
-        )
-    if pa.types.is_date32(type_):
-        return pa.int32()
-    if pa.types.is_timestamp(type_) or pa.types.is_time64(type_):
-        return pa.int64()
-    return pa.binary(16) if is_uuid(type_) else type_
-
-
-def _converter(type_: pa.DataType) -> _Convert | None:
-    """What makes Avro's form of PyArrow's Python values; None where they are the same."""
-    if pa.types.is_struct(type_):
-        members = [(child.name, avro_name(child.name), _converter(child.type)) for child in type_]
-        if all(name == renamed and convert is None for name, renamed, convert in members):
-            return None
-        return _of_struct(members)
-    if pa.types.is_list(type_):
-        convert = _converter(type_.value_type)
-        return None if convert is None else _of_list(convert)
-    if pa.types.is_map(type_):
-        of_key, of_value = _converter(type_.key_type) or _same, _converter(type_.item_type) or _same
-        return _of_map(of_key, of_value, as_pairs=not pa.types.is_string(type_.key_type))
-    return None
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-def _of_struct(members: list[tuple[str, str, _Convert | None]]) -> _Convert:
-    def convert(value: Any) -> Any:
-        if value is None:
-            return None
-        return {renamed: of(value[name]) if of is not None else value[name] for name, renamed, of in members}
-
-    return convert
-
-
-def _of_list(of_element: _Convert) -> _Convert:
-    return lambda value: None if value is None else [of_element(element) for element in value]
-
-
-def _of_map(of_key: _Convert, of_value: _Convert, *, as_pairs: bool) -> _Convert:
-    def convert(value: Any) -> Any:
-        if value is None:
-            return None
-        if as_pairs:
-            return [{"key": of_key(key), "value": of_value(item)} for key, item in value]
-        return {of_key(key): of_value(item) for key, item in value}
-
-    return convert

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from skerry.avro import ContainerEncoder
 from skerry.errors import SchemaError
-from skerry.iceberg.avro_files import avro_records, avro_schema
+from skerry.iceberg.avro_files import avro_schema
 from skerry.iceberg.metrics import MetricsMode, parquet_data_file
 from skerry.iceberg.orc_files import check_times, orc_schema
 from skerry.iceberg.row_metrics import RowMetrics
@@ -337,7 +337,7 @@ class _AvroWriter(_MeasuredWriter):
 
     def write(self, rows: pa.Table) -> None:
         self._metrics.update(rows)
-        for block in self._encoder.encode(avro_records(rows)):
+        for block in self._encoder.encode_columns(rows):
             self._sink.write(block)
 
 

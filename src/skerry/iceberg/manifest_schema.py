@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from skerry.avro import decimal_bytes
 from skerry.errors import FormatError, UnsupportedError
 from skerry.table.schema import FIELD_ID_KEY, field_id
 from skerry.table.values import is_uuid
@@ -261,7 +262,7 @@ def avro_primitive(type_: pa.DataType, declared: set[str]) -> Any:
     if pa.types.is_fixed_size_binary(type_):
         return _once({"type": "fixed", "name": f"fixed_{type_.byte_width}", "size": type_.byte_width}, declared)
     if pa.types.is_decimal(type_):
-        size = ((10**type_.precision - 1).bit_length() + 8) // 8
+        size = decimal_bytes(type_.precision)
         name = f"decimal_{type_.precision}_{type_.scale}"
         digits = {"precision": type_.precision, "scale": type_.scale}
         return _once({"type": "fixed", "name": name, "size": size, "logicalType": "decimal", **digits}, declared)
