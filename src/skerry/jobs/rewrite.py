@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -20,6 +20,8 @@ __all__ = ["Actions", "FileChange", "Matches", "Rewriter", "Rows", "UpdateRows",
 
 Rows: TypeAlias = npt.NDArray[np.int64]
 Actions: TypeAlias = npt.NDArray[np.int16]
+
+_MIN_PACK_BYTES = 16 << 20
 
 DELETE = 0
 """The action of all rows of a job that only deletes."""
@@ -139,15 +141,23 @@ class Rewriter:
                 yield self.update(change.matches.source_rows[chosen], old, change.matches.actions[chosen])
 
 
-def pack(changes: Iterable[FileChange], target_size_bytes: int) -> list[tuple[FileChange, ...]]:
-    """Put changes of small files of a partition together, so that what remains of them makes a file of a good size."""
+def pack(changes: Sequence[FileChange], target_size_bytes: int, workers: int) -> list[tuple[FileChange, ...]]:
+    """Put changes of small files of a partition together, so that what remains of them makes a file of a good size.
+
+    Args:
+        changes: The changes.
+        target_size_bytes: No pack of several files is larger.
+        workers: There are packs for all of them, as long as a pack is not too small to be worth it.
+    """
+    total = sum(change.tasks[0].data_file.file_size_bytes for change in changes)
+    target = min(target_size_bytes, max(total // (2 * workers), _MIN_PACK_BYTES))
     packs: list[list[FileChange]] = []
     open_: dict[object, tuple[int, list[FileChange]]] = {}
     for change in changes:
         file = change.tasks[0].data_file
         key = (file.spec_id, file.partition)
-        size, current = open_.get(key, (target_size_bytes, []))
-        if size + file.file_size_bytes > target_size_bytes:
+        size, current = open_.get(key, (target, []))
+        if size + file.file_size_bytes > target:
             size, current = 0, []
             packs.append(current)
         current.append(change)

@@ -32,6 +32,7 @@ from skerry.storage import Storage
 from skerry.table.commit import RetryPolicy
 from skerry.table.files import DeleteKind, WrittenFile
 from skerry.table.predicate import Predicate
+from skerry.table.read_ahead import default_threads
 from skerry.table.row_deletes import deleted_positions
 
 __all__ = [
@@ -303,7 +304,7 @@ def _copied(request: ChangeRequest, found: Found) -> _Replacement:
         columns = [*found.layout.file_schema.names, POSITION]
         reader = scan(found.state, columns, ref=request.ref, threads=1).row_reader()
         rewriter = Rewriter(found.layout, reader, found.updates, found.update)
-        packs = pack(changes, found.layout.target_file_size_bytes)
+        packs = pack(changes, found.layout.target_file_size_bytes, default_threads())
         rows = 0
         for number, files in enumerate(request.executor.map(rewriter, packs), 1):
             written += files
