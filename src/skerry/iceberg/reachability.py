@@ -8,7 +8,7 @@ Spec: Iceberg table spec, Manifest Lists; Manifests; Table Statistics; Partition
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -64,11 +64,11 @@ class ListTask:
 
     Args:
         location: Where it lies.
-        storage_options: Options of the storage. They may hold credentials, and so are never printed.
+        storage: Where it lies. It may hold credentials, and so is never printed.
     """
 
     location: str
-    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    storage: Storage = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +77,11 @@ class ManifestTask:
 
     Args:
         manifest: The manifest, as a manifest list names it.
-        storage_options: Options of the storage. They may hold credentials, and so are never printed.
+        storage: Where it lies. It may hold credentials, and so is never printed.
     """
 
     manifest: ManifestFile
-    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    storage: Storage = field(repr=False)
 
 
 def read_list(task: ListTask) -> tuple[TableFile, list[ManifestFile]]:
@@ -91,7 +91,7 @@ def read_list(task: ListTask) -> tuple[TableFile, list[ManifestFile]]:
         FormatError: It is corrupt.
         NotFoundError: It is gone.
     """
-    data = Storage(task.storage_options).read(task.location)
+    data = task.storage.read(task.location)
     manifests = decode_manifest_list(data, location=task.location)
     return TableFile(task.location, FileKind.MANIFEST_LIST, len(data)), manifests
 
@@ -105,7 +105,7 @@ def read_live_files(task: ManifestTask) -> list[TableFile]:
         UnsupportedError: It is encrypted.
     """
     columns = ("status", "content", "file_path", "file_size_in_bytes")
-    table = read_manifest(Storage(task.storage_options), task.manifest, columns).table
+    table = read_manifest(task.storage, task.manifest, columns).table
     rows = zip(*(table.column(name).to_pylist() for name in columns), strict=True)
     return [
         TableFile(path, FileKind.DATA if content == FileContent.DATA else FileKind.DELETES, size)

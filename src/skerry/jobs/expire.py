@@ -30,7 +30,7 @@ from skerry.iceberg.reachability import (
 from skerry.iceberg.state import TableState
 from skerry.iceberg.table import IcebergTable
 from skerry.jobs.executor import Executor, Progress, ThreadExecutor, Watcher
-from skerry.storage import file_key, is_within
+from skerry.storage import Storage, file_key, is_within
 
 __all__ = ["ExpireSummary", "FileReader", "deletable", "expire_snapshots", "keyed", "manifest_files"]
 
@@ -71,12 +71,12 @@ class FileReader:
 
     Args:
         executor: Where they are read.
-        storage_options: Options of the storage that they lie in.
+        storage: Where they lie.
     """
 
-    def __init__(self, executor: Executor, storage_options: Mapping[str, str]) -> None:
+    def __init__(self, executor: Executor, storage: Storage) -> None:
         self._executor = executor
-        self._options = dict(storage_options)
+        self._storage = storage
         self._lists: dict[str, tuple[TableFile, list[ManifestFile]]] = {}
         self._manifests: dict[FileKey, list[TableFile]] = {}
 
@@ -89,7 +89,7 @@ class FileReader:
         """
         locations = list(dict.fromkeys(snapshot.manifest_list for snapshot in snapshots))
         missing = [location for location in locations if location not in self._lists]
-        tasks = [ListTask(location, self._options) for location in missing]
+        tasks = [ListTask(location, self._storage) for location in missing]
         self._lists.update(zip(missing, self._executor.map(read_list, tasks), strict=True))
         found = [self._lists[location] for location in locations]
         manifests = {file_key(manifest.manifest_path): manifest for _, named in found for manifest in named}
@@ -103,7 +103,7 @@ class FileReader:
             NotFoundError: A manifest is gone.
         """
         missing = [key for key in manifests if key not in self._manifests]
-        tasks = [ManifestTask(manifests[key], self._options) for key in missing]
+        tasks = [ManifestTask(manifests[key], self._storage) for key in missing]
         self._manifests.update(zip(missing, self._executor.map(read_live_files, tasks), strict=True))
         return keyed(file for key in manifests for file in self._manifests[key])
 
@@ -152,7 +152,7 @@ def expire_snapshots(
     refuse_kept_files(before)
     operation = ExpireSnapshots(int(time.time() * 1000), keep_last, _milliseconds(older_than))
     plan = operation.plan(before)
-    reader = FileReader(executor or ThreadExecutor(), before.storage.options)
+    reader = FileReader(executor or ThreadExecutor(), before.storage)
     gone = [found for found in before.metadata.snapshots if found.snapshot_id in plan.snapshot_ids]
     staying = [found for found in before.metadata.snapshots if found.snapshot_id not in plan.snapshot_ids]
     files, outside = unreached(before, gone, before, staying, reader)

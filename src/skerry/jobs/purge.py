@@ -33,7 +33,7 @@ def purge(table: IcebergTable, drop: Callable[[], None], *, executor: Executor |
     """
     state = table.refresh()
     refuse_kept_files(state)
-    reader = FileReader(executor or ThreadExecutor(), state.storage.options)
+    reader = FileReader(executor or ThreadExecutor(), state.storage)
     lists, manifests = reader.lists(state.metadata.snapshots)
     statistics = keyed(file for _, file in statistics_files(state.metadata))
     files = reader.live(manifests) | manifest_files(manifests) | lists | statistics
