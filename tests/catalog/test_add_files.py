@@ -8,7 +8,7 @@ import json
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from rivals import EPOCH, SCHEMA, beaten_by, files_below, keys, path_of, peer, rows
+from rivals import EPOCH, SCHEMA, Elsewhere, beaten_by, files_below, keys, path_of, peer, rows
 
 import skerry
 from skerry.errors import AlreadyExistsError, FormatError, NotFoundError, SchemaError, UnsupportedError
@@ -225,6 +225,17 @@ def test_files_elsewhere_need_permission(table, tmp_path):
     table.set_properties({"skerry.read.files-outside-location": "true"})
     table.add_files([str(tmp_path / "else.parquet")])
     assert keys(table) == [*range(5)]
+
+
+def test_files_are_looked_at_wherever_the_executor_says(table):
+    executor = Elsewhere()
+    progress = []
+    files = [put(table, name, rows(start, start + 5)) for name, start in (("a", 0), ("b", 5))]
+    table.add_files(files, executor=executor, watcher=progress.append)
+    assert executor.tasks == 2
+    assert [(step.done_files, step.total_files, step.done_rows) for step in progress] == [(1, 2, 5), (2, 2, 10)]
+    assert keys(table) == [*range(10)]
+    assert fresh(table)["k"] == (10, "fresh")
 
 
 def test_adding_to_a_branch_against_a_rival(catalog, table, monkeypatch):

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.table.statistics import PartitionStatisticsFile
 from pyiceberg.table.update import SetPartitionStatisticsUpdate
-from rivals import SCHEMA, beaten_by, files_below, keys, path_of, peer, rows
+from rivals import SCHEMA, Elsewhere, beaten_by, files_below, keys, path_of, peer, rows
 
 import skerry
 from skerry.errors import FormatError, NotFoundError, SchemaError, StorageError
@@ -157,6 +157,14 @@ def test_a_property_without_sense_is_named(text):
 def test_arguments_without_sense(table):
     with pytest.raises(SchemaError, match="keep_last must be a whole number above 0, found 0"):
         table.expire_snapshots(keep_last=0)
+
+
+def test_metadata_is_read_wherever_the_executor_says(table, warehouse):
+    executor = Elsewhere()
+    done = table.expire_snapshots(keep_last=2, older_than=now(), executor=executor)
+    assert executor.tasks == 5 + 5, "each manifest list and each manifest once"
+    assert "storage" not in repr(done)
+    assert files_below(warehouse) == reached(table)
 
 
 def test_nothing_to_do_commits_nothing(table):
