@@ -19,8 +19,8 @@ from skerry.iceberg.planned_files import PlannedFiles
 from skerry.iceberg.planning import OUTSIDE_PROPERTY, ScanPlanner
 from skerry.iceberg.schema import to_arrow_schema, to_arrow_type
 from skerry.iceberg.state import MAIN, TableState
-from skerry.table.evolution import NameMapping, all_ids, merge_columns, prune
-from skerry.table.metadata_columns import with_metadata_columns
+from skerry.table.evolution import NameMapping, all_ids, merge_columns, prune, top_level
+from skerry.table.metadata_columns import DELETED, with_metadata_columns
 from skerry.table.predicate import Predicate, columns_of, conjuncts_of, parse
 from skerry.table.predicate.binding import Name, resolve_column
 from skerry.table.read_ahead import default_threads
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import duckdb
     import polars
 
-__all__ = ["Explanation", "Scan", "scan", "scan_planner"]
+__all__ = ["Explanation", "Scan", "column_defaults", "scan", "scan_planner"]
 
 _NAME_MAPPING_PROPERTY = "schema.name-mapping.default"
 _SPLIT_PROPERTY, _SPLIT_BYTES = "read.split.target-size", str(128 << 20)
@@ -227,10 +227,14 @@ class Scan:
 
     def count(self) -> int:
         """Count the rows; files are opened only where metadata leaves it open how many there are."""
-        known, others = self._plan().tasks.settled()
-        if self._limit is not None and known >= self._limit:
-            return self._limit
-        count = known + (self._reader(pa.schema([])).count(others) if others else 0)
+        tasks = self._plan().tasks
+        if DELETED in top_level(self._schema):
+            count = self._reader(self._schema).count(tasks)  # deleted rows are delivered, and so they count
+        else:
+            known, others = tasks.settled()
+            if self._limit is not None and known >= self._limit:
+                return self._limit
+            count = known + (self._reader(pa.schema([])).count(others) if others else 0)
         return count if self._limit is None else min(count, self._limit)
 
     def row_reader(self, schema: pa.Schema | None = None) -> RowReader:
@@ -269,7 +273,7 @@ def scan_planner(
         schema=schema,
         specs=metadata.specs(),
         conjuncts=conjuncts,
-        defaults=_defaults(schema),
+        defaults=column_defaults(schema),
         threads=threads,
     )
 
@@ -363,7 +367,7 @@ def _leaf_ids(field: pa.Field) -> Iterable[int]:
     return [field_id(field)]
 
 
-def _defaults(schema: Schema) -> dict[int, Any]:
+def column_defaults(schema: Schema) -> dict[int, Any]:
     """Initial defaults: what rows have that were written before the column was there."""
     return {
         number: physical_value(to_arrow_type(field.field_type), field.initial_default)

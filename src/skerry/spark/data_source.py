@@ -36,7 +36,7 @@ from skerry.jobs.write import write_batches
 from skerry.spark.schema import to_arrow_schema, to_spark_schema
 from skerry.table.files import WrittenFile
 from skerry.table.incoming import conform
-from skerry.table.parquet_rows import RowReader
+from skerry.table.row_reader import RowReader
 from skerry.table.scan import FileScanTask
 from skerry.table.schema import nearest
 

@@ -150,7 +150,7 @@ class RowReader:
         deletes, known = self._deletes, 0
 
         def examine(task: FileScanTask) -> tuple[int, list[_Work]]:
-            rows = None if self._marks_deleted else _known_rows(task, deletes)
+            rows = _known_rows(task, deletes, is_all=self._marks_deleted)
             return (0, self._open(task, deletes)) if rows is None else (rows, [])
 
         def work() -> Iterator[_Work]:
@@ -249,6 +249,8 @@ class RowReader:
         return batches
 
     def _count(self, work: _Work) -> int:
+        if self._marks_deleted and work.matches_all:
+            return work.part.row_count
         if work.known_rows is not None and not self._marks_deleted:
             return work.known_rows
         return sum(batch.num_rows for batch in self._wanted(work, _BATCH_ROWS))
@@ -308,10 +310,13 @@ def _constants(task: FileScanTask) -> dict[int, Any]:
     return {**task.constants, FILE: data_file.location, SPEC_ID: data_file.spec_id, DELETED: False}
 
 
-def _known_rows(task: FileScanTask, deletes: RowDeletes) -> int | None:
-    """How many rows come of a task, if that takes no look at its data file."""
-    is_whole = task.start_byte == 0 and task.end_byte is None
-    if not (is_whole and task.matches_all) or any(delete.kind is DeleteKind.KEYS for delete in task.deletes):
+def _known_rows(task: FileScanTask, deletes: RowDeletes, *, is_all: bool) -> int | None:
+    """How many rows come of a task (deleted ones too if `is_all`), if that takes no look at its data file."""
+    if task.start_byte or task.end_byte is not None or not task.matches_all:
+        return None
+    if is_all:
+        return task.data_file.record_count
+    if any(delete.kind is DeleteKind.KEYS for delete in task.deletes):
         return None
     if len(task.deletes) == 1 and task.deletes[0].kind is DeleteKind.VECTOR:
         return task.data_file.record_count - task.deletes[0].record_count
