@@ -43,6 +43,24 @@ def match_rows(left: Sequence[int] | _Numbers, right: Sequence[int] | _Numbers) 
         int64[m] positions in `left`, ascending, and int64[m] positions in `right` of their partners.
     """
     lefts, rights = np.asarray(left, np.int64), np.asarray(right, np.int64)
+    size = max(int(lefts.max(initial=-1)), int(rights.max(initial=-1))) + 1
+    on_left, on_right = np.bincount(lefts, minlength=size), np.bincount(rights, minlength=size)
+    # most rows are like one other at most, and found without sorting
+    once = (on_left == 1) & (on_right == 1)
+    place = np.empty(size, np.int64)
+    place[rights] = np.arange(len(rights))
+    singles = np.flatnonzero(once[lefts])
+    often = (on_left > 0) & (on_right > 0) & ~once
+    rest_left, rest_right = np.flatnonzero(often[lefts]), np.flatnonzero(often[rights])
+    some_left, some_right = _match_repeated(lefts[rest_left], rights[rest_right])
+    of_left = np.concatenate([singles, rest_left[some_left]])
+    of_right = np.concatenate([place[lefts[singles]], rest_right[some_right]])
+    order = np.argsort(of_left, kind="stable")
+    return of_left[order], of_right[order]
+
+
+def _match_repeated(lefts: _Numbers, rights: _Numbers) -> tuple[_Numbers, _Numbers]:
+    """Pair rows whose numbers stand several times on a side, by number and occurrence."""
     width = max(len(lefts), len(rights), 1)
     _, of_left, of_right = np.intersect1d(
         lefts * width + _occurrence(lefts),
@@ -50,8 +68,7 @@ def match_rows(left: Sequence[int] | _Numbers, right: Sequence[int] | _Numbers) 
         assume_unique=True,
         return_indices=True,
     )
-    order = np.argsort(of_left, kind="stable")
-    return of_left[order].astype(np.int64), of_right[order].astype(np.int64)
+    return of_left.astype(np.int64), of_right.astype(np.int64)
 
 
 def _occurrence(numbers: _Numbers) -> _Numbers:
