@@ -22,6 +22,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 
 from skerry.errors import ConflictError, SchemaError
 from skerry.iceberg.file_batch import conform_partition
+from skerry.iceberg.history import ancestors
 from skerry.iceberg.manifest import EntryStatus, FileContent, ManifestEntry
 from skerry.iceberg.manifest_cache import METRIC_COLUMNS, shared_cache
 from skerry.iceberg.manifest_list import ManifestContent, ManifestFile, read_manifest_list
@@ -79,6 +80,15 @@ class Conflicts:
         self._ref = ref
         self._starting_snapshot_id = starting_snapshot_id
         self._tip = base.snapshot(ref)
+
+    def may_have_new_key_deletes(self) -> bool:
+        """Whether others may have deleted rows by keys: every snapshot with deletes says that it is no append."""
+        for snapshot in ancestors(self._base.metadata, self._tip):
+            if snapshot.snapshot_id == self._starting_snapshot_id:
+                return False
+            if _operation(snapshot) not in (Operation.APPEND, Operation.REPLACE):
+                return True
+        return self._starting_snapshot_id is not None
 
     # ---- rules ----
 
@@ -236,7 +246,8 @@ class Conflicts:
                 return True
         elif FILE_PATH_ID in file.lower_bounds and FILE_PATH_ID in file.upper_bounds:
             lower, upper = file.lower_bounds[FILE_PATH_ID], file.upper_bounds[FILE_PATH_ID]
-            return any(lower <= location.encode() <= upper for location in locations)
+            if not any(lower <= location.encode() <= upper for location in locations):
+                return False
         return _partition_key(file.spec_id, file.partition) in partitions()
 
     def _partitions_of(self, locations: Collection[str]) -> set[tuple[Any, ...]]:
