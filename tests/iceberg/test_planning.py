@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
 
 import pyarrow as pa
@@ -35,6 +36,7 @@ from pyiceberg.types import (
 import skerry
 from skerry.errors import FormatError, NotFoundError, SchemaError, SkerryError
 from skerry.iceberg.manifest_cache import ManifestCache
+from skerry.iceberg.manifest_list import ManifestContent
 from skerry.iceberg.schema import to_arrow_schema
 from skerry.iceberg.transforms import apply
 from skerry.table.files import DeleteKind
@@ -465,3 +467,38 @@ def test_specs_must_fit():
     assert caught.value.location == snapshot.manifests[0].manifest_path
     swapped = PartitionSpec(*reversed(BY_DAY.fields), spec_id=1)
     assert snapshot.plan(specs={1: swapped}).tasks[0].data_file.partition == (2, 1)
+
+
+def test_the_corrupt_one_of_several_manifests_is_named():
+    snapshot = daily(3, 2)
+    broken = data_file(snapshot.path("broken"), spec_id=1, partition=(3, 0), lower_bounds={1: b"abc"})
+    snapshot.add([entry(broken)])
+    with pytest.raises(FormatError, match="takes 4 or 8 bytes, found 3") as caught:
+        snapshot.plan("n BETWEEN 0 AND 1")
+    assert caught.value.location == snapshot.manifests[3].manifest_path
+    assert len(snapshot.plan().tasks) == 7
+
+
+def test_a_manifest_that_is_not_what_its_list_says_is_named():
+    snapshot = daily(2, 1)
+    snapshot.add([positions(snapshot.path("p"), spec_id=1, partition=(0, 0))])
+    path = snapshot.manifests[2].manifest_path
+    snapshot.manifests[2] = dataclasses.replace(snapshot.manifests[2], content=ManifestContent.DATA)
+    with pytest.raises(FormatError) as caught:
+        snapshot.plan()
+    assert caught.value.location == path
+
+
+def test_several_manifests_are_pruned_together_and_yet_told_apart():
+    snapshot = Snapshot(SCHEMA, (NO_SPEC, BY_DAY))
+    for number in range(40):
+        place = {"spec_id": 1, "partition": (number, 3)} if number % 8 == 0 else {}
+        paths = [snapshot.path(f"{number}-{row}") for row in range(5)]
+        bounds = [metrics_of([{1: row}], [1]) for row in range(5)]
+        files = [data_file(path, rows=number, **place, **known) for path, known in zip(paths, bounds, strict=True)]
+        snapshot.add([entry(file) for file in files])
+    plan = snapshot.plan("n BETWEEN 3 AND 3", threads=2)
+    assert [task.data_file.record_count for task in plan.tasks] == list(range(40))
+    assert [task.data_file.spec_id for task in plan.tasks] == [int(number % 8 == 0) for number in range(40)]
+    assert plan.steps[0].kept == 40
+    assert (plan.steps[2].total, plan.steps[2].kept) == (200, 40)
