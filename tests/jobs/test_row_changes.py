@@ -190,7 +190,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(
     st.sampled_from(["2", "3"]),
     st.sampled_from([COPY, MARK]),
