@@ -66,9 +66,11 @@ def _change_layout(table: skerry.catalog.Table, data: st.DataObject) -> str:
     """Partitioning, sort order, format version, delete mode, file format."""
     kind = data.draw(st.sampled_from(["partition", "unpartition", "sort", "upgrade", "mode", "format"]), "layout")
     if kind == "partition":
-        field = data.draw(st.sampled_from(["bucket(3, id)", "truncate(5, id)", "grp", "bucket(2, grp)"]), "field")
-        if field not in table.partition_by:
-            table.update_spec().add_field(field).commit()
+        fields = {"id": ["bucket(3, id)", "truncate(5, id)"], "grp": ["grp", "bucket(2, grp)"]}
+        free = [column for column in fields if not _is_in_partitions(table, column)]
+        if free:
+            column = data.draw(st.sampled_from(free), "column")
+            table.update_spec().add_field(data.draw(st.sampled_from(fields[column]), "field")).commit()
     elif kind == "unpartition":
         spec = table.implementation.state.spec
         fields = [field.name for field in spec.fields if not isinstance(field.transform, VoidTransform)]
@@ -86,8 +88,12 @@ def _change_layout(table: skerry.catalog.Table, data: st.DataObject) -> str:
     return kind
 
 
+def _is_in_partitions(table: skerry.catalog.Table, column: str) -> bool:
+    return any(column in term for term in table.partition_by)
+
+
 def _is_in_layout(table: skerry.catalog.Table, column: str) -> bool:
-    return any(column in term for term in [*table.partition_by, *table.sort_by])
+    return _is_in_partitions(table, column) or any(column in term for term in table.sort_by)
 
 
 def _takes_key_deletes(table: skerry.catalog.Table) -> bool:
