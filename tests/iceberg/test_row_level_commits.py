@@ -207,7 +207,7 @@ def with_sketches(folder: Any, version: int = 2) -> ChangedTable:
     return changed_table(folder, version, skerry__statistics__enabled="true")
 
 
-FRESH, STALE = FreshnessState.FRESH, FreshnessState.STALE
+FRESH, UPPER_BOUND = FreshnessState.FRESH, FreshnessState.UPPER_BOUND
 
 
 def test_a_delta_that_only_adds_is_an_append(tmp_path):
@@ -217,16 +217,32 @@ def test_a_delta_that_only_adds_is_an_append(tmp_path):
     assert sketched(t) == {"k": (11, FRESH), "p": (3, FRESH), "v": (1, FRESH)}
 
 
-def test_what_takes_rows_away_publishes_no_sketch(tmp_path):
+def published(t: ChangedTable) -> set[int]:
+    """Field ids of the sketches that the current snapshot publishes."""
+    files = [file for file in t.table.state.metadata.statistics if file.snapshot_id == t.snapshot_id]
+    return {field_id for file in files for blob in file.blob_metadata for field_id in blob.fields}
+
+
+def test_rows_deleted_unseen_leave_an_upper_bound_and_what_others_hold_too_stays_exact(tmp_path):
     t = with_sketches(tmp_path)
     t.table.commit(RowDelta((), tuple(t.delete_rows((t.a, [1]))), starting_snapshot_id=t.snapshot_id))
-    assert {state for _, state in sketched(t).values()} == {STALE}
-    t.table.append(t.write(rows([1], 0)))  # united with a stale sketch it would stay wrong
-    assert {state for _, state in sketched(t).values()} == {STALE}
+    assert sketched(t) == {"k": (10, UPPER_BOUND), "p": (2, UPPER_BOUND), "v": (1, FRESH)}
+    assert published(t) == {t.field_id("v")}
+    t.table.append(t.write(rows([1], 0)))  # the key that was deleted
+    assert sketched(t) == {"k": (10, UPPER_BOUND), "p": (2, FRESH), "v": (1, FRESH)}
     t.table.commit(OverwriteFiles(tuple(t.write(rows([2], 0))), (t.a.location,), t.snapshot_id))
-    assert {state for _, state in sketched(t).values()} == {STALE}
+    assert sketched(t) == {"k": (7, FRESH), "p": (2, FRESH), "v": (1, FRESH)}
     t.table.commit(DeleteFiles((t.b.location,), t.snapshot_id))
-    assert {state for _, state in sketched(t).values()} == {STALE}
+    assert sketched(t) == {"k": (2, FRESH), "p": (1, FRESH), "v": (1, FRESH)}
+    assert published(t) == {t.field_id(name) for name in "kpv"}
+
+
+def test_keys_deleted_unseen_leave_an_upper_bound_in_their_partition(tmp_path):
+    t = with_sketches(tmp_path)
+    t.table.commit(RowDelta((), tuple(t.delete_keys([1], 0)), starting_snapshot_id=t.snapshot_id))
+    assert sketched(t) == {"k": (10, UPPER_BOUND), "p": (2, UPPER_BOUND), "v": (1, FRESH)}
+    t.table.commit(DeleteFiles((t.a.location,), t.snapshot_id))
+    assert sketched(t) == {"k": (5, FRESH), "p": (1, FRESH), "v": (1, FRESH)}
 
 
 def test_an_overwrite_of_everything_is_sketched(tmp_path):
@@ -243,7 +259,7 @@ def test_a_rewrite_carries_fresh_sketches_over(tmp_path):
     t.table.commit(RowDelta((), tuple(t.delete_rows((t.b, [1]))), starting_snapshot_id=t.snapshot_id))
     new = t.write(rows([10, 12, 13, 14], 1))
     t.table.commit(RewriteFiles(tuple(new), (t.b.location,), starting_snapshot_id=t.snapshot_id))
-    assert {state for _, state in sketched(t).values()} == {STALE}
+    assert sketched(t) == {"k": (9, FRESH), "p": (2, FRESH), "v": (1, FRESH)}
     assert t.by_pyiceberg() == [*range(5), 10, 12, 13, 14]
 
 

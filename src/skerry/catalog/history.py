@@ -29,7 +29,7 @@ class Snapshot:
         timestamp: When it was committed, UTC.
         operation: `append`, `replace`, `overwrite` or `delete`.
         summary: What it added and removed, and totals, as text by key.
-        has_statistics: Whether a statistics file is registered for it.
+        has_statistics: Whether sketches are published for it.
     """
 
     snapshot_id: int
@@ -68,7 +68,7 @@ class TableHistory(TableHandle):
     def snapshots(self) -> list[Snapshot]:
         """All snapshots that have not expired, oldest first."""
         metadata = self._table.state.metadata
-        with_statistics = {file.snapshot_id for file in metadata.statistics}
+        with_statistics = {file.snapshot_id for file in metadata.statistics if file.blob_metadata}
         found = [
             Snapshot(
                 snapshot_id=snapshot.snapshot_id,

@@ -82,10 +82,19 @@ class TableReading(TableHandle):
             from_snapshot, to_snapshot, columns=columns, where=where, on=on, carried_over=carried_over
         )
 
-    def statistics(self) -> dict[str, ColumnStatistics]:
-        """What is known about every primitive column, by dotted name in schema order."""
-        return self._table.column_statistics(self._table.state.snapshot())
+    def statistics(self, where: str | Any = None) -> dict[str, ColumnStatistics]:
+        """What is known about every primitive column, by dotted name in schema order.
+
+        Args:
+            where: Only of the rows that a condition holds for: SQL text or a PyArrow expression. No data file is read:
+                where metadata leaves open which rows match, the counts are upper bounds and say so.
+
+        Raises:
+            FormatError: `where` is no condition.
+            SchemaError: `where` does not fit the table's columns.
+        """
+        return self._table.column_statistics(self._table.state.snapshot(), where)
 
     def freshness(self) -> dict[str, Freshness]:
-        """How far the published distinct count of every primitive column holds; told from metadata alone."""
+        """How far the distinct count of every primitive column holds, without a look at the data."""
         return self._table.column_freshness(self._table.state.snapshot())

@@ -16,17 +16,18 @@ from dataclasses import dataclass, field
 from pyiceberg.table.snapshots import Snapshot
 
 from skerry.errors import AlreadyExistsError, ConflictError, NotFoundError, UnsupportedError
-from skerry.iceberg.history import ancestors, is_ancestor
+from skerry.iceberg.history import ancestors
 from skerry.iceberg.manifest import EntryStatus, ManifestEntry
 from skerry.iceberg.manifest_list import ManifestContent, read_manifest_list
 from skerry.iceberg.manifest_reader import read_manifest
 from skerry.iceberg.operations import MetadataChange, SnapshotChange
+from skerry.iceberg.operations.sketches import sketches_after
 from skerry.iceberg.refs import move_branch
+from skerry.iceberg.samples import read_sample
 from skerry.iceberg.state import MAIN, TableState
-from skerry.iceberg.statistics import extendable_sketches
+from skerry.table.group_samples import GroupSamples
 from skerry.table.schema import nearest
-from skerry.table.statistics import SketchPolicy
-from skerry.theta import ThetaSketch, union
+from skerry.table.table_sample import SampleChange
 
 __all__ = ["PUBLISHED_WAP_ID", "WAP_ENABLED_PROPERTY", "WAP_ID", "CherryPick", "PublishStaged"]
 
@@ -34,9 +35,6 @@ WAP_ENABLED_PROPERTY = "write.wap.enabled"
 WAP_ID = "wap.id"
 PUBLISHED_WAP_ID = "published-wap-id"
 SOURCE_SNAPSHOT_ID = "source-snapshot-id"
-
-# Between snapshots of these operations no row is lost: what an earlier sketch has seen is still there.
-_KEEPS_ROWS = frozenset({"append", "replace"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +78,13 @@ class CherryPick:
         wap_id = _summary(picked).get(WAP_ID)
         if wap_id is not None:
             properties[PUBLISHED_WAP_ID] = wap_id
+        added = _added_entries(base, picked)
+        sketches, sample = sketches_after(base, self.ref, _sample_change(base, picked, added))
         return SnapshotChange(
             operation="append",
-            added=_added_entries(base, picked),
-            sketches=_sketches(base, tip, picked),
+            added=added,
+            sketches=sketches,
+            sample=sample,
             ref=self.ref,
             properties=properties,
         )
@@ -174,31 +175,9 @@ def _added_entries(base: TableState, picked: Snapshot) -> tuple[ManifestEntry, .
     return tuple(added)
 
 
-def _sketches(base: TableState, tip: Snapshot | None, picked: Snapshot) -> dict[int, ThetaSketch]:
-    """Unions of the branch's fresh sketches and the picked snapshot's.
-
-    The latter cover the rows before the picked snapshot too, so that they may be used only if the branch still has all
-    of those.
-    """
-    policy = SketchPolicy.from_properties(base.properties)
-    if tip is None or not policy.enabled or not _has_all_rows_before(base, tip, picked):
-        return {}
-    published = extendable_sketches(base, tip)
-    added = extendable_sketches(base, picked)
-    columns = policy.columns(base.schema, created=False, sketched=published.keys() & added.keys())
-    return {column.field_id: union([published[column.field_id], added[column.field_id]]) for column in columns}
-
-
-def _has_all_rows_before(base: TableState, tip: Snapshot, picked: Snapshot) -> bool:
-    """Whether every row that the picked snapshot was made on is among the branch's."""
-    parent = picked.parent_snapshot_id
-    if parent is None:
-        return True
-    if not is_ancestor(base.metadata, tip, parent):
-        return False
-    for snapshot in ancestors(base.metadata, tip):
-        if snapshot.snapshot_id == parent:
-            break
-        if _operation(snapshot) not in _KEEPS_ROWS:
-            return False
-    return True
+def _sample_change(base: TableState, picked: Snapshot, added: tuple[ManifestEntry, ...]) -> SampleChange:
+    """What the added files do to samples: those of them that the picked snapshot's samples tell apart are known."""
+    known = read_sample(base, picked)
+    groups = GroupSamples() if known is None else known.groups
+    groups = groups.only_groups_within([entry.data_file.location for entry in added])
+    return SampleChange(added_groups=groups, unsampled_files=len(added) - len(groups.files))

@@ -11,7 +11,6 @@ from __future__ import annotations
 import secrets
 import time
 import uuid
-from collections.abc import Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -50,7 +49,6 @@ from skerry.iceberg.state import TableState
 from skerry.iceberg.statistics import write_statistics
 from skerry.iceberg.summary import snapshot_summary
 from skerry.storage import Storage, join
-from skerry.theta import ThetaSketch
 
 __all__ = ["IcebergTarget", "StagedCommit", "load_state", "watch_metadata_writes"]
 
@@ -341,7 +339,7 @@ def _stage_snapshot(staging: _Staging, change: SnapshotChange) -> StagedCommit:
     updates: list[TableUpdate] = [NextSnapshotUpdate(snapshot=snapshot)]
     if not change.staged:
         updates.append(set_branch(metadata, change.ref, snapshot_id))
-    statistics = _stage_statistics(staging, snapshot, change.sketches)
+    statistics = _stage_statistics(staging, snapshot, change)
     return StagedCommit(
         base=base,
         updates=(*updates, *statistics),
@@ -371,14 +369,14 @@ def _added_rows(next_row_id: int | None, first_row_id: int | None) -> int | None
     return None if next_row_id is None or first_row_id is None else next_row_id - first_row_id
 
 
-def _stage_statistics(staging: _Staging, snapshot: Snapshot, sketches: Mapping[int, ThetaSketch]) -> list[TableUpdate]:
-    """Write the statistics file of a snapshot and the update that registers it; nothing without sketches."""
-    if not sketches:
+def _stage_statistics(
+    staging: _Staging, snapshot: Snapshot, change: SnapshotChange | MetadataChange
+) -> list[TableUpdate]:
+    """Write the statistics file of a snapshot and the update that registers it; nothing without sketches or samples."""
+    if not change.sketches and change.sample is None:
         return []
     location = staging.new_file(f"{snapshot.snapshot_id}-{staging.id}.stats")
-    registered = write_statistics(
-        staging.base.storage, location, snapshot, sketches, schema_id=staging.base.metadata.current_schema_id
-    )
+    registered = write_statistics(staging.base, location, snapshot, change.sketches, change.sample)
     return [SetStatisticsUpdate(snapshot_id=snapshot.snapshot_id, statistics=registered)]
 
 
@@ -386,7 +384,7 @@ def _stage_metadata(staging: _Staging, change: MetadataChange) -> StagedCommit:
     base = staging.base
     statistics: list[TableUpdate] = []
     if change.snapshot_id is not None:
-        statistics = _stage_statistics(staging, base.snapshot_by_id(change.snapshot_id), change.sketches)
+        statistics = _stage_statistics(staging, base.snapshot_by_id(change.snapshot_id), change)
     return StagedCommit(
         base=base,
         updates=(*change.updates, *statistics),

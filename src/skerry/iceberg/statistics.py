@@ -8,6 +8,7 @@ Spec: Iceberg table spec, Table Statistics; Puffin spec, `apache-datasketches-th
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
@@ -17,24 +18,25 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.statistics import BlobMetadata as RegisteredBlob
 from pyiceberg.table.statistics import StatisticsFile
 
-from skerry.iceberg.files import column_metrics, live_data_files
+from skerry.iceberg.history import ancestors
+from skerry.iceberg.samples import add_sample
 from skerry.iceberg.state import TableState
 from skerry.iceberg.summary import ENGINE_NAME
 from skerry.puffin import PuffinReader, PuffinWriter
 from skerry.storage import Storage
 from skerry.table.schema import Leaf, leaves
-from skerry.table.statistics import FRESH, ColumnStatistics, Freshness, FreshnessState
+from skerry.table.statistics import FRESH, Freshness, FreshnessState
+from skerry.table.table_sample import TableSample
 from skerry.theta import ThetaSketch
 
 __all__ = [
     "THETA_BLOB",
-    "column_freshness",
-    "column_statistics",
     "extendable_sketches",
     "freshness",
     "latest_statistics",
     "ndv_of",
     "read_sketches",
+    "since",
     "statistics_file",
     "write_statistics",
 ]
@@ -42,7 +44,6 @@ __all__ = [
 THETA_BLOB = "apache-datasketches-theta-v1"
 NDV = "ndv"
 SCHEMA_ID = "skerry.schema-id"
-NO_SNAPSHOT = Freshness(FreshnessState.ABSENT, "the table has no snapshot")
 
 
 def statistics_file(metadata: TableMetadata, snapshot_id: int) -> StatisticsFile | None:
@@ -134,24 +135,24 @@ def hashed_type(state: TableState, snapshot: Snapshot, blob: RegisteredBlob) -> 
 
 
 def write_statistics(
-    storage: Storage,
+    state: TableState,
     location: str,
     snapshot: Snapshot,
     sketches: Mapping[int, ThetaSketch],
-    *,
-    schema_id: int | None = None,
+    sample: TableSample | None = None,
 ) -> StatisticsFile:
     """Write a Puffin file with one blob per column and describe it for the table metadata.
 
     Args:
-        storage: Where to write.
+        state: The table, with whose current schema the values were hashed.
         location: The new file; must not exist.
         snapshot: The snapshot that was sketched.
         sketches: By field id.
-        schema_id: The schema that the values were hashed by; None for the snapshot's own.
+        sample: What is known below the table's sketches.
     """
     sequence_number = snapshot.sequence_number or 0
-    hashed_by = {SCHEMA_ID: str(schema_id)} if schema_id not in (None, snapshot.schema_id) else {}
+    schema_id = state.metadata.current_schema_id
+    hashed_by = {SCHEMA_ID: str(schema_id)} if schema_id != snapshot.schema_id else {}
     writer = PuffinWriter()
     registered = []
     for field_id, sketch in sorted(sketches.items()):
@@ -173,7 +174,9 @@ def write_statistics(
                 properties=properties,
             )
         )
-    file_size, footer_size = writer.write(storage, location)
+    if sample is not None:
+        add_sample(writer, state, snapshot, sample)
+    file_size, footer_size = writer.write(state.storage, location)
     return StatisticsFile(
         snapshot_id=snapshot.snapshot_id,
         statistics_path=location,
@@ -187,15 +190,12 @@ def latest_statistics(
     metadata: TableMetadata, snapshot: Snapshot, field_id: int
 ) -> tuple[Snapshot, RegisteredBlob] | None:
     """The newest ancestor of `snapshot`, itself included, that has a blob for a column."""
-    ancestor: Snapshot | None = snapshot
-    while ancestor is not None:
+    for ancestor in ancestors(metadata, snapshot):
         file = statistics_file(metadata, ancestor.snapshot_id)
         if file is not None:
             for blob_field_id, blob in column_blobs(file):
                 if blob_field_id == field_id:
                     return ancestor, blob
-        parent = ancestor.parent_snapshot_id
-        ancestor = metadata.snapshot_by_id(parent) if parent is not None else None
     return None
 
 
@@ -210,7 +210,7 @@ def freshness(
     if hashed_type(state, sketched, blob) != column.type:
         return Freshness(FreshnessState.ABSENT, f"sketched before the column became {column.type}; run analyze")
     if sketched.snapshot_id != snapshot.snapshot_id:
-        return Freshness(FreshnessState.STALE, _since(metadata, snapshot, sketched))
+        return Freshness(FreshnessState.STALE, since(metadata, snapshot, sketched))
     if not is_fresh(blob, snapshot):
         found_in = f"snapshot {blob.snapshot_id}, sequence number {blob.sequence_number}"
         expected = f"snapshot {snapshot.snapshot_id}, sequence number {snapshot.sequence_number or 0}"
@@ -221,68 +221,26 @@ def freshness(
     return FRESH
 
 
-def column_freshness(state: TableState, snapshot: Snapshot | None) -> dict[str, Freshness]:
-    """How far the published distinct count of every primitive column holds for a snapshot; reads no file."""
-    columns = leaves(state.schema)
-    if snapshot is None:
-        return {leaf.name: NO_SNAPSHOT for leaf in columns}
-    return {
-        leaf.name: freshness(state, snapshot, leaf, latest_statistics(state.metadata, snapshot, leaf.field_id))
-        for leaf in columns
-    }
+def since(metadata: TableMetadata, snapshot: Snapshot, sketched: Snapshot, covered_rows: int | None = None) -> str:
+    """`3 snapshots by another writer since 2026-11-20 10:15:00Z, 2.1 % of rows not covered`.
 
-
-def column_statistics(state: TableState, snapshot: Snapshot | None) -> dict[str, ColumnStatistics]:
-    """What is known about every primitive column of a snapshot, in schema order, by dotted name.
-
-    Counts of nulls and bounds come from the data files' metrics, distinct counts from the newest published sketches.
+    Args:
+        metadata: The table's metadata.
+        snapshot: The snapshot that is asked for.
+        sketched: The snapshot that was sketched.
+        covered_rows: Rows that samples cover; None if only those before `sketched` are covered.
     """
-    schema = leaves(state.schema)
-    if snapshot is None:
-        return {leaf.name: ColumnStatistics(leaf.name, leaf.field_id, freshness=NO_SNAPSHOT) for leaf in schema}
-    files = live_data_files(state, snapshot)
-    found = {leaf.field_id: latest_statistics(state.metadata, snapshot, leaf.field_id) for leaf in schema}
-    current = statistics_file(state.metadata, snapshot.snapshot_id)
-    sketches = read_sketches(state.storage, current, snapshot, found) if current is not None else {}
-    columns = {}
-    for leaf in schema:
-        metrics = column_metrics(files, leaf)
-        blob = found[leaf.field_id]
-        how_fresh = freshness(state, snapshot, leaf, blob)
-        if how_fresh.state is FreshnessState.ABSENT:
-            blob = None
-        sketch = sketches.get(leaf.field_id) if blob is not None else None
-        ndv = sketch.estimate() if sketch is not None else ndv_of(blob[1]) if blob is not None else None
-        lower, upper = sketch.bounds(2) if sketch is not None else (None, None)
-        columns[leaf.name] = ColumnStatistics(
-            column=leaf.name,
-            field_id=leaf.field_id,
-            ndv=ndv,
-            lower=lower,
-            upper=upper,
-            null_count=metrics.null_count,
-            min=metrics.min,
-            max=metrics.max,
-            freshness=how_fresh,
-            sketch=sketch,
-        )
-    return columns
-
-
-def _since(metadata: TableMetadata, snapshot: Snapshot, sketched: Snapshot) -> str:
-    """`3 snapshots by another writer since 2026-11-20 10:15:00Z, 2.1 % of rows not covered`."""
-    later: list[Snapshot] = []
-    walk: Snapshot | None = snapshot
-    while walk is not None and walk.snapshot_id != sketched.snapshot_id:
-        later.append(walk)
-        walk = metadata.snapshot_by_id(walk.parent_snapshot_id) if walk.parent_snapshot_id is not None else None
+    later = list(
+        itertools.takewhile(lambda found: found.snapshot_id != sketched.snapshot_id, ancestors(metadata, snapshot))
+    )
     foreign = all(_summary(snap, ENGINE_NAME) != "skerry" for snap in later)
-    since = datetime.fromtimestamp(sketched.timestamp_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
-    text = f"{len(later)} snapshot{'s' * (len(later) != 1)}{' by another writer' if foreign else ''} since {since}"
-    added = [_summary_number(snap, "added-records") or 0 for snap in later]
+    moment = datetime.fromtimestamp(sketched.timestamp_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    text = f"{len(later)} snapshot{'s' * (len(later) != 1)}{' by another writer' if foreign else ''} since {moment}"
     total = _summary_number(snapshot, "total-records")
     if total:
-        text += f", {min(1.0, sum(added) / total):.1%} of rows not covered".replace("%", " %")
+        added = sum(_summary_number(snap, "added-records") or 0 for snap in later)
+        missing = added if covered_rows is None else max(0, total - covered_rows)
+        text += f", {min(1.0, missing / total):.1%} of rows not covered".replace("%", " %")
     if any(_summary_number(snap, "deleted-records") or _summary_number(snap, "added-delete-files") for snap in later):
         text += ", rows deleted"
     return text

@@ -12,16 +12,17 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.transforms import IdentityTransform, Transform
 
 from skerry.iceberg.changes import Changes, changes
+from skerry.iceberg.column_statistics import column_freshness, column_statistics
 from skerry.iceberg.commit import IcebergTarget, load_state
 from skerry.iceberg.files import live_data_files
 from skerry.iceberg.layout import FileLayout, file_layout
 from skerry.iceberg.operations import AppendFiles, MetadataChange, PublishSketches, SnapshotChange
 from skerry.iceberg.scan import Scan, scan
 from skerry.iceberg.state import MAIN, TableState
-from skerry.iceberg.statistics import column_freshness, column_statistics
 from skerry.table.commit import Operation, RetryPolicy, commit
 from skerry.table.files import DataFile, WrittenFile
 from skerry.table.statistics import ColumnStatistics, Freshness
+from skerry.table.table_sample import TableSample
 from skerry.theta import ThetaSketch
 
 __all__ = ["IcebergTable"]
@@ -106,9 +107,11 @@ class IcebergTable:
         """Publish written files and the statistics of the table with them, as one snapshot, staged if so wanted."""
         return self.commit(AppendFiles.of(files, ref=ref, properties=properties, staged=staged))
 
-    def publish_sketches(self, snapshot_id: int, sketches: Mapping[int, ThetaSketch]) -> TableState:
-        """Register sketches of all rows of a snapshot."""
-        return self.commit(PublishSketches(snapshot_id, sketches))
+    def publish_sketches(
+        self, snapshot_id: int, sketches: Mapping[int, ThetaSketch], sample: TableSample | None = None
+    ) -> TableState:
+        """Register sketches of all rows of a snapshot, and the samples that they come from."""
+        return self.commit(PublishSketches(snapshot_id, sketches, sample))
 
     def data_files(self, snapshot: Snapshot) -> list[DataFile]:
         """All data files of a snapshot; rows that delete files remove are still in them."""
@@ -142,12 +145,12 @@ class IcebergTable:
             self.state, from_snapshot, to_snapshot, columns=columns, where=where, on=on, carried_over=carried_over
         )
 
-    def column_statistics(self, snapshot: Snapshot | None) -> dict[str, ColumnStatistics]:
-        """What is known about every primitive column of a snapshot, sketches included."""
-        return column_statistics(self.state, snapshot)
+    def column_statistics(self, snapshot: Snapshot | None, where: str | Any = None) -> dict[str, ColumnStatistics]:
+        """What is known about every primitive column of a snapshot, or of the part that a condition leaves."""
+        return column_statistics(self.state, snapshot, where)
 
     def column_freshness(self, snapshot: Snapshot | None) -> dict[str, Freshness]:
-        """How far every column's published distinct count holds for a snapshot; reads no file."""
+        """How far every column's distinct count holds for a snapshot."""
         return column_freshness(self.state, snapshot)
 
 

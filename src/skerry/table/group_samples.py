@@ -258,16 +258,19 @@ class GroupSamples:
             groups.append(replace(group, files={**group.files, **changed}, exact=False) if changed else group)
         return GroupSamples(tuple(groups), self.columns)
 
-    def with_rows_gone(self, partitions: Collection[str] | None) -> GroupSamples:
+    def with_rows_gone(self, partition: str | None, deletes: int) -> GroupSamples:
         """Note that any rows may be gone, nobody knows which: groups are no longer exact.
 
         Args:
-            partitions: Only rows of these partitions; of all if None.
+            partition: Only rows of this partition; of all if None.
+            deletes: Key of the deletes that say so.
         """
-        keys = None if partitions is None else {key_of(partition) for partition in partitions}
+        place = None if partition is None else key_of(partition)
         return GroupSamples(
             tuple(
-                replace(group, exact=False) if keys is None or keys & group.partitions else group
+                replace(group, files={file: known ^ deletes for file, known in group.files.items()}, exact=False)
+                if place is None or place in group.partitions
+                else group
                 for group in self.groups
             ),
             self.columns,

@@ -7,7 +7,7 @@ that of the rows which are alive, and of no others.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -70,7 +70,8 @@ class SampleChange:
         removed: Locations of the data files that go.
         deletes: By location of a data file, the key of the deletes that it gains and loses: see `deletes_key`.
         resketched: Files that stay and were sampled again, with the deletes that apply to them after the change.
-        rows_gone: Partitions in which rows may be gone that nobody looked for; None for all.
+        rows_gone: Keys of deletes for which nobody looked in which files rows are gone, by the partition in which they
+            apply; None for all.
         same_rows: Whether the added files have the rows of the removed ones.
     """
 
@@ -80,13 +81,13 @@ class SampleChange:
     removed: frozenset[str] = frozenset()
     deletes: Mapping[str, int] = field(default_factory=dict)
     resketched: tuple[SketchedFile, ...] = ()
-    rows_gone: Collection[str] | None = ()
+    rows_gone: Mapping[str | None, int] = field(default_factory=dict)
     same_rows: bool = False
 
     @property
     def only_adds(self) -> bool:
         """Whether no row is taken away or moved."""
-        return not (self.removed or self.deletes or self.rows_gone is None or self.rows_gone)
+        return not (self.removed or self.deletes or self.rows_gone)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,8 +124,8 @@ class TableSample:
             groups = groups.without_files(change.removed)
         changed = {key_of(location): delta for location, delta in change.deletes.items()}
         groups = groups.with_deletes({key: known[key] ^ delta for key, delta in changed.items() if key in known})
-        if change.rows_gone is None or change.rows_gone:
-            groups = groups.with_rows_gone(change.rows_gone)
+        for partition, key in change.rows_gone.items():
+            groups = groups.with_rows_gone(partition, key)
         groups = groups.with_resketched(change.resketched, max_groups=max_groups)
         if not change.same_rows:
             groups = groups.with_files(change.added, max_groups=max_groups)

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 from skerry.iceberg.manifest import EntryStatus, ManifestEntry
 from skerry.iceberg.operations.change import MetadataChange, SnapshotChange
-from skerry.iceberg.operations.sketches import sketches_with
+from skerry.iceberg.operations.sketches import sketches_after
 from skerry.iceberg.state import MAIN, TableState
 from skerry.table.files import DataFile, WrittenFile
-from skerry.table.statistics import union_of_samples
+from skerry.table.group_samples import SketchedFile
+from skerry.table.table_sample import SampleChange, TableSample, sketched_files
 from skerry.theta import ThetaSketch
 
 __all__ = ["AppendFiles", "PublishSketches"]
@@ -20,19 +21,19 @@ __all__ = ["AppendFiles", "PublishSketches"]
 class AppendFiles:
     """Add data files, and publish sketches of the whole table with them.
 
-    The union of the files' samples is made once and kept from attempt to attempt; which columns may be published, and
-    what they are united with, depends on the base and is decided anew each time.
+    The files' samples are decoded once and kept from attempt to attempt; which columns may be published, and what they
+    are united with, depends on the base and is decided anew each time.
 
     Args:
         files: Freshly written files.
-        sketches: By field id, the union of their samples, for columns that were sketched in every file.
+        sampled: Those of them that have samples.
         ref: The branch to append to.
         properties: Further entries of the snapshot summary.
         staged: Whether the branch stays where it is.
     """
 
     files: tuple[DataFile, ...]
-    sketches: Mapping[int, ThetaSketch] = field(default_factory=dict)
+    sampled: tuple[SketchedFile, ...] = ()
     ref: str = MAIN
     properties: Mapping[str, str] = field(default_factory=dict)
     staged: bool = False
@@ -48,16 +49,20 @@ class AppendFiles:
     ) -> AppendFiles:
         """The operation that appends what writers have written."""
         files = tuple(written)
-        return cls(tuple(file.data_file for file in files), union_of_samples(files), ref, properties or {}, staged)
+        sampled, _ = sketched_files(files)
+        return cls(tuple(file.data_file for file in files), sampled, ref, properties or {}, staged)
 
     def apply(self, base: TableState) -> SnapshotChange | None:
         """Append to whatever `base` holds; nothing to do without files."""
         if not self.files:
             return None
+        change = SampleChange(added=self.sampled, unsampled_files=len(self.files) - len(self.sampled))
+        sketches, sample = sketches_after(base, self.ref, change)
         return SnapshotChange(
             operation="append",
             added=tuple(ManifestEntry(EntryStatus.ADDED, file) for file in self.files),
-            sketches=sketches_with(base, self.ref, self.sketches),
+            sketches=sketches,
+            sample=sample,
             ref=self.ref,
             properties=self.properties,
             staged=self.staged,
@@ -71,10 +76,12 @@ class PublishSketches:
     Args:
         snapshot_id: The snapshot whose rows were sketched.
         sketches: By field id.
+        sample: The samples that they come from.
     """
 
     snapshot_id: int
     sketches: Mapping[int, ThetaSketch]
+    sample: TableSample | None = None
 
     def apply(self, base: TableState) -> MetadataChange | None:
         """Publish; nothing to do without sketches.
@@ -82,7 +89,7 @@ class PublishSketches:
         Raises:
             NotFoundError: The snapshot has expired meanwhile.
         """
-        if not self.sketches:
+        if not self.sketches and self.sample is None:
             return None
         base.snapshot_by_id(self.snapshot_id)
-        return MetadataChange(sketches=self.sketches, snapshot_id=self.snapshot_id)
+        return MetadataChange(sketches=self.sketches, snapshot_id=self.snapshot_id, sample=self.sample)

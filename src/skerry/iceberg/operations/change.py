@@ -9,6 +9,7 @@ from pyiceberg.table.update import TableRequirement, TableUpdate
 
 from skerry.iceberg.manifest import ManifestEntry
 from skerry.iceberg.state import MAIN
+from skerry.table.table_sample import TableSample
 from skerry.theta import ThetaSketch
 
 __all__ = ["DeleteKey", "MetadataChange", "SnapshotChange"]
@@ -25,6 +26,7 @@ class SnapshotChange:
         operation: `append`, `replace`, `overwrite` or `delete` (Iceberg spec, Snapshots).
         added: Entries of the data files that the snapshot adds.
         sketches: By field id, what the snapshot publishes about itself.
+        sample: The samples that it keeps, if any.
         ref: The branch.
         properties: Further entries of the snapshot summary.
         added_deletes: Entries of the delete files that it adds.
@@ -42,6 +44,7 @@ class SnapshotChange:
     removed: frozenset[str] = frozenset()
     removed_deletes: frozenset[DeleteKey] = frozenset()
     staged: bool = False
+    sample: TableSample | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +56,11 @@ class MetadataChange:
         requirements: What must hold in the base for it.
         sketches: By field id, what to publish about an existing snapshot.
         snapshot_id: That snapshot.
+        sample: The samples to keep of it, if any.
     """
 
     updates: tuple[TableUpdate, ...] = ()
     requirements: tuple[TableRequirement, ...] = ()
     sketches: Mapping[int, ThetaSketch] = field(default_factory=dict)
     snapshot_id: int | None = None
+    sample: TableSample | None = None

@@ -15,15 +15,14 @@ from pyiceberg.table.metadata import TableMetadataV1
 
 from skerry.errors import ConflictError, SchemaError
 from skerry.iceberg.manifest import EntryStatus, FileContent, ManifestEntry
-from skerry.iceberg.manifest_list import ManifestContent, read_manifest_list
 from skerry.iceberg.operations.change import DeleteKey, SnapshotChange
 from skerry.iceberg.operations.conflicts import Conflicts, Isolation
-from skerry.iceberg.operations.sketches import sketches_kept, sketches_replaced, sketches_with
+from skerry.iceberg.operations.sketches import sketches_after
 from skerry.iceberg.state import MAIN, TableState
 from skerry.table.files import WrittenFile
+from skerry.table.group_samples import SketchedFile, key_of
 from skerry.table.predicate import ALWAYS_TRUE, Predicate
-from skerry.table.statistics import union_of_samples
-from skerry.theta import ThetaSketch
+from skerry.table.table_sample import SampleChange, delete_name, partition_name, sketched_files
 
 __all__ = ["DeleteFiles", "OverwriteFiles", "RewriteFiles", "RowDelta"]
 
@@ -53,6 +52,9 @@ class RowDelta:
         staged: Whether the branch stays where it is.
         referenced_files: Locations of the data files that the deletes are of, as far as their entries do not say so:
             one file of positions may be of many data files.
+        delete_changes: By location of a data file, the key of the deletes that it gains and loses
+            (`skerry.table.group_samples.deletes_key`); told by the new deletes alone if None.
+        resketched: Files whose remaining rows were sampled.
     """
 
     added: tuple[NewFile, ...] = ()
@@ -66,6 +68,8 @@ class RowDelta:
     properties: Mapping[str, str] = field(default_factory=dict)
     staged: bool = False
     referenced_files: tuple[str, ...] = ()
+    delete_changes: Mapping[str, int] | None = None
+    resketched: tuple[SketchedFile, ...] = ()
 
     def apply(self, base: TableState) -> SnapshotChange | None:
         """Add the changes to `base`; nothing to do without files.
@@ -89,16 +93,27 @@ class RowDelta:
             operation = "overwrite" if self.added else "delete"
         else:
             operation = "append"
+        sketches, sample = sketches_after(base, self.ref, self._sample_change(base))
         return SnapshotChange(
             operation=operation,
             added=_entries(self.added),
-            sketches={} if operation != "append" else sketches_with(base, self.ref, _sketches(self.added)),
+            sketches=sketches,
+            sample=sample,
             ref=self.ref,
             properties=self.properties,
             staged=self.staged,
             added_deletes=self.added_deletes,
             removed=frozenset(self.removed_files),
             removed_deletes=frozenset(self.removed_deletes),
+        )
+
+    def _sample_change(self, base: TableState) -> SampleChange:
+        changes = self.delete_changes
+        return replace(
+            _sample_change(self.added, self.removed_files),
+            deletes=_delete_changes(self.added_deletes, self.referenced_files) if changes is None else changes,
+            resketched=self.resketched,
+            rows_gone=_rows_gone(base, self.added_deletes, self.referenced_files),
         )
 
 
@@ -118,6 +133,7 @@ class OverwriteFiles:
         ref: The branch.
         properties: Further entries of the snapshot summary.
         staged: Whether the branch stays where it is.
+        resketched: Files that stay, sampled again because their group loses others.
     """
 
     added: tuple[NewFile, ...] = ()
@@ -128,6 +144,7 @@ class OverwriteFiles:
     ref: str = MAIN
     properties: Mapping[str, str] = field(default_factory=dict)
     staged: bool = False
+    resketched: tuple[SketchedFile, ...] = ()
 
     def apply(self, base: TableState) -> SnapshotChange | None:
         """Replace the files in `base`; nothing to do without files.
@@ -144,10 +161,13 @@ class OverwriteFiles:
         if Isolation.parse(self.isolation) is Isolation.SERIALIZABLE:
             conflicts.refuse_new_rows(self.conflict_filter)
         operation = "append" if not removed else "overwrite" if self.added else "delete"
+        change = replace(_sample_change(self.added, self.removed_files), resketched=self.resketched)
+        sketches, sample = sketches_after(base, self.ref, change)
         return SnapshotChange(
             operation=operation,
             added=_entries(self.added),
-            sketches=_sketches_after(base, self.ref, self.added, removed),
+            sketches=sketches,
+            sample=sample,
             ref=self.ref,
             properties=self.properties,
             staged=self.staged,
@@ -190,8 +210,11 @@ class DeleteFiles:
         conflicts.refuse_removed_files(removed)
         if Isolation.parse(self.isolation) is Isolation.SERIALIZABLE:
             conflicts.refuse_new_rows(self.conflict_filter)
+        sketches, sample = sketches_after(base, self.ref, SampleChange(removed=removed))
         return SnapshotChange(
             operation="delete",
+            sketches=sketches,
+            sample=sample,
             ref=self.ref,
             properties=self.properties,
             staged=self.staged,
@@ -247,10 +270,15 @@ class RewriteFiles:
         conflicts.refuse_removed_files(removed | referenced)
         conflicts.refuse_new_vectors(referenced)
         conflicts.refuse_new_deletes(ALWAYS_TRUE, of=removed, by_keys=self.sequence_number is None)
+        # keys that others have deleted meanwhile go on to apply to the new files, whose samples know nothing of them
+        rows_gone: dict[str | None, int] = {None: 0} if conflicts.may_have_new_key_deletes() else {}
+        change = replace(_sample_change(self.added, self.removed_files), same_rows=True, rows_gone=rows_gone)
+        sketches, sample = sketches_after(base, self.ref, change)
         return SnapshotChange(
             operation="replace",
             added=self._numbered(base),
-            sketches=sketches_kept(base, self.ref),
+            sketches=sketches,
+            sample=sample,
             ref=self.ref,
             properties=self.properties,
             staged=self.staged,
@@ -276,34 +304,42 @@ def _entries(files: Iterable[NewFile]) -> tuple[ManifestEntry, ...]:
     )
 
 
-def _sketches(files: Iterable[NewFile]) -> dict[int, ThetaSketch]:
-    """Sketches of all rows of the files; nothing if one of them came without samples."""
+def _sample_change(added: Iterable[NewFile], removed: Iterable[str]) -> SampleChange:
+    """What files that come and go do to samples; an entry comes without any."""
+    files = tuple(added)
     written = [file for file in files if isinstance(file, WrittenFile)]
-    return union_of_samples(written) if len(written) == len(tuple(files)) else {}
+    sampled, unsampled_files = sketched_files(written)
+    unsampled_files += len(files) - len(written)
+    return SampleChange(added=sampled, unsampled_files=unsampled_files, removed=frozenset(removed))
 
 
-def _sketches_after(
-    base: TableState, ref: str, added: tuple[NewFile, ...], removed: frozenset[str]
-) -> dict[int, ThetaSketch]:
-    """What can be said of the rows after files were replaced by files with other rows."""
-    if not removed:
-        return sketches_with(base, ref, _sketches(added))
-    if not added or _count_data_files(base, ref) != len(removed):
-        return {}
-    return sketches_replaced(base, _sketches(added))
+def _delete_changes(deletes: Iterable[ManifestEntry], referenced: Iterable[str]) -> dict[str, int]:
+    """The keys of the deletes that data files gain."""
+    changes: dict[str, int] = {}
+    for entry in deletes:
+        if entry.content is FileContent.POSITION_DELETES:
+            named = entry.referenced_data_file
+            key = key_of(delete_name(entry.data_file.location, entry.content_offset))
+            for location in referenced if named is None else (named,):
+                changes[location] = changes.get(location, 0) ^ key
+    return changes
 
 
-def _count_data_files(base: TableState, ref: str) -> int | None:
-    """Live data files of a branch; None if an old manifest list does not tell."""
-    snapshot = base.snapshot(ref)
-    listed = [] if snapshot is None else read_manifest_list(base.storage, snapshot.manifest_list)
-    total = 0
-    for manifest in listed:
-        if manifest.content is ManifestContent.DATA:
-            if manifest.added_files_count is None or manifest.existing_files_count is None:
-                return None
-            total += manifest.added_files_count + manifest.existing_files_count
-    return total
+def _rows_gone(
+    base: TableState, deletes: Iterable[ManifestEntry], referenced: tuple[str, ...]
+) -> dict[str | None, int]:
+    """The keys of deletes that do not name their data files, by the partition in which they apply; None for all."""
+    specs = base.metadata.specs()
+    gone: dict[str | None, int] = {}
+    for entry in deletes:
+        by_keys = entry.content is FileContent.EQUALITY_DELETES
+        if not by_keys and (entry.referenced_data_file is not None or referenced):
+            continue
+        file = entry.data_file
+        everywhere = specs[file.spec_id].is_unpartitioned()
+        partition = None if everywhere else partition_name(file.spec_id, file.partition)
+        gone[partition] = gone.get(partition, 0) ^ key_of(delete_name(file.location, None))
+    return gone
 
 
 def _referenced(deletes: Iterable[ManifestEntry]) -> set[str]:

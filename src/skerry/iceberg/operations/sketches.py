@@ -1,62 +1,59 @@
-"""Which sketches a snapshot may publish: those that describe exactly its rows.
+"""What a snapshot says about the distinct values of its columns: sketches that describe exactly its rows, and samples.
 
-New rows are united with the base's fresh sketches. Rows that only move keep them. A sketch cannot forget, so that after
-rows were taken away there is nothing to publish unless none of the old rows is left.
+The base's samples, changed as the commit changes the files, give the sketches of what remains. Where samples do not
+cover all files, because others have written some of them, new rows are still united with the base's fresh sketches, and
+rows that only move keep them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
+from skerry.iceberg.samples import sample_of
 from skerry.iceberg.state import TableState
 from skerry.iceberg.statistics import extendable_sketches
+from skerry.table.group_samples import SketchedFile
 from skerry.table.statistics import SketchPolicy
+from skerry.table.table_sample import SampleChange, TableSample, max_groups
 from skerry.theta import ThetaSketch, union
 
-__all__ = ["sketches_kept", "sketches_replaced", "sketches_with"]
+__all__ = ["sketches_after"]
 
 
-def sketches_with(base: TableState, ref: str, added: Mapping[int, ThetaSketch]) -> dict[int, ThetaSketch]:
-    """Unions of the base's fresh sketches and those of new rows.
-
-    A column is published only if every row is in its sketch: all new files were sketched for it, and so was every row
-    before them.
+def sketches_after(
+    base: TableState, ref: str, change: SampleChange
+) -> tuple[dict[int, ThetaSketch], TableSample | None]:
+    """The sketches that a new snapshot publishes by field id, and the samples that it keeps.
 
     Args:
         base: The state before.
-        ref: The branch that the rows are added to.
-        added: By field id, sketches of all new rows.
+        ref: The branch.
+        change: What the commit does to the files.
     """
     policy = SketchPolicy.from_properties(base.properties)
+    if not policy.enabled:
+        return {}, None
     snapshot = base.snapshot(ref)
-    published = {} if snapshot is None or not policy.enabled else extendable_sketches(base, snapshot)
-    columns = policy.columns(base.schema, created=snapshot is None, sketched=published)
-    return {
-        column.field_id: union([published[column.field_id], sketch]) if column.field_id in published else sketch
-        for column in columns
-        if (sketch := added.get(column.field_id)) is not None
-    }
+    before = sample_of(base, snapshot)
+    after = before.after(change, max_groups=max_groups(base.properties))
+    exact = after.exact_columns
+    is_new = not before.missing_files and not before.groups.without_files(change.removed).groups
+    wanted = policy.columns(base.schema, created=is_new, sketched=exact)
+    published = {leaf.field_id: after.groups.sketch(leaf.field_id) for leaf in wanted if leaf.field_id in exact}
+    if before.missing_files and snapshot is not None and (change.only_adds or change.same_rows):
+        kept = extendable_sketches(base, snapshot)
+        added = {} if change.same_rows else _union(change.added)
+        for leaf in policy.columns(base.schema, created=False, sketched=kept):
+            if leaf.field_id in published or leaf.field_id not in kept:
+                continue
+            if change.same_rows:
+                published[leaf.field_id] = kept[leaf.field_id]
+            elif leaf.field_id in added and not change.unsampled_files and not change.added_groups.groups:
+                published[leaf.field_id] = union([kept[leaf.field_id], added[leaf.field_id]])
+    return published, after if after.groups.columns else None
 
 
-def sketches_kept(base: TableState, ref: str) -> dict[int, ThetaSketch]:
-    """The base's fresh sketches, for a snapshot with the same rows.
-
-    Args:
-        base: The state before.
-        ref: The branch whose files are replaced.
-    """
-    snapshot = base.snapshot(ref)
-    if snapshot is None or not SketchPolicy.from_properties(base.properties).enabled:
-        return {}
-    return extendable_sketches(base, snapshot)
-
-
-def sketches_replaced(base: TableState, added: Mapping[int, ThetaSketch]) -> dict[int, ThetaSketch]:
-    """The sketches of new rows, for a snapshot that keeps none of the old ones.
-
-    Args:
-        base: The state before.
-        added: By field id, sketches of all new rows.
-    """
-    columns = SketchPolicy.from_properties(base.properties).columns(base.schema, created=True)
-    return {column.field_id: added[column.field_id] for column in columns if column.field_id in added}
+def _union(files: Sequence[SketchedFile]) -> dict[int, ThetaSketch]:
+    """One sketch per column over several files, for the columns that all of them were sampled for."""
+    columns = set.intersection(*(set(file.samples) for file in files)) if files else set()
+    return {field_id: union([file.samples[field_id].to_sketch() for file in files]) for field_id in columns}
