@@ -97,8 +97,13 @@ def _is_in_layout(table: skerry.catalog.Table, column: str) -> bool:
 
 
 def _takes_key_deletes(table: skerry.catalog.Table) -> bool:
-    """Version 1 has none, and the partitions of keys must be known from the keys."""
-    return table.format_version > 1 and all(term.rstrip(")").endswith(KEY) for term in table.partition_by)
+    """Version 1 has none, and the partitions of keys must be known from the keys, those of older files too."""
+    metadata = table.implementation.state.metadata
+    key = metadata.schema().find_field(KEY).field_id
+    fields = [field for spec in metadata.specs().values() for field in spec.fields]
+    return table.format_version > 1 and all(
+        field.source_id == key or isinstance(field.transform, VoidTransform) for field in fields
+    )
 
 
 def _row_ids(table: skerry.catalog.Table, branch: str) -> Mapping[int, int]:
