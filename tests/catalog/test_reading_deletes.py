@@ -161,3 +161,18 @@ def test_encrypted_delete_files_are_refused_by_name(tmp_path):
     commit_deletes(table, write, {1})
     with pytest.raises(UnsupportedError, match="encrypted"):
         table.scan().to_arrow()
+
+
+def test_rows_from_before_a_column_have_its_default_however_deep_it_lies(tmp_path):
+    nested = pa.schema([("n", pa.int64()), ("s", pa.struct([("a", pa.int64())]))])
+    table = skerry.connect(str(tmp_path)).create_table("db.t", nested, properties={"format-version": "3"})
+    table.append(pa.table({"n": [1, 2], "s": [{"a": 1}, None]}, schema=nested))
+    with table.update_schema() as update:
+        update.add_column("x", "int", default_value=7)
+        update.add_column(("s", "b"), "string", default_value="deep")
+    assert table.scan().to_arrow().to_pylist() == [
+        {"n": 1, "s": {"a": 1, "b": "deep"}, "x": 7},
+        {"n": 2, "s": None, "x": 7},
+    ]
+    assert table.scan(["n"], where="x = 7 AND s.b = 'deep'").to_arrow().to_pylist() == [{"n": 1}]
+    assert table.scan(where="x IS NULL").count() == 0
