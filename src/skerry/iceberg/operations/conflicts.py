@@ -39,6 +39,7 @@ FILE_PATH_ID = 2147483546
 """Field id of the column `file_path` in files of position deletes (Iceberg: Reserved Field IDs)."""
 
 _RULE = "Iceberg: Commit Conflict Resolution and Retry"
+_MAX_SHOWN = 200
 
 
 class Isolation(Enum):
@@ -173,7 +174,7 @@ class Conflicts:
             for row in np.flatnonzero(self._may_match(conflict_filter, file, entries, by_metrics=True)).tolist():
                 raise _conflict(
                     snapshot,
-                    f"added data file {entries.column('file_path')[row]}, which may hold rows of {conflict_filter}",
+                    f"added data file {entries.column('file_path')[row]}, which may hold rows of {_shown(conflict_filter)}",
                     self._base.name,
                 )
 
@@ -303,6 +304,12 @@ def _operation(snapshot: Snapshot) -> Operation | None:
 
 def _partition_key(spec_id: int, partition: tuple[Any, ...]) -> tuple[Any, ...]:
     return (spec_id, *map(repr, partition))  # as text, because no NaN equals another
+
+
+def _shown(predicate: Predicate) -> str:
+    """A predicate for a message; one that lists the keys of a merge may be long."""
+    text = str(predicate)
+    return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 1]}…"
 
 
 def _conflict(snapshot: Snapshot, what: str, table: str) -> ConflictError:
