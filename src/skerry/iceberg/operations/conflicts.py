@@ -172,11 +172,9 @@ class Conflicts:
             entries = self._read(file, *columns)
             entries = entries.filter(_of_snapshot(entries, EntryStatus.ADDED, snapshot))
             for row in np.flatnonzero(self._may_match(conflict_filter, file, entries, by_metrics=True)).tolist():
-                raise _conflict(
-                    snapshot,
-                    f"added data file {entries.column('file_path')[row]}, which may hold rows of {_shown(conflict_filter)}",
-                    self._base.name,
-                )
+                path = entries.column("file_path")[row]
+                what = f"added data file {path}, which may hold rows of {_shown(conflict_filter)}"
+                raise _conflict(snapshot, what, self._base.name)
 
     # ---- what others did ----
 
