@@ -107,7 +107,7 @@ def test_a_truncated_file_is_named(victim, sample, kind):
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "data file"])
-@pytest.mark.parametrize("sample", SAMPLES)
+@pytest.mark.parametrize("sample", SAMPLES[::2] + SAMPLES[-1:])
 def test_flipped_bits_give_errors_of_ours_or_rows(victim, sample, kind):
     hurt = victim(sample)
     chance = random.Random(f"{sample} {kind}")
