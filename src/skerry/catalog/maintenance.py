@@ -21,16 +21,24 @@ class TableMaintenance(TableHistory):
     """What changes no rows."""
 
     def analyze(
-        self, columns: Sequence[str] | None = None, *, executor: Executor | None = None, watcher: Watcher | None = None
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        full: bool = False,
+        executor: Executor | None = None,
+        watcher: Watcher | None = None,
     ) -> AnalyzeSummary:
-        """Sketch all rows of the current snapshot and publish the sketches for it.
+        """Sketch the rows of the current snapshot that are not sketched yet, and publish sketches of all rows for it.
+
+        What others have written since the last commit of ours is read, and nothing else.
 
         Args:
             columns: Dotted names; those that the table's properties choose if None.
+            full: Whether to sketch all files anew.
             executor: Where to sketch; threads of this process by default.
             watcher: Called with the progress.
         """
-        return analyze(self._table, columns, executor=executor, watcher=watcher)
+        return analyze(self._table, columns, executor=executor, watcher=watcher, full=full)
 
     def compact(
         self,

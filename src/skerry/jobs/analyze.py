@@ -1,37 +1,31 @@
-"""Analyze: sketch the rows that a table has, and publish the sketches for the snapshot that holds them."""
+"""Analyze: sketch the rows that no sample covers, and publish the sketches for the snapshot that holds them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pyiceberg.table.snapshots import Snapshot
+
+from skerry.iceberg.samples import deletes_of, live_files, read_sample, sample_of
 from skerry.iceberg.scan import scan
+from skerry.iceberg.state import MAIN, TableState
+from skerry.iceberg.statistics import freshness, latest_statistics
 from skerry.iceberg.table import IcebergTable
 from skerry.jobs.executor import Executor, Progress, ThreadExecutor, Watcher
-from skerry.parquet import read_metadata
-from skerry.table.row_reader import RowReader
+from skerry.jobs.sketch_files import FileSample, SketchTask, sketch_file
+from skerry.table.group_samples import GroupSamples, key_of
 from skerry.table.scan import FileScanTask
-from skerry.table.schema import leaf
-from skerry.table.sketching import BatchSketcher, sketch_parquet
+from skerry.table.schema import Leaf, leaf, leaves
 from skerry.table.statistics import SketchPolicy
+from skerry.table.table_sample import TableSample, max_groups, sketched_file
 from skerry.theta import Sample
+from skerry.theta.setops import union
 
-__all__ = ["AnalyzeSummary", "SketchTask", "analyze", "sketch_file"]
+__all__ = ["AnalyzeSummary", "analyze", "catch_up"]
 
-
-@dataclass(frozen=True)
-class SketchTask:
-    """Sketch one data file; small and picklable.
-
-    Args:
-        file: The file, with its deletes.
-        reader: Reads its rows.
-        field_ids: The columns.
-    """
-
-    file: FileScanTask
-    reader: RowReader
-    field_ids: tuple[int, ...]
+CATCH_UP_PROPERTY = "skerry.statistics.catch-up"
+"""Table property: whether a commit of ours first sketches what others have written since the last one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +34,8 @@ class AnalyzeSummary:
 
     Args:
         snapshot_id: The snapshot that was described, None for a table without rows.
-        columns: Columns sketched.
-        files: Files read.
+        columns: Columns whose sketches are published.
+        files: Files read: those that no sample covered.
         rows: Rows in them.
     """
 
@@ -57,16 +51,19 @@ def analyze(
     *,
     executor: Executor | None = None,
     watcher: Watcher | None = None,
+    full: bool = False,
 ) -> AnalyzeSummary:
-    """Sketch all rows of the table's current snapshot and publish the sketches for it.
+    """Sketch the rows of the table's current snapshot that are not sketched yet, and publish sketches of all for it.
 
-    Rows that other writers add meanwhile belong to later snapshots and are not claimed.
+    Files that samples cover are not read. Rows that other writers add meanwhile belong to later snapshots and are not
+    claimed.
 
     Args:
         table: The table; refreshed first.
         columns: Dotted names; those that the table's properties choose if None.
         executor: Where to sketch; threads of this process by default.
         watcher: Called after every file.
+        full: Whether to sketch all files anew, as if no sample covered any.
 
     Raises:
         SchemaError: A column is unknown; the message proposes the nearest.
@@ -80,41 +77,98 @@ def analyze(
         chosen = [leaf(state.schema, name) for name in columns]
     if snapshot is None or not chosen:
         return AnalyzeSummary(snapshot.snapshot_id if snapshot is not None else None, 0, 0, 0)
-    rows_of = scan(state, [found.name for found in chosen], threads=1)
-    files, reader = rows_of.plan(), rows_of.row_reader()
-    field_ids = tuple(found.field_id for found in chosen)
-    tasks = [SketchTask(file, reader, field_ids) for file in files]
-    samples: dict[int, Sample] = {found.field_id: Sample() for found in chosen}
+    work = _Work.plan(state, snapshot, chosen, GroupSamples() if full else sample_of(state, snapshot).groups)
+    if not work.tasks and not full and _is_published(state, snapshot, chosen):
+        return AnalyzeSummary(snapshot.snapshot_id, len(chosen), 0, 0)
+    sampled: list[FileSample] = []
     rows = size = 0
-    for number, (file, sampled) in enumerate(
-        zip(files, (executor or ThreadExecutor()).map(sketch_file, tasks), strict=True), 1
-    ):
-        for field_id, sample in samples.items():
-            sample.merge(Sample.deserialize(sampled[field_id]))
-        rows += file.data_file.record_count
-        size += file.data_file.file_size_bytes
+    for task, found in zip(work.tasks, (executor or ThreadExecutor()).map(sketch_file, work.tasks), strict=True):
+        sampled.append(found)
+        rows += task.file.data_file.record_count
+        size += task.file.data_file.file_size_bytes
         if watcher is not None:
-            watcher(Progress("sketch", number, len(files), rows, size))
-    table.publish_sketches(snapshot.snapshot_id, {field_id: sample.to_sketch() for field_id, sample in samples.items()})
-    return AnalyzeSummary(snapshot.snapshot_id, len(chosen), len(files), rows)
+            watcher(Progress("sketch", len(sampled), len(work.tasks), rows, size))
+    sample = TableSample(work.groups_with(sampled, max_groups(state.properties)))
+    sketches = {field_id: sample.groups.sketch(field_id) for field_id in sample.exact_columns}
+    table.publish_sketches(snapshot.snapshot_id, sketches, sample)
+    return AnalyzeSummary(snapshot.snapshot_id, len(chosen), len(work.tasks), rows)
 
 
-def sketch_file(task: SketchTask) -> dict[int, bytes]:
-    """Sample the columns of one data file; serialised samples by field id.
+def catch_up(table: IcebergTable, ref: str = MAIN, *, executor: Executor | None = None) -> TableState:
+    """Sketch what others have written to a table's main branch, if it wants that done before a commit of ours.
 
-    What the file itself knows is enough where all of its rows are alive and it has all the columns; else its rows are
-    read as a scan reads them.
+    Returns:
+        The state to build on.
     """
-    file, reader = task.file.data_file, task.reader
-    if file.file_format == "parquet" and not task.file.deletes:
-        metadata = read_metadata(reader.storage, file.location, file_size=file.file_size_bytes)
-        stored = {column.field_id for column in metadata.columns}
-        if not any(field_id in task.file.constants and field_id not in stored for field_id in task.field_ids):
-            found = sketch_parquet(
-                reader.storage, file.location, reader.schema, task.field_ids, metadata=metadata, count_nans=False
-            )
-            return {field_id: sample.serialize() for field_id, sample in found.samples.items()}
-    sketcher = BatchSketcher(reader.schema, task.field_ids)
-    for batch in reader.batches([task.file]):
-        sketcher.update(batch)
-    return {field_id: sample.serialize() for field_id, sample in sketcher.samples.items()}
+    wanted = ref == MAIN and table.state.properties.get(CATCH_UP_PROPERTY, "false").strip().lower() == "true"
+    snapshot = table.state.snapshot() if wanted else None
+    if snapshot is not None:
+        known = read_sample(table.state, snapshot)
+        if known is None or known.missing_files:
+            analyze(table, executor=executor)
+    return table.state
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What has to be sketched.
+
+    Args:
+        kept: The groups that are right as they are.
+        tasks: First the files of no group, with all columns; then the files of kept groups, with what those lack.
+        new_files: How many of the former there are.
+    """
+
+    kept: GroupSamples
+    tasks: Sequence[SketchTask]
+    new_files: int
+
+    @classmethod
+    def plan(cls, state: TableState, snapshot: Snapshot, chosen: Sequence[Leaf], known: GroupSamples) -> _Work:
+        """Find the files that no group covers, or one that is not exact for a column that is wanted."""
+        ids = {column.field_id for column in chosen}
+        is_right = all(known.is_exact(field_id) for field_id in ids & known.columns.keys())
+        exact = [row for row, group in enumerate(known.groups) if group.exact or is_right]
+        kept = known.only_groups(exact)
+        also = [column for column in leaves(state.schema) if column.field_id in kept.columns and kept.groups]
+        all_columns = list({column.field_id: column for column in (*chosen, *also)}.values())
+        lacking = [column for column in chosen if column.field_id not in kept.columns]
+        covered = kept.files
+        new: list[FileScanTask] = []
+        old: list[FileScanTask] = []
+        for file in live_files(state, snapshot):
+            (old if key_of(file.data_file.location) in covered else new).append(file)
+        tasks = _tasks(state, new, all_columns)
+        return cls(kept, [*tasks, *(_tasks(state, old, lacking) if lacking else [])], len(new))
+
+    def groups_with(self, sampled: Sequence[FileSample], max_groups: int) -> GroupSamples:
+        """The groups with what was sampled."""
+        groups = self.kept
+        of_old = {
+            key_of(task.file.data_file.location): found
+            for task, found in zip(self.tasks[self.new_files :], sampled[self.new_files :], strict=True)
+        }
+        for field_id in next(iter(of_old.values())).samples if of_old else ():
+            parts = [
+                union(Sample.deserialize(of_old[key].samples[field_id]).compact for key in group.files)
+                for group in groups.groups
+            ]
+            groups = groups.with_column(field_id, parts)
+        files = [
+            sketched_file(task.file.data_file, found.samples, row_count=found.row_count, deletes=deletes_of(task.file))
+            for task, found in zip(self.tasks[: self.new_files], sampled, strict=False)
+        ]
+        return groups.with_files(files, max_groups=max_groups)
+
+
+def _tasks(state: TableState, files: Sequence[FileScanTask], columns: Sequence[Leaf]) -> list[SketchTask]:
+    reader = scan(state, [column.name for column in columns], threads=1).row_reader()
+    field_ids = tuple(column.field_id for column in columns)
+    return [SketchTask(file, reader, field_ids) for file in files]
+
+
+def _is_published(state: TableState, snapshot: Snapshot, columns: Sequence[Leaf]) -> bool:
+    return all(
+        freshness(state, snapshot, column, latest_statistics(state.metadata, snapshot, column.field_id)).is_fresh
+        for column in columns
+    )

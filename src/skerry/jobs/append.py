@@ -11,6 +11,7 @@ import pyarrow as pa
 from skerry.errors import CommitUnknownError, SkerryError
 from skerry.iceberg.state import MAIN, TableState
 from skerry.iceberg.table import IcebergTable
+from skerry.jobs.analyze import catch_up
 from skerry.jobs.executor import Progress, Watcher
 from skerry.jobs.write import write_batches
 from skerry.table.incoming import conform
@@ -43,8 +44,8 @@ def append(
         ConflictError: Other writers won every race; the files written were removed.
         CommitUnknownError: The outcome is unknown; nothing was cleaned up.
     """
-    state = table.refresh()
-    state.branch(ref)
+    table.refresh().branch(ref)
+    state = catch_up(table, ref)
     layout = table.layout(ref=ref)
     files = write_batches(layout, _watched(conform(data, state.schema), watcher))
     try:

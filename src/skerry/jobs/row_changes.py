@@ -7,7 +7,7 @@ it, the job is planned and done again on the new state, so that the outcome is a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -26,14 +26,18 @@ from skerry.iceberg.operations.conflicts import Isolation
 from skerry.iceberg.scan import scan
 from skerry.iceberg.state import TableState
 from skerry.iceberg.table import IcebergTable
+from skerry.jobs.analyze import catch_up
 from skerry.jobs.executor import Executor, Progress, ThreadExecutor, Watcher
 from skerry.jobs.rewrite import FileChange, Rewriter, UpdateRows, pack
+from skerry.jobs.sketch_files import sample_again
 from skerry.storage import Storage
 from skerry.table.commit import RetryPolicy
 from skerry.table.files import DeleteKind, WrittenFile
+from skerry.table.group_samples import deletes_key
 from skerry.table.predicate import Predicate
 from skerry.table.read_ahead import default_threads
 from skerry.table.row_deletes import deleted_positions
+from skerry.table.table_sample import delete_name, partition_name
 
 __all__ = [
     "ChangeMode",
@@ -166,6 +170,7 @@ def redo_after_conflicts(request: ChangeRequest, attempt: Callable[[TableState],
     if POSITION in state.schema.names:
         raise SchemaError(f"column {POSITION!r} has a name that changes of rows need; rename it", location=state.name)
     request.mode(state), request.isolation(state)  # what is wrong with them is said before work begins
+    state = catch_up(request.table, request.ref, executor=request.executor)
     retries = RetryPolicy.from_properties(state.properties).num_retries
     for number in range(retries + 1):
         try:
@@ -231,6 +236,7 @@ class _Replacement:
     deletes: tuple[ManifestEntry, ...] = ()
     replaced_deletes: tuple[DeleteKey, ...] = ()
     referenced: tuple[str, ...] = ()
+    delete_changes: Mapping[str, int] = field(default_factory=dict)
 
 
 def apply_changes(request: ChangeRequest, found: Found) -> RowChanges:
@@ -252,6 +258,8 @@ def apply_changes(request: ChangeRequest, found: Found) -> RowChanges:
         return request.outcome(state)
     copies = request.mode(state) is ChangeMode.COPY_ON_WRITE
     made = _copied(request, found) if copies else _marked(found)
+    changes = () if copies else [change for change in found.changes if change.location in made.delete_changes]
+    resketched = sample_again(request.executor, state, request.ref, changes, made.removed, made.delete_changes)
     snapshot = state.snapshot(request.ref)
     starting_snapshot_id = snapshot.snapshot_id if snapshot is not None else None
     operation: OverwriteFiles | RowDelta
@@ -265,6 +273,7 @@ def apply_changes(request: ChangeRequest, found: Found) -> RowChanges:
             ref=request.ref,
             properties=request.properties,
             staged=request.staged,
+            resketched=resketched,
         )
     else:
         operation = RowDelta(
@@ -273,6 +282,8 @@ def apply_changes(request: ChangeRequest, found: Found) -> RowChanges:
             removed_files=made.removed,
             removed_deletes=made.replaced_deletes,
             referenced_files=made.referenced,
+            delete_changes=made.delete_changes,
+            resketched=resketched,
             starting_snapshot_id=starting_snapshot_id,
             isolation=request.isolation(state),
             conflict_filter=found.conflict_filter,
@@ -319,19 +330,42 @@ def _marked(found: Found) -> _Replacement:
     emptied = [change.location for change in found.changes if _leaves_no_row(storage, change)]
     gone = set(emptied)
     changes = [change for change in found.changes if change.location not in gone]
-    replaced: list[DeleteKey] = []
+    needless: dict[str, list[DeleteKey]] = {}
     if found.state.metadata.format_version >= VERSION_WITH_VECTORS:
         deletes = []
         for change in changes:
             before = deleted_positions(storage, change.tasks[0])
             deletes.append((change.tasks[0].data_file, np.union1d(before, change.matches.positions)))
-            replaced += _of_this_file_alone(change)
+            needless[change.location] = _of_this_file_alone(change)
         entries = write_deletion_vectors(found.layout, deletes)
     else:
         positions = [(change.tasks[0].data_file, change.matches.positions) for change in changes]
         entries = write_position_deletes(found.layout, positions)
     referenced = tuple(change.location for change in changes)
-    return _Replacement(tuple(found.written), (*found.removed, *emptied), tuple(entries), tuple(replaced), referenced)
+    return _Replacement(
+        tuple(found.written),
+        (*found.removed, *emptied),
+        tuple(entries),
+        tuple(key for keys in needless.values() for key in keys),
+        referenced,
+        {change.location: _delete_change(change, entries, needless.get(change.location, ())) for change in changes},
+    )
+
+
+def _delete_change(change: FileChange, added: Iterable[ManifestEntry], removed: Iterable[DeleteKey]) -> int:
+    """The key of the deletes that a data file gains and loses."""
+    file = change.tasks[0].data_file
+    place = partition_name(file.spec_id, file.partition)
+    gained = [
+        delete_name(entry.data_file.location, entry.content_offset)
+        for entry in added
+        if entry.referenced_data_file == file.location
+        or (
+            entry.referenced_data_file is None
+            and partition_name(entry.data_file.spec_id, entry.data_file.partition) == place
+        )
+    ]
+    return deletes_key([*gained, *(delete_name(location, offset) for location, offset in removed)])
 
 
 def _of_this_file_alone(change: FileChange) -> list[DeleteKey]:

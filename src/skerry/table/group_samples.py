@@ -235,10 +235,10 @@ class GroupSamples:
     def only_groups_within(self, locations: Collection[str]) -> GroupSamples:
         """Only the groups all of whose files are among some."""
         wanted = {key_of(location) for location in locations}
-        rows = [row for row, group in enumerate(self.groups) if group.files.keys() <= wanted]
-        return self._rows(rows)
+        return self.only_groups([row for row, group in enumerate(self.groups) if group.files.keys() <= wanted])
 
-    def _rows(self, rows: Sequence[int]) -> GroupSamples:
+    def only_groups(self, rows: Sequence[int]) -> GroupSamples:
+        """Only some of the groups."""
         if len(rows) == len(self.groups):
             return self
         return GroupSamples(tuple(self.groups[row] for row in rows), self._members_of(rows))
@@ -287,7 +287,7 @@ class GroupSamples:
         if not replaced:
             return self
         rows = [row for row, group in enumerate(self.groups) if group not in replaced]
-        return self._rows(rows).with_files(
+        return self.only_groups(rows).with_files(
             [again[key] for group in replaced for key in group.files], max_groups=max_groups
         )
 

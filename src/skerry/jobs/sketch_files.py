@@ -1,0 +1,191 @@
+"""Sampling the rows that are alive in data files, and which files need it when rows of some are deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import numpy as np
+import numpy.typing as npt
+
+from skerry.errors import SchemaError
+from skerry.iceberg.samples import read_sample
+from skerry.iceberg.scan import scan
+from skerry.iceberg.state import TableState
+from skerry.jobs.executor import Executor
+from skerry.jobs.rewrite import FileChange
+from skerry.parquet import read_metadata
+from skerry.table.group_samples import GroupSamples, SketchedFile, key_of
+from skerry.table.row_reader import RowReader
+from skerry.table.scan import FileScanTask
+from skerry.table.schema import Leaf, leaves, nearest
+from skerry.table.sketching import BatchSketcher, sketch_parquet
+from skerry.table.statistics import SketchPolicy
+from skerry.table.table_sample import sketched_file
+
+__all__ = ["FileSample", "SketchTask", "sample_again", "sketch_file"]
+
+POSITION = "_pos"
+DELETES_PROPERTY = "skerry.statistics.row-deletes"
+"""Table property: what becomes of the statistics of files that lose rows."""
+
+
+class RowDeletePolicy(Enum):
+    """The values of `skerry.statistics.row-deletes`."""
+
+    SKETCH = "sketch"
+    """What remains of the touched files is sampled again before the commit: statistics stay fresh."""
+    UPPER_BOUND = "upper-bound"
+    """Nothing is read: counts become upper bounds until the table is analyzed or compacted."""
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str]) -> RowDeletePolicy:
+        """Read the table property.
+
+        Raises:
+            SchemaError: There is no such policy.
+        """
+        text = properties.get(DELETES_PROPERTY, cls.SKETCH.value).strip().lower()
+        try:
+            return cls(text)
+        except ValueError:
+            choices = nearest(text, (policy.value for policy in cls))
+            raise SchemaError(f"table property {DELETES_PROPERTY} is {text!r}{choices}") from None
+
+
+@dataclass(frozen=True)
+class SketchTask:
+    """Sample one data file; small and picklable.
+
+    Args:
+        file: The file, with its deletes.
+        reader: Reads its rows; delivers `_pos` as the last column if `gone` is given.
+        field_ids: The columns.
+        gone: int64[n], positions of rows that are to be left out beside those deleted already.
+    """
+
+    file: FileScanTask
+    reader: RowReader
+    field_ids: tuple[int, ...]
+    gone: npt.NDArray[np.int64] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileSample:
+    """What was sampled.
+
+    Args:
+        row_count: Rows that are alive.
+        samples: Serialised samples by field id.
+    """
+
+    row_count: int
+    samples: dict[int, bytes]
+
+
+def sketch_file(task: SketchTask) -> FileSample:
+    """Sample the columns of one data file.
+
+    What the file itself knows is enough where all of its rows are alive and it has all the columns; else its rows are
+    read as a scan reads them.
+    """
+    file, reader = task.file.data_file, task.reader
+    if file.file_format == "parquet" and not task.file.deletes and task.gone is None:
+        metadata = read_metadata(reader.storage, file.location, file_size=file.file_size_bytes)
+        stored = {column.field_id for column in metadata.columns}
+        if not any(field_id in task.file.constants and field_id not in stored for field_id in task.field_ids):
+            found = sketch_parquet(
+                reader.storage, file.location, reader.schema, task.field_ids, metadata=metadata, count_nans=False
+            )
+            samples = {field_id: sample.serialize() for field_id, sample in found.samples.items()}
+            return FileSample(file.record_count, samples)
+    sketcher = BatchSketcher(reader.schema, task.field_ids)
+    rows = 0
+    for batch in reader.batches([task.file]):
+        if task.gone is not None:
+            is_gone = np.isin(batch.column(batch.num_columns - 1).to_numpy(), task.gone, assume_unique=True)
+            batch = batch.filter(~is_gone) if is_gone.any() else batch
+        rows += batch.num_rows
+        sketcher.update(batch)
+    return FileSample(rows, {field_id: sample.serialize() for field_id, sample in sketcher.samples.items()})
+
+
+def sample_again(
+    executor: Executor,
+    state: TableState,
+    ref: str,
+    changes: Sequence[FileChange],
+    removed: Sequence[str],
+    delete_changes: Mapping[str, int],
+) -> tuple[SketchedFile, ...]:
+    """Sample what a change leaves of files whose group would no longer be exact.
+
+    Only groups that are exact now, or all of whose files are touched, are worth it: the others stay what they are.
+
+    Args:
+        executor: Where files are read.
+        state: The state that the change is made on.
+        ref: The branch.
+        changes: The files that lose rows and stay.
+        removed: The files that go.
+        delete_changes: By location, the key of the deletes that each file gains and loses.
+    """
+    snapshot = state.snapshot(ref)
+    enabled = SketchPolicy.from_properties(state.properties).enabled
+    if snapshot is None or RowDeletePolicy.from_properties(state.properties) is RowDeletePolicy.UPPER_BOUND:
+        return ()
+    known = read_sample(state, snapshot) if enabled else None
+    if known is None or not known.groups.columns:
+        return ()
+    files = known.groups.files
+    now = {key: files[key] ^ delta for place, delta in delete_changes.items() if (key := key_of(place)) in files}
+    touched = {key_of(change.location): change for change in changes}
+    wanted = _files_to_sample(known.groups, known.groups.without_files(removed).with_deletes(now), set(touched))
+    if not wanted:
+        return ()
+    tasks = {key: change.whole for key, change in touched.items() if key in wanted}
+    if len(tasks) < len(wanted):
+        planned = scan(state, ref=ref).plan()
+        tasks |= {key: task for task in planned if (key := key_of(task.data_file.location)) in wanted - tasks.keys()}
+    columns = [leaf for leaf in leaves(state.schema) if leaf.field_id in known.groups.columns]
+    todo = _tasks(state, ref, tasks, touched, columns)
+    found = executor.map(sketch_file, todo)
+    return tuple(
+        sketched_file(
+            task.file.data_file,
+            sampled.samples,
+            row_count=sampled.row_count,
+            deletes=now.get(key := key_of(task.file.data_file.location), files[key]),
+        )
+        for task, sampled in zip(todo, found, strict=True)
+    )
+
+
+def _files_to_sample(before: GroupSamples, after: GroupSamples, touched: set[int]) -> set[int]:
+    was_exact = {file for group in before.groups if group.exact for file in group.files}
+    return {
+        file
+        for group in after.groups
+        if not group.exact and (group.files.keys() <= was_exact or group.files.keys() <= touched)
+        for file in group.files
+    }
+
+
+def _tasks(
+    state: TableState,
+    ref: str,
+    files: Mapping[int, FileScanTask],
+    touched: Mapping[int, FileChange],
+    columns: Sequence[Leaf],
+) -> list[SketchTask]:
+    names = [leaf.name for leaf in columns]
+    field_ids = tuple(leaf.field_id for leaf in columns)
+    plain = scan(state, names, ref=ref, threads=1).row_reader()
+    numbered = scan(state, [*names, POSITION], ref=ref, threads=1).row_reader()
+    return [
+        SketchTask(task, numbered, field_ids, touched[key].matches.positions)
+        if key in touched
+        else SketchTask(replace(task, start_byte=0, end_byte=None), plain, field_ids)
+        for key, task in files.items()
+    ]
