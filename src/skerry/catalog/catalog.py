@@ -16,6 +16,7 @@ from pyiceberg.exceptions import (
     TableAlreadyExistsError,
 )
 
+from skerry.catalog.sketch_index import SketchIndex
 from skerry.catalog.table import Table
 from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError, SkerryError, UnsupportedError
 from skerry.iceberg.metadata_reading import check_metadata
@@ -25,6 +26,7 @@ from skerry.iceberg.sorting import sort_order
 from skerry.iceberg.table import IcebergTable
 from skerry.jobs.purge import purge as purge_table
 from skerry.storage import redact
+from skerry.table.joinable import JoinableColumns, find_joinable
 from skerry.table.schema import nearest
 from skerry.table.statistics import SketchPolicy
 
@@ -44,6 +46,7 @@ class Catalog:
 
     def __init__(self, catalog: pyiceberg_catalog.Catalog) -> None:
         self._catalog = catalog
+        self._sketch_index = SketchIndex(catalog)
 
     @property
     def name(self) -> str:
@@ -233,6 +236,38 @@ class Catalog:
                 self._create_namespace_unless_another_did(identifier[:-1])
             self._catalog.register_table(identifier, metadata_path)
         return self.load_table(name)
+
+    # ---- across tables ----
+
+    def joinable(
+        self, table: str, column: str, *, min_containment: float = 0.1, limit: int | None = None
+    ) -> JoinableColumns:
+        """Find the columns of all tables that could be joined with one, from published sketches alone.
+
+        No data file is read: of every table the metadata, and of its statistics file one range, the first time. Only fresh sketches are compared, and only columns whose equal values have equal hashes: `int` is
+        never compared with `long`.
+
+        Args:
+            table: `namespace.table`.
+            column: Dotted name of a primitive column.
+            min_containment: Leave out columns of which less is contained in the other, whichever way.
+            limit: Most columns; all if None.
+
+        Returns:
+            The columns found, those first that have most of the asked column's values; and what was left out, and why.
+
+        Raises:
+            NotFoundError: There is no such table or column, or the column has no fresh sketch.
+        """
+        names = self.list_tables()
+        if table not in names:
+            raise NotFoundError(f"no table {table!r}{nearest(table, names)}")
+        with _catalog_errors():
+            tables, broken = self._sketch_index.read(names)
+        for without in broken:
+            if without.table == table:
+                raise NotFoundError(f"table {table!r} cannot be read: {without.reason}")
+        return find_joinable(table, column, tables, min_containment=min_containment, limit=limit, not_compared=broken)
 
 
 def _parts(name: str) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from skerry.cli.compact import compact
 from skerry.cli.expire import expire
 from skerry.cli.failures import ReportingGroup
 from skerry.cli.ingest import ingest
+from skerry.cli.joinable import joinable
 from skerry.cli.listing import ls, show
 from skerry.cli.refs import refs
 from skerry.cli.scan import scan
@@ -53,6 +54,6 @@ def _options(
     """
 
 
-for _command in (ingest, ls, show, stats, scan, delete, upsert, compact, expire):
+for _command in (ingest, ls, show, stats, scan, delete, upsert, compact, expire, joinable):
     app.command()(_command)
 app.add_typer(refs, name="refs")

@@ -8,7 +8,21 @@ and set operations need only NumPy.
 from __future__ import annotations
 
 from skerry.theta.hashing import DEFAULT_SEED
+from skerry.theta.overlap import Overlaps, PackedSketches, Probe, Proportion, pack_sketches
 from skerry.theta.sample import Sample
 from skerry.theta.sketch import ThetaSketch, difference, intersection, jaccard, union
 
-__all__ = ["DEFAULT_SEED", "Sample", "ThetaSketch", "difference", "intersection", "jaccard", "union"]
+__all__ = [
+    "DEFAULT_SEED",
+    "Overlaps",
+    "PackedSketches",
+    "Probe",
+    "Proportion",
+    "Sample",
+    "ThetaSketch",
+    "difference",
+    "intersection",
+    "jaccard",
+    "pack_sketches",
+    "union",
+]

@@ -1,0 +1,81 @@
+"""`skerry joinable`: which columns of the catalog share values with one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from skerry.cli.display import Field, count, print_records
+from skerry.cli.options import AsJson, Properties, TableName, Warehouse, open_catalog
+
+if TYPE_CHECKING:
+    from skerry.table.joinable import JoinableColumn, JoinableColumns
+    from skerry.theta import Proportion
+
+__all__ = ["joinable"]
+
+
+def joinable(
+    table: TableName,
+    column: Annotated[str, typer.Argument(help="The column; a.b is a field of a struct.")],
+    min_containment: Annotated[
+        float,
+        typer.Option("--min-containment", min=0.0, max=1.0, help="Leave out columns that share less, whichever way."),
+    ] = 0.1,
+    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="At most so many columns.")] = None,
+    warehouse: Warehouse = "warehouse",
+    properties: Properties = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find columns of all tables that could be joined with one, from their sketches alone.
+
+    Per column: which share of the asked column's values it has, which share of its own the asked column has, how alike
+    the two are, each with bounds, and its distinct count.
+    """
+    found = open_catalog(warehouse, properties).joinable(table, column, min_containment=min_containment, limit=limit)
+    print_records(
+        [_describe(match) for match in found],
+        [
+            Field("table", "table"),
+            Field("column", "column"),
+            Field("type", "type"),
+            Field("containment", "has of it", _share, right=True),
+            Field("contained", "is in it", _share, right=True),
+            Field("jaccard", "alike", _share, right=True),
+            Field("distinct", "distinct", count, right=True),
+        ],
+        as_json=as_json,
+        title=f"{table}.{column}: about {round(found.ndv):,} distinct values",
+        note=_note(found),
+    )
+
+
+def _describe(match: JoinableColumn) -> dict[str, Any]:
+    shares = {"containment": match.containment, "contained": match.contained, "jaccard": match.jaccard}
+    record: dict[str, Any] = {"table": match.table, "column": match.column, "type": str(match.type)}
+    for name, share in shares.items():
+        record |= _numbers(name, share)
+    distinct = {
+        "distinct": round(match.ndv),
+        "distinct_lower": round(match.lower),
+        "distinct_upper": round(match.upper),
+    }
+    return {**record, **distinct, "freshness": str(match.freshness)}
+
+
+def _numbers(name: str, share: Proportion) -> dict[str, float]:
+    found = {name: share.estimate, f"{name}_lower": share.lower, f"{name}_upper": share.upper}
+    return {key: round(value, 6) for key, value in found.items()}
+
+
+def _share(value: float) -> str:
+    return f"{100 * value:.1f} %"
+
+
+def _note(found: JoinableColumns) -> str:
+    lines = [f"compared with {found.compared:,} columns of the same kind; bounds: --json"]
+    reasons = Counter(without.reason for without in found.not_compared)
+    lines += [f"left out {number:,}: {reason}" for reason, number in reasons.most_common(3)]
+    return "\n".join(lines)

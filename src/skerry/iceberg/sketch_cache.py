@@ -1,0 +1,235 @@
+"""The sketches of registered statistics files, kept: in memory for this process, in a folder for the next one.
+
+A statistics file never changes, so what was read once holds for ever. Its sketches lie side by side in one Arrow batch,
+which later processes map into memory. Both stores have a size limit and forget what was not used for longest.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyiceberg.table.statistics import StatisticsFile
+
+from skerry.errors import FormatError, SchemaError, UnsupportedError
+from skerry.iceberg.column_statistics import column_freshness
+from skerry.iceberg.manifest_folder import ManifestFolder
+from skerry.iceberg.state import TableState
+from skerry.iceberg.statistics import THETA_BLOB, statistics_file
+from skerry.kernels import user_cache_directory
+from skerry.puffin import PuffinReader
+from skerry.storage import Storage, local_path
+from skerry.table.joinable import NotCompared, SketchedColumn, TableSketches
+from skerry.table.schema import leaves
+from skerry.theta import PackedSketches, ThetaSketch, pack_sketches
+
+__all__ = ["SketchCache", "StoredSketches", "shared_sketch_cache", "table_sketches"]
+
+_MEMORY = ("SKERRY_SKETCH_CACHE_MEMORY_BYTES", 512 << 20)
+_DISK = ("SKERRY_SKETCH_CACHE_DISK_BYTES", 1 << 30)
+
+_VERSION = 1
+"""To be raised when the same file gives something else."""
+_WHOLE_FILE_BYTES = 8 << 20
+"""Larger files are read in parts: the footer, then the sketches."""
+_SCHEMA = pa.schema(
+    [
+        ("field_id", pa.int32()),
+        ("snapshot_id", pa.int64()),
+        ("sequence_number", pa.int64()),
+        ("theta", pa.uint64()),
+        ("hashes", pa.large_list(pa.uint64())),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredSketches:
+    """The sketches of single columns in one statistics file.
+
+    Args:
+        field_ids: int32[n].
+        snapshot_ids: int64[n], what each was computed from.
+        sequence_numbers: int64[n], likewise.
+        sketches: n of them.
+    """
+
+    field_ids: npt.NDArray[np.int32]
+    snapshot_ids: npt.NDArray[np.int64]
+    sequence_numbers: npt.NDArray[np.int64]
+    sketches: PackedSketches
+
+
+class SketchCache:
+    """Reads statistics files, each at most once while there is room. Safe to use from many threads.
+
+    Args:
+        memory_bytes: How much to keep in memory; 0 keeps nothing.
+        folder: Where to keep sketches for later processes; None keeps none.
+    """
+
+    def __init__(self, memory_bytes: int, folder: ManifestFolder | None = None) -> None:
+        self.memory_bytes = memory_bytes
+        self.folder = folder
+        self._batches: OrderedDict[str, pa.RecordBatch] = OrderedDict()
+        self._used_bytes = 0
+        self._lock = threading.Lock()
+
+    def read(self, storage: Storage, file: StatisticsFile) -> StoredSketches:
+        """The sketches of a statistics file, read in one ranged read unless it is large; unreadable ones are left out.
+
+        Raises:
+            FormatError: The file is no sound Puffin file.
+            NotFoundError: It is gone.
+        """
+        key = _key(storage, file)
+        with self._lock:
+            batch = self._batches.get(key)
+            if batch is not None:
+                self._batches.move_to_end(key)
+        if batch is None:
+            batch = self.folder.read(key) if self.folder is not None else None
+            if batch is None:
+                batch = read_batch(storage, file)
+                if self.folder is not None and not file.statistics_path.startswith("memory:"):
+                    self.folder.write(key, batch)
+            self._remember(key, batch)
+        return _stored(batch)
+
+    def clear(self) -> None:
+        """Forget what is in memory."""
+        with self._lock:
+            self._batches.clear()
+            self._used_bytes = 0
+
+    @property
+    def used_bytes(self) -> int:
+        """How much is in memory; what is mapped from disk counts as well."""
+        return self._used_bytes
+
+    def _remember(self, key: str, batch: pa.RecordBatch) -> None:
+        if batch.nbytes > self.memory_bytes:
+            return
+        with self._lock:
+            if key not in self._batches:
+                self._batches[key] = batch
+                self._used_bytes += batch.nbytes
+            while self._used_bytes > self.memory_bytes:
+                _, oldest = self._batches.popitem(last=False)
+                self._used_bytes -= oldest.nbytes
+
+
+def read_batch(storage: Storage, file: StatisticsFile) -> pa.RecordBatch:
+    """Read the sketches of a statistics file as Arrow; those that are no theta sketches of our seed are left out."""
+    is_small = file.file_size_in_bytes <= _WHOLE_FILE_BYTES
+    reader = PuffinReader(
+        storage,
+        file.statistics_path,
+        file_size=file.file_size_in_bytes,
+        footer_size=file.file_size_in_bytes if is_small else file.file_footer_size_in_bytes,
+    )
+    blobs = [blob for blob in reader.blobs if blob.type == THETA_BLOB and len(blob.fields) == 1]
+    contents = [reader.read_blob(blob) for blob in blobs] if is_small else reader.read_blobs(blobs)
+    rows = []
+    for blob, content in zip(blobs, contents, strict=True):
+        try:
+            sketch = ThetaSketch.deserialize(content).compact
+        except (FormatError, UnsupportedError):
+            continue
+        rows.append((blob.fields[0], blob.snapshot_id, blob.sequence_number, sketch))
+    packed = pack_sketches([sketch for *_, sketch in rows])
+    offsets = np.concatenate([packed.starts, [len(packed.hashes)]])
+    arrays = [
+        pa.array([field_id for field_id, *_ in rows], pa.int32()),
+        pa.array([snapshot_id for _, snapshot_id, *_ in rows], pa.int64()),
+        pa.array([sequence_number for _, _, sequence_number, _ in rows], pa.int64()),
+        pa.array(packed.thetas),
+        pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), pa.array(packed.hashes)),
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
+
+
+def table_sketches(state: TableState, cache: SketchCache | None = None) -> TableSketches:
+    """The fresh sketches of a table's current snapshot, and the columns that have none.
+
+    Args:
+        state: The table.
+        cache: Where to look first; the one of this process if None.
+
+    Raises:
+        FormatError: The statistics file is no sound Puffin file.
+        NotFoundError: It is gone.
+    """
+    metadata = state.metadata
+    snapshot = metadata.current_snapshot()
+    freshness = column_freshness(state, snapshot)
+    file = statistics_file(metadata, snapshot.snapshot_id) if snapshot is not None else None
+    rows: dict[int, int] = {}
+    stored = None
+    if snapshot is not None and file is not None:
+        stored = (cache or shared_sketch_cache()).read(state.storage, file)
+        is_current = stored.snapshot_ids == snapshot.snapshot_id
+        is_current &= stored.sequence_numbers == (snapshot.sequence_number or 0)
+        rows = {int(stored.field_ids[row]): int(row) for row in np.flatnonzero(is_current)}
+    columns, numbers, missing = [], [], []
+    for column in leaves(state.schema):
+        if not freshness[column.name].is_fresh:
+            missing.append(NotCompared(state.name, column.name, str(freshness[column.name])))
+        elif column.field_id not in rows:
+            missing.append(NotCompared(state.name, column.name, "no sketch of it can be read; run analyze"))
+        else:
+            columns.append(SketchedColumn(column.name, column.type))
+            numbers.append(rows[column.field_id])
+    sketches = stored.sketches.take(np.array(numbers, np.int64)) if stored is not None else pack_sketches([])
+    return TableSketches(state.name, tuple(columns), sketches, tuple(missing))
+
+
+@functools.cache
+def shared_sketch_cache() -> SketchCache:
+    """The cache of this process: limits come from the environment, the folder lies beside that of kernels.
+
+    `SKERRY_SKETCH_CACHE_MEMORY_BYTES` and `SKERRY_SKETCH_CACHE_DISK_BYTES` say how much to keep; 0 switches off.
+
+    Raises:
+        SchemaError: One of them is no number.
+    """
+    memory_bytes, disk_bytes = (_limit(*setting) for setting in (_MEMORY, _DISK))
+    root = user_cache_directory()
+    folder = ManifestFolder(root / "sketches", disk_bytes) if root is not None and disk_bytes else None
+    return SketchCache(memory_bytes, folder)
+
+
+def _stored(batch: pa.RecordBatch) -> StoredSketches:
+    field_ids, snapshot_ids, sequence_numbers, thetas, hashes = batch.columns
+    edges = hashes.offsets.to_numpy()
+    packed = PackedSketches(thetas.to_numpy(), edges[:-1], edges[1:], hashes.values.to_numpy())
+    return StoredSketches(field_ids.to_numpy(), snapshot_ids.to_numpy(), sequence_numbers.to_numpy(), packed)
+
+
+def _key(storage: Storage, file: StatisticsFile) -> str:
+    """A digest of everything that tells a file from others."""
+    location = file.statistics_path
+    store: object = storage.identity(location)
+    path = local_path(location)
+    if path is not None:
+        try:
+            store = os.stat(path).st_mtime_ns
+        except OSError:
+            store = None  # reading it tells why
+    shaped_by: Sequence[object] = (_VERSION, location, file.file_size_in_bytes, store)
+    return hashlib.sha256(repr(shaped_by).encode()).hexdigest()[:32]
+
+
+def _limit(variable: str, default: int) -> int:
+    text = os.environ.get(variable, str(default))
+    if not text.isdecimal():
+        raise SchemaError(f"environment variable {variable} is {text!r}, expected a number of bytes")
+    return int(text)
