@@ -141,7 +141,9 @@ def sample_again(
     files = known.groups.files
     now = {key: files[key] ^ delta for place, delta in delete_changes.items() if (key := key_of(place)) in files}
     touched = {key_of(change.location): change for change in changes}
-    wanted = _files_to_sample(known.groups, known.groups.without_files(removed).with_deletes(now), set(touched))
+    wanted = _files_to_sample(
+        known.groups, known.groups.with_columns(()).without_files(removed).with_deletes(now), set(touched)
+    )
     if not wanted:
         return ()
     tasks = {key: change.whole for key, change in touched.items() if key in wanted}

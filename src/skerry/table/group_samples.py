@@ -117,28 +117,25 @@ class ColumnSample:
         """The column with more groups; all at once, since every hash is then looked up once."""
         theta = min(self.theta, *(sample.theta for sample in samples))
         added = [below(sample.hashes, theta) for sample in samples]
-        hashes = _distinct([below(self.hashes, theta), *added])
+        held = self.present()
+        hashes = _distinct([below(self.hashes[held], theta), *added])
         if len(hashes) > SAMPLE_HASHES:
             theta = int(hashes[SAMPLE_HASHES])
             hashes = hashes[:SAMPLE_HASHES]
-        groups, kept = len(self.members), below(self.hashes, theta)
+        groups, kept = len(self.members), len(below(self.hashes, theta))
         bits = np.zeros((groups + len(samples), len(hashes)), np.bool_)
-        bits[:groups, np.searchsorted(hashes, kept)] = _unpack(self.members, len(kept))
+        held = held[:kept]
+        bits[:groups, np.searchsorted(hashes, self.hashes[:kept][held])] = _unpack(self.members, kept)[:, held]
         for row, of_group in enumerate(added, groups):
             bits[row, np.searchsorted(hashes, below(of_group, theta))] = True
         return ColumnSample(theta, hashes, _pack(bits))
 
     def with_rows(self, members: _Bits) -> ColumnSample:
-        """The column with other bitmaps over the same hashes; hashes that no group holds are dropped.
+        """The column with other bitmaps over the same hashes, some of which no group may hold any more.
 
-        The threshold stays: what is left is still every hash below it.
+        The threshold stays: what is left is still every hash below it. Without groups nothing is left to know.
         """
-        if not len(members):
-            return ColumnSample.empty(0)
-        present = _unpack(np.bitwise_or.reduce(members, axis=0), len(self.hashes))
-        if present.all():
-            return ColumnSample(self.theta, self.hashes, members)
-        return ColumnSample(self.theta, self.hashes[present], _pack(_unpack(members, len(self.hashes))[:, present]))
+        return ColumnSample(self.theta, self.hashes, members) if len(members) else ColumnSample.empty(0)
 
 
 def key_of(name: str) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from skerry.iceberg.samples import sample_of
 from skerry.iceberg.state import TableState
 from skerry.iceberg.statistics import extendable_sketches
-from skerry.table.group_samples import SketchedFile
+from skerry.table.group_samples import SketchedFile, key_of
 from skerry.table.statistics import SketchPolicy
 from skerry.table.table_sample import SampleChange, TableSample, max_groups
 from skerry.theta import ThetaSketch, union
@@ -37,7 +37,7 @@ def sketches_after(
     before = sample_of(base, snapshot)
     after = before.after(change, max_groups=max_groups(base.properties))
     exact = after.exact_columns
-    is_new = not before.missing_files and not before.groups.without_files(change.removed).groups
+    is_new = not before.missing_files and before.groups.files.keys() <= set(map(key_of, change.removed))
     wanted = policy.columns(base.schema, created=is_new, sketched=exact)
     published = {leaf.field_id: after.groups.sketch(leaf.field_id) for leaf in wanted if leaf.field_id in exact}
     if before.missing_files and snapshot is not None and (change.only_adds or change.same_rows):
