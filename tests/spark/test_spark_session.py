@@ -17,6 +17,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 import skerry.spark
 from skerry.errors import MissingDependencyError, UnsupportedError
 from skerry.spark.session import ICEBERG_EXTENSIONS, iceberg_packages, plan_settings, read_defaults
+from skerry.spark.settings import READ_SETTINGS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,7 +45,7 @@ def test_heap_is_for_local_masters_only() -> None:
 
 def test_a_connect_server_keeps_its_own_settings() -> None:
     settings = plan_settings("sc://host:15002", config={"spark.x": "1"}, packages=["a:b:1"])
-    assert settings == {"spark.sql.session.timeZone": "UTC", "spark.x": "1"}
+    assert settings == {"spark.sql.session.timeZone": "UTC", **READ_SETTINGS, "spark.x": "1"}
 
 
 def test_extensions_and_packages_are_added_to_the_callers(empty_home: Path) -> None:

@@ -1,4 +1,4 @@
-"""Distributed work: a Spark session that is ready, landing data through Spark, and the data source `skerry`."""
+"""Distributed work: a Spark session that is ready, tables as frames, jobs on Spark, and the data source `skerry`."""
 
 from __future__ import annotations
 
@@ -8,15 +8,24 @@ from typing import TYPE_CHECKING, Any
 from skerry.spark.session import session
 
 if TYPE_CHECKING:
+    from skerry.spark.analyzing import analyze as analyze
     from skerry.spark.data_source import register as register
     from skerry.spark.landing import IngestSummary as IngestSummary
     from skerry.spark.landing import ingest as ingest
+    from skerry.spark.reading import read as read
     from skerry.spark.sources import infer_schema as infer_schema
 
-__all__ = ["IngestSummary", "infer_schema", "ingest", "register", "session"]
+__all__ = ["IngestSummary", "analyze", "infer_schema", "ingest", "read", "register", "session"]
 
 # Whatever imports PySpark loads when it is first asked for, so that `session` can say how to install it.
-_WHERE = {"IngestSummary": "landing", "ingest": "landing", "infer_schema": "sources", "register": "data_source"}
+_WHERE = {
+    "IngestSummary": "landing",
+    "analyze": "analyzing",
+    "infer_schema": "sources",
+    "ingest": "landing",
+    "read": "reading",
+    "register": "data_source",
+}
 
 
 def __getattr__(name: str) -> Any:

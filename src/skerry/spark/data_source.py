@@ -34,6 +34,7 @@ from skerry.iceberg.scan import Scan
 from skerry.iceberg.state import MAIN
 from skerry.jobs.write import write_batches
 from skerry.spark.schema import to_arrow_schema, to_spark_schema
+from skerry.spark.settings import apply_defaults
 from skerry.table.files import WrittenFile
 from skerry.table.incoming import conform
 from skerry.table.row_reader import RowReader
@@ -52,6 +53,9 @@ def register(spark: SparkSession) -> None:
     Options of both: `catalog` (what `skerry.connect` takes; a folder as an absolute path), `catalog.<property>`, and
     the table's name as the path or as `table`. Of a read: `columns` (comma-separated), `where`, `snapshot`, `ref`; of
     a write: `ref`.
+
+    Settings that `skerry.spark.read` relies on are made, too, unless the session has them otherwise: Parquet columns
+    are found by field id, and the cost-based optimizer is on, with its reordering of joins.
     """
     if isinstance(spark, SparkSession):
         # Spark looks a name up in the thread's active session, both here and at each read: make it this one, as
@@ -59,6 +63,7 @@ def register(spark: SparkSession) -> None:
         SparkSession._activeSession = spark
         SparkSession._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
     spark.dataSource.register(SkerryDataSource)
+    apply_defaults(spark)
 
 
 class SkerryDataSource(DataSource):  # type: ignore[misc]

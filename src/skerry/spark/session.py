@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from skerry.errors import MissingDependencyError, SkerryError, UnsupportedError
 from skerry.spark.java import find_java, java_home
+from skerry.spark.settings import READ_SETTINGS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,7 +57,8 @@ def session(
 ) -> SparkSession:
     """Start Spark, or return the session that runs already.
 
-    Defaults made: UTC as the session time zone, so that a file lands as the same instants on every machine; no web
+    Defaults made: UTC as the session time zone, so that a file lands as the same instants on every machine; Parquet
+    columns found by field id, and the cost-based optimizer with its reordering of joins, which `read` relies on; no web
     UI; a log of nothing but errors that no exception tells; on a local master a driver heap of a quarter of the memory
     (1 to 8 GiB) and this very Python for the workers.
 
@@ -129,8 +131,8 @@ def plan_settings(
         catalog = iceberg_settings(iceberg_catalog)
         wanted += iceberg_packages()
     if master.startswith(_CONNECT):  # all else is the server's business
-        return {"spark.sql.session.timeZone": "UTC"} | catalog | dict(config)
-    settings = {
+        return {"spark.sql.session.timeZone": "UTC"} | READ_SETTINGS | catalog | dict(config)
+    settings = READ_SETTINGS | {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",

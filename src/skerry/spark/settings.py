@@ -1,17 +1,39 @@
-"""Settings of a Spark session, changed for a while: for what Spark lets no single read or write choose."""
+"""Settings of a Spark session: those that reading tables needs, and any changed for a while.
+
+Spark lets no single read or write choose them.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import threading
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
-from pyspark.sql import SparkSession
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
-__all__ = ["changed_settings"]
+__all__ = ["FIELD_ID_SETTING", "OPTIMIZER_SETTING", "READ_SETTINGS", "apply_defaults", "changed_settings"]
+
+FIELD_ID_SETTING = "spark.sql.parquet.fieldId.read.enabled"
+"""Whether Spark's Parquet reader finds columns by field id."""
+
+OPTIMIZER_SETTING = "spark.sql.cbo.enabled"
+"""Whether Spark's optimizer looks at statistics of rows and columns, beside sizes."""
+
+READ_SETTINGS = {FIELD_ID_SETTING: "true", OPTIMIZER_SETTING: "true", "spark.sql.cbo.joinReorder.enabled": "true"}
+"""What a session needs so that `skerry.spark.read` is right and of use."""
 
 _lock = threading.Lock()
 _changed: dict[tuple[SparkSession, str], tuple[int, str | None]] = {}  # how many need the change, and the value before
+
+
+def apply_defaults(spark: SparkSession) -> None:
+    """Make the settings for reading, where the session says nothing of its own."""
+    present = spark.conf.getAll
+    for key, value in READ_SETTINGS.items():
+        if key not in present:
+            spark.conf.set(key, value)
 
 
 @contextlib.contextmanager

@@ -24,7 +24,7 @@ from skerry.spark.transforms import partition_key, transform_column
 from skerry.storage import name
 from skerry.table.schema import leaves
 
-__all__ = ["spark_can_write", "unused_name", "write_frame", "write_settings"]
+__all__ = ["hadoop_location", "has_file_system", "spark_can_write", "unused_name", "write_frame", "write_settings"]
 
 # The layout's codecs are in PyArrow's words.
 _CODECS = {"lz4": "lz4_raw", "none": "uncompressed"}
@@ -40,7 +40,12 @@ _SETTINGS = {
 def spark_can_write(spark: SparkSession, layout: FileLayout) -> bool:
     """Whether Spark's own Parquet writer can write a table's files: format, types, and the place where they go."""
     is_parquet = layout.file_format == "parquet"
-    return is_parquet and is_classic(spark) and written_by_spark(layout.schema) and _has_file_system(spark, layout)
+    return (
+        is_parquet
+        and is_classic(spark)
+        and written_by_spark(layout.schema)
+        and has_file_system(spark, layout.folder, layout.storage_options)
+    )
 
 
 def write_frame(frame: DataFrame, layout: FileLayout, origin: Column | None = None) -> list[str]:
@@ -76,7 +81,7 @@ def write_frame(frame: DataFrame, layout: FileLayout, origin: Column | None = No
     if key_name is not None:
         writer = writer.partitionBy(key_name)
     with changed_settings(spark, write_settings(spark, layout)), original_errors():
-        writer.parquet(_hadoop_location(layout.folder))
+        writer.parquet(hadoop_location(layout.folder))
     found = sorted(status.location for status in layout.storage.list(layout.folder))
     files = [location for location in found if not name(location).startswith((".", "_"))]
     layout.storage.delete(set(found).difference(files))  # Hadoop's checksums beside local files
@@ -138,17 +143,23 @@ def _transformed(jvm: Jvm, layout: FileLayout, source_id: int, transform: str) -
 # Where and how Spark writes ------------------------------------------------------------------------------------------
 
 
-def _hadoop_location(location: str) -> str:
+def hadoop_location(location: str) -> str:
     """A location as Hadoop names it: its S3 client goes by `s3a`."""
     return "s3a://" + location.removeprefix("s3://") if location.startswith("s3://") else location
 
 
-def _has_file_system(spark: SparkSession, layout: FileLayout) -> bool:
-    """Whether Hadoop, inside this session, has a client for the layout's folder and credentials of its own."""
-    scheme, separator, _ = _hadoop_location(layout.folder).partition("://")
+def has_file_system(spark: SparkSession, location: str, options: Iterable[str]) -> bool:
+    """Whether Hadoop, inside this session, has a client for a location and credentials of its own.
+
+    Args:
+        spark: A classic session.
+        location: A file or folder.
+        options: The names of the options by which our storage reaches it.
+    """
+    scheme, separator, _ = hadoop_location(location).partition("://")
     if not separator or scheme == "file":
         return True
-    if any(option.startswith(_CREDENTIALS) for option in layout.storage_options):
+    if any(option.startswith(_CREDENTIALS) for option in options):
         return False
     jvm: Any = spark._jvm
     try:

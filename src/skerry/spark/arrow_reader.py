@@ -1,0 +1,63 @@
+"""Rows of planned files through Python workers, for what Spark's own reader cannot read."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from skerry.errors import SkerryError
+from skerry.spark.failures import TaskError
+from skerry.spark.schema import to_arrow_schema
+from skerry.table.row_reader import RowReader
+from skerry.table.scan import FileScanTask
+
+__all__ = ["read_through_arrow"]
+
+
+def read_through_arrow(
+    spark: SparkSession, reader: RowReader, shares: Sequence[FileScanTask], schema: StructType, row_count: int
+) -> DataFrame:
+    """A frame whose tasks each read one share.
+
+    Spark judges the size of such a frame by the rows that the workers are started with. So a range as long as the
+    result starts them, and all of it but one number per task is filtered out before it gets to a worker.
+
+    Args:
+        spark: The session, classic or Spark Connect.
+        reader: Reads the rows.
+        shares: Files or parts of files.
+        schema: The columns of the reader as Spark has them.
+        row_count: About how many rows there are.
+    """
+    step = max(1, -(-row_count // len(shares)))
+    starts = spark.range(0, step * len(shares), 1, len(shares)).where(f"id % {step} = 0")
+    return starts.mapInArrow(functools.partial(_read, reader, list(shares), step, to_arrow_schema(schema)), schema)
+
+
+def _read(
+    reader: RowReader,
+    shares: list[FileScanTask],
+    step: int,
+    schema: pa.Schema,
+    starts: Iterator[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    try:
+        for batch in starts:
+            for start in batch.column(0).to_pylist():
+                for rows in reader.batches([shares[start // step]]):
+                    yield _as_spark(rows, schema)
+    except SkerryError as error:
+        raise TaskError(error) from error
+
+
+def _as_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch in the types that Spark has: nanoseconds cut to microseconds, UUIDs and fixed-length bytes as bytes."""
+    arrays = []
+    for array, field in zip(batch.columns, schema, strict=True):
+        stored = array.storage if isinstance(array, pa.ExtensionArray) else array
+        arrays.append(stored if stored.type == field.type else stored.cast(field.type, safe=False))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,0 +1,289 @@
+"""Statistics in a plan of Spark, where its cost-based optimizer looks for them.
+
+Spark takes a distinct count for known only together with a count of nulls, and keeps statistics of V1 relations in
+their `CatalogTable`. Such a table is made here for the one relation; no catalog hears of it. All numbers cross to the
+JVM as one JSON text: column by column, calls take longer than planning does.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from skerry.iceberg.files import column_metrics
+from skerry.table.files import DataFile
+from skerry.table.schema import Leaf
+from skerry.table.statistics import ColumnStatistics, FreshnessState
+
+__all__ = ["ColumnSummary", "PlanStatistics", "summarize", "with_statistics"]
+
+_BELIEVED = (FreshnessState.FRESH, FreshnessState.UPPER_BOUND)
+_VERSION = 2  # of Spark's text form of a column's statistics
+_ROW_OVERHEAD_BYTES = 8
+_UNKNOWN_LENGTH = 20
+_FINAL = 16  # Java's `Modifier.FINAL`
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSummary:
+    """What a plan knows about a column.
+
+    Args:
+        distinct_count: Distinct values, nulls not counted; None if unknown, and likewise the others.
+        null_count: Nulls.
+        min: Least value, as Spark writes it in its statistics; None for types of which Spark takes none.
+        max: Greatest value, likewise.
+        average_length: Bytes per value in memory.
+        max_length: Bytes of the longest value.
+    """
+
+    distinct_count: int | None = None
+    null_count: int | None = None
+    min: str | None = None
+    max: str | None = None
+    average_length: int | None = None
+    max_length: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanStatistics:
+    """What a plan knows about the rows of a relation.
+
+    Args:
+        row_count: Rows, before any condition.
+        size_bytes: Bytes of the files.
+        columns: What is known of the atomic columns, by name.
+    """
+
+    row_count: int
+    size_bytes: int
+    columns: Mapping[str, ColumnSummary] = field(default_factory=dict)
+
+    @property
+    def memory_bytes(self) -> int:
+        """About the bytes that the rows take in memory."""
+        lengths = (summary.average_length or _UNKNOWN_LENGTH for summary in self.columns.values())
+        return max(1, self.row_count * (_ROW_OVERHEAD_BYTES + sum(lengths)))
+
+    def to_json(self) -> str:
+        """The text of Spark's `CatalogStatistics`, as Jackson reads it."""
+        columns = {
+            name: {
+                "distinctCount": summary.distinct_count,
+                "min": summary.min,
+                "max": summary.max,
+                "nullCount": summary.null_count,
+                "avgLen": summary.average_length,
+                "maxLen": summary.max_length,
+                "version": _VERSION,
+            }
+            for name, summary in self.columns.items()
+        }
+        known = {
+            name: {key: value for key, value in column.items() if value is not None} for name, column in columns.items()
+        }
+        return json.dumps({"sizeInBytes": max(1, self.size_bytes), "rowCount": self.row_count, "colStats": known})
+
+
+# From files and sketches ---------------------------------------------------------------------------------------------
+
+
+def summarize(
+    columns: Iterable[Leaf],
+    required: frozenset[int],
+    files: Sequence[DataFile],
+    row_count: int,
+    statistics: Mapping[int, ColumnStatistics],
+    defaults: frozenset[int],
+) -> PlanStatistics:
+    """Describe the rows of files.
+
+    Args:
+        columns: The atomic columns.
+        required: Field ids of those that hold no null.
+        files: The files with their metrics.
+        row_count: Rows in them that are not deleted.
+        statistics: Distinct counts by field id, of the rows of all files that are read.
+        defaults: Field ids of columns that have a value where a file has none.
+    """
+    summaries = {}
+    for column in columns:
+        has_default = column.field_id in defaults
+        stored = [file for file in files if has_default or not _lacks(file, column.field_id)]
+        metrics = column_metrics(stored, column)
+        nulls = 0 if column.field_id in required else metrics.null_count
+        if nulls is not None:
+            lacking = sum(file.record_count for file in files) - sum(file.record_count for file in stored)
+            nulls = min(row_count, nulls + lacking)
+        average, longest = _lengths(column, stored)
+        summaries[column.name] = ColumnSummary(
+            distinct_count=_distinct(statistics.get(column.field_id), row_count - (nulls or 0)),
+            null_count=nulls,
+            min=_text(column.type, metrics.min),
+            max=_text(column.type, metrics.max),
+            average_length=average,
+            max_length=longest,
+        )
+    return PlanStatistics(row_count, sum(file.file_size_bytes for file in files), summaries)
+
+
+def _lacks(file: DataFile, field_id: int) -> bool:
+    """Whether a file, which tells of its columns, has none of that id."""
+    return bool(file.column_sizes) and field_id not in file.column_sizes
+
+
+def _distinct(found: ColumnStatistics | None, most: int) -> int | None:
+    """A distinct count that holds for these rows, even if only as an upper bound; one that is stale does not count."""
+    if found is None or found.ndv is None or found.freshness.state not in _BELIEVED:
+        return None
+    return min(max(round(found.ndv), 1), most)
+
+
+_LENGTHS = {
+    pa.bool_(): 1,
+    pa.int32(): 4,
+    pa.int64(): 8,
+    pa.float32(): 4,
+    pa.float64(): 8,
+    pa.date32(): 4,
+}
+
+
+def _lengths(column: Leaf, files: Sequence[DataFile]) -> tuple[int | None, int | None]:
+    """Average and greatest bytes of a value.
+
+    No metadata tells the length of texts: that of the bounds is taken, or the stored size if it is more.
+    """
+    type_ = column.type
+    if pa.types.is_decimal(type_):
+        return (8, 8) if type_.precision <= 18 else (16, 16)
+    if pa.types.is_timestamp(type_) or pa.types.is_time(type_):
+        return 8, 8
+    if type_ in _LENGTHS:
+        return _LENGTHS[type_], _LENGTHS[type_]
+    number = column.field_id
+    bounds = [
+        len(bound)
+        for file in files
+        for bound in (file.lower_bounds.get(number), file.upper_bounds.get(number))
+        if bound is not None
+    ]
+    if not bounds:
+        return None, None
+    rows = sum(file.record_count for file in files)
+    stored = sum(file.column_sizes.get(number, 0) for file in files) / max(1, rows)
+    average = math.ceil(max(stored, sum(bounds) / len(bounds)))
+    return average, max(average, *bounds)
+
+
+def _text(type_: pa.DataType, value: Any) -> str | None:
+    """A bound as Spark reads it back; None for types of which it takes none (text, bytes, local timestamps)."""
+    if value is None:
+        return None
+    if pa.types.is_boolean(type_):
+        return str(value).lower()
+    if pa.types.is_timestamp(type_):
+        is_moment = type_.tz is not None and isinstance(value, datetime.datetime)
+        return value.astimezone(datetime.UTC).replace(tzinfo=None).isoformat(" ", "microseconds") if is_moment else None
+    if pa.types.is_date(type_):
+        return value.isoformat() if isinstance(value, datetime.date) else None
+    if pa.types.is_floating(type_):
+        return repr(value) if math.isfinite(value) else None
+    if pa.types.is_decimal(type_):
+        return format(Decimal(value), "f")
+    return str(value) if pa.types.is_integer(type_) else None
+
+
+# Into the plan -------------------------------------------------------------------------------------------------------
+
+
+def with_statistics(frame: DataFrame, statistics: PlanStatistics, name: str) -> DataFrame:
+    """The same rows with statistics in the plan.
+
+    Args:
+        frame: Of a classic session: the files of one Parquet relation, or anything whose plan Spark shall not look
+            into, like rows from Python workers.
+        statistics: What is known of its rows.
+        name: The table's name, for those who read plans.
+    """
+    spark = frame.sparkSession
+    jvm: Any = spark._jvm
+    plan = frame._jdf.queryExecution().analyzed()
+    found = _mapper(jvm).readValue(
+        statistics.to_json(), _class(jvm, "org.apache.spark.sql.catalyst.catalog.CatalogStatistics")
+    )
+    some = jvm.scala.Option.apply
+    if plan.getClass().getSimpleName() == "LogicalRelation":
+        table = _catalog_table(jvm, name, plan.relation().schema(), found)
+        plan = jvm.org.apache.spark.sql.execution.datasources.LogicalRelation(
+            plan.relation(), plan.output(), some(table), False, jvm.scala.Option.empty()
+        )
+    else:
+        plan = _opaque_plan(spark, frame, found.toPlanStats(plan.output(), True))
+    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan), spark)
+
+
+def _opaque_plan(spark: SparkSession, frame: DataFrame, statistics: Any) -> Any:
+    jvm: Any = spark._jvm
+    query = frame._jdf.queryExecution()
+    none = jvm.scala.Option.empty()
+    return jvm.org.apache.spark.sql.execution.LogicalRDD(
+        query.analyzed().output(),
+        query.toRdd(),
+        query.executedPlan().outputPartitioning(),
+        jvm.PythonUtils.toSeq([]),
+        False,  # no stream
+        none,
+        spark._jsparkSession,
+        jvm.scala.Option.apply(statistics),
+        none,
+    )
+
+
+def _catalog_table(jvm: Any, name: str, schema: Any, statistics: Any) -> Any:
+    """The description of a table that holds statistics; what is not said here is as Spark has it by default."""
+    catalog = jvm.org.apache.spark.sql.catalyst.catalog
+    namespace, _, table = name.rpartition(".")
+    identifier = jvm.org.apache.spark.sql.catalyst.TableIdentifier(table, jvm.scala.Option.apply(namespace or None))
+    given = {
+        "identifier": identifier,
+        "tableType": catalog.CatalogTableType.EXTERNAL(),
+        "storage": catalog.CatalogStorageFormat.empty(),
+        "schema": schema,
+        "provider": jvm.scala.Option.apply("parquet"),
+        "stats": jvm.scala.Option.apply(statistics),
+    }
+    arguments = []
+    for number, parameter in enumerate(_parameters(jvm), 1):
+        default = f"apply$default${number}"
+        arguments.append(given[parameter] if parameter in given else getattr(catalog.CatalogTable, default)())
+    return catalog.CatalogTable(*arguments)
+
+
+@functools.lru_cache(maxsize=1)
+def _parameters(jvm: Any) -> tuple[str, ...]:
+    """The parameters of a `CatalogTable`, which differ from version to version of Spark."""
+    fields = list(_class(jvm, "org.apache.spark.sql.catalyst.catalog.CatalogTable").getDeclaredFields())
+    return tuple(found.getName() for found in fields if found.getModifiers() & _FINAL)
+
+
+@functools.lru_cache(maxsize=1)
+def _mapper(jvm: Any) -> Any:
+    """A JSON reader that knows Scala's classes. Integers become longs, as which Scala takes those of an option."""
+    jackson = jvm.com.fasterxml.jackson
+    mapper = jackson.databind.ObjectMapper()
+    mapper.registerModule(jackson.module.scala.DefaultScalaModule())
+    return mapper.configure(jackson.databind.DeserializationFeature.USE_LONG_FOR_INTS, True)
+
+
+def _class(jvm: Any, name: str) -> Any:
+    return jvm.java.lang.Class.forName(name, True, jvm.java.lang.Thread.currentThread().getContextClassLoader())
