@@ -19,7 +19,6 @@ from skerry.table.scan import FileScanTask
 from skerry.table.schema import Leaf, leaf, leaves
 from skerry.table.statistics import SketchPolicy
 from skerry.table.table_sample import TableSample, max_groups, sketched_file
-from skerry.theta import Sample
 from skerry.theta.setops import union
 
 __all__ = ["AnalyzeSummary", "analyze", "catch_up"]
@@ -149,10 +148,7 @@ class _Work:
             for task, found in zip(self.tasks[self.new_files :], sampled[self.new_files :], strict=True)
         }
         for field_id in next(iter(of_old.values())).samples if of_old else ():
-            parts = [
-                union(Sample.deserialize(of_old[key].samples[field_id]).compact for key in group.files)
-                for group in groups.groups
-            ]
+            parts = [union(of_old[key].samples[field_id].compact for key in group.files) for group in groups.groups]
             groups = groups.with_column(field_id, parts)
         files = [
             sketched_file(task.file.data_file, found.samples, row_count=found.row_count, deletes=deletes_of(task.file))

@@ -23,6 +23,7 @@ from skerry.table.schema import Leaf, leaves, nearest
 from skerry.table.sketching import BatchSketcher, sketch_parquet
 from skerry.table.statistics import SketchPolicy
 from skerry.table.table_sample import sketched_file
+from skerry.theta import Sample
 
 __all__ = ["FileSample", "SketchTask", "sample_again", "sketch_file"]
 
@@ -77,11 +78,11 @@ class FileSample:
 
     Args:
         row_count: Rows that are alive.
-        samples: Serialised samples by field id.
+        samples: By field id; a sample is small and picklable.
     """
 
     row_count: int
-    samples: dict[int, bytes]
+    samples: dict[int, Sample]
 
 
 def sketch_file(task: SketchTask) -> FileSample:
@@ -98,8 +99,7 @@ def sketch_file(task: SketchTask) -> FileSample:
             found = sketch_parquet(
                 reader.storage, file.location, reader.schema, task.field_ids, metadata=metadata, count_nans=False
             )
-            samples = {field_id: sample.serialize() for field_id, sample in found.samples.items()}
-            return FileSample(file.record_count, samples)
+            return FileSample(file.record_count, {key: sample.settle() for key, sample in found.samples.items()})
     sketcher = BatchSketcher(reader.schema, task.field_ids)
     rows = 0
     for batch in reader.batches([task.file]):
@@ -108,7 +108,7 @@ def sketch_file(task: SketchTask) -> FileSample:
             batch = batch.filter(~is_gone) if is_gone.any() else batch
         rows += batch.num_rows
         sketcher.update(batch)
-    return FileSample(rows, {field_id: sample.serialize() for field_id, sample in sketcher.samples.items()})
+    return FileSample(rows, {field_id: sample.settle() for field_id, sample in sketcher.samples.items()})
 
 
 def sample_again(

@@ -31,6 +31,7 @@ __all__ = ["ColumnSample", "FileGroup", "GroupSamples", "SketchedFile", "deletes
 SAMPLE_HASHES = 8192
 MAX_GROUPS = 128
 PUBLISHED_HASHES = 4096
+_TOGETHER = 8
 
 _Bits: TypeAlias = npt.NDArray[np.uint8]
 _Hashes: TypeAlias = npt.NDArray[np.uint64]
@@ -116,18 +117,20 @@ class ColumnSample:
     def with_groups(self, samples: Sequence[CompactSketch]) -> ColumnSample:
         """The column with more groups; all at once, since every hash is then looked up once."""
         theta = min(self.theta, *(sample.theta for sample in samples))
-        added = [below(sample.hashes, theta) for sample in samples]
         held = self.present()
-        hashes = _distinct([below(self.hashes[held], theta), *added])
-        if len(hashes) > SAMPLE_HASHES:
-            theta = int(hashes[SAMPLE_HASHES])
-            hashes = hashes[:SAMPLE_HASHES]
+        hashes = below(self.hashes[held], theta)
+        for start in range(0, len(samples), _TOGETHER):  # the threshold falls, so that ever fewer hashes are sorted
+            parts = [below(sample.hashes, theta) for sample in samples[start : start + _TOGETHER]]
+            hashes = _distinct([hashes, *parts])
+            if len(hashes) > SAMPLE_HASHES:
+                theta = int(hashes[SAMPLE_HASHES])
+                hashes = hashes[:SAMPLE_HASHES]
         groups, kept = len(self.members), len(below(self.hashes, theta))
         bits = np.zeros((groups + len(samples), len(hashes)), np.bool_)
         held = held[:kept]
         bits[:groups, np.searchsorted(hashes, self.hashes[:kept][held])] = _unpack(self.members, kept)[:, held]
-        for row, of_group in enumerate(added, groups):
-            bits[row, np.searchsorted(hashes, below(of_group, theta))] = True
+        for row, sample in enumerate(samples, groups):
+            bits[row, np.searchsorted(hashes, below(sample.hashes, theta))] = True
         return ColumnSample(theta, hashes, _pack(bits))
 
     def with_rows(self, members: _Bits) -> ColumnSample:

@@ -145,18 +145,22 @@ class TableSample:
 def sketched_files(written: Iterable[WrittenFile]) -> tuple[tuple[SketchedFile, ...], int]:
     """The samples of new files, and how many files came without any."""
     files = tuple(written)
-    sampled = tuple(sketched_file(file.data_file, file.samples) for file in files if file.samples)
+    sampled = tuple(
+        sketched_file(file.data_file, {field_id: Sample.deserialize(data) for field_id, data in file.samples.items()})
+        for file in files
+        if file.samples
+    )
     return sampled, len(files) - len(sampled)
 
 
 def sketched_file(
-    file: DataFile, samples: Mapping[int, bytes], *, row_count: int | None = None, deletes: int = 0
+    file: DataFile, samples: Mapping[int, Sample], *, row_count: int | None = None, deletes: int = 0
 ) -> SketchedFile:
     """A data file with its samples.
 
     Args:
         file: The file.
-        samples: Serialised samples by field id.
+        samples: Samples by field id.
         row_count: Rows that are alive, if those are not all.
         deletes: Key of the deletes that were applied.
     """
@@ -164,6 +168,6 @@ def sketched_file(
         file.location,
         partition_name(file.spec_id, file.partition),
         file.record_count if row_count is None else row_count,
-        {field_id: Sample.deserialize(data) for field_id, data in samples.items()},
+        samples,
         deletes,
     )
