@@ -199,9 +199,18 @@ def test_blobs_of_another_snapshot_or_sequence_number_are_stale(catalog):
     table.append(rows(0, 100))
     state = table.implementation.state
     (file,) = state.metadata.statistics
+    reader = puffin.PuffinReader(state.storage, file.statistics_path)
+    writer = puffin.PuffinWriter()  # as an engine would that knows nothing of samples
+    for blob, data in zip(reader.blobs, reader.read_blobs(reader.blobs), strict=True):
+        ids = {"snapshot_id": blob.snapshot_id, "sequence_number": blob.sequence_number}
+        writer.add_blob(blob.type, data, fields=blob.fields, properties=blob.properties, **ids)
+    size, footer_size = writer.write(state.storage, file.statistics_path, overwrite=True)
+    sizes = {"file_size_in_bytes": size, "file_footer_size_in_bytes": footer_size}
     for change in ({"snapshot_id": 5}, {"sequence_number": 7}):
         blobs = [blob.model_copy(update=change) for blob in file.blob_metadata]
-        metadata = state.metadata.model_copy(update={"statistics": [file.model_copy(update={"blob_metadata": blobs})]})
+        metadata = state.metadata.model_copy(
+            update={"statistics": [file.model_copy(update={"blob_metadata": blobs, **sizes})]}
+        )
         table.implementation.state = type(state)(
             state.name, metadata, state.metadata_location, state.storage, state.handle
         )
