@@ -376,3 +376,28 @@ def test_parts_that_nobody_sampled_are_stale(catalog, tmp_path):
     peer(tmp_path).load_table("d.t").append(rows(1000, 1100, p=1))
     assert str(table.refresh().statistics("p = 1")["k"].freshness) == "stale: 50.0 % of rows not covered; run analyze"
     assert table.statistics("p = 2")["k"].freshness.state is FRESH
+
+
+# Files ---------------------------------------------------------------------------------------------------------------
+
+
+def statistics_below(folder):
+    return {str(path) for path in Path(folder).rglob("*.stats")}
+
+
+def test_a_statistics_file_that_another_took_the_place_of_goes_with_expiry(catalog, tmp_path):
+    table = catalog.create_table("d.t", SCHEMA)
+    table.append(rows(0, 100))
+    table.append(rows(100, 200))
+    table.analyze(full=True)
+    live = {file.statistics_path.removeprefix("file://") for file in table.implementation.state.metadata.statistics}
+    assert len(statistics_below(tmp_path)) == 3
+    dead = statistics_below(tmp_path) - live
+    done = table.expire_snapshots(keep_last=5)
+    assert {file.location.removeprefix("file://") for file in done.files} == dead
+    assert statistics_below(tmp_path) == live
+    check(table)
+    assert table.expire_snapshots(keep_last=5).files == ()
+    table.analyze(full=True)
+    catalog.drop_table("d.t", purge=True)
+    assert statistics_below(tmp_path) == set()

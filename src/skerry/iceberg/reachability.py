@@ -8,17 +8,20 @@ Spec: Iceberg table spec, Manifest Lists; Manifests; Table Statistics; Partition
 
 from __future__ import annotations
 
+import gzip
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
 from pyiceberg.table.metadata import TableMetadata
 
+from skerry.errors import SkerryError
 from skerry.iceberg.manifest import EntryStatus, FileContent
 from skerry.iceberg.manifest_list import ManifestFile, decode_manifest_list
 from skerry.iceberg.manifest_reader import read_manifest
 from skerry.iceberg.state import TableState
-from skerry.storage import Storage
+from skerry.storage import Storage, file_key
 
 __all__ = [
     "FileKind",
@@ -28,8 +31,12 @@ __all__ = [
     "metadata_files",
     "read_list",
     "read_live_files",
+    "replaced_statistics",
     "statistics_files",
 ]
+
+
+_GZIP_MAGIC = b"\x1f\x8b"
 
 
 class FileKind(Enum):
@@ -118,6 +125,30 @@ def statistics_files(metadata: TableMetadata) -> Iterator[tuple[int, TableFile]]
     """The statistics files that are registered, each with the id of the snapshot that it is registered for."""
     for file in (*metadata.statistics, *metadata.partition_statistics):
         yield file.snapshot_id, TableFile(file.statistics_path, FileKind.STATISTICS, file.file_size_in_bytes)
+
+
+def replaced_statistics(state: TableState) -> Iterator[TableFile]:
+    """Statistics files that earlier metadata files registered and the table does not: others took their place.
+
+    Earlier metadata files that cannot be read tell nothing; what they alone named stays for the removal of orphans.
+    """
+    current = {file_key(file.location) for _, file in statistics_files(state.metadata)}
+    for entry in state.metadata.metadata_log:
+        try:
+            data = bytes(state.storage.read(entry.metadata_file))
+            metadata = json.loads(gzip.decompress(data) if data[:2] == _GZIP_MAGIC else data)
+            files = [
+                TableFile(file["statistics-path"], FileKind.STATISTICS, file["file-size-in-bytes"])
+                for file in metadata.get("statistics") or []
+            ]
+        except (SkerryError, OSError, EOFError, ValueError, KeyError, TypeError, AttributeError):
+            continue
+        for file in files:
+            key = file_key(file.location)
+            if key not in current:
+                current.add(key)
+                if state.storage.exists(file.location):
+                    yield file
 
 
 def metadata_files(state: TableState) -> list[str]:

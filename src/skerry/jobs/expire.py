@@ -25,6 +25,7 @@ from skerry.iceberg.reachability import (
     metadata_files,
     read_list,
     read_live_files,
+    replaced_statistics,
     statistics_files,
 )
 from skerry.iceberg.state import TableState
@@ -130,7 +131,7 @@ def expire_snapshots(
     executor: Executor | None = None,
     watcher: Watcher | None = None,
 ) -> ExpireSummary:
-    """Forget old snapshots and delete the files that only they reach.
+    """Forget old snapshots; delete the files that only they reach, and statistics files that others took the place of.
 
     Args:
         table: The table.
@@ -163,6 +164,8 @@ def expire_snapshots(
         gone = [found for found in before.metadata.snapshots if found.snapshot_id not in remaining]
         files, outside = unreached(before, gone, after, after.metadata.snapshots, reader)
         _delete(after, files, watcher)
+    elif not dry_run and files:
+        _delete(before, files, watcher)
     refs = (
         plan.refs if dry_run else tuple(name for name in before.metadata.refs if name not in table.state.metadata.refs)
     )
@@ -190,7 +193,8 @@ def unreached(
     Returns:
         Those below the table's location, and those elsewhere.
     """
-    if not gone:
+    replaced = keyed(replaced_statistics(after))
+    if not gone and not replaced:
         return (), ()
     lists, manifests = reader.lists(gone)
     kept_lists, kept_manifests = reader.lists(staying)
@@ -204,7 +208,7 @@ def unreached(
         *keyed(file for owner, file in statistics_files(after.metadata) if owner not in ids),
         *map(file_key, metadata_files(after)),
     }
-    found = reader.live(manifests) | manifest_files(manifests) | lists | statistics
+    found = reader.live(manifests) | manifest_files(manifests) | lists | statistics | replaced
     return deletable(after, (file for key, file in found.items() if key not in kept))
 
 

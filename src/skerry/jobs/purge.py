@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from skerry.errors import SkerryError
 from skerry.iceberg.expiry import refuse_kept_files
-from skerry.iceberg.reachability import metadata_files, statistics_files
+from skerry.iceberg.reachability import metadata_files, replaced_statistics, statistics_files
 from skerry.iceberg.table import IcebergTable
 from skerry.jobs.executor import Executor, ThreadExecutor
 from skerry.jobs.expire import FileReader, keyed, manifest_files
@@ -35,7 +35,7 @@ def purge(table: IcebergTable, drop: Callable[[], None], *, executor: Executor |
     refuse_kept_files(state)
     reader = FileReader(executor or ThreadExecutor(), state.storage)
     lists, manifests = reader.lists(state.metadata.snapshots)
-    statistics = keyed(file for _, file in statistics_files(state.metadata))
+    statistics = keyed(file for _, file in statistics_files(state.metadata)) | keyed(replaced_statistics(state))
     files = reader.live(manifests) | manifest_files(manifests) | lists | statistics
     locations = {key: file.location for key, file in files.items()}
     locations |= {file_key(location): location for location in metadata_files(state)}
