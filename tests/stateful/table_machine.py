@@ -563,6 +563,14 @@ class TableMachine(RuleBasedStateMachine):
         assert set(statistics) == {column.name for column in version.columns}
         for name, found in statistics.items():
             check_statistics(found, version.distinct(name))
+            assert found.freshness.state is not FreshnessState.STALE, "nobody else has written"
+
+    @rule(condition=conditions())
+    def ask_about_some_rows(self, condition: Condition) -> None:
+        version = self.model.version["main"]
+        some = version.without(lambda row: not condition.holds(row))
+        for name, found in self.table.statistics(condition.sql).items():
+            check_statistics(found, some.distinct(name))
 
     @invariant()
     def row_numbers_are_different(self) -> None:
@@ -611,4 +619,5 @@ def check_statistics(found: skerry.table.statistics.ColumnStatistics, distinct: 
     else:
         assert found.freshness.reason, found
     if state is FreshnessState.UPPER_BOUND:
+        assert found.lower <= distinct <= found.upper, found
         assert found.ndv >= distinct, found

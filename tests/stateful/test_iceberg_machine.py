@@ -34,6 +34,7 @@ class Choices:
     sort_by: tuple[str, ...]
     mode: str
     file_format: str
+    max_groups: str
 
 
 def _create(catalog: skerry.catalog.Catalog, schema: pa.Schema, choices: Choices) -> skerry.catalog.Table:
@@ -49,6 +50,7 @@ def _create(catalog: skerry.catalog.Catalog, schema: pa.Schema, choices: Choices
             "write.merge.mode": mode,
             "write.format.default": choices.file_format,
             "commit.manifest.min-count-to-merge": "3",
+            "skerry.statistics.max-groups": choices.max_groups,
         },
     )
 
@@ -123,6 +125,7 @@ ICEBERG = FormatUnderTest(
         sort_by=st.sampled_from([(), ("id",), ("word desc", "id")]),
         mode=_MODES,
         file_format=st.sampled_from(["parquet", "parquet", "parquet", "orc", "avro"]),
+        max_groups=st.sampled_from(["2", "128"]),
     ),
     can=frozenset(
         {

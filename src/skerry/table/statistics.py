@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from skerry.errors import SchemaError
-from skerry.table.files import WrittenFile
 from skerry.table.schema import Leaf, leaves, nearest
 
 if TYPE_CHECKING:
@@ -28,7 +27,6 @@ __all__ = [
     "Freshness",
     "FreshnessState",
     "SketchPolicy",
-    "union_of_samples",
 ]
 
 COLUMNS_PROPERTY = "skerry.statistics.columns"
@@ -190,23 +188,3 @@ class SketchPolicy:
         if not created:
             candidates = [leaf for leaf in candidates if leaf.field_id in sketched]
         return candidates
-
-
-def union_of_samples(files: Collection[WrittenFile]) -> dict[int, ThetaSketch]:
-    """One sketch per column over several files, the same whatever the order of the files and the rows in them.
-
-    Args:
-        files: Files with their samples.
-
-    Returns:
-        By field id, for the columns that were sampled in every file.
-    """
-    from skerry.theta import Sample
-
-    sketches = {}
-    for field_id in set.intersection(*(set(file.samples) for file in files)) if files else ():
-        sample = Sample()
-        for file in files:
-            sample.merge(Sample.deserialize(file.samples[field_id]))
-        sketches[field_id] = sample.to_sketch()
-    return sketches
