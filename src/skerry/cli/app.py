@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from skerry import __version__
+from skerry.cli.analyze import analyze
 from skerry.cli.changing import delete, upsert
 from skerry.cli.compact import compact
 from skerry.cli.expire import expire
@@ -54,6 +55,6 @@ def _options(
     """
 
 
-for _command in (ingest, ls, show, stats, scan, delete, upsert, compact, expire, joinable):
+for _command in (ingest, ls, show, stats, analyze, scan, delete, upsert, compact, expire, joinable):
     app.command()(_command)
 app.add_typer(refs, name="refs")

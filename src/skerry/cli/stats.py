@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from skerry.cli.display import Field, count, print_records, text
 from skerry.cli.options import AsJson, Columns, Properties, TableName, Warehouse, open_table, split_names
@@ -22,6 +24,10 @@ _COLOURS = {"fresh": "green", "upper bound": "yellow", "stale": "yellow", "absen
 def stats(
     table: TableName,
     columns: Columns = None,
+    where: Annotated[
+        str | None,
+        typer.Option("--where", metavar="CONDITION", help="Only of the rows for which this is true; no data is read."),
+    ] = None,
     warehouse: Warehouse = "warehouse",
     properties: Properties = None,
     as_json: AsJson = False,
@@ -36,7 +42,7 @@ def stats(
     opened = open_table(table, warehouse, properties)
     types = {found.name: found.type for found in leaves(opened.schema)}
     wanted = [leaf(opened.schema, name).name for name in split_names(columns) or types]
-    statistics = opened.statistics()
+    statistics = opened.statistics(where)
     print_records(
         [_describe(statistics[name], types[name]) for name in wanted],
         [

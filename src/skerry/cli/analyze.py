@@ -1,0 +1,40 @@
+"""`skerry analyze`: sketch what nobody has sketched yet."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated
+
+import typer
+
+from skerry.cli.display import count, print_json
+from skerry.cli.options import AsJson, Columns, Properties, TableName, Warehouse, open_table, split_names
+from skerry.cli.progress import watching
+
+__all__ = ["analyze"]
+
+
+def analyze(
+    table: TableName,
+    columns: Columns = None,
+    full: Annotated[bool, typer.Option("--full", help="Sketch all files anew.")] = False,
+    warehouse: Warehouse = "warehouse",
+    properties: Properties = None,
+    as_json: AsJson = False,
+) -> None:
+    """Sketch the rows that other writers have added, and publish sketches of all rows.
+
+    Files that are covered already are not read.
+    """
+    opened = open_table(table, warehouse, properties)
+    with watching("sketch") as watcher:
+        summary = opened.analyze(split_names(columns) or None, full=full, watcher=watcher)
+    if as_json:
+        print_json({"table": opened.name, **dataclasses.asdict(summary)})
+    elif summary.snapshot_id is None:
+        print(f"{opened.name}: no rows")
+    else:
+        print(
+            f"{opened.name}: {count(summary.columns)} columns of snapshot {summary.snapshot_id} are sketched; "
+            f"{count(summary.files)} files ({count(summary.rows)} rows) had to be read"
+        )
