@@ -140,6 +140,16 @@ def test_manifest_lists_outside_of_the_table_are_refused_unless_allowed(tmp_path
     assert caught.value.location == f"file://{outside}"
 
 
+@pytest.mark.parametrize("allowed", [False, True])
+def test_statistics_files_outside_of_the_table_count_for_nothing_unless_allowed(tmp_path, allowed):
+    table = create(tmp_path / "warehouse", **(ALLOW if allowed else {}))
+    outside = tmp_path / "elsewhere.stats"
+    shutil.copy(path_of(table.implementation.state.metadata.statistics[0].statistics_path), outside)
+    forged = forge(table, lambda document: document["statistics"][0].update({"statistics-path": f"file://{outside}"}))
+    found = forged.statistics()["id"]
+    assert (found.freshness.is_fresh, found.ndv) == ((True, 6) if allowed else (False, None))
+
+
 def test_no_file_of_the_machine_is_opened_in_the_name_of_a_table(tmp_path):
     table = create(tmp_path)
     entries = delete_rows(table, "positions")

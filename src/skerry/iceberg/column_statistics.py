@@ -21,7 +21,6 @@ from skerry.iceberg.statistics import (
     ndv_of,
     read_sketches,
     since,
-    statistics_file,
 )
 from skerry.table.column_estimates import Estimate, FilesAsked, estimate
 from skerry.table.files import DataFile
@@ -100,10 +99,10 @@ def _of_snapshot(
     state: TableState, snapshot: Snapshot, columns: Sequence[Leaf], *, with_sketches: bool
 ) -> Mapping[int, Estimate]:
     """Estimates of all rows, by field id; without sketches only their freshness."""
-    found = {leaf.field_id: latest_statistics(state.metadata, snapshot, leaf.field_id) for leaf in columns}
+    found = {leaf.field_id: latest_statistics(state, snapshot, leaf.field_id) for leaf in columns}
     how_fresh = {leaf.field_id: freshness(state, snapshot, leaf, found[leaf.field_id]) for leaf in columns}
     fresh = [field_id for field_id, state_ in how_fresh.items() if state_.is_fresh]
-    file = statistics_file(state.metadata, snapshot.snapshot_id)
+    file = state.statistics_file(snapshot.snapshot_id)
     estimates = {field_id: Estimate(FRESH) for field_id in fresh}
     if with_sketches and file is not None:
         sketches = read_sketches(state.storage, file, snapshot, fresh)

@@ -30,15 +30,14 @@ from skerry.iceberg.manifest_list import ManifestContent, ManifestFile, read_man
 from skerry.iceberg.planned_files import PlannedFiles
 from skerry.iceberg.planning_metrics import summary_metrics
 from skerry.iceberg.projection import project
+from skerry.iceberg.state import OUTSIDE_PROPERTY
 from skerry.storage import Storage, is_within
 from skerry.table.predicate import Predicate, evaluate
 from skerry.table.read_ahead import read_ahead
 from skerry.table.scan import ScanPlan, ScanStep, sum_steps
 
-__all__ = ["OUTSIDE_PROPERTY", "ScanPlanner"]
+__all__ = ["ScanPlanner"]
 
-OUTSIDE_PROPERTY = "skerry.read.files-outside-location"
-"""Table property: whether files outside of the table's folder are read; false if not set."""
 
 _Mask: TypeAlias = npt.NDArray[np.bool_]
 _AHEAD_BYTES = 4 << 20

@@ -14,7 +14,6 @@ from collections.abc import Mapping
 import pyarrow as pa
 import xxhash
 from pyiceberg.table.snapshots import Snapshot
-from pyiceberg.table.statistics import StatisticsFile
 
 from skerry.errors import FormatError, NotFoundError, UnsupportedError
 from skerry.iceberg.history import ancestors
@@ -39,7 +38,6 @@ __all__ = [
     "live_files",
     "read_sample",
     "sample_of",
-    "statistics_file",
 ]
 
 _PREFIX = "skerry.samples."
@@ -48,11 +46,6 @@ SAMPLE_PROPERTIES = tuple(
     for name in ("offset", "length", "xxh3", "snapshot-id", "schema-id", "last-column-id", "missing-files")
 )
 """The footer properties that describe the samples in a statistics file."""
-
-
-def statistics_file(state: TableState, snapshot: Snapshot) -> StatisticsFile | None:
-    """The statistics file that is registered for a snapshot."""
-    return next((file for file in state.metadata.statistics if file.snapshot_id == snapshot.snapshot_id), None)
 
 
 def add_sample(writer: PuffinWriter, state: TableState, snapshot: Snapshot, sample: TableSample) -> None:
@@ -83,7 +76,7 @@ def read_sample(state: TableState, snapshot: Snapshot) -> TableSample | None:
 
     What cannot be read is as good as lost, and no error: the files are sketched again when somebody wants them.
     """
-    file = statistics_file(state, snapshot)
+    file = state.statistics_file(snapshot.snapshot_id)
     if file is None:
         return None
     try:

@@ -16,7 +16,7 @@ from pyiceberg.table.snapshots import Snapshot
 from skerry.errors import FormatError, MissingDependencyError, NotFoundError, SchemaError
 from skerry.iceberg.explanation import Explanation
 from skerry.iceberg.planned_files import PlannedFiles
-from skerry.iceberg.planning import OUTSIDE_PROPERTY, ScanPlanner
+from skerry.iceberg.planning import ScanPlanner
 from skerry.iceberg.schema import to_arrow_schema, to_arrow_type
 from skerry.iceberg.state import MAIN, TableState
 from skerry.table.evolution import NameMapping, all_ids, merge_columns, prune, top_level
@@ -264,12 +264,10 @@ def scan_planner(
 ) -> ScanPlanner:
     """What plans scans of a table with a schema; see `skerry.iceberg.planning.ScanPlanner`."""
     metadata = state.metadata
-    allows_outside = state.properties.get(OUTSIDE_PROPERTY, "false").lower() == "true"
-    folders = (metadata.location, state.data_folder, state.metadata_folder)
     return ScanPlanner(
         table=state.name,
         storage=state.storage,
-        roots=None if allows_outside else tuple(dict.fromkeys(folders)),
+        roots=state.roots,
         schema=schema,
         specs=metadata.specs(),
         conjuncts=conjuncts,

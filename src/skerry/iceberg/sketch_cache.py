@@ -23,7 +23,7 @@ from skerry.errors import FormatError, SchemaError, UnsupportedError
 from skerry.iceberg.column_statistics import column_freshness
 from skerry.iceberg.manifest_folder import ManifestFolder
 from skerry.iceberg.state import TableState
-from skerry.iceberg.statistics import THETA_BLOB, statistics_file
+from skerry.iceberg.statistics import THETA_BLOB
 from skerry.kernels import user_cache_directory
 from skerry.puffin import PuffinReader
 from skerry.storage import Storage, local_path
@@ -171,7 +171,7 @@ def table_sketches(state: TableState, cache: SketchCache | None = None) -> Table
     metadata = state.metadata
     snapshot = metadata.current_snapshot()
     freshness = column_freshness(state, snapshot)
-    file = statistics_file(metadata, snapshot.snapshot_id) if snapshot is not None else None
+    file = state.statistics_file(snapshot.snapshot_id) if snapshot is not None else None
     rows: dict[int, int] = {}
     stored = None
     if snapshot is not None and file is not None:

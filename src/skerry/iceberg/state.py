@@ -12,19 +12,23 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.statistics import StatisticsFile
 from pyiceberg.transforms import VoidTransform
 
 from skerry.errors import NotFoundError, SchemaError
 from skerry.iceberg.schema import to_arrow_schema
-from skerry.storage import Storage, join
+from skerry.storage import Storage, is_within, join
 from skerry.table.schema import leaves, nearest
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table as CatalogTable
 
-__all__ = ["MAIN", "TableState"]
+__all__ = ["MAIN", "OUTSIDE_PROPERTY", "TableState"]
 
 MAIN = "main"
+
+OUTSIDE_PROPERTY = "skerry.read.files-outside-location"
+"""Table property: whether files outside of the table's folder are read; false if not set."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,22 @@ class TableState:
     def data_folder(self) -> str:
         """Where data files go (`write.data.path`, else `<location>/data`)."""
         return self.properties.get("write.data.path") or join(self.metadata.location, "data")
+
+    @property
+    def roots(self) -> tuple[str, ...] | None:
+        """The folders that the table's files must lie in; None if the table allows every place."""
+        if self.properties.get(OUTSIDE_PROPERTY, "false").lower() == "true":
+            return None
+        return tuple(dict.fromkeys((self.metadata.location, self.data_folder, self.metadata_folder)))
+
+    def statistics_file(self, snapshot_id: int) -> StatisticsFile | None:
+        """The statistics file that is registered for a snapshot; one that lies where it must not counts for nothing."""
+        for file in self.metadata.statistics:
+            if file.snapshot_id == snapshot_id:
+                roots = self.roots
+                is_inside = roots is None or any(is_within(root, file.statistics_path) for root in roots)
+                return file if is_inside else None
+        return None
 
     def schema_at(self, snapshot: Snapshot) -> pa.Schema:
         """The schema that was current when `snapshot` was written."""

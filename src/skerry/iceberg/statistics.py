@@ -37,21 +37,12 @@ __all__ = [
     "ndv_of",
     "read_sketches",
     "since",
-    "statistics_file",
     "write_statistics",
 ]
 
 THETA_BLOB = "apache-datasketches-theta-v1"
 NDV = "ndv"
 SCHEMA_ID = "skerry.schema-id"
-
-
-def statistics_file(metadata: TableMetadata, snapshot_id: int) -> StatisticsFile | None:
-    """The statistics file that is registered for a snapshot."""
-    for file in metadata.statistics:
-        if file.snapshot_id == snapshot_id:
-            return file
-    return None
 
 
 def column_blobs(file: StatisticsFile) -> Iterator[tuple[int, RegisteredBlob]]:
@@ -112,7 +103,7 @@ def extendable_sketches(state: TableState, snapshot: Snapshot) -> dict[int, Thet
     A promoted column (int to long, float to double) is left out: its old values were hashed as the old type's bytes,
     and united with the new type's they would be counted twice.
     """
-    file = statistics_file(state.metadata, snapshot.snapshot_id)
+    file = state.statistics_file(snapshot.snapshot_id)
     if file is None:
         return {}
     types = {leaf.field_id: leaf.type for leaf in leaves(state.schema)}
@@ -186,12 +177,10 @@ def write_statistics(
     )
 
 
-def latest_statistics(
-    metadata: TableMetadata, snapshot: Snapshot, field_id: int
-) -> tuple[Snapshot, RegisteredBlob] | None:
+def latest_statistics(state: TableState, snapshot: Snapshot, field_id: int) -> tuple[Snapshot, RegisteredBlob] | None:
     """The newest ancestor of `snapshot`, itself included, that has a blob for a column."""
-    for ancestor in ancestors(metadata, snapshot):
-        file = statistics_file(metadata, ancestor.snapshot_id)
+    for ancestor in ancestors(state.metadata, snapshot):
+        file = state.statistics_file(ancestor.snapshot_id)
         if file is not None:
             for blob_field_id, blob in column_blobs(file):
                 if blob_field_id == field_id:

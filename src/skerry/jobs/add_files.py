@@ -18,11 +18,10 @@ from skerry.errors import AlreadyExistsError, SchemaError, SkerryError, Unsuppor
 from skerry.iceberg.files import live_data_files
 from skerry.iceberg.layout import FileLayout
 from skerry.iceberg.operations import AppendFiles, SnapshotChange
-from skerry.iceberg.planning import OUTSIDE_PROPERTY
 from skerry.iceberg.scan import scan
 from skerry.iceberg.schema_evolution import NAME_MAPPING_PROPERTY, name_mapping
 from skerry.iceberg.settings import ChangeProperties
-from skerry.iceberg.state import MAIN, TableState
+from skerry.iceberg.state import MAIN, OUTSIDE_PROPERTY, TableState
 from skerry.iceberg.table import IcebergTable
 from skerry.jobs.executor import Executor, Progress, ThreadExecutor, Watcher
 from skerry.parquet import FileMetadata, read_metadata
@@ -132,15 +131,13 @@ def add_files(
 
 def _check_places(state: TableState, locations: Sequence[str]) -> None:
     seen = set()
-    allows_outside = state.properties.get(OUTSIDE_PROPERTY, "false").lower() == "true"
     for location in locations:
         if not isinstance(location, str):
             raise SchemaError(f"add_files takes locations as text, found {location!r}")
         if file_key(location) in seen:
             raise AlreadyExistsError("the file is named twice", location=location)
         seen.add(file_key(location))
-        roots = (state.metadata.location, state.data_folder)
-        if not allows_outside and not any(is_within(root, location) for root in roots):
+        if state.roots is not None and not any(is_within(root, location) for root in state.roots):
             raise UnsupportedError(
                 f"the file lies outside of the table's folder {state.metadata.location}; set the table property "
                 f"{OUTSIDE_PROPERTY}=true if its files may lie anywhere",

@@ -165,6 +165,6 @@ def _tasks(state: TableState, files: Sequence[FileScanTask], columns: Sequence[L
 
 def _is_published(state: TableState, snapshot: Snapshot, columns: Sequence[Leaf]) -> bool:
     return all(
-        freshness(state, snapshot, column, latest_statistics(state.metadata, snapshot, column.field_id)).is_fresh
+        freshness(state, snapshot, column, latest_statistics(state, snapshot, column.field_id)).is_fresh
         for column in columns
     )
