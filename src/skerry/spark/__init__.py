@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     from skerry.spark.data_source import register as register
     from skerry.spark.landing import IngestSummary as IngestSummary
     from skerry.spark.landing import ingest as ingest
+    from skerry.spark.queries import sql as sql
     from skerry.spark.reading import read as read
     from skerry.spark.sources import infer_schema as infer_schema
 
-__all__ = ["IngestSummary", "analyze", "infer_schema", "ingest", "read", "register", "session"]
+__all__ = ["IngestSummary", "analyze", "infer_schema", "ingest", "read", "register", "session", "sql"]
 
 # Whatever imports PySpark loads when it is first asked for, so that `session` can say how to install it.
 _WHERE = {
@@ -25,6 +26,7 @@ _WHERE = {
     "ingest": "landing",
     "read": "reading",
     "register": "data_source",
+    "sql": "queries",
 }
 
 
