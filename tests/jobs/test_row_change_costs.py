@@ -28,7 +28,12 @@ def make(folder, version="2", mode=MARK, files=4, partition_by=()):
         "d.t",
         SCHEMA,
         partition_by=list(partition_by),
-        properties={"format-version": version, "write.delete.mode": mode, "write.merge.mode": mode},
+        properties={
+            "format-version": version,
+            "write.delete.mode": mode,
+            "write.merge.mode": mode,
+            "skerry.statistics.row-deletes": "upper-bound",  # what sketching again reads is tested with the statistics
+        },
     )
     for number in range(files):
         table.append(rows(number * ROWS, (number + 1) * ROWS))
