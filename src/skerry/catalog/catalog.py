@@ -16,6 +16,7 @@ from pyiceberg.exceptions import (
     TableAlreadyExistsError,
 )
 
+from skerry.catalog.querying import explain_query, plan_table_joins, run_query
 from skerry.catalog.sketch_index import SketchIndex
 from skerry.catalog.table import Table
 from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError, SkerryError, UnsupportedError
@@ -25,6 +26,8 @@ from skerry.iceberg.schema import to_arrow_schema, to_iceberg_schema, with_ident
 from skerry.iceberg.sorting import sort_order
 from skerry.iceberg.table import IcebergTable
 from skerry.jobs.purge import purge as purge_table
+from skerry.planner.explanation import QueryPlan
+from skerry.planner.ordering import JoinPlan
 from skerry.storage import redact
 from skerry.table.joinable import JoinableColumns, find_joinable
 from skerry.table.schema import nearest
@@ -244,8 +247,9 @@ class Catalog:
     ) -> JoinableColumns:
         """Find the columns of all tables that could be joined with one, from published sketches alone.
 
-        No data file is read: of every table the metadata, and of its statistics file one range, the first time. Only fresh sketches are compared, and only columns whose equal values have equal hashes: `int` is
-        never compared with `long`.
+        No data file is read: of every table the metadata, and of its statistics file one range, the first time. Only
+        fresh sketches are compared, and only columns whose equal values have equal hashes: `int` is never compared with
+        `long`.
 
         Args:
             table: `namespace.table`.
@@ -268,6 +272,63 @@ class Catalog:
             if without.table == table:
                 raise NotFoundError(f"table {table!r} cannot be read: {without.reason}")
         return find_joinable(table, column, tables, min_containment=min_containment, limit=limit, not_compared=broken)
+
+    def explain(self, sql: str) -> QueryPlan:
+        """Plan a query without running it: rows after conditions and joins with their bounds, and the order of joins.
+
+        Selectivities come from partitions, bounds, null counts and sketches, sizes of joins from the intersection of
+        sketches. Only fresh sketches are used; what was assumed instead is told.
+
+        Args:
+            sql: A query in DuckDB's dialect over tables named `namespace.table`.
+
+        Returns:
+            The plan; `str()` lays it out.
+
+        Raises:
+            FormatError: The text is no query.
+            NotFoundError: There is no such table.
+            SchemaError: A column does not exist or is ambiguous.
+            UnsupportedError: It is another statement, or uses what is not planned.
+        """
+        return explain_query(self, sql)
+
+    def plan_joins(
+        self,
+        tables: Mapping[str, str] | Sequence[str],
+        on: Sequence[tuple[str, str]],
+        where: Mapping[str, str] | None = None,
+    ) -> JoinPlan:
+        """Plan joins of tables, as `explain` does, without SQL.
+
+        Args:
+            tables: Names of tables by the short names that `on` and `where` use; if only names are given, their last
+                part is the short name.
+            on: Pairs of equal columns, `("f.tailnum", "p.tailnum")`.
+            where: Conditions by short name, on columns of that table without prefix.
+
+        Raises:
+            NotFoundError: There is no such table.
+            SchemaError: A column or short name does not exist.
+        """
+        return plan_table_joins(self, tables, on, where)
+
+    def sql(self, sql: str) -> pa.Table:
+        """Run a query on DuckDB, with the joins in the order that `explain` tells.
+
+        Tables are read by our scans: only the columns needed, and only what the conditions on each table leave.
+
+        Args:
+            sql: A query in DuckDB's dialect over tables named `namespace.table`.
+
+        Returns:
+            The result as Arrow.
+
+        Raises:
+            MissingDependencyError: DuckDB is not installed (`skerry[duckdb]`).
+            SkerryError: DuckDB refused the query; also as `explain`.
+        """
+        return run_query(self, sql)
 
 
 def _parts(name: str) -> tuple[str, ...]:

@@ -1,0 +1,273 @@
+"""Queries over the tables of a catalog: what is known of the tables goes in, an order of joins comes out.
+
+Every table is loaded once per query, so that all its places in the query read the same snapshot.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from skerry.errors import MissingDependencyError, SchemaError, SkerryError
+from skerry.planner.explanation import QueryPlan, SelectPlan
+from skerry.planner.joins import JoinGraph
+from skerry.planner.ordering import JoinPlan, plan_joins
+from skerry.planner.query import Block, Query, Source, TableUse, parse_query
+from skerry.planner.relations import EXACTLY_ONE, Estimate, Relation, row_bytes
+from skerry.planner.selectivity import ASSUMED_EQUALITY, ASSUMED_RANGE, selectivity
+from skerry.table.predicate import parse
+from skerry.table.schema import leaf, leaves
+from skerry.table.statistics import ColumnStatistics
+
+if TYPE_CHECKING:
+    from skerry.catalog.catalog import Catalog
+    from skerry.catalog.table import Table
+
+__all__ = ["QueryPlanning", "explain_query", "plan_table_joins", "run_query"]
+
+_UNKNOWN_ROWS = 1000.0
+_ASSUMED_SUBQUERY = 0.5
+_OPTIMIZERS_OFF = "join_order,build_side_probe_side"
+"""DuckDB knows nothing of streams' sizes; its own choice of an order would undo ours."""
+
+
+class QueryPlanning:
+    """Tables and statistics of one query, each loaded once.
+
+    Args:
+        catalog: Where the tables are.
+    """
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._tables: dict[str, Table] = {}
+        self._statistics: dict[str, dict[str, ColumnStatistics]] = {}
+
+    def table(self, name: str) -> Table:
+        """A table; always the same state."""
+        if name not in self._tables:
+            self._tables[name] = self._catalog.load_table(name)
+        return self._tables[name]
+
+    def schema(self, name: str) -> pa.Schema:
+        """A table's columns."""
+        return self.table(name).schema
+
+    def scan(self, use: TableUse) -> Any:
+        """The rows of a place where a table is read."""
+        return self.table(use.table).scan(use.columns, _all_of(use.where))
+
+    # ---- relations ----
+
+    def relation(self, source: Source, results: Mapping[int, _Result]) -> Relation:
+        """What is known of an input of a SELECT."""
+        if source.use is not None:
+            return self._of_table(source, source.use)
+        assumptions: list[str] = []
+        result = results.get(id(source.block))
+        if result is None:
+            assumptions.append(f"{source.name}: {_UNKNOWN_ROWS:,.0f} rows (its query is not planned)")
+            result = _Result(Estimate(_UNKNOWN_ROWS, 0.0, math.inf), {}, {})
+        filtered = _with_guesses(result.rows, source.opaque, assumptions)
+        return Relation(
+            source.name,
+            None,
+            result.rows,
+            filtered,
+            result.columns,
+            result.types,
+            tuple(source.opaque),
+            row_bytes(result.types),
+            tuple(assumptions),
+        )
+
+    def _of_table(self, source: Source, use: TableUse) -> Relation:
+        table = self.table(use.table)
+        if use.table not in self._statistics:
+            self._statistics[use.table] = table.statistics()
+        columns = self._statistics[use.table]
+        assumptions: list[str] = []
+        rows = filtered = _rows_of(table, None)
+        if source.filters:
+            where = _all_of(source.filters)
+            possible = _rows_of(table, where)
+            by_id = {column.field_id: column for column in columns.values()}
+            share = selectivity(parse(where, table.schema), by_id, rows.rows, assumptions)
+            likely = min(max(rows.rows * share, possible.lower), possible.upper)
+            filtered = replace(possible, rows=likely)
+        filtered = _with_guesses(filtered, source.opaque, assumptions)
+        types = {found.name: found.type for found in leaves(table.schema)}
+        needed = {name: types[name] for name in use.columns if name in types}
+        return Relation(
+            source.name,
+            use.table,
+            rows,
+            filtered,
+            columns,
+            types,
+            (*source.filters, *source.opaque),
+            row_bytes(needed),
+            tuple(f"{source.name}: {text}" for text in assumptions),
+        )
+
+    # ---- selects ----
+
+    def select(self, block: Block, results: Mapping[int, _Result]) -> tuple[JoinGraph, JoinPlan, _Result]:
+        """Plan one SELECT."""
+        relations = [self.relation(source, results) for source in block.sources]
+        residual = [(names, _guess(text)) for names, text in block.residual]
+        graph = JoinGraph.of(relations, block.equalities, residual)
+        for names, text in block.residual:
+            graph.notes[f"{text}: {_guess(text):.0%} of rows of {' × '.join(sorted(names))}"] = None
+        plan = plan_joins(graph, keep_order=not block.free)
+        rows = plan.rows
+        if not block.free:  # of an outer join at least the first input stays
+            first = relations[0].filtered
+            rows = Estimate(max(rows.rows, first.rows), 0.0, max(rows.upper, first.upper))
+            plan = replace(plan, rows=rows)
+        by_name = {relation.name: relation for relation in relations}
+        rows = _grouped(rows, block, by_name)
+        columns = {
+            name: by_name[source].columns[column]
+            for name, (source, column) in block.outputs.items()
+            if column in by_name[source].columns
+        }
+        types = {
+            name: by_name[source].types[column]
+            for name, (source, column) in block.outputs.items()
+            if column in by_name[source].types
+        }
+        return graph, plan, _Result(rows, columns, types)
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """What is known of the rows that a SELECT gives; its columns' distinct counts are those of the tables."""
+
+    rows: Estimate
+    columns: Mapping[str, ColumnStatistics]
+    types: Mapping[str, pa.DataType]
+
+
+def explain_query(catalog: Catalog, sql: str) -> QueryPlan:
+    """Plan a query; see `Catalog.explain`."""
+    return _plan(QueryPlanning(catalog), sql)[1]
+
+
+def run_query(catalog: Catalog, sql: str) -> pa.Table:
+    """Run a query on DuckDB; see `Catalog.sql`."""
+    try:
+        import duckdb
+    except ImportError as error:
+        raise MissingDependencyError("sql() needs DuckDB: pip install 'skerry[duckdb]'") from error
+    planning = QueryPlanning(catalog)
+    query, _ = _plan(planning, sql)
+    with duckdb.connect() as connection:
+        connection.execute(f"SET disabled_optimizers = '{_OPTIMIZERS_OFF}'")
+        for use in query.uses:
+            connection.register(use.key, planning.scan(use))
+        try:
+            result: pa.Table = connection.sql(query.sql()).to_arrow_table()
+        except duckdb.Error as error:
+            raise SkerryError(f"DuckDB refused the query: {error}") from error
+    return result.rename_columns(query.names)
+
+
+def plan_table_joins(
+    catalog: Catalog,
+    tables: Mapping[str, str] | Sequence[str],
+    on: Sequence[tuple[str, str]],
+    where: Mapping[str, str] | None = None,
+) -> JoinPlan:
+    """Plan joins of tables without SQL; see `Catalog.plan_joins`."""
+    planning = QueryPlanning(catalog)
+    named = dict(tables) if isinstance(tables, Mapping) else {name.rsplit(".", 1)[-1]: name for name in tables}
+    schemas = {name: planning.schema(table) for name, table in named.items()}
+    equalities = [(_column_of(first, schemas), _column_of(second, schemas)) for first, second in on]
+    conditions = dict(where or {})
+    for name in conditions:
+        if name not in named:
+            raise SchemaError(f"a condition is on {name!r}, which is none of {', '.join(named)}")
+    relations = []
+    for name, table in named.items():
+        use = TableUse(name, table, schemas[name], list(schemas[name].names))
+        source = Source(name, use, None, [conditions[name]] if name in conditions else [])
+        relations.append(planning.relation(source, {}))
+    return plan_joins(JoinGraph.of(relations, equalities))
+
+
+def _plan(planning: QueryPlanning, sql: str) -> tuple[Query, QueryPlan]:
+    """Plan every SELECT of a query and write its joins in the order chosen."""
+    query = parse_query(sql, planning.schema)
+    results: dict[int, _Result] = {}
+    selects = []
+    for block in query.blocks:
+        graph, plan, result = planning.select(block, results)
+        results[id(block)] = result
+        selects.append(SelectPlan(plan, result.rows))
+        if plan.reordered and plan.steps:
+            block.reorder(plan.tree, graph.conditions)
+    return query, QueryPlan(tuple(selects), query.shown_sql())
+
+
+def _column_of(text: str, schemas: Mapping[str, pa.Schema]) -> tuple[str, str]:
+    name, _, column = text.partition(".")
+    if name not in schemas:
+        raise SchemaError(f"{text!r} is no column of {', '.join(schemas)}: expected name.column")
+    return name, leaf(schemas[name], column).name
+
+
+def _rows_of(table: Table, where: str | None) -> Estimate:
+    """Rows of the files that may have wanted rows; those of files that have no others are certain."""
+    certain, others = table.scan(where=where).plan().settled()  # type: ignore[attr-defined]
+    possible = certain + sum(int(batch.column("record_count").sum()) for batch in others.batches)
+    return Estimate(float(possible), float(certain), float(possible))
+
+
+def _all_of(conditions: Sequence[str]) -> str | None:
+    return " AND ".join(f"({condition})" for condition in conditions) or None
+
+
+def _with_guesses(rows: Estimate, conditions: Sequence[str], assumptions: list[str]) -> Estimate:
+    for condition in conditions:
+        share = _guess(condition)
+        assumptions.append(f"{condition}: {share:.0%} of rows")
+        rows = rows.times(share, 0.0, 1.0)
+    return rows
+
+
+def _guess(condition: str) -> float:
+    """The share of rows that a condition is taken to leave that no statistics tell of."""
+    text = condition.upper()
+    if "SELECT " in text:
+        return _ASSUMED_SUBQUERY
+    if " LIKE " in text:
+        return 1.0 - ASSUMED_EQUALITY if text.startswith("NOT ") or " NOT LIKE " in text else ASSUMED_EQUALITY
+    is_range = any(sign in text for sign in ("<", ">"))
+    return ASSUMED_EQUALITY if "=" in text and not is_range else ASSUMED_RANGE
+
+
+def _grouped(rows: Estimate, block: Block, relations: Mapping[str, Relation]) -> Estimate:
+    """Rows of the result: groups, those that HAVING leaves, and the limit."""
+    if block.groups is not None:
+        if not block.groups:
+            rows = EXACTLY_ONE
+        else:
+            known = [relations[key[0]].fresh(key[1]) if key is not None else None for key in block.groups]
+            distinct = math.prod((column.ndv or 1.0) + _has_nulls(column) for column in known if column is not None)
+            most = math.prod((column.upper or math.inf) + _has_nulls(column) for column in known if column is not None)
+            if None in known:  # what is not known may have a value of its own in every row
+                distinct, most = max(distinct, rows.rows), math.inf
+            rows = Estimate(min(distinct, rows.rows), min(1.0, rows.lower), min(most, rows.upper))
+    if block.having:
+        rows = rows.times(ASSUMED_RANGE, 0.0, 1.0)
+    return rows if block.limit is None else rows.at_most(float(block.limit))
+
+
+def _has_nulls(column: ColumnStatistics) -> int:
+    """1 for the group of nulls, if there are any."""
+    return int(bool(column.null_count))

@@ -1,0 +1,448 @@
+"""SQL in, SQL out: which tables, columns and conditions a query has, and the same query joined in another order.
+
+SQL is read by sqlglot in DuckDB's dialect. Tables of the catalog get names of their own in the query that is executed,
+one for each place where they are used, so that every place has its own columns and conditions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from skerry.errors import FormatError, MissingDependencyError, SchemaError, UnsupportedError
+from skerry.planner.ordering import Tree
+
+__all__ = ["Block", "Equality", "Query", "Source", "TableUse", "parse_query"]
+
+_DIALECT = "duckdb"
+Equality = tuple[tuple[str, str], tuple[str, str]]
+"""Two columns that are equated, each as the name of its input and its own."""
+
+
+@dataclass(slots=True)
+class TableUse:
+    """One place of a query where a table is read.
+
+    Args:
+        key: The table's name in the query that is executed.
+        table: Its name in the catalog.
+        schema: Its columns.
+        columns: Those that the query needs, in the order of the schema.
+        where: Conditions that can be evaluated when the table is read.
+    """
+
+    key: str
+    table: str
+    schema: pa.Schema
+    columns: list[str] = field(default_factory=list)
+    where: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Source:
+    """One input of a SELECT.
+
+    Args:
+        name: Its alias.
+        use: The table that is read, or
+        block: the SELECT whose result it is; None for one that is not planned.
+        filters: Conditions on this input alone, as SQL without its alias.
+        opaque: How many more conditions it has that statistics say nothing about.
+    """
+
+    name: str
+    use: TableUse | None
+    block: Block | None
+    filters: list[str] = field(default_factory=list)
+    opaque: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Block:
+    """One SELECT: its inputs and what joins them.
+
+    Args:
+        select: sqlglot's tree, which `reorder` changes.
+        sources: The inputs, in the order of the query.
+        equalities: Columns that are equated.
+        residual: Other conditions on several inputs, with the names of these inputs.
+        free: Whether the inputs may be joined in any order.
+        outputs: Columns of the result that are columns of an input, by name.
+        groups: Columns by which the result is grouped; None if it is not. One that is no plain column is None.
+        limit: Most rows.
+        having: Whether groups are filtered.
+    """
+
+    select: Any
+    sources: list[Source]
+    equalities: list[Equality]
+    residual: list[tuple[frozenset[str], str]]
+    free: bool
+    outputs: dict[str, tuple[str, str]]
+    groups: list[tuple[str, str] | None] | None
+    limit: int | None
+    having: bool
+
+    def reorder(self, tree: Tree, conditions: Callable[[frozenset[str], frozenset[str]], Sequence[Equality]]) -> None:
+        """Write the joins in another order; conditions of joins move to WHERE, where they stay true.
+
+        Args:
+            tree: What to join with what, probe side first.
+            conditions: The equalities by which two sets of inputs are joined.
+        """
+        from sqlglot import exp
+
+        first = self.select.args["from_"]
+        joins = self.select.args.get("joins") or []
+        tables = {part.alias_or_name: part for part in (first.this, *(join.this for join in joins))}
+        wheres = [join.args["on"] for join in joins if join.args.get("on") is not None]
+
+        def build(node: Tree) -> tuple[Any, frozenset[str]]:
+            if isinstance(node, str):
+                return tables[node].copy(), frozenset((node,))
+            (left, lefts), (right, rights) = build(node[0]), build(node[1])
+            pairs = conditions(lefts, rights)
+            on = exp.and_(*(exp.EQ(this=_column(*a), expression=_column(*b)) for a, b in pairs)) if pairs else None
+            if right.args.get("joins"):
+                right = exp.Paren(this=right)
+            join = exp.Join(this=right, on=on) if on is not None else exp.Join(this=right, kind="CROSS")
+            left.append("joins", join)
+            return left, lefts | rights
+
+        root, _ = build(tree)
+        joined = root.args.pop("joins", None) or []
+        first.set("this", root)
+        self.select.set("joins", joined)
+        where = self.select.args.get("where")
+        conjuncts = [
+            part
+            for condition in (where.this if where else None, *wheres)
+            if condition
+            for part in _conjuncts(condition)
+        ]
+        kept = [part.copy() for part in conjuncts if not self._is_equality(part)]
+        self.select.set("where", exp.Where(this=exp.and_(*kept)) if kept else None)
+
+    def _is_equality(self, condition: Any) -> bool:
+        """Whether a condition is one of the equalities, which the joins see to."""
+        sources = {source.name: source for source in self.sources}
+        return _equality(condition, sources) in self.equalities
+
+
+@dataclass(slots=True)
+class Query:
+    """A query that was understood.
+
+    Args:
+        tree: sqlglot's tree.
+        uses: The tables that it reads.
+        blocks: Its SELECTs, inner ones first.
+        names: Names of its columns, as the user or the tables spell them.
+    """
+
+    tree: Any
+    uses: list[TableUse]
+    blocks: list[Block]
+    names: list[str]
+
+    def sql(self) -> str:
+        """The query as it is executed, with the keys of `uses` for tables."""
+        return str(self.tree.sql(dialect=_DIALECT))
+
+    def shown_sql(self) -> str:
+        """The query with the names of the catalog, for people."""
+        from sqlglot import exp
+
+        names = {use.key: use.table for use in self.uses}
+        shown = self.tree.copy()
+        for table in list(shown.find_all(exp.Table)):
+            if table.name in names:
+                *spaces, name = names[table.name].split(".")
+                for part, value in zip(("this", "db", "catalog"), (name, *reversed(spaces)), strict=False):
+                    table.set(part, exp.to_identifier(value))
+        return str(shown.sql(dialect=_DIALECT, pretty=True))
+
+
+def parse_query(sql: str, schema_of: Callable[[str], pa.Schema]) -> Query:
+    """Read a query.
+
+    Args:
+        sql: A SELECT, with subqueries, CTEs and set operations as it likes.
+        schema_of: Gives the schema of a table of the catalog by its dotted name; raises NotFoundError.
+
+    Raises:
+        FormatError: The text is no query.
+        MissingDependencyError: sqlglot is not installed.
+        SchemaError: A column does not exist or is ambiguous.
+        UnsupportedError: It is no query but another statement, or a table's columns differ in case only.
+    """
+    try:
+        import sqlglot
+        from sqlglot import errors, exp
+        from sqlglot.optimizer.qualify import qualify
+    except ImportError as error:
+        raise MissingDependencyError("SQL needs the package sqlglot: pip install sqlglot") from error
+    try:
+        statements = [tree for tree in sqlglot.parse(sql, dialect=_DIALECT) if tree is not None]
+        if len(statements) != 1:
+            raise FormatError(f"expected one query, found {len(statements)} statements")
+        tree: Any = statements[0]
+        if not isinstance(tree, exp.Query):
+            raise UnsupportedError(f"expected a query, found {tree.key.upper()}")
+        written = None if tree.is_star else [projection.copy() for projection in tree.selects]
+        uses = _resolve_tables(tree, schema_of)
+        known = {use.key: {name.lower(): "TEXT" for name in use.schema.names} for use in uses}
+        tree = qualify(tree, schema=known, dialect=_DIALECT)
+        blocks = _blocks(tree, {use.key: use for use in uses})
+        query = Query(tree, uses, blocks, _result_names(tree, blocks, written))
+    except errors.OptimizeError as error:
+        raise SchemaError(f"{error}") from None
+    except errors.SqlglotError as error:
+        raise FormatError(f"no SQL query: {error}") from None
+    except RecursionError:
+        raise UnsupportedError("a query nested this deeply is not supported") from None
+    return query
+
+
+def _result_names(tree: Any, blocks: Sequence[Block], written: Sequence[Any] | None) -> list[str]:
+    """What the columns of the result are called: by an alias, else by the table's column, else by the expression."""
+    from sqlglot import exp
+
+    first = tree
+    while not isinstance(first, exp.Select):
+        first = first.this
+    outputs: Mapping[str, tuple[str, str]] = next((block.outputs for block in blocks if block.select is first), {})
+    names = []
+    for number, projection in enumerate(first.selects):
+        alias = projection.alias_or_name
+        given = written[number] if written is not None else None
+        if isinstance(given, exp.Alias):
+            names.append(given.alias)
+        elif given is not None and not isinstance(given, exp.Column):
+            names.append(given.sql(dialect=_DIALECT))
+        else:
+            names.append(outputs[alias][1] if alias in outputs else alias)
+    return names
+
+
+def _resolve_tables(tree: Any, schema_of: Callable[[str], pa.Schema]) -> list[TableUse]:
+    """Give every table of the catalog its key; names of CTEs stay."""
+    from sqlglot import exp
+
+    ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+    uses: list[TableUse] = []
+    for table in list(tree.find_all(exp.Table)):
+        if not isinstance(table.this, exp.Identifier):
+            raise UnsupportedError(f"table functions are not supported: {table.sql(dialect=_DIALECT)}")
+        name = ".".join(part.name for part in table.parts)
+        if not table.args.get("db") and name.lower() in ctes:
+            continue
+        schema = schema_of(name)
+        if len({column.lower() for column in schema.names}) < len(schema.names):
+            raise UnsupportedError(f"columns of {name} differ in case only, which SQL does not tell apart")
+        use = TableUse(f"skerry_{len(uses)}", name, schema)
+        uses.append(use)
+        if not table.alias:
+            table.set("alias", exp.TableAlias(this=table.this.copy()))
+        for part in ("db", "catalog"):
+            table.set(part, None)
+        table.set("this", exp.to_identifier(use.key))
+    return uses
+
+
+def _blocks(tree: Any, uses: Mapping[str, TableUse]) -> list[Block]:
+    """The SELECTs of a query, inner ones first, with the columns and conditions that its tables need noted."""
+    from sqlglot import exp
+    from sqlglot.optimizer.scope import traverse_scope
+
+    by_select: dict[int, Block] = {}
+    blocks = []
+    needed: dict[str, set[str]] = {key: set() for key in uses}
+    for scope in traverse_scope(tree):
+        tables = {name: uses.get(node.name) for name, node in scope.sources.items() if isinstance(node, exp.Table)}
+        for column in scope.columns:
+            use = tables.get(column.table)
+            if use is not None:
+                needed[use.key].add(column.name.lower())
+        if isinstance(scope.expression, exp.Select) and scope.expression.args.get("from_") is not None:
+            block = _block(scope, tables, by_select)
+            by_select[id(scope.expression)] = block
+            blocks.append(block)
+    for key, use in uses.items():
+        use.columns = [name for name in use.schema.names if name.lower() in needed[key]] or use.schema.names[:1]
+    return blocks
+
+
+def _block(scope: Any, tables: Mapping[str, TableUse | None], known: Mapping[int, Block]) -> Block:
+    from sqlglot import exp
+
+    select = scope.expression
+    joins = select.args.get("joins") or []
+    order = [select.args["from_"].this.alias_or_name, *(join.this.alias_or_name for join in joins)]
+    sources = []
+    for name in order:
+        source = scope.sources.get(name)
+        inner = None if isinstance(source, exp.Table) or source is None else known.get(id(source.expression))
+        sources.append(Source(name, tables.get(name), inner))
+    free = all(_is_inner(join) for join in joins) and not select.args.get("laterals") and len(set(order)) == len(order)
+    free = free and all(
+        source.use is not None or name in scope.sources for source, name in zip(sources, order, strict=True)
+    )
+    block = Block(select, sources, [], [], free, {}, None, None, select.args.get("having") is not None)
+    where = select.args.get("where")
+    conjuncts = _conjuncts(where.this) if where is not None else []
+    outer = [_conjuncts(join.args["on"]) for join in joins if join.args.get("on") is not None]
+    by_name = {source.name: source for source in sources}
+    for conjunct in conjuncts:
+        _classify(conjunct, block, by_name, pushes=free)
+    for condition in (conjunct for part in outer for conjunct in part):
+        _classify(condition, block, by_name, pushes=free)
+    for projection in select.expressions:
+        if isinstance(projection.unalias(), exp.Column) and projection.unalias().table in by_name:
+            column = projection.unalias()
+            block.outputs[projection.alias_or_name] = (column.table, _real_name(by_name, column))
+    block.groups = _groups(select, by_name)
+    limit = select.args.get("limit")
+    if limit is not None and isinstance(limit.expression, exp.Literal) and limit.expression.is_int:
+        block.limit = int(limit.expression.name)
+    return block
+
+
+def _is_inner(join: Any) -> bool:
+    from sqlglot import exp
+
+    kept = not join.side and not join.method and join.kind in ("", "INNER", "CROSS") and not join.args.get("using")
+    return kept and isinstance(join.this, exp.Table | exp.Subquery) and not join.this.args.get("joins")
+
+
+def _groups(select: Any, sources: Mapping[str, Source]) -> list[tuple[str, str] | None] | None:
+    """What one row of the result stands for: groups, distinct rows, or all rows in one."""
+    from sqlglot import exp
+
+    group = select.args.get("group")
+    if group is not None:
+        keys = group.expressions
+    elif select.args.get("distinct") is not None:
+        keys = [projection.unalias() for projection in select.expressions]
+    elif any(part.find(exp.AggFunc) and not part.find(exp.Window) for part in select.expressions):
+        keys = []
+    else:
+        return None
+    return [
+        (key.table, _real_name(sources, key)) if isinstance(key, exp.Column) and key.table in sources else None
+        for key in keys
+    ]
+
+
+# ---- conditions ----
+
+
+def _conjuncts(condition: Any) -> list[Any]:
+    return list(condition.flatten()) if condition.key == "and" else [condition.unnest()]
+
+
+def _classify(conjunct: Any, block: Block, sources: Mapping[str, Source], *, pushes: bool) -> None:
+    """Note a condition where it belongs: a join, an input, or several."""
+    from sqlglot import exp
+
+    conjunct = conjunct.unnest()
+    if isinstance(conjunct, exp.And):
+        for part in _conjuncts(conjunct):
+            _classify(part, block, sources, pushes=pushes)
+        return
+    columns = list(conjunct.find_all(exp.Column))
+    names = frozenset(column.table for column in columns if column.table in sources)
+    is_closed = not conjunct.find(exp.Query) and all(column.table in sources for column in columns)
+    text = conjunct.sql(dialect=_DIALECT)
+    equality = _equality(conjunct, sources)
+    if equality is not None:
+        block.equalities.append(equality)
+    elif len(names) == 1 and is_closed:
+        (name,) = names
+        _note_filter(sources[name], conjunct, pushes=pushes)
+    elif len(names) == 1:
+        (name,) = names
+        sources[name].opaque.append(text)
+    elif len(names) > 1:
+        implied = _imply(conjunct, block, sources, pushes=pushes) if is_closed else False
+        if not implied:
+            block.residual.append((names, text))
+
+
+def _imply(conjunct: Any, block: Block, sources: Mapping[str, Source], *, pushes: bool) -> bool:
+    """What follows from alternatives on several inputs: conditions they share, and alternatives for each input."""
+    from sqlglot import exp
+
+    if not isinstance(conjunct, exp.Or):
+        return False
+    branches = [_conjuncts(branch) for branch in conjunct.flatten()]
+    shared = [part for part in branches[0] if all(part in branch for branch in branches[1:])]
+    for part in shared:
+        _classify(part, block, sources, pushes=pushes)
+    found = bool(shared)
+    for name, source in sources.items():
+        own = [
+            [
+                part
+                for part in branch
+                if part not in shared and {column.table for column in part.find_all(exp.Column)} == {name}
+            ]
+            for branch in branches
+        ]
+        if all(own):
+            _note_filter(source, exp.or_(*(exp.and_(*parts) for parts in own)), pushes=pushes)
+            found = True
+    return found
+
+
+def _note_filter(source: Source, conjunct: Any, *, pushes: bool) -> None:
+    """A condition on one input; one on a table goes with its scan, if the scan understands it."""
+    from sqlglot import exp
+    from sqlglot.optimizer.simplify import simplify
+
+    from skerry.table.predicate import parse
+
+    bare = conjunct.copy()
+    names = {name.lower(): name for name in source.use.schema.names} if source.use is not None else {}
+    for column in bare.find_all(exp.Column):
+        name = names.get(column.name.lower(), column.name)
+        column.replace(exp.column(exp.to_identifier(name, quoted=True)))
+    text = simplify(bare, dialect=_DIALECT).sql(dialect=_DIALECT)
+    if source.use is not None:
+        try:
+            parse(text, source.use.schema)
+        except (FormatError, SchemaError, UnsupportedError):
+            source.opaque.append(text)
+            return
+        if pushes:
+            source.use.where.append(text)
+        source.filters.append(text)
+    else:
+        source.opaque.append(text)
+
+
+def _equality(condition: Any, sources: Mapping[str, Source]) -> Equality | None:
+    """The columns of two inputs that a condition equates, if that is all it does."""
+    from sqlglot import exp
+
+    sides = (condition.this, condition.expression) if isinstance(condition, exp.EQ) else ()
+    if not sides or not all(isinstance(side, exp.Column) and side.table in sources for side in sides):
+        return None
+    first, second = ((side.table, _real_name(sources, side)) for side in sides)
+    return (first, second) if first[0] != second[0] else None
+
+
+def _column(table: str, name: str) -> Any:
+    from sqlglot import exp
+
+    return exp.column(exp.to_identifier(name, quoted=True), exp.to_identifier(table, quoted=True))
+
+
+def _real_name(sources: Mapping[str, Source], column: Any) -> str:
+    """A column's name as its table spells it."""
+    use = sources[column.table].use
+    spelled: Iterable[str] = use.schema.names if use is not None else ()
+    return next((name for name in spelled if name.lower() == column.name.lower()), column.name)

@@ -1,0 +1,245 @@
+"""What share of a table's rows a condition leaves, from bounds, null counts, distinct counts and sketches.
+
+Values are taken to lie evenly between a column's bounds and to be equally frequent, and conditions on different columns
+to be independent. Ranges of one column are cut with each other first. Whether a value occurs at all is looked up in the
+sketch, where its hash is either below the threshold or not.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from skerry.table.predicate import (
+    And,
+    Column,
+    Comparison,
+    Constant,
+    In,
+    IsNaN,
+    IsNull,
+    Operator,
+    Or,
+    Predicate,
+    StartsWith,
+    conjuncts_of,
+)
+from skerry.table.statistics import ColumnStatistics
+from skerry.table.values import encode_value, physical_value
+from skerry.theta.hashing import hash_bytes
+
+__all__ = ["ASSUMED_EQUALITY", "ASSUMED_RANGE", "selectivity"]
+
+ASSUMED_EQUALITY = 0.1
+ASSUMED_RANGE = 1 / 3
+"""What a condition is taken to leave that statistics say nothing about."""
+
+_PREFIX_BYTES = 8
+
+
+@dataclass(slots=True)
+class _Range:
+    """Where a column's values must lie, as positions on its scale."""
+
+    low: float = -math.inf
+    high: float = math.inf
+
+
+def selectivity(
+    predicate: Predicate, columns: Mapping[int, ColumnStatistics], row_count: float, assumptions: list[str]
+) -> float:
+    """Estimate what share of rows a condition leaves.
+
+    Args:
+        predicate: The condition.
+        columns: What is known of the columns, by field id.
+        row_count: Rows of the table.
+        assumptions: What had to be assumed is appended here.
+
+    Returns:
+        The share, 0 … 1.
+    """
+    return min(1.0, max(0.0, _Selectivity(columns, row_count, assumptions).of(predicate)))
+
+
+class _Selectivity:
+    def __init__(self, columns: Mapping[int, ColumnStatistics], row_count: float, assumptions: list[str]) -> None:
+        self._columns = columns
+        self._row_count = row_count
+        self._assumptions = assumptions
+
+    def of(self, predicate: Predicate) -> float:
+        match predicate:
+            case Constant(value):
+                return float(value)
+            case And():
+                return self._all(conjuncts_of(predicate))
+            case Or(children):
+                return 1.0 - math.prod(1.0 - self.of(child) for child in children)
+            case Comparison(column, Operator.EQ, value):
+                return self._among(column, (value,))
+            case Comparison(column, Operator.NE, value):
+                return self._present(column) - self._among(column, (value,))
+            case In(column, values, negated):
+                share = self._among(column, values)
+                return self._present(column) - share if negated else share
+            case IsNull(column, negated):
+                return self._present(column) if negated else 1.0 - self._present(column)
+            case IsNaN(_, negated):
+                return 1.0 if negated else 0.0
+            case StartsWith(column, _, negated):
+                share = self._all((StartsWith(column, predicate.prefix),))
+                return self._present(column) - share if negated else share
+            case _:
+                return self._all((predicate,))
+
+    def _all(self, conjuncts: Iterable[Predicate]) -> float:
+        """Independent conditions multiply; ranges of one column are cut first."""
+        ranges: dict[Column, _Range] = {}
+        share = 1.0
+        for conjunct in conjuncts:
+            interval = self._interval(conjunct)
+            if interval is None:
+                share *= self._guess(conjunct) if _is_range(conjunct) else self.of(conjunct)
+                continue
+            column, low, high = interval
+            known = ranges.setdefault(column, _Range())
+            known.low, known.high = max(known.low, low), min(known.high, high)
+        return share * math.prod(self._between(column, known) for column, known in ranges.items())
+
+    def _interval(self, predicate: Predicate) -> tuple[Column, float, float] | None:
+        """A condition that is a range on a column's scale."""
+        match predicate:
+            case Comparison(column, operator, value) if operator not in (Operator.EQ, Operator.NE):
+                scale = self._scale(column)
+                if scale is None:
+                    return None
+                place, step = scale.place(value), scale.step
+                match operator:
+                    case Operator.LT:
+                        return column, -math.inf, place
+                    case Operator.LE:
+                        return column, -math.inf, place + step
+                    case Operator.GT:
+                        return column, place + step, math.inf
+                    case _:
+                        return column, place, math.inf
+            case StartsWith(column, prefix, False):
+                scale = self._scale(column)
+                if scale is None:
+                    return None
+                text = prefix.encode()
+                return column, scale.place(text), scale.place(text[:-1] + bytes([text[-1] + 1]))
+        return None
+
+    def _between(self, column: Column, wanted: _Range) -> float:
+        scale = self._scale(column)
+        assert scale is not None
+        low, high = max(wanted.low, scale.low), min(wanted.high, scale.high)
+        width = scale.high - scale.low
+        share = (high - low) / width if width > 0 else float(wanted.low <= scale.low < wanted.high)
+        return self._present(column) * min(1.0, max(0.0, share))
+
+    def _among(self, column: Column, values: tuple[Any, ...]) -> float:
+        """Rows whose value is one of some: those that occur, each as frequent as any."""
+        known = self._columns.get(column.field_id)
+        if known is None or not known.freshness.is_fresh or not known.ndv:
+            self._assumptions.append(f"{column} = …: {ASSUMED_EQUALITY:.0%} of rows ({_why(known)})")
+            return min(1.0, ASSUMED_EQUALITY * len(values))
+        occurring = sum(_may_occur(known, column.type, value) for value in values)
+        return self._present(column) * min(1.0, occurring / known.ndv)
+
+    def _present(self, column: Column) -> float:
+        """The share of rows in which a column is not null."""
+        known = self._columns.get(column.field_id)
+        nulls = known.null_count if known is not None else None
+        return 1.0 - min(1.0, nulls / self._row_count) if nulls and self._row_count else 1.0
+
+    def _guess(self, predicate: Predicate) -> float:
+        self._assumptions.append(f"{predicate}: {ASSUMED_RANGE:.0%} of rows (no bounds are known)")
+        return ASSUMED_RANGE
+
+    def _scale(self, column: Column) -> _Scale | None:
+        known = self._columns.get(column.field_id)
+        if known is None or known.min is None or known.max is None:
+            return None
+        return _Scale.of(column.type, known.min, known.max)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """A column's values as numbers.
+
+    Args:
+        low: The least value's place.
+        high: The greatest value's place, and one step on for whole numbers, so that every value has a width.
+        step: The distance of neighbours; 0 where there are none.
+        shared: Leading bytes that all texts have in common.
+    """
+
+    low: float
+    high: float
+    step: float
+    shared: int = 0
+
+    @classmethod
+    def of(cls, type_: pa.DataType, least: Any, greatest: Any) -> _Scale | None:
+        """The scale between two bounds as Python holds them; None if one of them has no place."""
+        if isinstance(least, str | bytes):
+            first, last = _as_bytes(least), _as_bytes(greatest)
+            shared = next((i for i, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), 0)
+            return cls(_text_place(first, shared), _text_place(last, shared) + 1.0, 0.0, shared)
+        if isinstance(least, bool | datetime.timedelta):
+            return None
+        low, high = physical_value(type_, least), physical_value(type_, greatest)
+        if not isinstance(low, int) and not pa.types.is_floating(type_) and not pa.types.is_decimal(type_):
+            return None
+        step = 1.0 if pa.types.is_integer(type_) or pa.types.is_date(type_) else 0.0
+        if not (math.isfinite(low) and math.isfinite(high)):
+            return None
+        return cls(float(low), float(high) + step, step)
+
+    def place(self, value: Any) -> float:
+        """Where a value lies."""
+        if isinstance(value, str | bytes):
+            return _text_place(_as_bytes(value), self.shared)
+        return float(value)
+
+
+def _as_bytes(value: str | bytes) -> bytes:
+    return value.encode() if isinstance(value, str) else value
+
+
+def _text_place(text: bytes, shared: int) -> float:
+    """A text as the number that its bytes behind the shared ones make."""
+    return float(int.from_bytes(text[shared : shared + _PREFIX_BYTES].ljust(_PREFIX_BYTES, b"\0"), "big"))
+
+
+def _is_range(predicate: Predicate) -> bool:
+    return isinstance(predicate, StartsWith) or (
+        isinstance(predicate, Comparison) and predicate.operator not in (Operator.EQ, Operator.NE)
+    )
+
+
+def _may_occur(column: ColumnStatistics, type_: pa.DataType, value: Any) -> bool:
+    """Whether a column may have a value; a sketch knows of all whose hashes are below its threshold."""
+    if column.sketch is None:
+        return True
+    data = encode_value(type_, value)
+    if not data:
+        return True  # empty texts are in no sketch
+    found = hash_bytes(data)
+    if found >= column.sketch.theta:
+        return True
+    hashes = column.sketch.hashes
+    place = int(hashes.searchsorted(found))
+    return place < len(hashes) and int(hashes[place]) == found
+
+
+def _why(known: ColumnStatistics | None) -> str:
+    return "nothing is known of the column" if known is None else f"distinct count {known.freshness}"
