@@ -75,7 +75,7 @@ def true_rows(peer: duckdb.DuckDBPyConnection, block: Block, graph: JoinGraph, n
     where = block.select.args.get("where")
     for condition in conjuncts_of(where):
         if {column.table for column in condition.find_all(exp.Column)} & set(graph.by_name) <= names:
-            conditions.append(condition.sql(dialect="duckdb"))
+            conditions.append(f"({condition.sql(dialect='duckdb')})")
     sql = f"SELECT count(*) FROM {', '.join(inputs)} WHERE {' AND '.join(conditions)}"
     ((count,),) = peer.execute(sql).fetchall()
     return int(count)
