@@ -389,3 +389,26 @@ def test_analyze_on_spark(spark: SparkSession, catalog: Catalog) -> None:
     assert (summary.files, summary.rows) == (3, 300)
     assert seen
     assert table.statistics()["k"].ndv == 102
+
+
+def test_without_a_jvm_rows_are_the_same_and_small_tables_have_a_hint(
+    spark: SparkSession, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skerry.spark.reading.is_classic", lambda spark: False)  # as on Spark Connect
+    properties = {"write.delete.mode": "merge-on-read"}
+    table = catalog.create_table("d.t", pa.schema([("k", pa.int64()), ("s", pa.string())]), properties=properties)
+    table.append(pa.table({"k": range(100), "s": [str(number) for number in range(100)]}))
+    table.append(pa.table({"k": range(100, 150), "s": ["x"] * 50}))
+    table.delete("k < 10")
+    frame = skerry.spark.read(spark, table, ["s"], "k >= 5 and k < 120")
+    assert rows(frame) == scanned(table.scan(["s"], "k >= 5 and k < 120"))
+    small = skerry.spark.read(spark, table, where="k >= 100")
+    assert "ResolvedHint (strategy=broadcast)" in small._jdf.queryExecution().analyzed().toString()
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "1k")
+    try:
+        large = skerry.spark.read(spark, table, where="k < 100")
+        assert "Hint" not in large._jdf.queryExecution().analyzed().toString()
+        # by the size of what the workers are started with, this would be broadcast
+        assert plan(large).stats().sizeInBytes() > 1024
+    finally:
+        spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
