@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
+from hypothesis.internal.conjecture import providers
 
 # Examples share two cores with other tests, so that no time says anything. They are the same in every run; with
 # SKERRY_TORTURE=1 they are new ones each time.
@@ -19,6 +20,9 @@ hypothesis.settings.register_profile(
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("skerry")
+if "SKERRY_TORTURE" not in os.environ:
+    # It also tries numbers that stand in whatever modules are loaded, and these differ from worker to worker.
+    providers._get_local_constants = lambda: providers._local_constants
 
 pytest_plugins = ["services"]
 

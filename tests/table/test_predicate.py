@@ -467,6 +467,10 @@ def test_verdicts_on_uuids_hold_for_both_orders_of_their_halves():
     known = metrics(pa.binary(16), (high, low, 0, 0, 2), (low, low, 0, 0, 2), (b"\x80" + bytes(15), low, 0, 0, 2))
     assert verdict_words(f"u = '{'01' + '00' * 7 + '80' + '00' * 7}'", known) == "some some some"
     assert verdict_words(f"u = '{'02' + '00' * 15}'", known) == "some none some"
+    # of 80… and 00… the first is less to Java, and where one bound is missing nothing shows that
+    known = metrics(pa.binary(16), (None, bytes(16), 0, 0, 2), (b"\x80" + bytes(15), None, 0, 0, 2))
+    assert verdict_words(f"u = '{'80' + '00' * 15}'", known) == "some some"
+    assert verdict_words(f"u = '{'00' * 16}'", known) == "some some"
 
 
 def test_a_column_without_metrics_decides_nothing():

@@ -161,6 +161,7 @@ def _prepare(metrics: FieldMetrics, type_: pa.DataType) -> _Known:
     if family is Family.FLOAT:  # writers have put NaN into bounds
         misleading |= _sure(pc.is_nan(lower)) | _sure(pc.is_nan(upper))
     if family is Family.UUID:
+        misleading |= _sure(pc.or_(lower.is_null(), upper.is_null()))
         lower, upper = _widen_uuids(lower, upper)
     nothing = pa.nulls(len(lower), lower.type)
     nulls, nans, values = metrics.null_counts, metrics.nan_counts, metrics.value_counts
@@ -191,7 +192,8 @@ def _widen_uuids(lower: pa.Array, upper: pa.Array) -> tuple[pa.Array, pa.Array]:
     """Bounds that hold whichever way the writer ordered UUIDs.
 
     Java's `UUID.compareTo`, which Iceberg's writers have used, takes both halves as signed. Where `lower <= upper` also
-    without signs, the upper halves have one order in both ways, and only the lower halves may not.
+    without signs, the upper halves have one order in both ways, and only the lower halves may not. One bound alone
+    tells nothing.
     """
     high_lower, high_upper = (pc.binary_slice(bound, 0, 8) for bound in (lower, upper))
     ones = pa.scalar(b"\xff" * 8, pa.large_binary())
