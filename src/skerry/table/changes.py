@@ -31,7 +31,7 @@ class ChangeType(Enum):
 
 
 _TYPES = tuple(ChangeType)
-_NAMES = pa.array([type_.value for type_ in _TYPES])
+_NAMES = tuple(type_.value for type_ in _TYPES)
 _BEFORE, _AFTER = _TYPES.index(ChangeType.UPDATE_BEFORE), _TYPES.index(ChangeType.UPDATE_AFTER)
 
 CHANGE_COLUMNS = pa.schema(
@@ -116,7 +116,7 @@ def describe_changes(changes: ChangedRows, schema: pa.Schema, ordinal: int, snap
     """
     count = changes.rows.num_rows
     told = (
-        _NAMES.take(pa.array(changes.types)),
+        pa.array(_NAMES).take(pa.array(changes.types)),
         pa.array(np.full(count, ordinal, np.int32)),
         pa.array(np.full(count, snapshot_id, np.int64)),
     )

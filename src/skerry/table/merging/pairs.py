@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import acero
 
 from skerry.errors import SchemaError, SkerryError, UnsupportedError
 from skerry.table.incoming import conform
@@ -282,6 +281,8 @@ def _less(left: pa.Array, right: pa.Array) -> pa.Array:
 
 def _computed(expression: pc.Expression, batch: pa.RecordBatch) -> pa.Array:
     """A PyArrow expression over the rows of a batch."""
+    from pyarrow import acero  # imports pandas, if that is there: a third of a second
+
     plan = acero.Declaration.from_sequence(
         [
             acero.Declaration("table_source", acero.TableSourceNodeOptions(pa.Table.from_batches([batch]))),
