@@ -14,7 +14,7 @@ import skerry
 from skerry.catalog import Catalog
 from skerry.cli.app import app
 from skerry.errors import NotFoundError
-from skerry.iceberg.manifest_folder import ManifestFolder
+from skerry.iceberg.batch_folder import BatchFolder
 from skerry.iceberg.sketch_cache import SketchCache, shared_sketch_cache, table_sketches
 from skerry.table.joinable import hashed_kind
 
@@ -116,11 +116,11 @@ def test_unknown_names_propose_the_nearest(catalog: Catalog) -> None:
 
 def test_one_range_per_statistics_file_then_none(catalog: Catalog, tmp_path: Path) -> None:
     state = catalog.load_table("shop.orders").implementation.state
-    cache = SketchCache(1 << 30, ManifestFolder(tmp_path / "sketches", 1 << 30))
+    cache = SketchCache(1 << 30, BatchFolder(tmp_path / "sketches", 1 << 30))
     before = state.storage.metrics.counts()
     first = table_sketches(state, cache)
     assert state.storage.metrics.counts().requests - before.requests == 1
-    later = SketchCache(1 << 30, ManifestFolder(tmp_path / "sketches", 1 << 30))
+    later = SketchCache(1 << 30, BatchFolder(tmp_path / "sketches", 1 << 30))
     for again in (cache, later):
         known = table_sketches(state, again)
         assert np.array_equal(known.sketches.sketch(0).hashes, first.sketches.sketch(0).hashes)

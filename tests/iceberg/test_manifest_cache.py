@@ -19,8 +19,8 @@ from pyiceberg.types import BinaryType, DateType, DecimalType, LongType, NestedF
 
 from skerry.errors import FormatError, NotFoundError, SchemaError, UnsupportedError
 from skerry.iceberg import manifest_cache
+from skerry.iceberg.batch_folder import BatchFolder
 from skerry.iceberg.manifest_cache import METRIC_COLUMNS, ManifestCache, shared_cache
-from skerry.iceberg.manifest_folder import ManifestFolder
 from skerry.iceberg.manifest_reader import read_manifest
 
 SCHEMA = Schema(
@@ -109,10 +109,10 @@ def test_delete_manifests_are_kept_as_well(snapshot):
 
 def test_what_the_folder_has_is_not_read_in_the_next_process(snapshot, tmp_path):
     folder = tmp_path / "cache" / "manifests"
-    assert requests(snapshot, ManifestCache(ROOM, ManifestFolder(folder, ROOM)), (*FILES, *METRIC_COLUMNS)) == 1
+    assert requests(snapshot, ManifestCache(ROOM, BatchFolder(folder, ROOM)), (*FILES, *METRIC_COLUMNS)) == 1
     assert folder.stat().st_mode & 0o077 == 0
     for memory_bytes in (0, ROOM):
-        cache = ManifestCache(memory_bytes, ManifestFolder(folder, ROOM))
+        cache = ManifestCache(memory_bytes, BatchFolder(folder, ROOM))
         assert requests(snapshot, cache, (*FILES, *METRIC_COLUMNS)) == 0
         assert (cache.used_bytes > 0) == (memory_bytes > 0)
 
@@ -154,21 +154,21 @@ def test_the_folder_stays_within_its_limit(snapshot, tmp_path):
     folder = tmp_path / "manifests"
     limit = 20_000
     for manifest in snapshot.manifests:
-        requests(snapshot, ManifestCache(0, ManifestFolder(folder, limit)), FILES, manifest)
+        requests(snapshot, ManifestCache(0, BatchFolder(folder, limit)), FILES, manifest)
         assert 0 < sum(path.stat().st_size for path in folder.iterdir()) <= limit
-    assert requests(snapshot, ManifestCache(0, ManifestFolder(folder, limit)), FILES, snapshot.manifests[-1]) == 0
-    assert requests(snapshot, ManifestCache(0, ManifestFolder(folder, limit)), FILES, snapshot.manifests[0]) == 1
-    nothing = ManifestCache(0, ManifestFolder(tmp_path / "none", 10))
+    assert requests(snapshot, ManifestCache(0, BatchFolder(folder, limit)), FILES, snapshot.manifests[-1]) == 0
+    assert requests(snapshot, ManifestCache(0, BatchFolder(folder, limit)), FILES, snapshot.manifests[0]) == 1
+    nothing = ManifestCache(0, BatchFolder(tmp_path / "none", 10))
     assert requests(snapshot, nothing, FILES) == 1
     assert not (tmp_path / "none").exists()
 
 
 def test_use_keeps_a_file_in_the_folder(snapshot, tmp_path):
     folder = tmp_path / "manifests"
-    requests(snapshot, ManifestCache(0, ManifestFolder(folder, ROOM)), FILES)
+    requests(snapshot, ManifestCache(0, BatchFolder(folder, ROOM)), FILES)
     (path,) = folder.iterdir()
     os.utime(path, (0, 0))
-    assert requests(snapshot, ManifestCache(0, ManifestFolder(folder, ROOM)), FILES) == 0
+    assert requests(snapshot, ManifestCache(0, BatchFolder(folder, ROOM)), FILES) == 0
     assert path.stat().st_mtime > 0
 
 
@@ -186,26 +186,26 @@ def test_use_keeps_a_file_in_the_folder(snapshot, tmp_path):
 )
 def test_damaged_files_are_as_good_as_none(snapshot, tmp_path, damage):
     folder = tmp_path / "manifests"
-    requests(snapshot, ManifestCache(0, ManifestFolder(folder, ROOM)), FILES)
+    requests(snapshot, ManifestCache(0, BatchFolder(folder, ROOM)), FILES)
     (path,) = folder.iterdir()
     content = path.read_bytes()
     path.write_bytes(damage(content))
-    assert requests(snapshot, ManifestCache(0, ManifestFolder(folder, ROOM)), FILES) == 1
+    assert requests(snapshot, ManifestCache(0, BatchFolder(folder, ROOM)), FILES) == 1
     assert path.read_bytes() == content
-    assert requests(snapshot, ManifestCache(0, ManifestFolder(folder, ROOM)), FILES) == 0
+    assert requests(snapshot, ManifestCache(0, BatchFolder(folder, ROOM)), FILES) == 0
 
 
 def test_files_that_others_may_write_are_not_trusted(snapshot, tmp_path):
     folder = tmp_path / "manifests"
-    requests(snapshot, ManifestCache(0, ManifestFolder(folder, ROOM)), FILES)
+    requests(snapshot, ManifestCache(0, BatchFolder(folder, ROOM)), FILES)
     (path,) = folder.iterdir()
     path.chmod(0o666)
-    assert requests(snapshot, ManifestCache(0, ManifestFolder(folder, ROOM)), FILES) == 1
+    assert requests(snapshot, ManifestCache(0, BatchFolder(folder, ROOM)), FILES) == 1
 
 
 def test_a_folder_that_cannot_be_is_done_without(snapshot, tmp_path):
     (tmp_path / "file").write_bytes(b"")
-    cache = ManifestCache(ROOM, ManifestFolder(tmp_path / "file" / "manifests", ROOM))
+    cache = ManifestCache(ROOM, BatchFolder(tmp_path / "file" / "manifests", ROOM))
     assert [requests(snapshot, cache, FILES) for _ in range(2)] == [1, 0]
 
 
@@ -231,7 +231,7 @@ def test_a_local_file_that_was_replaced_is_read_again(snapshot):
 
 def test_files_in_memory_do_not_get_into_the_folder(tmp_path):
     snapshot = Snapshot(SCHEMA, (SPEC,)).add([entry(sample(1))])
-    cache = ManifestCache(ROOM, ManifestFolder(tmp_path / "manifests", ROOM))
+    cache = ManifestCache(ROOM, BatchFolder(tmp_path / "manifests", ROOM))
     assert [requests(snapshot, cache, FILES) for _ in range(2)] == [1, 0]
     assert not (tmp_path / "manifests").exists()
 
@@ -266,13 +266,13 @@ def test_limits_come_from_the_environment(monkeypatch, tmp_path):
 PROCESS = """
 import pathlib, pickle, random, sys
 from skerry.iceberg import manifest_cache
-from skerry.iceberg.manifest_folder import ManifestFolder
+from skerry.iceberg.batch_folder import BatchFolder
 from skerry.storage import Storage
 manifest_cache._MIN_LOCAL_BYTES = 0
 manifests, limit = pickle.load(sys.stdin.buffer)
 noise = random.Random(int(sys.argv[2]))
 for _ in range(60):
-    cache = manifest_cache.ManifestCache(0, ManifestFolder(pathlib.Path(sys.argv[1]), limit))
+    cache = manifest_cache.ManifestCache(0, BatchFolder(pathlib.Path(sys.argv[1]), limit))
     number = noise.randrange(len(manifests))
     files = cache.read(Storage(), manifests[number], ("file_path", "record_count", "lower_bounds"))
     assert files.column("file_path").to_pylist() == [f"/f{number}"], files

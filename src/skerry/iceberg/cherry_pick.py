@@ -21,7 +21,6 @@ from skerry.iceberg.manifest import EntryStatus, ManifestEntry
 from skerry.iceberg.manifest_list import ManifestContent, read_manifest_list
 from skerry.iceberg.manifest_reader import read_manifest
 from skerry.iceberg.operations import MetadataChange, SnapshotChange
-from skerry.iceberg.operations.sketches import sketches_after
 from skerry.iceberg.refs import move_branch
 from skerry.iceberg.samples import read_sample
 from skerry.iceberg.state import MAIN, TableState
@@ -79,12 +78,10 @@ class CherryPick:
         if wap_id is not None:
             properties[PUBLISHED_WAP_ID] = wap_id
         added = _added_entries(base, picked)
-        sketches, sample = sketches_after(base, self.ref, _sample_change(base, picked, added))
         return SnapshotChange(
             operation="append",
             added=added,
-            sketches=sketches,
-            sample=sample,
+            samples=_sample_change(base, picked, added),
             ref=self.ref,
             properties=properties,
         )

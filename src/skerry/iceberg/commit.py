@@ -11,6 +11,7 @@ from __future__ import annotations
 import secrets
 import time
 import uuid
+from collections.abc import Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -45,10 +46,13 @@ from skerry.iceberg.metadata import install, next_row_id
 from skerry.iceberg.metadata_reading import metadata_errors
 from skerry.iceberg.metadata_updates import NextSnapshotUpdate
 from skerry.iceberg.operations import MetadataChange, SnapshotChange
+from skerry.iceberg.snapshot_sketches import sketches_after
 from skerry.iceberg.state import TableState
 from skerry.iceberg.statistics import write_statistics
 from skerry.iceberg.summary import snapshot_summary
 from skerry.storage import Storage, join
+from skerry.table.table_sample import TableSample
+from skerry.theta import ThetaSketch
 
 __all__ = ["IcebergTarget", "StagedCommit", "load_state", "watch_metadata_writes"]
 
@@ -339,7 +343,7 @@ def _stage_snapshot(staging: _Staging, change: SnapshotChange) -> StagedCommit:
     updates: list[TableUpdate] = [NextSnapshotUpdate(snapshot=snapshot)]
     if not change.staged:
         updates.append(set_branch(metadata, change.ref, snapshot_id))
-    statistics = _stage_statistics(staging, snapshot, change)
+    statistics = _stage_statistics(staging, snapshot, *sketches_after(base, change.ref, change.samples))
     return StagedCommit(
         base=base,
         updates=(*updates, *statistics),
@@ -370,13 +374,13 @@ def _added_rows(next_row_id: int | None, first_row_id: int | None) -> int | None
 
 
 def _stage_statistics(
-    staging: _Staging, snapshot: Snapshot, change: SnapshotChange | MetadataChange
+    staging: _Staging, snapshot: Snapshot, sketches: Mapping[int, ThetaSketch], sample: TableSample | None
 ) -> list[TableUpdate]:
     """Write the statistics file of a snapshot and the update that registers it; nothing without sketches or samples."""
-    if not change.sketches and change.sample is None:
+    if not sketches and sample is None:
         return []
     location = staging.new_file(f"{snapshot.snapshot_id}-{staging.id}.stats")
-    registered = write_statistics(staging.base, location, snapshot, change.sketches, change.sample)
+    registered = write_statistics(staging.base, location, snapshot, sketches, sample)
     return [SetStatisticsUpdate(snapshot_id=snapshot.snapshot_id, statistics=registered)]
 
 
@@ -384,7 +388,8 @@ def _stage_metadata(staging: _Staging, change: MetadataChange) -> StagedCommit:
     base = staging.base
     statistics: list[TableUpdate] = []
     if change.snapshot_id is not None:
-        statistics = _stage_statistics(staging, base.snapshot_by_id(change.snapshot_id), change)
+        snapshot = base.snapshot_by_id(change.snapshot_id)
+        statistics = _stage_statistics(staging, snapshot, change.sketches, change.sample)
     return StagedCommit(
         base=base,
         updates=(*change.updates, *statistics),

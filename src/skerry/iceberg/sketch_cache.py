@@ -1,17 +1,12 @@
-"""The sketches of registered statistics files, kept: in memory for this process, in a folder for the next one.
+"""The sketches of registered statistics files, kept: such a file never changes, so what was read once holds for ever.
 
-A statistics file never changes, so what was read once holds for ever. Its sketches lie side by side in one Arrow batch,
-which later processes map into memory. Both stores have a size limit and forget what was not used for longest.
+Its sketches lie side by side in one Arrow batch, which later processes map into memory.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
-import os
-import threading
-from collections import OrderedDict
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,22 +14,21 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyiceberg.table.statistics import StatisticsFile
 
-from skerry.errors import FormatError, SchemaError, UnsupportedError
+from skerry.errors import FormatError, UnsupportedError
+from skerry.iceberg.batch_cache import BatchCache, version_of
 from skerry.iceberg.column_statistics import column_freshness
-from skerry.iceberg.manifest_folder import ManifestFolder
 from skerry.iceberg.state import TableState
 from skerry.iceberg.statistics import THETA_BLOB
-from skerry.kernels import user_cache_directory
 from skerry.puffin import PuffinReader
-from skerry.storage import Storage, local_path
+from skerry.storage import Storage
 from skerry.table.joinable import NotCompared, SketchedColumn, TableSketches
 from skerry.table.schema import leaves
 from skerry.theta import PackedSketches, ThetaSketch, pack_sketches
 
 __all__ = ["SketchCache", "StoredSketches", "shared_sketch_cache", "table_sketches"]
 
-_MEMORY = ("SKERRY_SKETCH_CACHE_MEMORY_BYTES", 512 << 20)
-_DISK = ("SKERRY_SKETCH_CACHE_DISK_BYTES", 1 << 30)
+_MEMORY_BYTES = 512 << 20
+_DISK_BYTES = 1 << 30
 
 _VERSION = 1
 """To be raised when the same file gives something else."""
@@ -68,20 +62,8 @@ class StoredSketches:
     sketches: PackedSketches
 
 
-class SketchCache:
-    """Reads statistics files, each at most once while there is room. Safe to use from many threads.
-
-    Args:
-        memory_bytes: How much to keep in memory; 0 keeps nothing.
-        folder: Where to keep sketches for later processes; None keeps none.
-    """
-
-    def __init__(self, memory_bytes: int, folder: ManifestFolder | None = None) -> None:
-        self.memory_bytes = memory_bytes
-        self.folder = folder
-        self._batches: OrderedDict[str, pa.RecordBatch] = OrderedDict()
-        self._used_bytes = 0
-        self._lock = threading.Lock()
+class SketchCache(BatchCache):
+    """Reads statistics files, each at most once while there is room."""
 
     def read(self, storage: Storage, file: StatisticsFile) -> StoredSketches:
         """The sketches of a statistics file, read in one ranged read unless it is large; unreadable ones are left out.
@@ -91,40 +73,11 @@ class SketchCache:
             NotFoundError: It is gone.
         """
         key = _key(storage, file)
-        with self._lock:
-            batch = self._batches.get(key)
-            if batch is not None:
-                self._batches.move_to_end(key)
+        batch = self.find(key)
         if batch is None:
-            batch = self.folder.read(key) if self.folder is not None else None
-            if batch is None:
-                batch = read_batch(storage, file)
-                if self.folder is not None and not file.statistics_path.startswith("memory:"):
-                    self.folder.write(key, batch)
-            self._remember(key, batch)
+            batch = read_batch(storage, file)
+            self.keep(key, batch, on_disk=not file.statistics_path.startswith("memory:"))
         return _stored(batch)
-
-    def clear(self) -> None:
-        """Forget what is in memory."""
-        with self._lock:
-            self._batches.clear()
-            self._used_bytes = 0
-
-    @property
-    def used_bytes(self) -> int:
-        """How much is in memory; what is mapped from disk counts as well."""
-        return self._used_bytes
-
-    def _remember(self, key: str, batch: pa.RecordBatch) -> None:
-        if batch.nbytes > self.memory_bytes:
-            return
-        with self._lock:
-            if key not in self._batches:
-                self._batches[key] = batch
-                self._used_bytes += batch.nbytes
-            while self._used_bytes > self.memory_bytes:
-                _, oldest = self._batches.popitem(last=False)
-                self._used_bytes -= oldest.nbytes
 
 
 def read_batch(storage: Storage, file: StatisticsFile) -> pa.RecordBatch:
@@ -194,17 +147,12 @@ def table_sketches(state: TableState, cache: SketchCache | None = None) -> Table
 
 @functools.cache
 def shared_sketch_cache() -> SketchCache:
-    """The cache of this process: limits come from the environment, the folder lies beside that of kernels.
-
-    `SKERRY_SKETCH_CACHE_MEMORY_BYTES` and `SKERRY_SKETCH_CACHE_DISK_BYTES` say how much to keep; 0 switches off.
+    """The cache of this process; see `BatchCache.from_environment`.
 
     Raises:
-        SchemaError: One of them is no number.
+        SchemaError: One of the environment's limits is no number.
     """
-    memory_bytes, disk_bytes = (_limit(*setting) for setting in (_MEMORY, _DISK))
-    root = user_cache_directory()
-    folder = ManifestFolder(root / "sketches", disk_bytes) if root is not None and disk_bytes else None
-    return SketchCache(memory_bytes, folder)
+    return SketchCache.from_environment("sketch", _MEMORY_BYTES, _DISK_BYTES)
 
 
 def _stored(batch: pa.RecordBatch) -> StoredSketches:
@@ -216,20 +164,6 @@ def _stored(batch: pa.RecordBatch) -> StoredSketches:
 
 def _key(storage: Storage, file: StatisticsFile) -> str:
     """A digest of everything that tells a file from others."""
-    location = file.statistics_path
-    store: object = storage.identity(location)
-    path = local_path(location)
-    if path is not None:
-        try:
-            store = os.stat(path).st_mtime_ns
-        except OSError:
-            store = None  # reading it tells why
-    shaped_by: Sequence[object] = (_VERSION, location, file.file_size_in_bytes, store)
+    version = version_of(storage, file.statistics_path)
+    shaped_by = (_VERSION, file.statistics_path, file.file_size_in_bytes, version)
     return hashlib.sha256(repr(shaped_by).encode()).hexdigest()[:32]
-
-
-def _limit(variable: str, default: int) -> int:
-    text = os.environ.get(variable, str(default))
-    if not text.isdecimal():
-        raise SchemaError(f"environment variable {variable} is {text!r}, expected a number of bytes")
-    return int(text)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from skerry.iceberg.manifest import EntryStatus, ManifestEntry
 from skerry.iceberg.operations.change import MetadataChange, SnapshotChange
-from skerry.iceberg.operations.sketches import sketches_after
 from skerry.iceberg.state import MAIN, TableState
 from skerry.table.files import DataFile, WrittenFile
 from skerry.table.group_samples import SketchedFile
@@ -57,12 +56,10 @@ class AppendFiles:
         if not self.files:
             return None
         change = SampleChange(added=self.sampled, unsampled_files=len(self.files) - len(self.sampled))
-        sketches, sample = sketches_after(base, self.ref, change)
         return SnapshotChange(
             operation="append",
             added=tuple(ManifestEntry(EntryStatus.ADDED, file) for file in self.files),
-            sketches=sketches,
-            sample=sample,
+            samples=change,
             ref=self.ref,
             properties=self.properties,
             staged=self.staged,

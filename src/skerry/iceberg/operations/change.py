@@ -9,7 +9,7 @@ from pyiceberg.table.update import TableRequirement, TableUpdate
 
 from skerry.iceberg.manifest import ManifestEntry
 from skerry.iceberg.state import MAIN
-from skerry.table.table_sample import TableSample
+from skerry.table.table_sample import SampleChange, TableSample
 from skerry.theta import ThetaSketch
 
 __all__ = ["DeleteKey", "MetadataChange", "SnapshotChange"]
@@ -25,8 +25,7 @@ class SnapshotChange:
     Args:
         operation: `append`, `replace`, `overwrite` or `delete` (Iceberg spec, Snapshots).
         added: Entries of the data files that the snapshot adds.
-        sketches: By field id, what the snapshot publishes about itself.
-        sample: The samples that it keeps, if any.
+        samples: What it does to the files that samples are of, from which its statistics come; None publishes none.
         ref: The branch.
         properties: Further entries of the snapshot summary.
         added_deletes: Entries of the delete files that it adds.
@@ -37,14 +36,13 @@ class SnapshotChange:
 
     operation: str
     added: tuple[ManifestEntry, ...] = ()
-    sketches: Mapping[int, ThetaSketch] = field(default_factory=dict)
+    samples: SampleChange | None = None
     ref: str = MAIN
     properties: Mapping[str, str] = field(default_factory=dict)
     added_deletes: tuple[ManifestEntry, ...] = ()
     removed: frozenset[str] = frozenset()
     removed_deletes: frozenset[DeleteKey] = frozenset()
     staged: bool = False
-    sample: TableSample | None = None
 
 
 @dataclass(frozen=True, slots=True)

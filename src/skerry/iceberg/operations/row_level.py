@@ -17,7 +17,6 @@ from skerry.errors import ConflictError, SchemaError
 from skerry.iceberg.manifest import EntryStatus, FileContent, ManifestEntry
 from skerry.iceberg.operations.change import DeleteKey, SnapshotChange
 from skerry.iceberg.operations.conflicts import Conflicts, Isolation
-from skerry.iceberg.operations.sketches import sketches_after
 from skerry.iceberg.state import MAIN, TableState
 from skerry.table.files import WrittenFile
 from skerry.table.group_samples import SketchedFile, key_of
@@ -93,12 +92,10 @@ class RowDelta:
             operation = "overwrite" if self.added else "delete"
         else:
             operation = "append"
-        sketches, sample = sketches_after(base, self.ref, self._sample_change(base))
         return SnapshotChange(
             operation=operation,
             added=_entries(self.added),
-            sketches=sketches,
-            sample=sample,
+            samples=self._sample_change(base),
             ref=self.ref,
             properties=self.properties,
             staged=self.staged,
@@ -162,12 +159,10 @@ class OverwriteFiles:
             conflicts.refuse_new_rows(self.conflict_filter)
         operation = "append" if not removed else "overwrite" if self.added else "delete"
         change = replace(_sample_change(self.added, self.removed_files), resketched=self.resketched)
-        sketches, sample = sketches_after(base, self.ref, change)
         return SnapshotChange(
             operation=operation,
             added=_entries(self.added),
-            sketches=sketches,
-            sample=sample,
+            samples=change,
             ref=self.ref,
             properties=self.properties,
             staged=self.staged,
@@ -210,11 +205,9 @@ class DeleteFiles:
         conflicts.refuse_removed_files(removed)
         if Isolation.parse(self.isolation) is Isolation.SERIALIZABLE:
             conflicts.refuse_new_rows(self.conflict_filter)
-        sketches, sample = sketches_after(base, self.ref, SampleChange(removed=removed))
         return SnapshotChange(
             operation="delete",
-            sketches=sketches,
-            sample=sample,
+            samples=SampleChange(removed=removed),
             ref=self.ref,
             properties=self.properties,
             staged=self.staged,
@@ -273,12 +266,10 @@ class RewriteFiles:
         # keys that others have deleted meanwhile go on to apply to the new files, whose samples know nothing of them
         rows_gone: dict[str | None, int] = {None: 0} if conflicts.may_have_new_key_deletes() else {}
         change = replace(_sample_change(self.added, self.removed_files), same_rows=True, rows_gone=rows_gone)
-        sketches, sample = sketches_after(base, self.ref, change)
         return SnapshotChange(
             operation="replace",
             added=self._numbered(base),
-            sketches=sketches,
-            sample=sample,
+            samples=change,
             ref=self.ref,
             properties=self.properties,
             staged=self.staged,

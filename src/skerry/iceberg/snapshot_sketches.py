@@ -21,17 +21,17 @@ __all__ = ["sketches_after"]
 
 
 def sketches_after(
-    base: TableState, ref: str, change: SampleChange
+    base: TableState, ref: str, change: SampleChange | None
 ) -> tuple[dict[int, ThetaSketch], TableSample | None]:
     """The sketches that a new snapshot publishes by field id, and the samples that it keeps.
 
     Args:
         base: The state before.
         ref: The branch.
-        change: What the commit does to the files.
+        change: What the commit does to the files; None if that is not known.
     """
     policy = SketchPolicy.from_properties(base.properties)
-    if not policy.enabled:
+    if change is None or not policy.enabled:
         return {}, None
     snapshot = base.snapshot(ref)
     before = sample_of(base, snapshot)

@@ -1,7 +1,7 @@
-"""Decoded manifests in a folder that any number of processes share.
+"""Record batches in a folder that any number of processes share.
 
-A part of a manifest is one file, named by a key that tells it from all others, written beside its name and moved there:
-no reader ever sees half of it. It begins with a digest of its content: one that is cut short or damaged is as good as
+A batch is one file, named by a key that tells it from all others, written beside its name and moved there: no reader
+ever sees half of it. It begins with a digest of its content: one that is cut short or damaged is as good as
 none. No lock is needed: who deletes a file does not disturb those who have it mapped.
 
     file = magic digest schema-size padding schema padding record-batch
@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from skerry.kernels import is_trusted
 
-__all__ = ["ManifestFolder"]
+__all__ = ["BatchFolder"]
 
 _MAGIC = b"skerry manifest\n"
 _DIGEST = slice(16, 48)
@@ -33,10 +33,10 @@ _TOUCH_SECONDS = 3600.0
 """A file counts as used at most so long after it was."""
 
 
-class ManifestFolder:
-    """A folder of decoded manifests with a size limit.
+class BatchFolder:
+    """A folder of record batches with a size limit.
 
-    A disk that takes no writing, or is full, only means that manifests are decoded again.
+    A disk that takes no writing, or is full, only means that they are made again.
 
     Args:
         path: The folder; made when needed, for this user alone.
@@ -50,7 +50,7 @@ class ManifestFolder:
         self._room_bytes = 0
 
     def read(self, key: str) -> pa.RecordBatch | None:
-        """Map a part into memory; None if there is none, or none that can be trusted."""
+        """Map a batch into memory; None if there is none, or none that can be trusted."""
         path = self._file(key)
         try:
             with pa.memory_map(str(path)) as source:
@@ -72,7 +72,7 @@ class ManifestFolder:
         return pa.ipc.read_record_batch(body[_padded(schema_size) :], schema)
 
     def write(self, key: str, part: pa.RecordBatch) -> None:
-        """Keep a part, in one step."""
+        """Keep a batch, in one step."""
         schema, batch = part.schema.serialize(), part.serialize()
         content = [schema.to_pybytes().ljust(_padded(schema.size), b"\0"), batch]
         head = bytearray(_HEAD_BYTES)
