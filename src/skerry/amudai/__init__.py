@@ -1,0 +1,1 @@
+"""Amudai shards, in the shape of `pyarrow.parquet`."""

@@ -1,0 +1,1 @@
+"""Paimon tables: schemas, snapshots, manifests, buckets of sorted runs, and the commits that change them."""
