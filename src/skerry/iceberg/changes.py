@@ -41,6 +41,7 @@ from skerry.table.predicate.binding import Name, resolve_column
 from skerry.table.read_ahead import default_threads
 from skerry.table.row_deletes import deleted_positions
 from skerry.table.row_reader import RowReader
+from skerry.table.row_stream import RowStream
 from skerry.table.scan import FileScanTask
 from skerry.table.stored_files import open_stored
 
@@ -66,11 +67,11 @@ class _Moved:
     revived: _Positions
 
 
-class Changes:
+class Changes(RowStream):
     """The changes between two snapshots, described; made by `Table.changes`.
 
     They come commit by commit, oldest first. Within a commit rows that went come first, then updates as pairs of
-    images, then rows that came. Anything that takes Arrow streams takes changes.
+    images, then rows that came.
 
     Args:
         state: The table's metadata and access to its files.
@@ -150,13 +151,6 @@ class Changes:
             if batch.num_rows
         )
         return pa.RecordBatchReader.from_batches(self.schema, batches)
-
-    def to_arrow(self) -> pa.Table:
-        """Read the changes into a PyArrow table."""
-        return self.to_batches().read_all()
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        return self.to_batches().__arrow_c_stream__(requested_schema)
 
     # ---- commits ----
 

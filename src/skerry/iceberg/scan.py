@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from pyiceberg.schema import Schema, index_by_id
@@ -13,26 +13,23 @@ from pyiceberg.table.name_mapping import MappedField, parse_mapping_from_json
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 
-from skerry.errors import FormatError, MissingDependencyError, NotFoundError, SchemaError
-from skerry.iceberg.explanation import Explanation
+from skerry.errors import FormatError, NotFoundError, SchemaError
 from skerry.iceberg.planned_files import PlannedFiles
 from skerry.iceberg.planning import ScanPlanner
 from skerry.iceberg.schema import to_arrow_schema, to_arrow_type
 from skerry.iceberg.state import MAIN, TableState
 from skerry.table.evolution import NameMapping, all_ids, merge_columns, prune, top_level
+from skerry.table.explanation import Explanation
 from skerry.table.metadata_columns import DELETED, with_metadata_columns
 from skerry.table.predicate import Predicate, columns_of, conjuncts_of, parse
-from skerry.table.predicate.binding import Name, resolve_column
 from skerry.table.read_ahead import default_threads
 from skerry.table.row_reader import RowReader
+from skerry.table.row_stream import RowStream
 from skerry.table.scan import FileScanTask, ScanPlan
 from skerry.table.schema import field_id
+from skerry.table.selection import checked_limit, select_columns
 from skerry.table.survey import survey_row_groups
 from skerry.table.values import physical_value
-
-if TYPE_CHECKING:
-    import duckdb
-    import polars
 
 __all__ = ["Explanation", "Scan", "column_defaults", "scan", "scan_planner"]
 
@@ -41,12 +38,11 @@ _SPLIT_PROPERTY, _SPLIT_BYTES = "read.split.target-size", str(128 << 20)
 _SURVEYED_FILES = 64
 
 
-class Scan:
+class Scan(RowStream):
     """Rows of one snapshot of a table, described; made by `Table.scan`.
 
     Every method reads the same snapshot, however the table moves on. The rows come in the order of the files in the
-    metadata and of the rows in the files. A scan can be handed to whatever takes Arrow streams (Polars, DuckDB, pandas,
-    `Table.append`).
+    metadata and of the rows in the files.
 
     Args:
         state: The table's metadata and access to its files.
@@ -77,12 +73,12 @@ class Scan:
         self._state = state
         self._snapshot = snapshot
         self._iceberg_schema = schema
-        self._limit = _checked_limit(limit)
+        self._limit = checked_limit(limit)
         self._threads = threads or default_threads()
         self._table_schema = to_arrow_schema(schema)
         self._known_columns = with_metadata_columns(self._table_schema)
         self._predicate = parse(where, self._known_columns)
-        self._schema = self._table_schema if columns is None else _select(self._known_columns, columns)
+        self._schema = self._table_schema if columns is None else select_columns(self._known_columns, columns)
 
     def __repr__(self) -> str:
         limit = "" if self._limit is None else f", limit={self._limit}"
@@ -188,42 +184,6 @@ class Scan:
         """
         batches = self._reader(self._schema).batches(self._plan().tasks, limit=self._limit)
         return pa.RecordBatchReader.from_batches(self._schema, batches)
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        return self.to_batches().__arrow_c_stream__(requested_schema)
-
-    def to_arrow(self) -> pa.Table:
-        """Read the rows into a PyArrow table."""
-        return self.to_batches().read_all()
-
-    def to_polars(self) -> polars.DataFrame:
-        """Read the rows into a Polars frame.
-
-        Raises:
-            MissingDependencyError: Polars is not installed.
-        """
-        try:
-            import polars
-        except ImportError as error:
-            raise MissingDependencyError("to_polars() needs the package polars") from error
-        frame = polars.from_arrow(self.to_arrow())
-        assert isinstance(frame, polars.DataFrame)
-        return frame
-
-    def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
-        """Read the rows into a DuckDB relation.
-
-        Args:
-            connection: The connection that queries it; DuckDB's default one if None.
-
-        Raises:
-            MissingDependencyError: DuckDB is not installed.
-        """
-        try:
-            import duckdb
-        except ImportError as error:
-            raise MissingDependencyError("to_duckdb() needs the package duckdb") from error
-        return (connection or duckdb.default_connection()).from_arrow(self.to_arrow())
 
     def count(self) -> int:
         """Count the rows; files are opened only where metadata leaves it open how many there are."""
@@ -333,29 +293,6 @@ def _snapshot_at(state: TableState, moment: datetime) -> int:
     if not entries:
         raise NotFoundError(f"no snapshot was current at {at.isoformat()}", location=state.name)
     return int(entries[-1].snapshot_id)
-
-
-def _checked_limit(limit: int | None) -> int | None:
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
-        raise SchemaError(f"limit must be a whole number, 0 or more, found {limit!r}")
-    return limit
-
-
-def _select(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
-    """The wanted columns in the wanted order; fields of one struct stay together where its first is wanted."""
-    if isinstance(columns, str) or not columns:
-        raise SchemaError(f"columns must be a list of at least one name, found {columns!r}")
-    wanted = [_resolve(schema, name) for name in columns]
-    pruned = prune(schema, {number for _, number in wanted})
-    order = dict.fromkeys(top for top, _ in wanted)
-    return pa.schema([pruned.field(name) for name in order], metadata=schema.metadata)
-
-
-def _resolve(schema: pa.Schema, name: str) -> tuple[str, int]:
-    """Top-level name and field id of a column; a name with dots in it is a path unless a column has that very name."""
-    parts = (name,) if name in schema.names else tuple(name.split("."))
-    column = resolve_column(schema, Name(parts, (True,) * len(parts)))
-    return column.path[0], column.field_id
 
 
 def _leaf_ids(field: pa.Field) -> Iterable[int]:

@@ -3,11 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
-from skerry.iceberg.planned_files import PlannedFiles
-from skerry.table.scan import ScanPlan
+from skerry.table.scan import ScanStep
 
-__all__ = ["Explanation"]
+__all__ = ["ExplainedPlan", "Explanation", "PlannedTasks"]
+
+
+class PlannedTasks(Protocol):
+    """What planning leaves to read."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the files."""
+
+    @property
+    def unfiltered_count(self) -> int:
+        """Files whose rows are all wanted."""
+
+
+class ExplainedPlan(Protocol):
+    """A plan as an explanation needs it; `skerry.table.scan.ScanPlan` is one."""
+
+    @property
+    def tasks(self) -> PlannedTasks:
+        """What is read."""
+
+    @property
+    def steps(self) -> tuple[ScanStep, ...]:
+        """How planning came to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +47,7 @@ class Explanation:
         where: The condition as it was understood, in SQL.
         limit: Most rows.
         plan: Files and how planning came to them.
-        split_bytes: How large tasks are at most where files can be cut (`read.split.target-size`).
+        split_bytes: How large tasks are at most where files can be cut .
         split_count: How many tasks that makes.
     """
 
@@ -30,7 +56,7 @@ class Explanation:
     columns: tuple[str, ...]
     where: str
     limit: int | None
-    plan: ScanPlan[PlannedFiles]
+    plan: ExplainedPlan
     split_bytes: int
     split_count: int
 

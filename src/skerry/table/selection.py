@@ -1,0 +1,49 @@
+"""Which columns, and how many rows of them, a scan delivers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from skerry.errors import SchemaError
+from skerry.table.evolution import prune
+from skerry.table.predicate.binding import Name, resolve_column
+
+__all__ = ["checked_limit", "select_columns"]
+
+
+def checked_limit(limit: int | None) -> int | None:
+    """A limit as it is.
+
+    Raises:
+        SchemaError: It is no number of rows.
+    """
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
+        raise SchemaError(f"limit must be a whole number, 0 or more, found {limit!r}")
+    return limit
+
+
+def select_columns(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
+    """The wanted columns in the wanted order; fields of one struct stay together where its first is wanted.
+
+    Args:
+        schema: The table's; fields carry their id in the metadata `PARQUET:field_id`.
+        columns: Dotted names. A name with dots in it is a path unless a column has that very name.
+
+    Raises:
+        SchemaError: A column does not exist, or the list is empty.
+    """
+    if isinstance(columns, str) or not columns:
+        raise SchemaError(f"columns must be a list of at least one name, found {columns!r}")
+    wanted = [_resolve(schema, name) for name in columns]
+    pruned = prune(schema, {number for _, number in wanted})
+    order = dict.fromkeys(top for top, _ in wanted)
+    return pa.schema([pruned.field(name) for name in order], metadata=schema.metadata)
+
+
+def _resolve(schema: pa.Schema, name: str) -> tuple[str, int]:
+    """Top-level name and field id of a column."""
+    parts = (name,) if name in schema.names else tuple(name.split("."))
+    column = resolve_column(schema, Name(parts, (True,) * len(parts)))
+    return column.path[0], column.field_id
