@@ -11,6 +11,7 @@ from skerry.cli.analyze import analyze
 from skerry.cli.changing import delete, upsert
 from skerry.cli.compact import compact
 from skerry.cli.expire import expire
+from skerry.cli.explain import explain
 from skerry.cli.failures import ReportingGroup
 from skerry.cli.ingest import ingest
 from skerry.cli.joinable import joinable
@@ -55,6 +56,6 @@ def _options(
     """
 
 
-for _command in (ingest, ls, show, stats, analyze, scan, delete, upsert, compact, expire, joinable):
+for _command in (ingest, ls, show, stats, analyze, scan, delete, upsert, compact, expire, joinable, explain):
     app.command()(_command)
 app.add_typer(refs, name="refs")
