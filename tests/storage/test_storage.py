@@ -253,6 +253,17 @@ def test_a_listing_stays_below_its_folder(place):
     assert place.paths("a/none") == []
 
 
+def test_a_folder_is_listed_one_level_at_a_time(place):
+    for path in ("t/a", "t/b/c", "t/b/d/e", "t/f/g", "tt/x"):
+        place.storage.write(place / path, b"12")
+    for spelling in (place / "t", place / "t" + "/"):
+        found = place.storage.list_folder(spelling)
+        assert [(file.location, file.size_bytes) for file in found.files] == [(place / "t/a", 2)]
+        assert sorted(found.folders) == [place / "t/b", place / "t/f"]
+    nothing = place.storage.list_folder(place / "no/such")
+    assert (nothing.files, nothing.folders) == ((), ())
+
+
 def test_a_listing_tells_size_and_time(place):
     place.storage.write(place / "x", b"12345")
     (status,) = place.storage.list(place.base)

@@ -6,7 +6,7 @@ together; they do no I/O.
 
 from __future__ import annotations
 
-from skerry.storage.location import FileStatus, file_key, is_within, join, local_path, name, parent, redact
+from skerry.storage.location import FileStatus, Folder, file_key, is_within, join, local_path, name, parent, redact
 from skerry.storage.metrics import Counts, Metrics
 from skerry.storage.storage import Storage
 from skerry.storage.streams import Sink
@@ -14,6 +14,7 @@ from skerry.storage.streams import Sink
 __all__ = [
     "Counts",
     "FileStatus",
+    "Folder",
     "Metrics",
     "Sink",
     "Storage",

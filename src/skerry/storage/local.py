@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from skerry.errors import AccessDeniedError, AlreadyExistsError, NotFoundError, SkerryError, StorageError
-from skerry.storage.location import FileStatus, Location
+from skerry.storage.location import FileStatus, Folder, Location
 from skerry.storage.metrics import Metrics
 from skerry.storage.streams import Sink, short_read
 
@@ -88,24 +88,34 @@ class LocalFiles:
 
     def list_files(self, location: Location) -> Iterator[FileStatus]:
         """All files below a folder, folder by folder, sorted within each; links to folders are not followed."""
-        folders = [(location.path.rstrip("/") or "/", location.text.rstrip("/"))]
+        folders = [location.text.rstrip("/")]
         while folders:
-            path, text = folders.pop()
-            with _Errors(location):
-                try:
-                    with os.scandir(path) as entries:
-                        found = sorted(entries, key=lambda entry: entry.name)
-                except (FileNotFoundError, NotADirectoryError):
-                    found = []  # a prefix without files, or a folder that was removed meanwhile
-            self._metrics.add(requests=1)
-            below = []
-            for entry in found:
-                if entry.is_dir(follow_symlinks=False):
-                    below.append((entry.path, f"{text}/{entry.name}"))
-                elif (status := _status_if_file(entry)) is not None:
-                    modified = datetime.fromtimestamp(status.st_mtime, UTC)
-                    yield FileStatus(f"{text}/{entry.name}", status.st_size, modified)
-            folders.extend(reversed(below))
+            found = self._list(location, folders.pop())
+            yield from found.files
+            folders.extend(reversed(found.folders))
+
+    def list_folder(self, location: Location) -> Folder:
+        """The files and folders directly in a folder, sorted; links to folders are left out."""
+        return self._list(location, location.text.rstrip("/"))
+
+    def _list(self, top: Location, text: str) -> Folder:
+        """One folder at or below the one that is asked for."""
+        path = top.path.rstrip("/") + text[len(top.text.rstrip("/")) :]
+        with _Errors(top):
+            try:
+                with os.scandir(path or "/") as entries:
+                    found = sorted(entries, key=lambda entry: entry.name)
+            except (FileNotFoundError, NotADirectoryError):
+                found = []  # a prefix without files, or a folder that was removed meanwhile
+        self._metrics.add(requests=1)
+        files, folders = [], []
+        for entry in found:
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(f"{text}/{entry.name}")
+            elif (status := _status_if_file(entry)) is not None:
+                modified = datetime.fromtimestamp(status.st_mtime, UTC)
+                files.append(FileStatus(f"{text}/{entry.name}", status.st_size, modified))
+        return Folder(tuple(files), tuple(folders))
 
     def delete(self, locations: Iterable[Location]) -> None:
         """Delete files; those that do not exist are as good as deleted."""

@@ -19,6 +19,7 @@ from skerry.errors import SkerryError, UnsupportedError
 __all__ = [
     "Family",
     "FileStatus",
+    "Folder",
     "Location",
     "file_key",
     "is_within",
@@ -90,6 +91,19 @@ class FileStatus:
     location: str
     size_bytes: int
     modified: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """What lies directly in a folder.
+
+    Args:
+        files: Its files.
+        folders: Locations of the folders in it, written as the folder's own was.
+    """
+
+    files: tuple[FileStatus, ...]
+    folders: tuple[str, ...]
 
 
 def parse_location(location: str | os.PathLike[str]) -> Location:

@@ -29,7 +29,7 @@ from skerry.errors import (
     StorageError,
     UnsupportedError,
 )
-from skerry.storage.location import Family, FileStatus, Location, redact, split_root
+from skerry.storage.location import Family, FileStatus, Folder, Location, redact, split_root
 from skerry.storage.metrics import Metrics
 from skerry.storage.options import secret_values, store_settings
 from skerry.storage.streams import TAIL_BYTES, RangeReader, Sink, short_read
@@ -170,6 +170,16 @@ class ObjectFiles:
                 page = next(pages, None)
             if page is not None:
                 self._metrics.add(requests=1)
+
+    def list_folder(self, location: Location) -> Folder:
+        """The objects directly below a prefix, and the prefixes one step further; pages are put together."""
+        root = split_root(location.text)[0]
+        with self._errors(location):
+            found = obstore.list_with_delimiter(self.store, location.path.rstrip("/") or None)
+        objects, prefixes = found["objects"], found["common_prefixes"]
+        self._metrics.add(requests=1 + (len(objects) + len(prefixes)) // _LIST_PAGE)
+        files = (FileStatus(root + meta["path"], meta["size"], meta["last_modified"]) for meta in objects)
+        return Folder(tuple(files), tuple(f"{root}{prefix.rstrip('/')}" for prefix in prefixes))
 
     def delete(self, locations: Iterable[Location]) -> None:
         """Delete objects in batches; those that do not exist are as good as deleted."""

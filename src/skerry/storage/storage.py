@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from skerry.errors import FormatError, NotFoundError
 from skerry.storage.local import LocalFiles
-from skerry.storage.location import Family, FileStatus, Location, parse_location, redact
+from skerry.storage.location import Family, FileStatus, Folder, Location, parse_location, redact
 from skerry.storage.metrics import Metrics
 from skerry.storage.options import describe_options, select_options
 from skerry.storage.ranges import plan_fetches
@@ -151,6 +151,14 @@ class Storage:
         """
         found = parse_location(prefix)
         return self._files(found).list_files(found)
+
+    def list_folder(self, location: str) -> Folder:
+        """List what lies directly in a folder, so that what is below can be listed side by side; empty if it is none.
+
+        Folders that are links are left out, as `list` does.
+        """
+        found = parse_location(location)
+        return self._files(found).list_folder(found)
 
     def delete(self, locations: Iterable[str]) -> None:
         """Delete files, in batches where the store can; a missing file counts as deleted."""
