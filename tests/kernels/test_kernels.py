@@ -20,10 +20,12 @@ from skerry.kernels import (
     cache,
     cache_directory,
     kernel,
+    load,
     load_u16,
     load_u32,
     load_u64,
     rotate_left,
+    store,
     warm_up,
 )
 from skerry.kernels.signature import Argument, parse_signature
@@ -304,3 +306,33 @@ def test_cache_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
 
     monkeypatch.setattr(Path, "home", no_home)
     assert cache_directory() is None
+
+
+UNITS = [np.uint8(0), np.uint16(0), np.uint32(0), np.uint64(0), np.int8(0), np.int16(0), np.int32(0), np.int64(0)]
+UNIT_16, UNIT_I16, UNIT_F32, UNIT_F64 = np.uint16(0), np.int16(0), np.float32(0), np.float64(0)
+
+
+@kernel("void(uint8[::1], int64, out uint8[::1])")
+def moved(data, position, out):
+    store(UNIT_16, out, 1, load(UNIT_16, data, position))
+    store(UNIT_16, out, 3, load(UNIT_I16, data, position))
+    store(UNIT_F32, out, 5, load(UNIT_F32, data, position))
+    store(UNIT_F64, out, 9, load(UNIT_F64, data, position))
+
+
+@given(st.binary(min_size=12, max_size=12), st.integers(0, 4))
+def test_numbers_move_between_any_bytes(content, position):
+    data, out, twin = np.frombuffer(content, np.uint8), np.zeros(20, np.uint8), np.zeros(20, np.uint8)
+    moved(data, position, out)
+    moved.py_func(data, position, twin)
+    expected = [content[position : position + size] for size in (2, 2, 4, 8)]
+    assert out.tobytes() == twin.tobytes() == b"\0" + b"".join(expected) + bytes(3)
+
+
+@given(st.binary(min_size=8, max_size=8))
+def test_loaded_integers_are_widened(content):
+    data = np.frombuffer(content, np.uint8)
+    for unit in UNITS:
+        value = load(unit, data, 0)
+        assert value.dtype.itemsize == 8
+        assert int(value) == int.from_bytes(content[: unit.itemsize], "little", signed=unit.dtype.kind == "i")

@@ -10,7 +10,16 @@ from __future__ import annotations
 
 from skerry.kernels.cache import cache_directory, is_trusted, user_cache_directory
 from skerry.kernels.decorator import Kernel, kernel, warm_up
-from skerry.kernels.intrinsics import byte_swap, load_u16, load_u32, load_u64, rotate_left
+from skerry.kernels.intrinsics import (
+    byte_swap,
+    load,
+    load_u16,
+    load_u32,
+    load_u64,
+    multiply_high,
+    rotate_left,
+    store,
+)
 
 __all__ = [
     "Kernel",
@@ -18,10 +27,13 @@ __all__ = [
     "cache_directory",
     "is_trusted",
     "kernel",
+    "load",
     "load_u16",
     "load_u32",
     "load_u64",
+    "multiply_high",
     "rotate_left",
+    "store",
     "user_cache_directory",
     "warm_up",
 ]

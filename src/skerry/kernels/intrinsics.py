@@ -7,7 +7,17 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["INTRINSICS", "byte_swap", "load_u16", "load_u32", "load_u64", "rotate_left"]
+__all__ = [
+    "INTRINSICS",
+    "byte_swap",
+    "load",
+    "load_u16",
+    "load_u32",
+    "load_u64",
+    "multiply_high",
+    "rotate_left",
+    "store",
+]
 
 _MASK = (1 << 64) - 1
 
@@ -21,6 +31,11 @@ def rotate_left(value: Any, bits: Any) -> Any:
 def byte_swap(value: Any) -> Any:
     """The bytes of a uint64 in the other order."""
     return np.uint64(int.from_bytes(int(value).to_bytes(8, "little"), "big"))
+
+
+def multiply_high(value: Any, factor: Any) -> Any:
+    """The upper 64 of the 128 bits of a product of two uint64."""
+    return np.uint64(int(value) * int(factor) >> 64)
 
 
 def load_u16(data: Any, position: Any) -> Any:
@@ -38,7 +53,27 @@ def load_u64(data: Any, position: Any) -> Any:
     return np.uint64(int.from_bytes(data[position : position + 8].tobytes(), "little"))
 
 
+def load(unit: Any, data: Any, position: Any) -> Any:
+    """The number of `unit`'s type at any byte of a uint8 array, little-endian; whether it lies in it is not checked.
+
+    Unsigned integers come as uint64, signed ones as int64, floats as they are.
+    """
+    dtype = np.dtype(type(unit))
+    value = data[int(position) : int(position) + dtype.itemsize].view(dtype.newbyteorder("<"))[0]
+    return value if dtype.kind == "f" else value.astype(np.uint64 if dtype.kind == "u" else np.int64)
+
+
+def store(unit: Any, data: Any, position: Any, value: Any) -> None:
+    """Write a number as `unit`'s type at any byte of a uint8 array; of an integer the bits that fit."""
+    dtype = np.dtype(type(unit))
+    if dtype.kind != "f":
+        value = np.uint64(int(value) & _MASK)
+    with np.errstate(all="ignore"):
+        data[int(position) : int(position) + dtype.itemsize] = np.frombuffer(value.astype(dtype).tobytes(), np.uint8)
+
+
 # By identity, so that a kernel may import one under another name.
 INTRINSICS: dict[Callable[..., Any], str] = {
-    function: function.__name__ for function in (rotate_left, byte_swap, load_u16, load_u32, load_u64)
+    function: function.__name__
+    for function in (rotate_left, byte_swap, multiply_high, load, load_u16, load_u32, load_u64, store)
 }

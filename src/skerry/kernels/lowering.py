@@ -38,6 +38,16 @@ def _byte_swap(_typing: Any, _value: Any) -> Any:
     return types.uint64(types.uint64), generate
 
 
+@intrinsic
+def _multiply_high(_typing: Any, _value: Any, _factor: Any) -> Any:
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        wide = ir.IntType(128)
+        value, factor = (builder.zext(argument, wide) for argument in arguments)
+        return builder.trunc(builder.lshr(builder.mul(value, factor), ir.Constant(wide, 64)), _WORD)
+
+    return types.uint64(types.uint64, types.uint64), generate
+
+
 def _load(bits: int) -> Any:
     @intrinsic
     def load(_typing: Any, data: Any, _position: Any) -> Any:
@@ -52,9 +62,44 @@ def _load(bits: int) -> Any:
     return load
 
 
+def _element(context: Any, builder: Any, array_type: Any, array: Any, position: Any, value_type: Any) -> Any:
+    """The address of a value of some type at a byte of an array of bytes."""
+    data = context.make_array(array_type)(context, builder, array).data
+    return builder.bitcast(builder.gep(data, [position]), context.get_data_type(value_type).as_pointer())
+
+
+def _widest(unit: Any) -> Any:
+    """What kernels compute with in place of a type of few bits."""
+    if isinstance(unit, types.Float):
+        return unit
+    return types.int64 if unit.signed else types.uint64
+
+
+@intrinsic
+def _load_unit(_typing: Any, unit: Any, data: Any, _position: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        address = _element(context, builder, signature.args[1], arguments[1], arguments[2], unit)
+        return context.cast(builder, builder.load(address, align=1), unit, signature.return_type)
+
+    return _widest(unit)(unit, data, types.int64), generate
+
+
+@intrinsic
+def _store_unit(_typing: Any, unit: Any, data: Any, _position: Any, _value: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        address = _element(context, builder, signature.args[1], arguments[1], arguments[2], unit)
+        builder.store(context.cast(builder, arguments[3], signature.args[3], unit), address, align=1)
+        return context.get_dummy_value()
+
+    return types.void(unit, data, types.int64, _widest(unit)), generate
+
+
 LOWERED: dict[str, Any] = {
     "rotate_left": _rotate_left,
     "byte_swap": _byte_swap,
+    "multiply_high": _multiply_high,
+    "load": _load_unit,
+    "store": _store_unit,
     "load_u16": _load(16),
     "load_u32": _load(32),
     "load_u64": _load(64),
