@@ -1,0 +1,109 @@
+"""Texts of options as values: numbers, sizes, durations, truths, choices.
+
+Spec: Paimon, configuration: memory sizes, durations.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from typing import Final, TypeVar
+
+from skerry.errors import SchemaError, UnsupportedError
+
+__all__ = ["parse_bool", "parse_choice", "parse_duration_ms", "parse_int", "parse_list", "parse_size_bytes"]
+
+Choice = TypeVar("Choice", bound=Enum)
+
+_SIZE_UNITS: Final = {
+    "": 1,
+    "b": 1,
+    "bytes": 1,
+    **dict.fromkeys(("k", "kb", "kibibytes"), 1 << 10),
+    **dict.fromkeys(("m", "mb", "mebibytes"), 1 << 20),
+    **dict.fromkeys(("g", "gb", "gibibytes"), 1 << 30),
+    **dict.fromkeys(("t", "tb", "tebibytes"), 1 << 40),
+}
+_DURATION_UNITS_NS: Final = {
+    "": 10**6,
+    **dict.fromkeys(("ns", "nano", "nanosecond", "nanoseconds"), 1),
+    **dict.fromkeys(("us", "µs", "micro", "microsecond", "microseconds"), 10**3),
+    **dict.fromkeys(("ms", "milli", "millisecond", "milliseconds"), 10**6),
+    **dict.fromkeys(("s", "sec", "second", "seconds"), 10**9),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), 60 * 10**9),
+    **dict.fromkeys(("h", "hour", "hours"), 3600 * 10**9),
+    **dict.fromkeys(("d", "day", "days"), 86400 * 10**9),
+}
+_NUMBER_AND_UNIT: Final = re.compile(r"(\d{1,18})\s*([a-zµ]*)")
+
+
+def _wrong(name: str, text: str, expected: str) -> SchemaError:
+    return SchemaError(f"table option {name} must be {expected}, found {text!r}")
+
+
+def parse_bool(name: str, text: str) -> bool:
+    """`true` or `false`.
+
+    Raises:
+        SchemaError: It is neither.
+    """
+    lower = text.strip().lower()
+    if lower not in ("true", "false"):
+        raise _wrong(name, text, "true or false")
+    return lower == "true"
+
+
+def parse_int(name: str, text: str) -> int:
+    """A whole number.
+
+    Raises:
+        SchemaError: It is none.
+    """
+    try:
+        return int(text)
+    except ValueError:
+        raise _wrong(name, text, "a whole number") from None
+
+
+def parse_size_bytes(name: str, text: str) -> int:
+    """A size such as `128 mb` in bytes.
+
+    Raises:
+        SchemaError: It is none.
+    """
+    return _with_unit(name, text, _SIZE_UNITS, "a size such as 128 mb")
+
+
+def parse_duration_ms(name: str, text: str) -> int:
+    """A duration such as `1 h` in milliseconds.
+
+    Raises:
+        SchemaError: It is none.
+    """
+    return _with_unit(name, text, _DURATION_UNITS_NS, "a duration such as 1 h") // 10**6
+
+
+def _with_unit(name: str, text: str, units: dict[str, int], expected: str) -> int:
+    match = _NUMBER_AND_UNIT.fullmatch(text.strip().lower())
+    if match is None or match[2] not in units:
+        raise _wrong(name, text, expected)
+    return int(match[1]) * units[match[2]]
+
+
+def parse_choice(name: str, text: str, choices: type[Choice]) -> Choice:
+    """A member of an enum, by its value.
+
+    Raises:
+        UnsupportedError: There is none of that value.
+    """
+    lower = text.strip().lower()
+    for choice in choices:
+        if choice.value == lower:
+            return choice
+    known = ", ".join(str(choice.value) for choice in choices)
+    raise UnsupportedError(f"table option {name}={text} is not supported; there are: {known}")
+
+
+def parse_list(text: str) -> tuple[str, ...]:
+    """Names between commas."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())

@@ -1,0 +1,174 @@
+"""Where the parts of a table lie below its folder.
+
+Spec: `formats/paimon.md` §§ 1, 7 (partition paths).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from skerry.errors import FormatError
+from skerry.storage import is_within, join
+
+__all__ = ["MAIN_BRANCH", "POSTPONE_BUCKET", "TablePaths", "escape_path_name"]
+
+MAIN_BRANCH: Final = "main"
+POSTPONE_BUCKET: Final = -2
+"""The bucket of files that wait to be put into buckets."""
+
+_ESCAPED: Final = frozenset("\"#%'*/:=?\\{}[]^\x7f") | {chr(code) for code in range(0x20)}
+
+
+def escape_path_name(text: str) -> str:
+    """A partition key or value as it stands in a path.
+
+    Spec: `formats/paimon.md` § 7.
+    """
+    if _ESCAPED.isdisjoint(text):
+        return text
+    return "".join(f"%{ord(char):02X}" if char in _ESCAPED else char for char in text)
+
+
+@dataclass(frozen=True, slots=True)
+class TablePaths:
+    """Locations of a table's files.
+
+    Args:
+        root: The table's folder.
+        branch: A branch has its own schemas, snapshots, tags, changelogs and consumers; all else lies in the table's
+            folder.
+        data_folder: Folder below the root that partitions and buckets lie in (`data-file.path-directory`).
+        default_partition: What a null is called in paths (`partition.default-name`).
+        index_beside_data: Whether index files lie in bucket folders (`index-file-in-data-file-dir`).
+    """
+
+    root: str
+    branch: str = MAIN_BRANCH
+    data_folder: str = ""
+    default_partition: str = "__DEFAULT_PARTITION__"
+    index_beside_data: bool = False
+
+    @property
+    def branch_root(self) -> str:
+        """The folder of the branch's own files."""
+        return self.root if self.branch == MAIN_BRANCH else join(self.root, "branch", f"branch-{self.branch}")
+
+    @property
+    def branches(self) -> str:
+        """The folder of branches."""
+        return join(self.root, "branch")
+
+    @property
+    def schemas(self) -> str:
+        """The folder of schema files."""
+        return join(self.branch_root, "schema")
+
+    @property
+    def snapshots(self) -> str:
+        """The folder of snapshots and their hints."""
+        return join(self.branch_root, "snapshot")
+
+    @property
+    def changelogs(self) -> str:
+        """The folder of changelogs that outlive their snapshots."""
+        return join(self.branch_root, "changelog")
+
+    @property
+    def tags(self) -> str:
+        """The folder of tags."""
+        return join(self.branch_root, "tag")
+
+    @property
+    def consumers(self) -> str:
+        """The folder of consumers."""
+        return join(self.branch_root, "consumer")
+
+    @property
+    def manifests(self) -> str:
+        """The folder of manifests, their lists and index manifests."""
+        return join(self.root, "manifest")
+
+    def schema(self, schema_id: int) -> str:
+        """A schema file."""
+        return join(self.schemas, f"schema-{schema_id}")
+
+    def snapshot(self, snapshot_id: int) -> str:
+        """A snapshot file."""
+        return join(self.snapshots, f"snapshot-{snapshot_id}")
+
+    def changelog(self, snapshot_id: int) -> str:
+        """The changelog that remains of a snapshot."""
+        return join(self.changelogs, f"changelog-{snapshot_id}")
+
+    def tag(self, name: str) -> str:
+        """A tag."""
+        return join(self.tags, f"tag-{name}")
+
+    def consumer(self, name: str) -> str:
+        """A consumer."""
+        return join(self.consumers, f"consumer-{name}")
+
+    def manifest(self, file_name: str) -> str:
+        """A manifest, a list of them, or an index manifest.
+
+        Raises:
+            FormatError: The name leads out of the folder.
+        """
+        return self._inside(self.manifests, file_name)
+
+    def statistics(self, file_name: str) -> str:
+        """A statistics file.
+
+        Raises:
+            FormatError: The name leads out of the folder.
+        """
+        return self._inside(join(self.root, "statistics"), file_name)
+
+    def index_file(self, file_name: str, bucket_folder: str) -> str:
+        """An index file.
+
+        Args:
+            file_name: Its name.
+            bucket_folder: The folder of the bucket that it is of.
+
+        Raises:
+            FormatError: The name leads out of the folder.
+        """
+        return self._inside(bucket_folder if self.index_beside_data else join(self.root, "index"), file_name)
+
+    def bucket(self, partition: Sequence[tuple[str, str | None]], bucket: int) -> str:
+        """The folder of a bucket.
+
+        Args:
+            partition: Names and texts of the partition keys' values, in their order; null, empty and blank texts
+                become the default partition.
+            bucket: The bucket; -2 for files that wait to be put into buckets.
+        """
+        folder = "bucket-postpone" if bucket == POSTPONE_BUCKET else f"bucket-{bucket}"
+        return join(self.partition(partition), folder)
+
+    def partition(self, partition: Sequence[tuple[str, str | None]]) -> str:
+        """The folder of a partition; see `bucket`."""
+        parts = [self.data_folder] if self.data_folder else []
+        for name, text in partition:
+            value = text if text is not None and text.strip() else self.default_partition
+            parts.append(f"{escape_path_name(name)}={escape_path_name(value)}")
+        return join(self.root, *parts)
+
+    @staticmethod
+    def data_file(bucket_folder: str, file_name: str) -> str:
+        """A data file, changelog file or file index.
+
+        Raises:
+            FormatError: The name leads out of the folder.
+        """
+        return TablePaths._inside(bucket_folder, file_name)
+
+    @staticmethod
+    def _inside(folder: str, file_name: str) -> str:
+        location = join(folder, file_name)
+        if not file_name or "/" in file_name or not is_within(folder, location):
+            raise FormatError(f"{file_name!r} is no name of a file in {folder}", rule="Paimon: file names")
+        return location
