@@ -3,19 +3,22 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PAIMON_VENV := .venv-pypaimon
+PAIMON_LOCK := tests/paimon/peers/pypaimon.lock
+PAIMON_STAMP := $(PAIMON_VENV)/.installed
 WORKERS ?= 2
 HISTORIES ?= 500
 
-.PHONY: demo test torture check lint format types contracts fast bench lock clean
+.PHONY: demo test torture check lint format types contracts fast bench peers lock clean
 
 demo: $(STAMP)
 	$(BIN)/python -m skerry.spark.demo
 
-test: $(STAMP)
+test: $(STAMP) peers
 	$(BIN)/python -m pytest -n $(WORKERS)
 
 # New random histories every time; `make torture HISTORIES=10000` for a night.
-torture: $(STAMP)
+torture: $(STAMP) peers
 	SKERRY_TORTURE=1 SKERRY_HISTORIES=$(HISTORIES) $(BIN)/python -m pytest tests/stateful
 
 check: lint types contracts fast
@@ -34,13 +37,19 @@ types: $(STAMP)
 contracts: $(STAMP)
 	$(BIN)/lint-imports
 
-fast: $(STAMP)
+fast: $(STAMP) peers
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not spark and not service and not slow"
 
 # The lock names versions and hashes only, so that any index or mirror serves it.
 lock: $(STAMP)
 	$(BIN)/uv pip compile --universal --generate-hashes --no-header --no-annotate --python-version 3.11 \
 		pyproject.toml --all-extras --group dev -o requirements.lock
+	$(BIN)/uv pip compile --universal --generate-hashes --no-header --no-annotate --python-version 3.11 \
+		tests/paimon/peers/pypaimon.in -o $(PAIMON_LOCK)
+
+# Generated code is committed: installing needs no protoc.
+protobuf: $(STAMP)
+	$(BIN)/python -m grpc_tools.protoc -I src --python_out=src --pyi_out=src src/skerry/amudai/messages/*.proto
 
 $(STAMP): requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("skerry needs Python 3.11 or newer, this is " + sys.version) if sys.version_info < (3, 11) else None'
@@ -50,5 +59,13 @@ $(STAMP): requirements.lock pyproject.toml
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	touch $@
 
+# pypaimon pins an old PyArrow, so that the tests run it in an environment of its own.
+peers: $(PAIMON_STAMP)
+
+$(PAIMON_STAMP): $(STAMP) $(PAIMON_LOCK)
+	$(PYTHON) -m venv $(PAIMON_VENV)
+	$(BIN)/uv pip sync --quiet --python $(PAIMON_VENV)/bin/python --require-hashes $(PAIMON_LOCK)
+	touch $@
+
 clean:
-	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) $(PAIMON_VENV) .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -41,7 +41,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """One Spark for the whole run, with the jars of Iceberg's connector and of SQLite's driver in its JVM."""
+    """One Spark for the whole run, with the jars of Iceberg's connector, SQLite's driver and Paimon in its JVM."""
     import skerry.spark
     from skerry.spark.session import ICEBERG_EXTENSIONS, iceberg_packages
 
@@ -49,7 +49,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = skerry.spark.session(
         "skerry tests",
         master="local[2]",
-        packages=iceberg_packages("4.1"),
+        packages=[*iceberg_packages("4.1"), "org.apache.paimon:paimon-bundle:1.4.2"],
         config={
             "spark.driver.memory": "2g",
             "spark.local.dir": str(folder / "local"),

@@ -1,0 +1,259 @@
+// Paimon's Java API behind a few methods of text, compiled inside Spark's JVM by Janino: its table class is not public,
+// and py4j does not see the default methods of such. Janino knows neither lambdas nor type arguments.
+import java.math.BigDecimal;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Base64;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.paimon.data.BinaryString;
+import org.apache.paimon.data.Decimal;
+import org.apache.paimon.data.GenericArray;
+import org.apache.paimon.data.GenericMap;
+import org.apache.paimon.data.GenericRow;
+import org.apache.paimon.data.InternalArray;
+import org.apache.paimon.data.InternalMap;
+import org.apache.paimon.data.InternalRow;
+import org.apache.paimon.data.Timestamp;
+import org.apache.paimon.disk.IOManager;
+import org.apache.paimon.fs.local.LocalFileIO;
+import org.apache.paimon.index.HashBucketAssigner;
+import org.apache.paimon.manifest.ManifestEntry;
+import org.apache.paimon.options.ExpireConfig;
+import org.apache.paimon.options.Options;
+import org.apache.paimon.reader.RecordReader;
+import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.JsonNode;
+import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
+import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.node.ArrayNode;
+import org.apache.paimon.table.BucketMode;
+import org.apache.paimon.table.FileStoreTable;
+import org.apache.paimon.table.FileStoreTableFactory;
+import org.apache.paimon.table.sink.RowKeyExtractor;
+import org.apache.paimon.table.sink.TableCommitImpl;
+import org.apache.paimon.table.sink.TableWriteImpl;
+import org.apache.paimon.table.source.ReadBuilder;
+import org.apache.paimon.table.source.Split;
+import org.apache.paimon.table.source.StreamDataTableScan;
+import org.apache.paimon.table.source.TableRead;
+import org.apache.paimon.types.ArrayType;
+import org.apache.paimon.types.DataType;
+import org.apache.paimon.types.DecimalType;
+import org.apache.paimon.types.MapType;
+import org.apache.paimon.types.MultisetType;
+import org.apache.paimon.types.DataTypes;
+import org.apache.paimon.types.RowKind;
+import org.apache.paimon.types.RowType;
+
+public class JavaPaimon {
+    private final ObjectMapper json = new ObjectMapper();
+    private final String folder;
+
+    public JavaPaimon(String folder) {
+        this.folder = folder;
+    }
+
+    private Map options(String text) throws Exception {
+        Map found = new HashMap();
+        Iterator entries = json.readTree(text).fields();
+        while (entries.hasNext()) {
+            Map.Entry entry = (Map.Entry) entries.next();
+            found.put(entry.getKey(), ((JsonNode) entry.getValue()).asText());
+        }
+        return found;
+    }
+
+    private FileStoreTable table(String path, String branch, String options) throws Exception {
+        Options wanted = new Options();
+        wanted.set("path", path);
+        if (branch != null) wanted.set("branch", branch);
+        FileStoreTable table = FileStoreTableFactory.create(LocalFileIO.create(), wanted);
+        Map dynamic = options(options);
+        return dynamic.isEmpty() ? table : (FileStoreTable) table.copy(dynamic);
+    }
+
+    /** The rows, one JSON list a line, each with its kind first. */
+    public String read(String path, String branch, String options) throws Exception {
+        FileStoreTable table = table(path, branch, options);
+        ReadBuilder builder = table.newReadBuilder();
+        StringBuilder lines = new StringBuilder();
+        rows(builder.newRead().withIOManager(IOManager.create(folder)), builder.newScan().plan().splits(), table.rowType(), lines, null);
+        return lines.toString();
+    }
+
+    /** What happened from a snapshot on, one JSON list a line: snapshot id, kind, values. */
+    public String changelog(String path, long from) throws Exception {
+        FileStoreTable table = table(path, null, "{\"scan.snapshot-id\": \"" + from + "\"}");
+        long last = table.snapshotManager().latestSnapshotId().longValue();
+        StreamDataTableScan scan = table.newStreamScan();
+        scan.restore(Long.valueOf(from));
+        TableRead read = table.newReadBuilder().newRead().withIOManager(IOManager.create(folder));
+        StringBuilder lines = new StringBuilder();
+        for (int idle = 0; idle < 3; ) {
+            Long before = (Long) scan.checkpoint();
+            if (before != null && before.longValue() > last) break;
+            List splits = scan.plan().splits();
+            if (splits.isEmpty()) idle++;
+            rows(read, splits, table.rowType(), lines, Long.valueOf(((Long) scan.checkpoint()).longValue() - 1));
+        }
+        return lines.toString();
+    }
+
+    private void rows(TableRead read, List splits, RowType type, StringBuilder lines, Long snapshot) throws Exception {
+        for (int i = 0; i < splits.size(); i++) {
+            RecordReader reader = read.createReader((Split) splits.get(i));
+            RecordReader.RecordIterator batch;
+            while ((batch = reader.readBatch()) != null) {
+                InternalRow row;
+                while ((row = (InternalRow) batch.next()) != null) {
+                    ArrayNode values = out(row, type);
+                    values.insert(0, row.getRowKind().shortString());
+                    if (snapshot != null) values.insert(0, snapshot);
+                    lines.append(json.writeValueAsString(values)).append('\n');
+                }
+                batch.releaseBatch();
+            }
+            reader.close();
+        }
+    }
+
+    /** Commit rows: a JSON list of [kind, [values]]. compaction: null, "some" or "full". */
+    public void write(String path, String user, long identifier, String rows, String compaction, String overwrite) throws Exception {
+        FileStoreTable table = table(path, null, "{}");
+        RowType type = table.rowType();
+        TableWriteImpl write = table.newWrite(user);
+        write.withIOManager(IOManager.create(folder));
+        if (overwrite != null) write.withIgnorePreviousFiles(true);
+        HashBucketAssigner assigner = null;
+        RowKeyExtractor extractor = null;
+        if (table.bucketMode() == BucketMode.HASH_DYNAMIC) {
+            assigner = new HashBucketAssigner(table.snapshotManager(), user, table.store().newIndexFileHandler(), 1, 1, 0, table.coreOptions().dynamicBucketTargetRowNum(), -1);
+            extractor = table.createRowKeyExtractor();
+        }
+        Iterator wanted = json.readTree(rows).elements();
+        while (wanted.hasNext()) {
+            JsonNode one = (JsonNode) wanted.next();
+            GenericRow row = row(at(one, 1), type.getFieldTypes());
+            row.setRowKind(RowKind.fromShortString(at(one, 0).asText()));
+            if (assigner != null) {
+                extractor.setRecord(row);
+                write.write(row, assigner.assign(extractor.partition(), extractor.trimmedPrimaryKey().hashCode()));
+            } else {
+                write.write(row);
+            }
+        }
+        if (compaction != null) compact(table, write, compaction.equals("full"));
+        List messages = write.prepareCommit(true, identifier);
+        TableCommitImpl commit = table.newCommit(user);
+        if (overwrite != null) commit.withOverwrite(options(overwrite));
+        commit.commit(identifier, messages);
+        commit.close();
+        write.close();
+    }
+
+    private void compact(FileStoreTable table, TableWriteImpl write, boolean full) throws Exception {
+        Set seen = new HashSet();
+        List entries = table.store().newScan().plan().files();
+        for (int i = 0; i < entries.size(); i++) {
+            ManifestEntry entry = (ManifestEntry) entries.get(i);
+            if (seen.add(Base64.getEncoder().encodeToString(entry.partition().toBytes()) + entry.bucket()) && entry.bucket() >= 0)
+                write.compact(entry.partition(), entry.bucket(), full);
+        }
+    }
+
+    /** The statistics of the newest snapshot as JSON; null if there are none. */
+    public String statistics(String path) throws Exception {
+        FileStoreTable table = table(path, null, "{}");
+        return table.statistics().isPresent() ? ((org.apache.paimon.stats.Statistics) table.statistics().get()).toJson() : null;
+    }
+
+    public int expire(String path, int retained) throws Exception {
+        ExpireConfig config = ExpireConfig.builder().snapshotRetainMax(retained).snapshotRetainMin(retained).snapshotTimeRetain(Duration.ofMillis(1)).build();
+        return table(path, null, "{}").newExpireSnapshots().config(config).expire();
+    }
+
+    private static JsonNode at(JsonNode list, int index) {
+        return (JsonNode) list.get(index); // Janino finds the inherited method
+    }
+
+    private Object in(JsonNode value, DataType type) {
+        if (value == null || value.isNull()) return null;
+        String root = type.getTypeRoot().name();
+        if (root.equals("CHAR") || root.equals("VARCHAR")) return BinaryString.fromString(value.asText());
+        if (root.equals("BOOLEAN")) return Boolean.valueOf(value.asBoolean());
+        if (root.equals("BINARY") || root.equals("VARBINARY")) return Base64.getDecoder().decode(value.asText());
+        if (root.equals("DECIMAL")) return Decimal.fromBigDecimal(new BigDecimal(value.asText()), ((DecimalType) type).getPrecision(), ((DecimalType) type).getScale());
+        if (root.equals("TINYINT")) return Byte.valueOf((byte) value.asInt());
+        if (root.equals("SMALLINT")) return Short.valueOf((short) value.asInt());
+        if (root.equals("BIGINT")) return Long.valueOf(value.asLong());
+        if (root.equals("FLOAT")) return Float.valueOf(value.asText());
+        if (root.equals("DOUBLE")) return Double.valueOf(value.asText());
+        if (root.startsWith("TIMESTAMP")) return Timestamp.fromEpochMillis(at(value, 0).asLong(), at(value, 1).asInt());
+        if (root.equals("ARRAY")) {
+            Object[] elements = new Object[value.size()];
+            for (int i = 0; i < elements.length; i++) elements[i] = in(at(value, i), ((ArrayType) type).getElementType());
+            return new GenericArray(elements);
+        }
+        if (root.equals("MAP") || root.equals("MULTISET")) {
+            Map entries = new LinkedHashMap();
+            for (int i = 0; i < value.size(); i++) entries.put(in(at(at(value, i), 0), keys(type)), in(at(at(value, i), 1), items(type)));
+            return new GenericMap(entries);
+        }
+        if (root.equals("ROW")) return row(value, ((RowType) type).getFieldTypes());
+        return Integer.valueOf(value.asInt());
+    }
+
+    private GenericRow row(JsonNode values, List types) {
+        GenericRow row = new GenericRow(types.size());
+        for (int i = 0; i < types.size(); i++) row.setField(i, in(at(values, i), (DataType) types.get(i)));
+        return row;
+    }
+
+    private static DataType keys(DataType type) {
+        return type instanceof MapType ? ((MapType) type).getKeyType() : ((MultisetType) type).getElementType();
+    }
+
+    private static DataType items(DataType type) {
+        return type instanceof MapType ? ((MapType) type).getValueType() : DataTypes.INT();
+    }
+
+    private ArrayNode out(InternalRow row, RowType type) {
+        ArrayNode values = json.createArrayNode();
+        for (int i = 0; i < type.getFieldCount(); i++)
+            values.add(out(InternalRow.createFieldGetter(type.getTypeAt(i), i).getFieldOrNull(row), type.getTypeAt(i)));
+        return values;
+    }
+
+    private JsonNode out(Object value, DataType type) {
+        if (value == null) return json.getNodeFactory().nullNode();
+        String root = type.getTypeRoot().name();
+        if (root.equals("BINARY") || root.equals("VARBINARY")) return json.getNodeFactory().textNode(Base64.getEncoder().encodeToString((byte[]) value));
+        if (root.equals("BOOLEAN")) return json.getNodeFactory().booleanNode(((Boolean) value).booleanValue());
+        if (root.equals("DECIMAL")) return json.getNodeFactory().textNode(((Decimal) value).toBigDecimal().toPlainString());
+        if (root.equals("FLOAT") || root.equals("DOUBLE") || root.equals("CHAR") || root.equals("VARCHAR")) return json.getNodeFactory().textNode(value.toString());
+        if (root.startsWith("TIMESTAMP")) {
+            ArrayNode parts = json.createArrayNode();
+            return parts.add(((Timestamp) value).getMillisecond()).add(((Timestamp) value).getNanoOfMillisecond());
+        }
+        if (root.equals("ARRAY")) return list((InternalArray) value, ((ArrayType) type).getElementType());
+        if (root.equals("MAP") || root.equals("MULTISET")) {
+            ArrayNode keys = list(((InternalMap) value).keyArray(), keys(type)), items = list(((InternalMap) value).valueArray(), items(type));
+            ArrayNode entries = json.createArrayNode();
+            for (int i = 0; i < keys.size(); i++) entries.add(json.createArrayNode().add(at(keys, i)).add(at(items, i)));
+            return entries;
+        }
+        if (root.equals("ROW")) return out((InternalRow) value, (RowType) type);
+        return json.getNodeFactory().numberNode(((Number) value).longValue());
+    }
+
+    private ArrayNode list(InternalArray array, DataType type) {
+        ArrayNode values = json.createArrayNode();
+        InternalArray.ElementGetter getter = InternalArray.createElementGetter(type);
+        for (int i = 0; i < array.size(); i++) values.add(out(getter.getElementOrNull(array, i), type));
+        return values;
+    }
+}
