@@ -122,14 +122,10 @@ class TableSchema:
     @cached_property
     def key_arrow_fields(self) -> tuple[pa.Field, ...]:
         """The columns `_KEY_…` of primary-key files."""
-        result = []
-        for column in self.key_fields:
-            plain = arrow_field(column)
-            number = str(_KEY_ID + column.id).encode()
-            result.append(
-                pa.field(KEY_PREFIX + column.name, plain.type, nullable=False, metadata={FIELD_ID_KEY: number})
-            )
-        return tuple(result)
+        return tuple(
+            _system_field(KEY_PREFIX + column.name, arrow_field(column).type, _KEY_ID + column.id)
+            for column in self.key_fields
+        )
 
     def file_schema(self, *, thin: bool = False) -> pa.Schema:
         """The columns of data files: those of the table, in primary-key tables behind keys, sequence number and kind.
@@ -233,10 +229,10 @@ def _check(schema: TableSchema) -> None:
     """
     names = [column.name for column in schema.fields]
     ids = [number for column in schema.fields for number in field_ids(column)]
-    for what, values in (("name", names), ("id", ids)):
-        if len(set(values)) < len(values):
-            twice = next(value for value in values if values.count(value) > 1)
-            raise FormatError(f"two columns have the {what} {twice!r}", rule=_RULE)
+    if len(set(names)) < len(names):
+        raise FormatError(f"two columns have the name {max(names, key=names.count)!r}", rule=_RULE)
+    if len(set(ids)) < len(ids):
+        raise FormatError(f"two columns have the id {max(ids, key=ids.count)}", rule=_RULE)
     if ids and max(ids) > schema.highest_field_id:
         raise FormatError(f"field id {max(ids)} is beyond highestFieldId {schema.highest_field_id}", rule=_RULE)
     for what, keys in (("partition", schema.partition_keys), ("primary", schema.primary_keys)):

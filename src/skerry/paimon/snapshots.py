@@ -1,6 +1,6 @@
 """The folder of snapshots: the newest, the oldest, and those that someone travels to.
 
-The hints LATEST and EARLIEST only spare a listing: what they say is checked, and where it is wrong the folder is listed.
+The hints LATEST and EARLIEST only spare a listing: what they say is checked; where it is wrong the folder is listed.
 
 Spec: Paimon, Snapshot; `formats/paimon.md` §§ 3, 9.
 """
