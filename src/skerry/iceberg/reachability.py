@@ -8,35 +8,36 @@ Spec: Iceberg table spec, Manifest Lists; Manifests; Table Statistics; Partition
 
 from __future__ import annotations
 
-import gzip
-import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot
 
 from skerry.errors import SkerryError
 from skerry.iceberg.manifest import EntryStatus, FileContent
 from skerry.iceberg.manifest_list import ManifestFile, decode_manifest_list
 from skerry.iceberg.manifest_reader import read_manifest
 from skerry.iceberg.state import TableState
+from skerry.iceberg.stray_metadata import decode_json
 from skerry.storage import Storage, file_key
+from skerry.table.reachability import FileKey, TaskMap
 
 __all__ = [
     "FileKind",
+    "FileReader",
     "ListTask",
     "ManifestTask",
     "TableFile",
+    "keyed",
+    "manifest_files",
     "metadata_files",
     "read_list",
     "read_live_files",
     "replaced_statistics",
     "statistics_files",
 ]
-
-
-_GZIP_MAGIC = b"\x1f\x8b"
 
 
 class FileKind(Enum):
@@ -135,8 +136,7 @@ def replaced_statistics(state: TableState) -> Iterator[TableFile]:
     current = {file_key(file.location) for _, file in statistics_files(state.metadata)}
     for entry in state.metadata.metadata_log:
         try:
-            data = bytes(state.storage.read(entry.metadata_file))
-            metadata = json.loads(gzip.decompress(data) if data[:2] == _GZIP_MAGIC else data)
+            metadata = decode_json(state.storage.read(entry.metadata_file))
             files = [
                 TableFile(file["statistics-path"], FileKind.STATISTICS, file["file-size-in-bytes"])
                 for file in metadata.get("statistics") or []
@@ -154,3 +154,58 @@ def replaced_statistics(state: TableState) -> Iterator[TableFile]:
 def metadata_files(state: TableState) -> list[str]:
     """The metadata files that a table's state names: its own and those before it."""
     return [state.metadata_location, *(entry.metadata_file for entry in state.metadata.metadata_log)]
+
+
+class FileReader:
+    """What manifest lists and manifests name; each of them is read once.
+
+    Args:
+        executor: Where they are read.
+        storage: Where they lie.
+    """
+
+    def __init__(self, executor: TaskMap, storage: Storage) -> None:
+        self._executor = executor
+        self._storage = storage
+        self._lists: dict[str, tuple[TableFile, list[ManifestFile]]] = {}
+        self._manifests: dict[FileKey, list[TableFile]] = {}
+
+    def lists(self, snapshots: Iterable[Snapshot]) -> tuple[dict[FileKey, TableFile], dict[FileKey, ManifestFile]]:
+        """The manifest lists of some snapshots, and the manifests that they name.
+
+        Raises:
+            FormatError: A manifest list is corrupt.
+            NotFoundError: A manifest list is gone.
+        """
+        locations = list(dict.fromkeys(snapshot.manifest_list for snapshot in snapshots))
+        missing = [location for location in locations if location not in self._lists]
+        tasks = [ListTask(location, self._storage) for location in missing]
+        self._lists.update(zip(missing, self._executor.map(read_list, tasks), strict=True))
+        found = [self._lists[location] for location in locations]
+        manifests = {file_key(manifest.manifest_path): manifest for _, named in found for manifest in named}
+        return keyed(file for file, _ in found), manifests
+
+    def live(self, manifests: Mapping[FileKey, ManifestFile]) -> dict[FileKey, TableFile]:
+        """The files that some manifests say are there.
+
+        Raises:
+            FormatError: A manifest is corrupt.
+            NotFoundError: A manifest is gone.
+        """
+        missing = [key for key in manifests if key not in self._manifests]
+        tasks = [ManifestTask(manifests[key], self._storage) for key in missing]
+        self._manifests.update(zip(missing, self._executor.map(read_live_files, tasks), strict=True))
+        return keyed(file for key in manifests for file in self._manifests[key])
+
+
+def keyed(files: Iterable[TableFile]) -> dict[FileKey, TableFile]:
+    """Files by what names them, however their location is written."""
+    return {file_key(file.location): file for file in files}
+
+
+def manifest_files(manifests: Mapping[FileKey, ManifestFile]) -> dict[FileKey, TableFile]:
+    """Manifests as files."""
+    return {
+        key: TableFile(manifest.manifest_path, FileKind.MANIFEST, manifest.manifest_length)
+        for key, manifest in manifests.items()
+    }

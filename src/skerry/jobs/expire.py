@@ -8,7 +8,7 @@ deleted: those that the forgotten snapshots reach and no snapshot of the newest 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -16,27 +16,22 @@ from pyiceberg.table.snapshots import Snapshot
 
 from skerry.errors import SchemaError, SkerryError
 from skerry.iceberg.expiry import ExpireSnapshots, refuse_kept_files
-from skerry.iceberg.manifest_list import ManifestFile
 from skerry.iceberg.reachability import (
     FileKind,
-    ListTask,
-    ManifestTask,
+    FileReader,
     TableFile,
+    keyed,
+    manifest_files,
     metadata_files,
-    read_list,
-    read_live_files,
     replaced_statistics,
     statistics_files,
 )
 from skerry.iceberg.state import TableState
 from skerry.iceberg.table import IcebergTable
 from skerry.jobs.executor import Executor, Progress, ThreadExecutor, Watcher
-from skerry.storage import Storage, file_key, is_within
+from skerry.storage import file_key, is_within
 
-__all__ = ["ExpireSummary", "FileReader", "deletable", "expire_snapshots", "keyed", "manifest_files"]
-
-FileKey = tuple[str, ...]
-Files = dict[FileKey, TableFile]
+__all__ = ["ExpireSummary", "deletable", "expire_snapshots"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,61 +60,6 @@ class ExpireSummary:
     def count(self, kind: FileKind) -> int:
         """How many files of a kind there are among them."""
         return sum(file.kind is kind for file in self.files)
-
-
-class FileReader:
-    """What manifest lists and manifests name; each of them is read once.
-
-    Args:
-        executor: Where they are read.
-        storage: Where they lie.
-    """
-
-    def __init__(self, executor: Executor, storage: Storage) -> None:
-        self._executor = executor
-        self._storage = storage
-        self._lists: dict[str, tuple[TableFile, list[ManifestFile]]] = {}
-        self._manifests: dict[FileKey, list[TableFile]] = {}
-
-    def lists(self, snapshots: Iterable[Snapshot]) -> tuple[Files, dict[FileKey, ManifestFile]]:
-        """The manifest lists of some snapshots, and the manifests that they name.
-
-        Raises:
-            FormatError: A manifest list is corrupt.
-            NotFoundError: A manifest list is gone.
-        """
-        locations = list(dict.fromkeys(snapshot.manifest_list for snapshot in snapshots))
-        missing = [location for location in locations if location not in self._lists]
-        tasks = [ListTask(location, self._storage) for location in missing]
-        self._lists.update(zip(missing, self._executor.map(read_list, tasks), strict=True))
-        found = [self._lists[location] for location in locations]
-        manifests = {file_key(manifest.manifest_path): manifest for _, named in found for manifest in named}
-        return keyed(file for file, _ in found), manifests
-
-    def live(self, manifests: Mapping[FileKey, ManifestFile]) -> Files:
-        """The files that some manifests say are there.
-
-        Raises:
-            FormatError: A manifest is corrupt.
-            NotFoundError: A manifest is gone.
-        """
-        missing = [key for key in manifests if key not in self._manifests]
-        tasks = [ManifestTask(manifests[key], self._storage) for key in missing]
-        self._manifests.update(zip(missing, self._executor.map(read_live_files, tasks), strict=True))
-        return keyed(file for key in manifests for file in self._manifests[key])
-
-
-def keyed(files: Iterable[TableFile]) -> Files:
-    """Files by what names them, however their location is written."""
-    return {file_key(file.location): file for file in files}
-
-
-def manifest_files(manifests: Mapping[FileKey, ManifestFile]) -> Files:
-    """Manifests as files."""
-    return {
-        key: TableFile(manifest.manifest_path, FileKind.MANIFEST, manifest.manifest_length)
-        for key, manifest in manifests.items()
-    }
 
 
 def expire_snapshots(

@@ -6,10 +6,16 @@ from collections.abc import Callable
 
 from skerry.errors import SkerryError
 from skerry.iceberg.expiry import refuse_kept_files
-from skerry.iceberg.reachability import metadata_files, replaced_statistics, statistics_files
+from skerry.iceberg.reachability import (
+    FileReader,
+    keyed,
+    manifest_files,
+    metadata_files,
+    replaced_statistics,
+    statistics_files,
+)
 from skerry.iceberg.table import IcebergTable
 from skerry.jobs.executor import Executor, ThreadExecutor
-from skerry.jobs.expire import FileReader, keyed, manifest_files
 from skerry.storage import file_key, is_within
 
 __all__ = ["purge"]

@@ -1,0 +1,268 @@
+"""Remove orphans: files in a table's folder that nothing needs, left by writers that died or by lost races.
+
+Nothing is deleted that might be needed, whatever goes on at the same time. In this order:
+
+1. **List** the table's folder, and nothing else.
+2. **Mark**: load the newest state after the listing, read everything that it reaches, and mark the files that it does
+   not reach and that are older than the grace period, which is longer than any writer takes to commit.
+3. **Tell**: every marked file with its size goes into the log before the first one is deleted.
+4. **Sweep** in batches; before each, the newest state is asked again, and what it reaches by now is saved.
+5. **Tell** again what was deleted and what was saved.
+
+Marking and sweeping may also be days apart: the log of one run is what another one may sweep, and nothing beyond it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from skerry.errors import SchemaError, SkerryError, UnsupportedError
+from skerry.jobs.executor import Executor, Progress, ThreadExecutor, Watcher
+from skerry.jobs.listing import Listing, list_table
+from skerry.jobs.orphan_log import OrphanFile, OrphanLog, read_marked
+from skerry.storage import file_key, is_within, join, name, parent
+from skerry.table.reachability import Aliases, FileKey, ReachableTable
+
+__all__ = ["OrphanFile", "OrphanSummary", "remove_orphans"]
+
+DEFAULT_GRACE_DAYS = 3.0
+_BATCH = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class OrphanSummary:
+    """What was deleted, or would be.
+
+    Args:
+        files: The files.
+        saved: Files that were marked, and that a commit took up before they were deleted.
+        kept_alike: Files that nothing seems to need, and that stay because a file that is needed, and was not found,
+            may be the same one under another name.
+        kept_tables: Folders of other tables inside of this one's; what is in them stays.
+        listed_files: Files found in the table's folder.
+        listed_bytes: Their size.
+        reached_files: Files that the table needs, wherever they lie.
+        dry_run: Whether nothing was deleted.
+        logs: The logs that were written.
+    """
+
+    files: tuple[OrphanFile, ...] = ()
+    saved: tuple[OrphanFile, ...] = ()
+    kept_alike: tuple[OrphanFile, ...] = ()
+    kept_tables: tuple[str, ...] = ()
+    listed_files: int = 0
+    listed_bytes: int = 0
+    reached_files: int = 0
+    dry_run: bool = False
+    logs: tuple[str, ...] = ()
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the files."""
+        return sum(file.size_bytes for file in self.files)
+
+
+def remove_orphans(
+    table: ReachableTable,
+    *,
+    older_than_days: float = DEFAULT_GRACE_DAYS,
+    dry_run: bool = False,
+    marked: str | None = None,
+    log: str | None = None,
+    executor: Executor | None = None,
+    watcher: Watcher | None = None,
+) -> OrphanSummary:
+    """Delete the files in a table's folder that no state of it needs.
+
+    Args:
+        table: The table.
+        older_than_days: Younger files stay: their writer may be about to commit them.
+        dry_run: Whether to tell only what would be done.
+        marked: The log of an earlier run: only files that it marked, and that are as they were, are deleted.
+        log: A folder for the logs of this run; it must not lie in the table's.
+        executor: Where folders are listed; threads of this process by default.
+        watcher: Called with the progress.
+
+    Raises:
+        FormatError: Metadata is corrupt; nothing was deleted.
+        NotFoundError: A metadata file is missing; nothing was deleted.
+        SchemaError: An argument makes no sense, or the table's files may be other tables' too.
+        UnsupportedError: The table's folder is a whole store, or a table of another format as well.
+    """
+    before = _cutoff(older_than_days)
+    table.newest()
+    _check_folder(table, log)
+    only = None if marked is None else read_marked(table, marked)
+    listing = list_table(table.location, before, table.storage, executor or ThreadExecutor(), watcher)
+    sweep = _Sweep(table, listing, watcher)
+    candidates = [file for file in sweep.mark() if only is None or file in only]
+    logs = OrphanLog(table, log)
+    logs.write_marked(candidates, before)
+    deleted: list[OrphanFile] = []
+    saved: list[OrphanFile] = []
+    if dry_run:
+        deleted = candidates
+    elif candidates:
+        try:
+            sweep.delete(candidates, deleted, saved)
+        finally:
+            logs.write_swept(deleted, saved)
+    return OrphanSummary(
+        tuple(deleted),
+        tuple(saved),
+        tuple(sweep.alike),
+        sweep.other_tables,
+        listing.files,
+        listing.size_bytes,
+        sweep.reached_files,
+        dry_run,
+        tuple(logs.locations),
+    )
+
+
+def _cutoff(older_than_days: float) -> datetime:
+    is_number = isinstance(older_than_days, int | float) and not isinstance(older_than_days, bool)
+    if not is_number or not math.isfinite(older_than_days) or older_than_days < 0:
+        raise SchemaError(f"older_than_days must be a number from 0, found {older_than_days!r}")
+    try:
+        return datetime.now(UTC) - timedelta(days=older_than_days)
+    except OverflowError:
+        raise SchemaError(f"older_than_days goes back beyond the calendar: {older_than_days!r}") from None
+
+
+def _check_folder(table: ReachableTable, log: str | None) -> None:
+    if not name(table.location) or parent(table.location) == table.location:
+        raise UnsupportedError(
+            "the table's folder is a whole store, where nothing tells its files from others", location=table.location
+        )
+    if log is not None and is_within(table.location, join(log, "log")):
+        raise SchemaError(f"logs in the table's own folder would be orphans themselves: {log}")
+
+
+class _Sweep:
+    """One run.
+
+    Args:
+        table: The table.
+        listing: What lies in its folder.
+        watcher: Called with the progress.
+
+    Attributes:
+        alike: Files kept because they may be needed under another name.
+        other_tables: Folders of other tables.
+        reached_files: How many files the table needs.
+    """
+
+    def __init__(self, table: ReachableTable, listing: Listing, watcher: Watcher | None) -> None:
+        self._table = table
+        self._watcher = watcher
+        self._listing = listing
+        self._state = table.newest()
+        self.alike: list[OrphanFile] = []
+        self.reached_files = 0
+        self.other_tables = self._find_other_tables()
+
+    def _find_other_tables(self) -> tuple[str, ...]:
+        """Folders of other tables.
+
+        Raises:
+            UnsupportedError: One of another format is the table's folder itself, or has it inside.
+        """
+        table = self._table
+        own = set(map(file_key, table.folders))
+        others = dict.fromkeys((kind, folder) for _, kind, folder in self._listing.markers)
+        found = []
+        for kind, folder in others:
+            if kind is table.kind and file_key(folder) in own:
+                continue
+            if not is_within(table.location, folder):
+                raise UnsupportedError(
+                    f"the folder is a table of {kind.value} as well, whose files cannot be told from orphans",
+                    location=table.location,
+                )
+            found.append(folder)
+        return tuple(dict.fromkeys(found))
+
+    def _reached(self) -> Mapping[FileKey, str]:
+        own = set(map(file_key, self._table.folders))
+        markers = [
+            location
+            for location, kind, folder in self._listing.markers
+            if kind is self._table.kind and file_key(folder) in own
+        ]
+        return self._table.reached(markers)
+
+    def mark(self) -> list[OrphanFile]:
+        """The files that the newest state does not reach."""
+        reached = self._reached()
+        self.reached_files = len(reached)
+        keys = [file_key(file.location) for file in self._listing.old]
+        listed = set(keys)
+        aliases = Aliases(location for key, location in reached.items() if key not in listed)
+        marked: list[OrphanFile] = []
+        for key, status in zip(keys, self._listing.old, strict=True):
+            location = status.location
+            if key in reached or _is_checksum_of(location, reached) or not is_within(self._table.location, location):
+                continue
+            if any(is_within(folder, location) for folder in self.other_tables):
+                continue
+            file = OrphanFile(location, status.size_bytes, status.modified)
+            (self.alike if aliases.find(self._table.location, location) else marked).append(file)
+        return marked
+
+    def delete(self, marked: Sequence[OrphanFile], deleted: list[OrphanFile], saved: list[OrphanFile]) -> None:
+        """Delete files batch by batch, without those that a newer state reaches.
+
+        Args:
+            marked: The files.
+            deleted: Gets those that are deleted.
+            saved: Gets those that are not.
+
+        Raises:
+            SkerryError: The state cannot be read any more, or a store refuses; what remains stays.
+        """
+        total, size_bytes = len(marked), 0
+        reached: Mapping[FileKey, str] = {}
+        for start in range(0, total, _BATCH):
+            reached = self._newly_reached() or reached
+            batch: list[OrphanFile] = []
+            for file in marked[start : start + _BATCH]:
+                (saved if file_key(file.location) in reached else batch).append(file)
+            try:
+                self._table.storage.delete(file.location for file in batch)
+            except SkerryError as error:
+                error.message = f"not all orphans were deleted: {error.message}"
+                raise
+            deleted += batch
+            size_bytes += sum(file.size_bytes for file in batch)
+            if self._watcher is not None:
+                self._watcher(Progress("delete", len(deleted), total - len(saved), done_bytes=size_bytes))
+        self._check(deleted, self._newly_reached() or reached)
+
+    def _newly_reached(self) -> Mapping[FileKey, str] | None:
+        """What the newest state reaches; None if it is the one that is known."""
+        state = self._table.newest()
+        if state == self._state:
+            return None
+        self._state = state
+        return self._reached()
+
+    def _check(self, deleted: Iterable[OrphanFile], reached: Mapping[FileKey, str]) -> None:
+        lost = [file.location for file in deleted if file_key(file.location) in reached]
+        if lost:
+            raise SkerryError(
+                f"{len(lost)} files that were older than the grace period were committed to {self._table.name} while "
+                f"they were deleted, {lost[0]} among them; restore them, or roll the table back",
+                location=self._table.location,
+            )
+
+
+def _is_checksum_of(location: str, reached: Mapping[FileKey, str]) -> bool:
+    """Whether a file is Hadoop's checksum of one that is needed: `.name.crc` beside `name`."""
+    own = name(location)
+    if not (own.startswith(".") and own.endswith(".crc")) or own in (".crc", "..crc"):
+        return False
+    return file_key(f"{parent(location)}/{own[1:-4]}") in reached

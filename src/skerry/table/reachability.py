@@ -1,0 +1,156 @@
+"""What cleaning asks of a table format: which files its states reach, and what in a listing belongs to other tables.
+
+A format answers `ReachableTable`; listing, ages, marking and sweeping are one job for all of them
+(`skerry.jobs.orphans`). Locations are compared by `skerry.storage.file_key`, and what no key can tell apart for sure
+(links, percent-encoding, case, another name of the same bucket) by `alias`, which errs on the side of keeping.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import Enum
+from typing import Protocol, TypeVar
+from urllib.parse import unquote
+
+from skerry.storage import Storage, name, parent
+
+__all__ = ["Aliases", "FileKey", "ReachableTable", "TableKind", "TaskMap", "alias", "table_marker"]
+
+FileKey = tuple[str, ...]
+"""What names a file, however its location is written: `skerry.storage.file_key`."""
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+class TaskMap(Protocol):
+    """Runs a function over picklable tasks, somewhere: every executor of `skerry.jobs` does."""
+
+    def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
+        """Yield the results in the order of the tasks."""
+        ...
+
+
+class TableKind(Enum):
+    """Formats of tables that a folder can be seen to be."""
+
+    ICEBERG = "Iceberg"
+    PAIMON = "Paimon"
+    DELTA = "Delta Lake"
+    HUDI = "Hudi"
+
+
+class ReachableTable(Protocol):
+    """A table as cleaning sees it."""
+
+    @property
+    def kind(self) -> TableKind:
+        """Its format."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """Its name, for messages."""
+        ...
+
+    @property
+    def identity(self) -> str:
+        """What tells it from a table that takes its name later."""
+        ...
+
+    @property
+    def location(self) -> str:
+        """Its folder. Files elsewhere are never listed, let alone deleted."""
+        ...
+
+    @property
+    def storage(self) -> Storage:
+        """Where it lies."""
+        ...
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """Folders that look like tables of the format (`table_marker`) and are this one: itself, its branches."""
+        ...
+
+    def newest(self) -> str:
+        """Load the newest published state, and give what names it: two states never share a name.
+
+        Raises:
+            NotFoundError: The table is gone.
+            SchemaError: The table says that its files may not be deleted.
+        """
+        ...
+
+    def reached(self, markers: Sequence[str]) -> Mapping[FileKey, str]:
+        """The locations of all files that the state loaded last reaches, of all references, and the state's own.
+
+        Args:
+            markers: Files of the format's metadata that a listing found in the table's folders. What they reach counts
+                too if they are a state that the catalog does not know: newer than its own, or another table's.
+
+        Raises:
+            SkerryError: Something could not be read: nothing may be deleted then.
+        """
+        ...
+
+
+_MARKERS: tuple[tuple[TableKind, re.Pattern[str]], ...] = (
+    (TableKind.ICEBERG, re.compile(r"(?P<folder>.*)/[^/]+\.metadata\.json(?:\.gz)?", re.DOTALL)),
+    (TableKind.DELTA, re.compile(r"(?P<folder>.*?)/_delta_log/.*", re.DOTALL)),
+    (TableKind.HUDI, re.compile(r"(?P<folder>.*?)/\.hoodie/.*", re.DOTALL)),
+    (
+        TableKind.PAIMON,
+        re.compile(r"(?P<folder>.*)/(?:snapshot/(?:snapshot-\d+|LATEST|EARLIEST)|schema/schema-\d+)", re.DOTALL),
+    ),
+)
+
+
+def table_marker(location: str) -> tuple[TableKind, str] | None:
+    """The table whose metadata a file is, judged by its name: its format and its folder."""
+    for kind, pattern in _MARKERS:
+        match = pattern.fullmatch(location)
+        if match is not None:
+            folder = match["folder"]
+            is_metadata = kind is TableKind.ICEBERG and name(folder) == "metadata"
+            return kind, parent(folder) if is_metadata else folder
+    return None
+
+
+_AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?")
+
+
+def alias(location: str) -> FileKey:
+    """The path segments of a location without all that may differ between two names of one file.
+
+    Neither scheme and authority count, nor percent-encoding, case, forms of Unicode, repeated slashes, nor `.`.
+    """
+    path = _AUTHORITY.sub("", location, count=1)
+    while (decoded := unquote(path)) != path:
+        path = decoded
+    path = unicodedata.normalize("NFC", path).casefold()
+    return tuple(segment for segment in path.split("/") if segment not in ("", "."))
+
+
+class Aliases:
+    """Files that are needed and that a listing did not show under their names: it may have shown them under others.
+
+    Args:
+        locations: Those files.
+    """
+
+    def __init__(self, locations: Iterator[str]) -> None:
+        self._by_name: dict[str, list[FileKey]] = {}
+        for location in locations:
+            segments = alias(location)
+            if segments:
+                self._by_name.setdefault(segments[-1], []).append(segments)
+
+    def find(self, root: str, location: str) -> bool:
+        """Whether a file below a folder may be one of them: one of their paths ends like its path below the folder."""
+        segments = alias(location)[len(alias(root)) :]
+        if not segments:
+            return True
+        return any(known[-len(segments) :] == segments for known in self._by_name.get(segments[-1], ()))
