@@ -8,9 +8,9 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-import xxhash
 from google.protobuf.message import DecodeError, EncodeError, Message
 
+from skerry.amudai.checksum import checksum
 from skerry.errors import FormatError
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FRAME_BYTES",
-    "checksum",
     "decode_frame",
     "decode_message",
     "decode_protobuf",
@@ -32,15 +31,6 @@ FRAME_BYTES: Final = 2 * _U32.size
 _RULE: Final = "Amudai, chapter 6, Message Serialization"
 
 M = TypeVar("M", bound=Message)
-
-
-def checksum(data: Buffer) -> int:
-    """The checksum of the format: both halves of the unseeded 64-bit XXH3 hash, XORed to 32 bits.
-
-    Spec: Amudai, chapter 6, "Checksums".
-    """
-    digest = xxhash.xxh3_64_intdigest(data)
-    return (digest >> 32) ^ (digest & 0xFFFFFFFF)
 
 
 def encode_frame(payload: Buffer) -> bytes:
