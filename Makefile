@@ -9,7 +9,7 @@ PAIMON_STAMP := $(PAIMON_VENV)/.installed
 WORKERS ?= 2
 HISTORIES ?= 500
 
-.PHONY: demo test torture check lint format types contracts fast bench peers lock clean
+.PHONY: demo test torture check lint format types contracts fast bench peers lock protobuf clean
 
 demo: $(STAMP)
 	$(BIN)/python -m skerry.spark.demo
