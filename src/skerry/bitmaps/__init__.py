@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from skerry.bitmaps.roaring import (
     MAX_POSITIONS,
+    leading_roaring32,
     positions_from_roaring32,
     positions_from_roaring64,
     roaring32_from_positions,
@@ -12,6 +13,7 @@ from skerry.bitmaps.roaring import (
 
 __all__ = [
     "MAX_POSITIONS",
+    "leading_roaring32",
     "positions_from_roaring32",
     "positions_from_roaring64",
     "roaring32_from_positions",

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MAX_POSITIONS",
+    "leading_roaring32",
     "positions_from_roaring32",
     "positions_from_roaring64",
     "roaring32_from_positions",
@@ -99,6 +100,19 @@ def positions_from_roaring32(
     positions = _decode_32(cursor, max_positions).astype(np.int64)
     cursor.end()
     return positions
+
+
+def leading_roaring32(
+    data: Buffer, *, max_positions: int = MAX_POSITIONS, location: str | None = None, offset: int = 0
+) -> tuple[_Positions, int]:
+    """Decode the 32-bit bitmap that bytes begin with; see `positions_from_roaring64`.
+
+    Returns:
+        int64[n] the positions, and how many bytes they take.
+    """
+    cursor = _Cursor(memoryview(data).cast("B"), location, offset, _RULE_32)
+    positions = _decode_32(cursor, max_positions).astype(np.int64)
+    return positions, cursor.position
 
 
 @dataclass(slots=True)

@@ -1,0 +1,151 @@
+"""File indexes: which rows of a data file a condition leaves, before the file is opened.
+
+An index only ever says that rows need not be read: what it does not know, and types of indexes that are not known here,
+leave everything. It describes the file in the file's own schema; columns whose type has changed since are passed over.
+
+Spec: Paimon, Data File Index; `formats/paimon.md` § 12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from skerry.paimon.file_index import bitmap, bloom, bsi, range_bitmap
+from skerry.paimon.file_index.bloom import BloomFilter, BloomFilterBuilder
+from skerry.paimon.file_index.container import decode_container, encode_container
+from skerry.paimon.file_index.cursor import Cursor
+from skerry.paimon.file_index.keys import Leaf, loosened
+from skerry.paimon.file_index.row_sets import ALL_ROWS, NO_ROWS, RowSet, intersection, union
+from skerry.paimon.types import AtomicType
+from skerry.table.predicate import And, Constant, IsNull, Or, Predicate
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+__all__ = ["BloomFilterBuilder", "FileIndex", "IndexedColumn", "RowSet", "decode_container", "encode_container"]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedColumn:
+    """What a column of the table was when a file was written.
+
+    Args:
+        name: Its name then.
+        type: Its type, then and now.
+    """
+
+    name: str
+    type: AtomicType
+
+
+class _RowIndex(Protocol):
+    """An index that knows which rows have which keys."""
+
+    @property
+    def row_count(self) -> int: ...
+
+    def select(self, leaf: Leaf) -> npt.NDArray[np.int64]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """A type of indexes: for which columns there are such, and how one is read."""
+
+    can_index: Callable[[AtomicType], bool]
+    decode: Callable[[Cursor, AtomicType], _RowIndex | BloomFilter]
+
+
+_KINDS: Final[Mapping[str, _Kind]] = {
+    bloom.TYPE: _Kind(bloom.can_index, bloom.BloomFilter.decode),
+    bitmap.TYPE: _Kind(bitmap.can_index, bitmap.BitmapIndex.decode),
+    bsi.TYPE: _Kind(bsi.can_index, bsi.BitSlicedIndex.decode),
+    range_bitmap.TYPE: _Kind(range_bitmap.can_index, range_bitmap.RangeBitmapIndex.decode),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FileIndex:
+    """The indexes of one data file; each is decoded when a condition asks for it.
+
+    Args:
+        columns: The indexes by type for each column, by the column's name in the file's schema.
+        row_count: Rows of the data file.
+    """
+
+    columns: Mapping[str, Mapping[str, Cursor | None]]
+    row_count: int
+    _decoded: dict[tuple[str, str], _RowIndex | BloomFilter] = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def decode(cls, data: Buffer, row_count: int, *, location: str | None = None) -> FileIndex:
+        """Find the indexes of a data file.
+
+        Args:
+            data: Its file of indexes, or the index that the manifest holds.
+            row_count: Rows of the data file.
+            location: The file of indexes, for messages.
+
+        Raises:
+            FormatError: The bytes are no file index, or damaged.
+            UnsupportedError: It is of another version.
+        """
+        return cls(decode_container(data, location=location), row_count)
+
+    def select(self, predicate: Predicate, columns: Mapping[int, IndexedColumn]) -> RowSet:
+        """The rows that may fulfil a condition.
+
+        Args:
+            predicate: The condition.
+            columns: What the columns of the table are in the file, by field id; those whose type has changed, and those
+                within others, are left out.
+
+        Returns:
+            int64[n] Positions, ascending; none if the file need not be read. None where the indexes leave all rows.
+
+        Raises:
+            FormatError: An index is damaged, or of another number of rows.
+            UnsupportedError: An index is of another version.
+        """
+        match predicate:
+            case Constant(value):
+                return ALL_ROWS if value else NO_ROWS
+            case And(children):
+                return intersection(self.select(child, columns) for child in children)
+            case Or(children):
+                return union(self.select(child, columns) for child in children)
+        column = columns.get(predicate.column.field_id)
+        return ALL_ROWS if column is None else self._of_column(predicate, column)
+
+    def _of_column(self, leaf: Leaf, column: IndexedColumn) -> RowSet:
+        on_keys = loosened(leaf, column.type)
+        return intersection(self._of_index(index, on_keys) for index in self._indexes(column))
+
+    def _of_index(self, index: _RowIndex | BloomFilter | None, leaf: Leaf) -> RowSet:
+        if index is None:
+            return ALL_ROWS if isinstance(leaf, IsNull) and not leaf.negated else NO_ROWS
+        if isinstance(index, BloomFilter):
+            return ALL_ROWS if index.may_match(leaf) else NO_ROWS
+        return index.select(leaf)
+
+    def _indexes(self, column: IndexedColumn) -> Iterator[_RowIndex | BloomFilter | None]:
+        for type_, cursor in self.columns.get(column.name, {}).items():
+            kind = _KINDS.get(type_)
+            if kind is None or not kind.can_index(column.type):
+                continue
+            if cursor is None:
+                yield None
+                continue
+            key = (column.name, type_)
+            if key not in self._decoded:
+                self._decoded[key] = self._checked(kind.decode(cursor.rest(), column.type), cursor)
+            yield self._decoded[key]
+
+    def _checked(self, index: Any, cursor: Cursor) -> Any:
+        if not isinstance(index, BloomFilter) and index.row_count != self.row_count:
+            raise cursor.error(f"an index of {index.row_count} rows of a file of {self.row_count}", 0)
+        return index

@@ -1,0 +1,163 @@
+"""Bitmap indexes: for every value of a column the rows that have it.
+
+    version 1 = 1 rows values has_null [null_offset] (value offset)* bitmap*
+    version 2 = 2 rows values has_null [null_offset null_length] blocks (first_value offset)* length block* bitmap*
+    block     = entries (value offset length)*
+
+An offset below 0 stands for a single row: -1 - offset.
+
+Spec: Paimon, Data File Index, `bitmap`; `formats/paimon.md` § 12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from skerry.bitmaps import leading_roaring32, positions_from_roaring32
+from skerry.errors import UnsupportedError
+from skerry.paimon.file_index.cursor import I32, U8, Cursor
+from skerry.paimon.file_index.keys import Leaf, key_form, matches, take_key
+from skerry.paimon.file_index.row_sets import complement, union
+from skerry.paimon.types import AtomicType, TypeRoot
+from skerry.table.predicate import IsNull
+
+__all__ = ["TYPE", "BitmapIndex", "can_index"]
+
+TYPE: Final = "bitmap"
+
+_VERSION_1: Final = 1
+_VERSION_2: Final = 2
+_UNSUPPORTED: Final = (TypeRoot.BINARY, TypeRoot.VARBINARY, TypeRoot.DECIMAL)
+_UNKNOWN_LENGTH: Final = -1
+
+
+def can_index(type_: AtomicType) -> bool:
+    """Whether Paimon has bitmap indexes of a type."""
+    return type_.root not in _UNSUPPORTED
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """Where the bitmap of a value is; a length of -1 is unknown."""
+
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class BitmapIndex:
+    """An index read from a file; bitmaps are decoded when they are asked for.
+
+    Args:
+        row_count: Rows of the data file.
+        null: Where the bitmap of nulls is; None if there are none.
+        keys: The values.
+        entries: Where their bitmaps are.
+        body: The bitmaps.
+    """
+
+    row_count: int
+    null: _Entry | None
+    keys: tuple[Any, ...]
+    entries: tuple[_Entry, ...]
+    body: Cursor
+
+    @classmethod
+    def decode(cls, cursor: Cursor, type_: AtomicType) -> BitmapIndex:
+        """Read an index of either version.
+
+        Raises:
+            FormatError: The bytes are none.
+            UnsupportedError: It is of another version.
+        """
+        version = cursor.take(U8, "version")
+        if version not in (_VERSION_1, _VERSION_2):
+            raise UnsupportedError(f"bitmap index of version {version}", location=cursor.location)
+        row_count = cursor.size("number of rows")
+        value_count = cursor.size("number of values")
+        null = None
+        if cursor.flag("the flag of nulls"):
+            offset = cursor.take(I32, "offset of the nulls")
+            null = _Entry(offset, cursor.take(I32, "length of the nulls") if version == _VERSION_2 else _UNKNOWN_LENGTH)
+        read = _entries_1 if version == _VERSION_1 else _entries_2
+        found = list(read(cursor, type_, value_count))
+        if len(found) != value_count:
+            raise cursor.error(f"{len(found)} values in blocks, {value_count} in all are claimed")
+        keys, entries = tuple(key for key, _ in found), tuple(entry for _, entry in found)
+        return cls(row_count, null, keys, entries, cursor.rest())
+
+    def select(self, leaf: Leaf) -> npt.NDArray[np.int64]:
+        """The rows whose keys fulfil a condition.
+
+        Args:
+            leaf: On keys (`skerry.paimon.file_index.keys`).
+
+        Returns:
+            int64[n], ascending.
+
+        Raises:
+            FormatError: A bitmap is damaged.
+        """
+        nulls = self._rows(self.null) if self.null is not None else np.zeros(0, np.int64)
+        if isinstance(leaf, IsNull):
+            return complement(nulls, self.row_count) if leaf.negated else nulls
+        test = matches(leaf)
+        wanted = [test(key) for key in self.keys]
+        if 2 * sum(wanted) <= len(wanted):
+            return self._union(wanted)
+        others = self._union([not is_wanted for is_wanted in wanted])
+        return complement(np.concatenate([others, nulls]), self.row_count)
+
+    def _union(self, wanted: list[bool]) -> npt.NDArray[np.int64]:
+        parts = (self._rows(entry) for entry, is_wanted in zip(self.entries, wanted, strict=True) if is_wanted)
+        rows = union(parts)
+        assert rows is not None
+        return rows
+
+    def _rows(self, entry: _Entry) -> npt.NDArray[np.int64]:
+        if entry.offset < 0:
+            rows = np.array([-1 - entry.offset], np.int64)
+        elif entry.length == _UNKNOWN_LENGTH:
+            start = self.body.part(entry.offset, len(self.body.data) - entry.offset, "a bitmap")
+            rows, _ = leading_roaring32(
+                start.data, max_positions=self.row_count, location=start.location, offset=start.offset
+            )
+        else:
+            exact = self.body.part(entry.offset, entry.length, "a bitmap")
+            rows = positions_from_roaring32(
+                exact.data, max_positions=self.row_count, location=exact.location, offset=exact.offset
+            )
+        if len(rows) and rows[-1] >= self.row_count:
+            raise self.body.error(f"row {rows[-1]} of {self.row_count}")
+        return rows
+
+
+def _entries_1(cursor: Cursor, type_: AtomicType, value_count: int) -> Iterator[tuple[Any, _Entry]]:
+    for _ in range(value_count):
+        yield take_key(cursor, type_), _Entry(cursor.take(I32, "offset of a bitmap"), _UNKNOWN_LENGTH)
+
+
+def _entries_2(cursor: Cursor, type_: AtomicType, value_count: int) -> Iterator[tuple[Any, _Entry]]:
+    form = key_form(type_)
+    least_bytes = (I32.size if form is None else form.size) + I32.size
+    offsets = []
+    for _ in range(cursor.count("number of blocks", least_bytes)):
+        take_key(cursor, type_)
+        offsets.append(cursor.take(I32, "offset of a block"))
+    area = Cursor(
+        cursor.bytes(cursor.size("length of the blocks"), "blocks"),
+        cursor.what,
+        cursor.location,
+        cursor.offset + cursor.position,
+    )
+    for offset in offsets:
+        block = area.part(offset, len(area.data) - offset, "a block")
+        for _ in range(block.count("entries of a block", least_bytes + I32.size)):
+            key = take_key(block, type_)
+            offset_, length = block.take(I32, "offset of a bitmap"), block.take(I32, "length of a bitmap")
+            yield key, _Entry(offset_, length)

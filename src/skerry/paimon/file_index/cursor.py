@@ -1,0 +1,110 @@
+"""A place in the bytes of an index, and checked reading from there on."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any, Final
+
+from skerry.errors import FormatError
+
+__all__ = ["I32", "I64", "U8", "Cursor"]
+
+U8: Final = struct.Struct(">B")
+I32: Final = struct.Struct(">i")
+I64: Final = struct.Struct(">q")
+
+
+@dataclass(slots=True)
+class Cursor:
+    """Reads big-endian numbers one after the other.
+
+    Args:
+        data: The bytes.
+        what: What they are, for messages.
+        location: The file, for messages.
+        offset: Where in it the bytes begin, for messages.
+        position: Where to read next.
+    """
+
+    data: memoryview
+    what: str
+    location: str | None = None
+    offset: int = 0
+    position: int = 0
+
+    @property
+    def left(self) -> int:
+        """Bytes behind the place."""
+        return len(self.data) - self.position
+
+    def error(self, problem: str, position: int | None = None) -> FormatError:
+        """What is wrong at a position, the current one by default."""
+        at = self.offset + (self.position if position is None else position)
+        return FormatError(f"{self.what}: {problem}", location=self.location, offset=at, rule="Paimon: Data File Index")
+
+    def take(self, form: struct.Struct, name: str) -> Any:
+        """The next number.
+
+        Raises:
+            FormatError: The bytes end within it.
+        """
+        return form.unpack(self.bytes(form.size, name))[0]
+
+    def size(self, name: str) -> int:
+        """The next int32, a number of things.
+
+        Raises:
+            FormatError: It is negative, or the bytes end within it.
+        """
+        number: int = self.take(I32, name)
+        if number < 0:
+            raise self.error(f"{name} is {number}", self.position - I32.size)
+        return number
+
+    def count(self, name: str, least_bytes: int) -> int:
+        """The next int32, a number of things that follow and take so many bytes each at least.
+
+        Raises:
+            FormatError: So many do not fit.
+        """
+        number = self.size(name)
+        if number * least_bytes > self.left:
+            raise self.error(f"{name} is {number} in {self.left} bytes", self.position - I32.size)
+        return number
+
+    def bytes(self, size: int, name: str) -> memoryview:
+        """The next bytes.
+
+        Raises:
+            FormatError: There are not so many.
+        """
+        if not 0 <= size <= self.left:
+            raise self.error(f"{name} takes {size} bytes, {self.left} are left")
+        self.position += size
+        return self.data[self.position - size : self.position]
+
+    def flag(self, name: str) -> bool:
+        """The next byte, 0 or 1.
+
+        Raises:
+            FormatError: It is neither.
+        """
+        value = self.take(U8, name)
+        if value > 1:
+            raise self.error(f"{name} is {value}, expected 0 or 1", self.position - 1)
+        return bool(value)
+
+    def rest(self) -> Cursor:
+        """A cursor of its own over what follows."""
+        return Cursor(self.data[self.position :], self.what, self.location, self.offset + self.position)
+
+    def part(self, start: int, size: int, name: str) -> Cursor:
+        """A cursor of its own over some of the bytes.
+
+        Raises:
+            FormatError: They are not there.
+        """
+        if start < 0 or not 0 <= size <= len(self.data) - start:
+            raise self.error(f"{name} of {size} bytes at {start} in {len(self.data)} bytes")
+        return Cursor(self.data[start : start + size], self.what, self.location, self.offset + start)
