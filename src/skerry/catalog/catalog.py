@@ -16,6 +16,7 @@ from pyiceberg.exceptions import (
     TableAlreadyExistsError,
 )
 
+from skerry.catalog.iceberg_backend import IcebergBackend
 from skerry.catalog.querying import explain_query, plan_table_joins, run_query
 from skerry.catalog.sketch_index import SketchIndex
 from skerry.catalog.table import Table
@@ -25,7 +26,6 @@ from skerry.iceberg.partitions import partition_spec
 from skerry.iceberg.schema import to_arrow_schema, to_iceberg_schema, with_identifier
 from skerry.iceberg.sorting import sort_order
 from skerry.iceberg.table import IcebergTable
-from skerry.jobs.purge import purge as purge_table
 from skerry.planner.explanation import QueryPlan
 from skerry.planner.ordering import JoinPlan
 from skerry.storage import redact
@@ -173,7 +173,7 @@ class Catalog:
         identifier = _identifier(name)
         with _catalog_errors(name):
             try:
-                return Table(self, IcebergTable(self._catalog, identifier))
+                return Table(self, IcebergBackend(IcebergTable(self._catalog, identifier)))
             except NotFoundError as error:
                 if error.location is not None:  # of a file
                     raise
@@ -215,7 +215,7 @@ class Catalog:
                 self._catalog.drop_table(_identifier(name))
 
         if purge:
-            purge_table(table.implementation, drop)
+            table.backend.purge(drop)
         else:
             drop()
 

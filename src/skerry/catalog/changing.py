@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from skerry.catalog.backend import WriteOptions
 from skerry.catalog.handle import TableHandle
-from skerry.iceberg.cherry_pick import WAP_ENABLED_PROPERTY, WAP_ID
-from skerry.iceberg.state import MAIN
-from skerry.jobs.delete import delete, overwrite
-from skerry.jobs.executor import Executor, ThreadExecutor, Watcher
-from skerry.jobs.merge import MergeClauses, merge, upsert
-from skerry.jobs.row_changes import ChangeRequest, RowChanges
+from skerry.jobs.executor import Executor, Watcher
+from skerry.jobs.merge import MergeClauses
+from skerry.jobs.row_changes import RowChanges
+from skerry.table.history import MAIN
 from skerry.table.merging import Clauses
 
 __all__ = ["TableChanging"]
@@ -57,7 +55,8 @@ class TableChanging(TableHandle):
             FormatError: `where` is no condition.
             SchemaError: `where` does not fit the table's columns.
         """
-        return delete(self._request("delete", ref, staged, snapshot_properties, executor, watcher), where)
+        options = WriteOptions(ref, staged, snapshot_properties or {}, executor, watcher)
+        return self._backend.delete(where, options)
 
     def overwrite(
         self,
@@ -90,12 +89,13 @@ class TableChanging(TableHandle):
             FormatError: `where` is no condition.
             SchemaError: `where` or the data does not fit the table's columns.
         """
-        return overwrite(self._request("delete", ref, staged, snapshot_properties, executor, watcher), data, where)
+        options = WriteOptions(ref, staged, snapshot_properties or {}, executor, watcher)
+        return self._backend.overwrite(data, where, options)
 
     def upsert(
         self,
         data: Any,
-        on: str | Sequence[str],
+        on: str | Sequence[str] | None = None,
         *,
         blind: bool = False,
         ref: str = MAIN,
@@ -111,7 +111,7 @@ class TableChanging(TableHandle):
         Args:
             data: The new rows: anything with the Arrow C stream interface, held in memory. Columns of the table that
                 they lack stay as they are.
-            on: The key columns.
+            on: The key columns; those that identify a row of the table if None.
             blind: Do not look at the table: write the keys as equality deletes, whether they are there or not, and the
                 rows. Fast to write, slow to read until the table is compacted.
             ref: The branch.
@@ -129,9 +129,8 @@ class TableChanging(TableHandle):
             SchemaError: The data does not fit the table, or a key is in it twice; the message names it.
             UnsupportedError: It cannot be done blindly.
         """
-        return upsert(
-            self._request("merge", ref, staged, snapshot_properties, executor, watcher), data, on, blind=blind
-        )
+        options = WriteOptions(ref, staged, snapshot_properties or {}, executor, watcher)
+        return self._backend.upsert(data, on, blind, options)
 
     def merge(
         self,
@@ -185,22 +184,6 @@ class TableChanging(TableHandle):
                 one row of the table; the message names the key.
             UnsupportedError: It cannot be done blindly.
         """
-        request = self._request("merge", ref, staged, snapshot_properties, executor, watcher)
         clauses = MergeClauses(when_matched, when_not_matched, when_not_matched_by_source)
-        return merge(request, data, on, clauses, blind=blind)
-
-    def _request(
-        self,
-        action: str,
-        ref: str,
-        staged: bool,
-        properties: Mapping[str, str] | None,
-        executor: Executor | None,
-        watcher: Watcher | None,
-    ) -> ChangeRequest:
-        entries = dict(properties or {})
-        enabled = self.properties.get(WAP_ENABLED_PROPERTY, "false").lower() == "true"
-        staged = staged or (enabled and WAP_ID in entries)
-        if staged:
-            entries.setdefault(WAP_ID, str(uuid.uuid4()))
-        return ChangeRequest(self._table, action, ref, entries, executor or ThreadExecutor(), watcher, staged)
+        options = WriteOptions(ref, staged, snapshot_properties or {}, executor, watcher)
+        return self._backend.merge(data, on, clauses, blind, options)

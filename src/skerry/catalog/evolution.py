@@ -8,14 +8,14 @@ from typing import Any, Generic, Self, TypeVar
 
 import pyarrow as pa
 
+from skerry.catalog.backend import SchemaStep, SpecStep
 from skerry.catalog.handle import TableHandle
 from skerry.errors import SchemaError
-from skerry.iceberg.schema_draft import Path
-from skerry.iceberg.schema_evolution import ChangeSchema, SchemaStep
-from skerry.iceberg.settings import ChangeProperties, ChangeSortOrder, Upgrade
-from skerry.iceberg.spec_evolution import ChangeSpec, SpecStep
 
 __all__ = ["SchemaUpdate", "SpecUpdate", "TableEvolution"]
+
+Path = str | Sequence[str]
+"""A column's dotted name, or its parts."""
 
 Step = TypeVar("Step")
 
@@ -166,11 +166,11 @@ class TableEvolution(TableHandle):
             allow_incompatible_changes: Allow required columns without default, and optional columns to become
                 required. Rows that exist may then break the schema.
         """
-        return SchemaUpdate(lambda steps: self._table.commit(ChangeSchema(steps, allow_incompatible_changes)))
+        return SchemaUpdate(lambda steps: self._backend.change_schema(steps, allow_incompatible_changes))
 
     def update_spec(self) -> SpecUpdate:
         """Change the partitioning of files written from now on; others keep theirs, and are pruned by it."""
-        return SpecUpdate(lambda steps: self._table.commit(ChangeSpec(steps)))
+        return SpecUpdate(self._backend.change_spec)
 
     def update_sort_order(self, sort_by: Sequence[str]) -> Self:
         """Sort files written from now on otherwise; an empty list leaves rows as they come.
@@ -180,7 +180,7 @@ class TableEvolution(TableHandle):
         """
         if isinstance(sort_by, str):
             raise SchemaError(f"sort_by must be a list of texts, found {sort_by!r}")
-        self._table.commit(ChangeSortOrder(tuple(sort_by)))
+        self._backend.change_sort_order(tuple(sort_by))
         return self
 
     def set_properties(self, properties: Mapping[str, str] | None = None, **more: str) -> Self:
@@ -189,7 +189,7 @@ class TableEvolution(TableHandle):
         Raises:
             SchemaError: A name is reserved, or a value is no text or not a legal one.
         """
-        self._table.commit(ChangeProperties({**(properties or {}), **more}))
+        self._backend.change_properties({**(properties or {}), **more}, ())
         return self
 
     def remove_properties(self, *names: str) -> Self:
@@ -198,7 +198,7 @@ class TableEvolution(TableHandle):
         Raises:
             NotFoundError: One of them is not set; nothing was removed.
         """
-        self._table.commit(ChangeProperties({}, names))
+        self._backend.change_properties({}, names)
         return self
 
     def upgrade(self, format_version: int) -> Self:
@@ -207,5 +207,5 @@ class TableEvolution(TableHandle):
         Raises:
             SchemaError: The version is unknown, or lower than the table's.
         """
-        self._table.commit(Upgrade(format_version))
+        self._backend.upgrade(format_version)
         return self

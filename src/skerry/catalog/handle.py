@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
-from skerry.iceberg.table import IcebergTable
+from skerry.catalog.backend import TableBackend
+from skerry.table.history import MAIN
 
 if TYPE_CHECKING:
     from skerry.catalog.catalog import Catalog
@@ -19,61 +20,66 @@ class TableHandle:
 
     Args:
         catalog: The catalog that it was loaded from.
-        table: The table format's own object.
+        backend: The table format's side of it.
     """
 
-    def __init__(self, catalog: Catalog, table: IcebergTable) -> None:
+    def __init__(self, catalog: Catalog, backend: TableBackend) -> None:
         self._catalog = catalog
-        self._table = table
+        self._backend = backend
 
     def __repr__(self) -> str:
-        snapshot = self._table.state.snapshot()
+        snapshot = self._backend.current_snapshot(MAIN)
         return f"Table({self.name!r}, format={self.format!r}, snapshot={snapshot.snapshot_id if snapshot else None})"
 
     @property
     def name(self) -> str:
         """`namespace.table`."""
-        return self._table.state.name
+        return self._backend.name
 
     @property
     def format(self) -> str:
         """The table format."""
-        return "iceberg"
+        return self._backend.format
 
     @property
     def format_version(self) -> int:
         """The version of the table format."""
-        return int(self._table.state.metadata.format_version)
+        return self._backend.format_version
 
     @property
     def location(self) -> str:
         """The folder of the table's files."""
-        return str(self._table.state.metadata.location)
+        return self._backend.location
 
     @property
     def metadata_location(self) -> str:
         """The metadata file of the state at hand."""
-        return self._table.state.metadata_location
+        return self._backend.metadata_location
 
     @property
     def schema(self) -> pa.Schema:
         """The current schema; fields carry their id in the metadata `PARQUET:field_id`."""
-        return self._table.state.schema
+        return self._backend.schema
 
     @property
     def properties(self) -> dict[str, str]:
         """The table properties."""
-        return self._table.state.properties
+        return self._backend.properties
 
     @property
     def partition_by(self) -> list[str]:
         """The partition transforms, as `create_table` takes them."""
-        return self._table.partition_by
+        return self._backend.partition_by
 
     @property
     def sort_by(self) -> list[str]:
         """The sort order, as `create_table` takes it."""
-        return self._table.sort_by
+        return self._backend.sort_by
+
+    @property
+    def primary_key(self) -> list[str]:
+        """The columns that identify a row (Iceberg's identifier fields, Paimon's primary key); empty if none do."""
+        return self._backend.primary_key
 
     @property
     def catalog(self) -> Catalog:
@@ -81,11 +87,16 @@ class TableHandle:
         return self._catalog
 
     @property
-    def implementation(self) -> IcebergTable:
+    def backend(self) -> TableBackend:
+        """The table format's side of the table."""
+        return self._backend
+
+    @property
+    def implementation(self) -> Any:
         """The table format's own object, for jobs that run elsewhere (skerry.spark)."""
-        return self._table
+        return self._backend.implementation
 
     def refresh(self) -> Self:
         """Load the newest state."""
-        self._table.refresh()
+        self._backend.refresh()
         return self

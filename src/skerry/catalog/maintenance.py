@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from skerry.catalog.history import Snapshot, TableHistory
-from skerry.iceberg.state import MAIN
-from skerry.jobs.add_files import add_files
-from skerry.jobs.analyze import AnalyzeSummary, analyze
-from skerry.jobs.compact import CompactSummary, compact
+from skerry.catalog.backend import WriteOptions
+from skerry.catalog.history import TableHistory
+from skerry.jobs.analyze import AnalyzeSummary
+from skerry.jobs.compact import CompactSummary
 from skerry.jobs.executor import Executor, Watcher
-from skerry.jobs.expire import ExpireSummary, expire_snapshots
+from skerry.jobs.expire import ExpireSummary
+from skerry.table.history import MAIN, Snapshot
 
 __all__ = ["TableMaintenance"]
 
@@ -38,7 +38,7 @@ class TableMaintenance(TableHistory):
             executor: Where to sketch; threads of this process by default.
             watcher: Called with the progress.
         """
-        return analyze(self._table, columns, executor=executor, watcher=watcher, full=full)
+        return self._backend.analyze(columns, full, executor, watcher)
 
     def compact(
         self,
@@ -79,19 +79,15 @@ class TableMaintenance(TableHistory):
             CommitUnknownError: The outcome is unknown; nothing was cleaned up.
             SchemaError: An argument does not fit.
         """
-        return compact(
-            self._table,
+        return self._backend.compact(
             where,
+            WriteOptions(ref, False, snapshot_properties or {}, executor, watcher),
             sort_by=sort_by,
             target_file_size_bytes=target_file_size_bytes,
             min_input_files=min_input_files,
             min_deletes=min_deletes,
             rewrite_all=rewrite_all,
-            ref=ref,
             dry_run=dry_run,
-            properties=snapshot_properties,
-            executor=executor,
-            watcher=watcher,
         )
 
     def expire_snapshots(
@@ -123,8 +119,7 @@ class TableMaintenance(TableHistory):
             SchemaError: The table property `gc.enabled` is false, or an argument makes no sense.
             ConflictError: Other writers won every race; nothing was changed.
         """
-        return expire_snapshots(
-            self._table,
+        return self._backend.expire_snapshots(
             keep_last=keep_last,
             older_than=older_than,
             dry_run=dry_run,
@@ -164,5 +159,5 @@ class TableMaintenance(TableHistory):
             SchemaError: A file's columns do not fit, its rows belong to several partitions, or it has none.
             UnsupportedError: A file lies outside of the table's folder, and the table does not allow that.
         """
-        add_files(self._table, locations, ref=ref, properties=snapshot_properties, executor=executor, watcher=watcher)
+        self._backend.add_files(locations, WriteOptions(ref, False, snapshot_properties or {}, executor, watcher))
         return self.current_snapshot(ref)

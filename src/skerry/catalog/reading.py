@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from skerry.catalog.backend import TableScan
 from skerry.catalog.handle import TableHandle
-from skerry.iceberg.changes import Changes
-from skerry.iceberg.scan import Scan
 from skerry.table.files import DataFile
+from skerry.table.row_stream import RowStream
 from skerry.table.statistics import ColumnStatistics, Freshness
 
 __all__ = ["TableReading"]
@@ -20,8 +20,7 @@ class TableReading(TableHandle):
 
     def files(self) -> list[DataFile]:
         """The data files of the current snapshot."""
-        snapshot = self._table.state.snapshot()
-        return self._table.data_files(snapshot) if snapshot is not None else []
+        return self._backend.files()
 
     def scan(
         self,
@@ -32,7 +31,7 @@ class TableReading(TableHandle):
         snapshot: int | None = None,
         ref: str | None = None,
         as_of: datetime | None = None,
-    ) -> Scan:
+    ) -> TableScan:
         """Describe a read; nothing is read until one of the scan's methods asks for rows.
 
         Args:
@@ -43,7 +42,7 @@ class TableReading(TableHandle):
             ref: Read the tip of this branch or tag.
             as_of: Read what was current at this time.
         """
-        return self._table.scan(columns, where, limit=limit, snapshot=snapshot, ref=ref, as_of=as_of)
+        return self._backend.scan(columns, where, limit=limit, snapshot=snapshot, ref=ref, as_of=as_of)
 
     def changes(
         self,
@@ -54,7 +53,7 @@ class TableReading(TableHandle):
         where: str | Any = None,
         on: Sequence[str] | None = None,
         carried_over: bool = False,
-    ) -> Changes:
+    ) -> RowStream:
         """Describe what happened to the rows between two snapshots; nothing is read until one asks for them.
 
         Only files that commits added, removed or deleted rows of are read. Compaction changes nothing, and rows that a
@@ -78,7 +77,7 @@ class TableReading(TableHandle):
             NotFoundError: There is no such snapshot, or snapshots between the two have expired.
             SchemaError: The older one is no ancestor of the newer one, or a column does not exist.
         """
-        return self._table.changes(
+        return self._backend.changes(
             from_snapshot, to_snapshot, columns=columns, where=where, on=on, carried_over=carried_over
         )
 
@@ -93,8 +92,8 @@ class TableReading(TableHandle):
             FormatError: `where` is no condition.
             SchemaError: `where` does not fit the table's columns.
         """
-        return self._table.column_statistics(self._table.state.snapshot(), where)
+        return self._backend.statistics(where)
 
     def freshness(self) -> dict[str, Freshness]:
         """How far the distinct count of every primitive column holds, without a look at the data."""
-        return self._table.column_freshness(self._table.state.snapshot())
+        return self._backend.freshness()

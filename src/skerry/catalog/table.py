@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from skerry.catalog.changing import TableChanging
 from skerry.catalog.evolution import TableEvolution
-from skerry.catalog.history import Snapshot, TableHistory
+from skerry.catalog.history import TableHistory
 from skerry.catalog.maintenance import TableMaintenance
 from skerry.catalog.reading import TableReading
 from skerry.catalog.writing import TableWriting
+from skerry.table.history import Snapshot
 
 __all__ = ["Snapshot", "Table"]
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from skerry.catalog.history import Snapshot, TableHistory
-from skerry.errors import UnsupportedError
-from skerry.iceberg.cherry_pick import WAP_ENABLED_PROPERTY, WAP_ID
-from skerry.iceberg.state import MAIN
-from skerry.jobs.append import append
+from skerry.catalog.backend import WriteOptions
+from skerry.catalog.history import TableHistory
 from skerry.jobs.executor import Watcher
 from skerry.table.files import WrittenFile
+from skerry.table.history import MAIN, Snapshot
 
 __all__ = ["TableWriting"]
 
@@ -50,25 +47,11 @@ class TableWriting(TableHistory):
             CommitUnknownError: The outcome is unknown; nothing was cleaned up.
             UnsupportedError: The rows were to be staged, and the catalog has published them.
         """
-        properties = dict(snapshot_properties or {})
-        enabled = self.properties.get(WAP_ENABLED_PROPERTY, "false").lower() == "true"
-        if not staged and not (enabled and WAP_ID in properties):
-            append(self._table, data, ref=ref, properties=properties, watcher=watcher)
-            return self.current_snapshot(ref)
-        wap_id = properties.setdefault(WAP_ID, str(uuid.uuid4()))
-        append(self._table, data, ref=ref, staged=True, properties=properties, watcher=watcher)
-        found = next((found for found in reversed(self.snapshots()) if found.summary.get(WAP_ID) == wap_id), None)
-        if found is not None and found.snapshot_id == self.refs().get(ref):
-            raise UnsupportedError(
-                f"the catalog stages no snapshots: it has made {found.snapshot_id} the snapshot of branch {ref!r}; "
-                "roll back if the rows must not be seen",
-                location=self.name,
-            )
-        return found or self.current_snapshot(ref)
+        return self._backend.append(data, WriteOptions(ref, staged, snapshot_properties or {}, watcher=watcher))
 
     def append_files(
         self, files: Iterable[WrittenFile], *, ref: str = MAIN, snapshot_properties: Mapping[str, str] | None = None
     ) -> Snapshot | None:
         """Publish files that a job has written for this table, with the statistics of the table, in one commit."""
-        self._table.append(files, ref=ref, properties=snapshot_properties)
+        self._backend.append_files(files, WriteOptions(ref, properties=snapshot_properties or {}))
         return self.current_snapshot(ref)

@@ -11,7 +11,7 @@ from skerry.cli.listing import print_refs
 from skerry.cli.options import AsJson, Properties, TableName, Warehouse, moment_of, open_table
 
 if TYPE_CHECKING:
-    from skerry.catalog.history import Snapshot
+    from skerry.table.history import Snapshot
 
 __all__ = ["refs"]
 

@@ -18,6 +18,7 @@ from pyiceberg.transforms import VoidTransform
 from skerry.errors import NotFoundError, SchemaError
 from skerry.iceberg.schema import to_arrow_schema
 from skerry.storage import Storage, is_within, join
+from skerry.table.history import MAIN
 from skerry.table.schema import leaves, nearest
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MAIN", "OUTSIDE_PROPERTY", "TableState"]
 
-MAIN = "main"
 
 OUTSIDE_PROPERTY = "skerry.read.files-outside-location"
 """Table property: whether files outside of the table's folder are read; false if not set."""

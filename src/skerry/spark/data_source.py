@@ -35,6 +35,7 @@ from skerry.iceberg.state import MAIN
 from skerry.jobs.write import write_batches
 from skerry.spark.schema import to_arrow_schema, to_spark_schema
 from skerry.spark.settings import apply_defaults
+from skerry.spark.tables import iceberg_table
 from skerry.table.files import WrittenFile
 from skerry.table.incoming import conform
 from skerry.table.row_reader import RowReader
@@ -94,7 +95,7 @@ class SkerryDataSource(DataSource):  # type: ignore[misc]
         table = _load(self.options)
         ref = self.options.get("ref", MAIN)
         conform(to_arrow_schema(schema).empty_table(), table.schema)
-        return _Writer(dict(self.options), ref, table.implementation.layout(ref=ref))
+        return _Writer(dict(self.options), ref, iceberg_table(table).layout(ref=ref))
 
 
 def _load(options: Mapping[str, str]) -> Table:
@@ -120,7 +121,7 @@ def _scan(options: Mapping[str, str], columns: Sequence[str] | None = None) -> S
     snapshot = options.get("snapshot")
     if snapshot is not None and not snapshot.lstrip("-").isdecimal():
         raise SchemaError(f"option snapshot must be a snapshot id, found {snapshot!r}")
-    return _load(options).scan(
+    return iceberg_table(_load(options)).scan(
         columns=columns or ([name.strip() for name in chosen.split(",")] if chosen else None),
         where=options.get("where"),
         snapshot=int(snapshot) if snapshot is not None else None,

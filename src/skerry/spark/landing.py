@@ -25,6 +25,7 @@ from skerry.spark.arrow_writer import write_frame_as_arrow
 from skerry.spark.executor import SparkExecutor
 from skerry.spark.progress import run_watched
 from skerry.spark.sources import Source, open_source
+from skerry.spark.tables import iceberg_table
 from skerry.spark.writer import spark_can_write, write_frame
 from skerry.table.files import WrittenFile
 
@@ -84,7 +85,7 @@ def ingest(
     """
     begin = time.perf_counter()
     table.refresh()
-    layout = table.implementation.layout(ref=ref)
+    layout = iceberg_table(table).layout(ref=ref)
     if isinstance(source, DataFrame):
         rows = Source(source)
     else:

@@ -1,0 +1,56 @@
+"""A table's past as users see it, whatever the table format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+__all__ = ["MAIN", "Ref", "Snapshot"]
+
+MAIN = "main"
+"""The branch that is meant where none is named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One state of a table's rows.
+
+    Args:
+        snapshot_id: Its id.
+        parent_id: The snapshot that it was made from, None for the first.
+        sequence_number: Order of commits; 0 where the table format has none.
+        timestamp: When it was committed, UTC.
+        operation: `append`, `replace`, `overwrite` or `delete`.
+        summary: What it added and removed, and totals, as text by key.
+        has_statistics: Whether sketches are published for it.
+    """
+
+    snapshot_id: int
+    parent_id: int | None
+    sequence_number: int
+    timestamp: datetime
+    operation: str
+    summary: Mapping[str, str]
+    has_statistics: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A branch or tag.
+
+    Args:
+        name: Its name.
+        kind: `branch` or `tag`.
+        snapshot_id: The snapshot that it names; None for a branch without one.
+        max_ref_age: The reference itself goes when its snapshot is older; None: the table's property.
+        max_snapshot_age: Of a branch: its older snapshots go; likewise.
+        min_snapshots_to_keep: Of a branch: so many of its newest snapshots stay, however old; likewise.
+    """
+
+    name: str
+    kind: str
+    snapshot_id: int | None
+    max_ref_age: timedelta | None = None
+    max_snapshot_age: timedelta | None = None
+    min_snapshots_to_keep: int | None = None
