@@ -27,6 +27,7 @@ __all__ = [
     "COMPACT_TIMESTAMP",
     "INLINE_BYTES",
     "BinaryRows",
+    "byte_spans_of",
     "element_width",
     "encode_rows",
     "null_bytes",
@@ -230,7 +231,7 @@ def _number_words(root: TypeRoot, column: pa.Array) -> Words:
 
 
 def _byte_slots(column: pa.Array, is_null: npt.NDArray[np.bool_]) -> _Slots:
-    data, starts, lengths = _spans(column)
+    data, starts, lengths = byte_spans_of(column)
     lengths = np.where(is_null, 0, lengths)
     inline = lengths <= INLINE_BYTES
     words = lengths.astype(np.uint64)
@@ -253,8 +254,12 @@ _OFFSETS: Final[dict[pa.DataType, npt.DTypeLike]] = {
 }
 
 
-def _spans(column: pa.Array) -> tuple[Bytes, Longs, Longs]:
-    """The bytes of strings or binary values, where each begins, and how long it is."""
+def byte_spans_of(column: pa.Array) -> tuple[Bytes, Longs, Longs]:
+    """The bytes of strings or binary values: uint8[bytes], int64[n] where each begins, int64[n] how long it is.
+
+    Raises:
+        SchemaError: The column is of another type.
+    """
     if column.type not in _OFFSETS:
         raise SchemaError(f"strings or bytes expected, found a column of type {column.type}")
     _, offset_buffer, data_buffer = column.buffers()

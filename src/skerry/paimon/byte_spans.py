@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from skerry.kernels import kernel, load_u32, load_u64
+from skerry.kernels import kernel, load_u32, load_u64, store
 
 __all__ = ["Bytes", "Longs", "Words", "copy_spans", "get_words", "hash_spans", "put_words"]
 
@@ -28,9 +28,12 @@ def put_words(out: Any, positions: Any, words: Any, width: int) -> int:
     for i in range(len(positions)):
         word = words[i]
         position = positions[i]
-        for j in range(width):
-            out[position + j] = np.uint8(word & np.uint64(0xFF))
-            word >>= np.uint64(8)
+        if width == 8:
+            store(word, out, position, word)
+        else:
+            for j in range(width):
+                out[position + j] = np.uint8(word & np.uint64(0xFF))
+                word >>= np.uint64(8)
     return len(positions)
 
 
