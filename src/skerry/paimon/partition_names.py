@@ -1,0 +1,143 @@
+"""Partition values as they stand in paths. What a partition's values are says the manifest, never its path.
+
+Spec: `formats/paimon.md` § 7, Partition path.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Final
+
+import pyarrow as pa
+
+from skerry.errors import UnsupportedError
+from skerry.paimon.binary_reading import decode_rows
+from skerry.paimon.types import AtomicType, DataField, TypeRoot
+
+__all__ = ["partition_texts"]
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_MILLIS_OF_DAY: Final = 86_400_000
+_TIME_UNITS: Final = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
+
+
+def partition_texts(
+    fields: Sequence[DataField], partitions: Sequence[bytes], *, legacy: bool
+) -> list[tuple[str | None, ...]]:
+    """The texts of partitions' values, as Java writes them into paths.
+
+    Args:
+        fields: The partition keys.
+        partitions: Rows of their values, with arity.
+        legacy: Whether values are in their internal form, such as days as numbers (`partition.legacy-name`).
+
+    Returns:
+        For each partition one text for each key, None for null.
+
+    Raises:
+        UnsupportedError: A key is of a type that has no text.
+        FormatError: A row is not what the types say.
+    """
+    columns = decode_rows([field.type for field in fields], list(partitions)) if fields else []
+    texts = [_texts(field, column, legacy) for field, column in zip(fields, columns, strict=True)]
+    return list(zip(*texts, strict=True)) if texts else [()] * len(partitions)
+
+
+def _texts(field: DataField, column: pa.Array, legacy: bool) -> list[str | None]:
+    type_ = field.type
+    form = (_LEGACY if legacy else _SQL).get(type_.root) if isinstance(type_, AtomicType) else None
+    if form is None:
+        raise UnsupportedError(f"partition key {field.name!r} of type {type_} is not supported")
+    if type_.root in _TIME_UNITS:
+        form = functools.partial(form, _PER_SECOND[column.type.unit], type_.precision)
+    if pa.types.is_temporal(column.type):
+        column = column.cast(pa.int64() if column.type.bit_width == 64 else pa.int32())
+    return [None if value is None else form(value) for value in column.to_pylist()]
+
+
+def _boolean(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _decimal(value: Decimal) -> str:
+    return format(value, "f")
+
+
+def _float(value: float) -> str:
+    """As Java's `Double.toString`: plain from a thousandth to ten million, else with an exponent."""
+    if value != value:
+        return "NaN"
+    if value in (float("inf"), float("-inf")):
+        return "Infinity" if value > 0 else "-Infinity"
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        text = format(Decimal(repr(value)), "f")
+        return text if "." in text else f"{text}.0"
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    assert isinstance(exponent, int)
+    mantissa = "".join(map(str, digits))
+    return f"{'-' if sign else ''}{mantissa[0]}.{mantissa[1:] or '0'}E{exponent + len(digits) - 1}"
+
+
+def _single(value: float) -> str:
+    """As Java's `Float.toString`: the shortest text that is no other 32-bit number."""
+    import numpy as np
+
+    return _float(float(str(np.float32(value))))
+
+
+def _iso_time(per_second: int, precision: int, value: int) -> str:
+    """As Java's `LocalDateTime.toString`: seconds only if needed, their fraction in groups of three digits."""
+    seconds, part = divmod(value, per_second)
+    moment = _EPOCH + timedelta(seconds=seconds)
+    nanos = part * (10**9 // per_second)
+    text = moment.strftime("%Y-%m-%dT%H:%M").rjust(16, "0")
+    if not nanos:
+        return f"{text}:{moment:%S}" if moment.second else text
+    digits = 3 if nanos % 10**6 == 0 else 6 if nanos % 10**3 == 0 else 9
+    return f"{text}:{moment:%S}.{nanos:09d}"[: len(text) + 4 + digits]
+
+
+def _sql_time(per_second: int, precision: int, value: int) -> str:
+    seconds, part = divmod(value, per_second)
+    moment = _EPOCH + timedelta(seconds=seconds)
+    text = moment.strftime("%Y-%m-%d %H:%M:%S").rjust(19, "0")
+    digits = f"{part * (10**9 // per_second):09d}"[:precision]
+    return f"{text}.{digits}" if digits else text
+
+
+def _sql_date(days: int) -> str:
+    return (_EPOCH + timedelta(days=days)).strftime("%Y-%m-%d").rjust(10, "0")
+
+
+def _sql_time_of_day(millis: int) -> str:
+    moment = _EPOCH + timedelta(milliseconds=millis % _MILLIS_OF_DAY)
+    fraction = f"{millis % 1000:03d}".rstrip("0")
+    return f"{moment:%H:%M:%S}.{fraction}" if fraction else f"{moment:%H:%M:%S}"
+
+
+_PLAIN: Final[dict[TypeRoot, Callable[..., str]]] = {
+    TypeRoot.BOOLEAN: _boolean,
+    TypeRoot.DECIMAL: _decimal,
+    TypeRoot.FLOAT: _single,
+    TypeRoot.DOUBLE: _float,
+    **dict.fromkeys((TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT), str),
+    **dict.fromkeys((TypeRoot.CHAR, TypeRoot.VARCHAR), str),
+}
+_LEGACY: Final[dict[TypeRoot, Callable[..., str]]] = {
+    **_PLAIN,
+    TypeRoot.DATE: str,
+    TypeRoot.TIME: str,
+    TypeRoot.TIMESTAMP: _iso_time,
+    TypeRoot.TIMESTAMP_LTZ: _iso_time,
+}
+_SQL: Final[dict[TypeRoot, Callable[..., str]]] = {
+    **_PLAIN,
+    TypeRoot.DATE: _sql_date,
+    TypeRoot.TIME: _sql_time_of_day,
+    TypeRoot.TIMESTAMP: _sql_time,
+    TypeRoot.TIMESTAMP_LTZ: _sql_time,
+}
