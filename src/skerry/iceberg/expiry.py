@@ -17,10 +17,12 @@ from skerry.iceberg.history import ancestors
 from skerry.iceberg.metadata_updates import ExpireSnapshotsUpdate
 from skerry.iceberg.operations import MetadataChange
 from skerry.iceberg.state import MAIN, TableState
+from skerry.table.properties import whole_number
 
 __all__ = ["ExpirePlan", "ExpireSnapshots", "RetentionDefaults", "refuse_kept_files"]
 
 _GC_PROPERTY = "gc.enabled"
+_PREFIX = "history.expire."
 _DAY_MS = 86_400_000
 
 
@@ -45,19 +47,11 @@ class RetentionDefaults:
         Raises:
             SchemaError: A value is not a whole number above 0.
         """
-
-        def number(name: str) -> int | None:
-            text = properties.get(f"history.expire.{name}")
-            if text is not None and (not text.isdecimal() or int(text) == 0):
-                raise SchemaError(
-                    f"table property history.expire.{name} must be a whole number above 0, found {text!r}"
-                )
-            return None if text is None else int(text)
-
+        defaults = cls()
         return cls(
-            max_snapshot_age_ms=number("max-snapshot-age-ms") or cls().max_snapshot_age_ms,
-            min_snapshots_to_keep=number("min-snapshots-to-keep") or cls().min_snapshots_to_keep,
-            max_ref_age_ms=number("max-ref-age-ms"),
+            whole_number(properties, f"{_PREFIX}max-snapshot-age-ms", defaults.max_snapshot_age_ms),
+            whole_number(properties, f"{_PREFIX}min-snapshots-to-keep", defaults.min_snapshots_to_keep),
+            whole_number(properties, f"{_PREFIX}max-ref-age-ms", None),
         )
 
 

@@ -24,6 +24,7 @@ from skerry.iceberg.orc_files import check_times, orc_schema
 from skerry.iceberg.row_metrics import RowMetrics
 from skerry.storage import Sink, Storage
 from skerry.table.files import DataFile
+from skerry.table.properties import whole_number
 from skerry.table.schema import nearest
 
 __all__ = ["FileEncoding", "FileWriter", "open_writer"]
@@ -100,10 +101,8 @@ class FileEncoding:
         name, codec = value(f"{file_format}.compression-codec", default)
         if codec is None or codec.lower() not in codecs:
             raise SchemaError(f"table property {name} must be one of {', '.join(codecs)}, found {codec!r}")
-        name, level = value(f"{file_format}.compression-level")
-        if level is not None and not (level.isdecimal() and int(level) > 0):
-            raise SchemaError(f"table property {name} must be a whole number above 0, found {level!r}")
-        return cls(file_format, codecs[codec.lower()], int(level) if level is not None else None)
+        name, _ = value(f"{file_format}.compression-level")
+        return cls(file_format, codecs[codec.lower()], whole_number(properties, name, None))
 
 
 class FileWriter(Protocol):

@@ -25,6 +25,7 @@ from skerry.iceberg.state import MAIN, TableState
 from skerry.storage import Storage, join
 from skerry.table.files import DataFile
 from skerry.table.metadata_columns import LINEAGE_COLUMNS
+from skerry.table.properties import whole_number
 from skerry.table.schema import leaves
 from skerry.table.statistics import SketchPolicy
 from skerry.table.values import physical_value
@@ -271,10 +272,8 @@ def file_layout(state: TableState, *, ref: str = MAIN, lineage: bool = False) ->
         file_format=encoding.file_format,
         codec=encoding.codec,
         codec_level=encoding.codec_level,
-        target_file_size_bytes=_whole_number(
-            properties, "write.target-file-size-bytes", DEFAULT_TARGET_FILE_SIZE_BYTES
-        ),
-        row_group_size_bytes=_whole_number(
+        target_file_size_bytes=whole_number(properties, "write.target-file-size-bytes", DEFAULT_TARGET_FILE_SIZE_BYTES),
+        row_group_size_bytes=whole_number(
             properties, "write.parquet.row-group-size-bytes", DEFAULT_ROW_GROUP_SIZE_BYTES
         ),
         storage_options=dict(state.storage.options),
@@ -282,19 +281,6 @@ def file_layout(state: TableState, *, ref: str = MAIN, lineage: bool = False) ->
         deletes_by_partition=granularity == "partition",
         lineage=lineage,
     )
-
-
-def _whole_number(properties: Mapping[str, str], name: str, default: int) -> int:
-    text = properties.get(name)
-    if text is None:
-        return default
-    try:
-        value = int(text)
-    except ValueError:
-        value = 0
-    if value <= 0:
-        raise SchemaError(f"table property {name} must be a whole number above 0, found {text!r}")
-    return value
 
 
 def _has_exact_bounds(type_: pa.DataType) -> bool:

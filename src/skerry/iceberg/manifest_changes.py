@@ -25,6 +25,7 @@ from skerry.iceberg.manifest_list import ManifestContent, ManifestFile, manifest
 from skerry.iceberg.manifest_reader import read_manifest
 from skerry.iceberg.operations import SnapshotChange
 from skerry.iceberg.state import TableState
+from skerry.table.properties import whole_number
 
 __all__ = ["MergePolicy", "SnapshotManifests", "write_manifests"]
 
@@ -58,16 +59,9 @@ class MergePolicy:
         defaults = cls()
         return cls(
             enabled == "true",
-            _whole_number(properties, "commit.manifest.min-count-to-merge", defaults.min_count),
-            _whole_number(properties, "commit.manifest.target-size-bytes", defaults.target_size_bytes),
+            whole_number(properties, "commit.manifest.min-count-to-merge", defaults.min_count),
+            whole_number(properties, "commit.manifest.target-size-bytes", defaults.target_size_bytes),
         )
-
-
-def _whole_number(properties: Mapping[str, str], name: str, default: int) -> int:
-    text = properties.get(name, str(default)).strip()
-    if not text.isdecimal() or int(text) == 0:
-        raise SchemaError(f"table property {name} must be a whole number above 0, found {text!r}")
-    return int(text)
 
 
 @dataclass(frozen=True, slots=True)

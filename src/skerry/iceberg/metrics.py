@@ -26,6 +26,7 @@ from skerry.iceberg.bounds import encode_bounds
 from skerry.table.files import DataFile
 from skerry.table.incoming import is_list
 from skerry.table.parquet_statistics import bound_of
+from skerry.table.properties import whole_number
 from skerry.table.schema import FIELD_ID_KEY, nearest
 from skerry.table.values import is_uuid
 
@@ -164,10 +165,7 @@ def metrics_modes(
 
 
 def _limit(properties: Mapping[str, str]) -> int:
-    text = properties.get(_LIMIT_PROPERTY, str(_LIMIT))
-    if not text.isdigit():
-        raise SchemaError(f"table property {_LIMIT_PROPERTY} is {text!r}, expected a whole number")
-    return int(text)
+    return whole_number(properties, _LIMIT_PROPERTY, _LIMIT, least=0)
 
 
 def _all_fields(fields: list[pa.Field]) -> Iterator[pa.Field]:

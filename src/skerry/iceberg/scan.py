@@ -22,6 +22,7 @@ from skerry.table.evolution import NameMapping, all_ids, merge_columns, prune, t
 from skerry.table.explanation import Explanation
 from skerry.table.metadata_columns import DELETED, with_metadata_columns
 from skerry.table.predicate import Predicate, columns_of, conjuncts_of, parse
+from skerry.table.properties import whole_number
 from skerry.table.read_ahead import default_threads
 from skerry.table.row_reader import RowReader
 from skerry.table.row_stream import RowStream
@@ -34,7 +35,7 @@ from skerry.table.values import physical_value
 __all__ = ["Explanation", "Scan", "column_defaults", "scan", "scan_planner"]
 
 _NAME_MAPPING_PROPERTY = "schema.name-mapping.default"
-_SPLIT_PROPERTY, _SPLIT_BYTES = "read.split.target-size", str(128 << 20)
+_SPLIT_PROPERTY, _SPLIT_BYTES = "read.split.target-size", 128 << 20
 _SURVEYED_FILES = 64
 
 
@@ -114,7 +115,7 @@ class Scan(RowStream):
         Raises:
             FormatError: The metadata is corrupt.
             NotFoundError: A metadata file is missing.
-            SchemaError: The table property is no number of bytes.
+            SchemaError: The table property is no whole number above 0.
             SkerryError: A file lies outside of the table's folder.
             UnsupportedError: Files are encrypted.
         """
@@ -166,10 +167,7 @@ class Scan(RowStream):
 
     @property
     def _split_bytes(self) -> int:
-        text = self._state.properties.get(_SPLIT_PROPERTY, _SPLIT_BYTES)
-        if not text.isdecimal() or int(text) < 1:
-            raise SchemaError(f"table property {_SPLIT_PROPERTY} is {text!r}, expected a number of bytes")
-        return int(text)
+        return whole_number(self._state.properties, _SPLIT_PROPERTY, _SPLIT_BYTES)
 
     # ---- reading ----
 

@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from skerry.errors import CommitUnknownError, ConflictError, SchemaError, SkerryError
+from skerry.errors import CommitUnknownError, ConflictError, SkerryError
+from skerry.table.properties import whole_number
 
 __all__ = ["CommitTarget", "Operation", "RetryPolicy", "commit"]
 
@@ -98,24 +99,14 @@ class RetryPolicy:
             SchemaError: A value is not a whole number from 0.
         """
 
-        def number(name: str, default: int) -> int:
-            text = properties.get(name)
-            if text is None:
-                return default
-            try:
-                value = int(text)
-            except ValueError:
-                value = -1
-            if value < 0:
-                raise SchemaError(f"table property {name} must be a whole number from 0, found {text!r}")
-            return value
-
         defaults = cls()
         return cls(
-            num_retries=number("commit.retry.num-retries", defaults.num_retries),
-            min_wait_ms=number("commit.retry.min-wait-ms", defaults.min_wait_ms),
-            max_wait_ms=number("commit.retry.max-wait-ms", defaults.max_wait_ms),
-            total_timeout_ms=number("commit.retry.total-timeout-ms", defaults.total_timeout_ms),
+            num_retries=whole_number(properties, "commit.retry.num-retries", defaults.num_retries, least=0),
+            min_wait_ms=whole_number(properties, "commit.retry.min-wait-ms", defaults.min_wait_ms, least=0),
+            max_wait_ms=whole_number(properties, "commit.retry.max-wait-ms", defaults.max_wait_ms, least=0),
+            total_timeout_ms=whole_number(
+                properties, "commit.retry.total-timeout-ms", defaults.total_timeout_ms, least=0
+            ),
         )
 
     def waits_s(self) -> Iterator[float]:

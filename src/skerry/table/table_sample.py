@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from skerry.errors import SchemaError
 from skerry.table.files import DataFile, WrittenFile
 from skerry.table.group_samples import MAX_GROUPS, GroupSamples, SketchedFile, key_of
+from skerry.table.properties import whole_number
 from skerry.theta import Sample
 
 __all__ = [
@@ -37,10 +37,7 @@ def max_groups(properties: Mapping[str, str]) -> int:
     Raises:
         SchemaError: The property is no whole number above 0.
     """
-    text = properties.get(MAX_GROUPS_PROPERTY, str(MAX_GROUPS)).strip()
-    if not text.isdecimal() or int(text) < 1:
-        raise SchemaError(f"table property {MAX_GROUPS_PROPERTY} must be a whole number above 0, found {text!r}")
-    return int(text)
+    return whole_number(properties, MAX_GROUPS_PROPERTY, MAX_GROUPS)
 
 
 def partition_name(spec_id: int, values: Iterable[Any]) -> str:
