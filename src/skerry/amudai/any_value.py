@@ -28,8 +28,8 @@ __all__ = [
 ]
 
 Follow = Callable[[DataRef, "str | None"], "tuple[memoryview, str]"]
-"""Reads what a DataRef names. It is given the location of the file that the DataRef is in, None for the root; it returns
-bytes and the location of the file that they come from."""
+"""Reads what a DataRef names. It is given the location of the file that the DataRef is in, None for the root; it
+returns bytes and the location of the file that they come from."""
 _MAX_HOPS: Final = 8
 _MAX_FOLLOWED: Final = 256
 _MAX_DEPTH: Final = 32

@@ -63,7 +63,8 @@ def decode_schema(frame: memoryview, *, location: str | None = None, offset: int
     count = root.u32(1)
     reader = _SchemaReader(count)
     fields = tuple(reader.field(table) for table in root.required_tables(0, "fields"))
-    _check_names((field.data_type for field in fields), root)
+    # internal fields are told by their kind and need no names
+    _check_names((field.data_type for field in fields if field.name or field.internal_kind is None), root)
     return Schema(fields, count)
 
 
@@ -151,7 +152,8 @@ def encode_schema(schema: Schema) -> bytes:
 
     Spec: Amudai, chapter 6, "Schema".
     """
-    _check_writable_names([field.data_type for field in schema.fields], "the schema")
+    named = [field.data_type for field in schema.fields if field.name or field.internal_kind is None]
+    _check_writable_names(named, "the schema")
     builder = flatbuffers.Builder(1024)
     fields = []
     for field in schema.fields:
