@@ -1,0 +1,204 @@
+"""Avro files of the metadata: manifests, their lists, index manifests. Read into columns, and written from them.
+
+Fields are found by name. What a file lacks is null where it may be; what it has beyond is passed over, since every
+version of Paimon adds some.
+
+Spec: `formats/paimon.md` § 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skerry.avro import ContainerEncoder, read_columns
+from skerry.errors import FormatError, SchemaError, UnsupportedError
+from skerry.storage import Storage
+
+__all__ = ["decode_metadata", "encode_metadata", "list_of", "read_metadata", "required", "stats_struct", "to_batch"]
+
+_VERSION_FIELD: Final = "_VERSION"
+_RULE: Final = "Paimon: Manifest"
+
+_CODECS: Final = {"zstd": "zstandard", "none": "null", "deflate": "deflate", "snappy": "snappy", "null": "null"}
+"""Avro's names of what `manifest.compression` says."""
+
+
+def required(name: str, type_: pa.DataType) -> pa.Field:
+    """A column that is never null."""
+    return pa.field(name, type_, nullable=False)
+
+
+def list_of(type_: pa.DataType) -> pa.DataType:
+    """Lists without nulls in them."""
+    return pa.list_(pa.field("item", type_, nullable=False))
+
+
+def stats_struct() -> pa.StructType:
+    """SimpleStats as a column."""
+    return pa.struct(
+        [
+            required("_MIN_VALUES", pa.binary()),
+            required("_MAX_VALUES", pa.binary()),
+            pa.field("_NULL_COUNTS", pa.list_(pa.int64())),
+        ]
+    )
+
+
+def read_metadata(
+    storage: Storage, location: str, schema: pa.Schema, version: int, *, size: int | None = None
+) -> pa.RecordBatch:
+    """Read a file into columns.
+
+    Args:
+        storage: Access to the file.
+        location: The file.
+        schema: The columns that are wanted; a struct's fields, too.
+        version: What `_VERSION` must be.
+        size: Its bytes as the metadata has them; None if that does not tell.
+
+    Raises:
+        NotFoundError: There is no such file.
+        FormatError: It is corrupt, or not of that size.
+        UnsupportedError: It is of another version.
+    """
+    data = storage.read(location)
+    if size is not None and len(data) != size:
+        raise FormatError(f"the file has {len(data)} bytes, the metadata says {size}", location=location, rule=_RULE)
+    return decode_metadata(data, schema, version, location=location)
+
+
+def decode_metadata(data: bytes, schema: pa.Schema, version: int, *, location: str | None = None) -> pa.RecordBatch:
+    """Decode a file into columns; see `read_metadata`."""
+    names = [_VERSION_FIELD, *schema.names]
+    batch = read_columns(data, names, ignore_missing=True, location=location)
+    try:
+        _check_version(batch, version)
+        columns = [
+            _conform(batch.column(field.name) if field.name in batch.schema.names else None, field, batch.num_rows)
+            for field in schema
+        ]
+    except (FormatError, UnsupportedError) as error:
+        error.location = location
+        raise
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _check_version(batch: pa.RecordBatch, version: int) -> None:
+    if _VERSION_FIELD not in batch.schema.names:
+        raise FormatError(f"there is no field {_VERSION_FIELD}", rule=_RULE)
+    if batch.num_rows == 0:
+        return
+    others = [found for found in pc.unique(batch.column(_VERSION_FIELD)).to_pylist() if found != version]
+    if others:
+        raise UnsupportedError(f"version {others[0]} is not supported, only {version}")
+
+
+def _conform(array: pa.Array | None, field: pa.Field, count: int) -> pa.Array:
+    """A column as it is wanted; one that is missing is null.
+
+    Raises:
+        FormatError: It is of another type, or null where it must not be.
+    """
+    if array is None:
+        if not field.nullable:
+            raise FormatError(f"there is no field {field.name}", rule=_RULE)
+        return pa.nulls(count, field.type)
+    if not field.nullable and array.null_count:
+        raise FormatError(f"field {field.name} is null", rule=_RULE)
+    if pa.types.is_struct(field.type) and pa.types.is_struct(array.type):
+        names = [child.name for child in array.type]
+        children = [
+            _conform(array.field(names.index(child.name)) if child.name in names else None, child, count)
+            for child in field.type
+        ]
+        mask = array.is_null() if array.null_count else None
+        return pa.StructArray.from_arrays(children, fields=list(field.type), mask=mask)
+    if array.type == field.type:
+        return array
+    if pa.types.is_list(field.type) and pa.types.is_list(array.type):
+        items = _conform(array.values, field.type.value_field, len(array.values))
+        return pa.ListArray.from_arrays(array.offsets, items, type=field.type, mask=array.is_null())
+    try:
+        return array.cast(field.type)
+    except pa.ArrowException as error:
+        raise FormatError(f"field {field.name} is of type {array.type}, expected {field.type}", rule=_RULE) from error
+
+
+# Writing ------------------------------------------------------------------------------------------------------------
+
+
+def encode_metadata(batch: pa.RecordBatch, version: int, *, compression: str = "zstd") -> bytes:
+    """Make a file.
+
+    Args:
+        batch: Its columns, without the version; required ones are not nullable.
+        version: The version.
+        compression: The option `manifest.compression`.
+
+    Raises:
+        SchemaError: A required column is null.
+        UnsupportedError: The compression is not known.
+    """
+    codec = _CODECS.get(compression)
+    if codec is None:
+        raise UnsupportedError(f"table option manifest.compression={compression} is not supported")
+    versions = pa.repeat(pa.scalar(version, pa.int32()), batch.num_rows)
+    schema = pa.schema([pa.field(_VERSION_FIELD, pa.int32(), nullable=False), *batch.schema])
+    rows = pa.Table.from_arrays([versions, *batch.columns], schema=schema)
+    encoder = ContainerEncoder({**_record("record", schema), "namespace": _NAMESPACE}, codec=codec)
+    return b"".join([encoder.header, *encoder.encode_columns(rows)])
+
+
+def to_batch(records: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
+    """Records as columns.
+
+    Args:
+        records: One sequence or mapping of values per record, in the order of the schema.
+        schema: The columns.
+
+    Raises:
+        SchemaError: A value does not fit its column.
+    """
+    columns = zip(*records, strict=True) if records else ((),) * len(schema)
+    try:
+        arrays = [pa.array(list(values), field.type) for values, field in zip(columns, schema, strict=True)]
+    except (pa.ArrowException, OverflowError, TypeError) as error:
+        raise SchemaError(f"a record does not fit the metadata: {error}", rule=_RULE) from error
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+_NAMESPACE: Final = "org.apache.paimon.avro.generated"
+
+
+def _record(name: str, fields: Iterable[pa.Field]) -> dict[str, Any]:
+    """The Avro schema of records; those within others are named after their path, as Java does."""
+    return {"type": "record", "name": name, "fields": [_field(name, field) for field in fields]}
+
+
+def _field(parent: str, field: pa.Field) -> dict[str, Any]:
+    type_ = _type(f"{parent}_{field.name}", field)
+    return {"name": field.name, "type": type_, **({"default": None} if field.nullable else {})}
+
+
+def _type(path: str, field: pa.Field) -> Any:
+    type_ = field.type
+    if pa.types.is_struct(type_):
+        plain: Any = _record(path, type_)
+    elif pa.types.is_list(type_):
+        plain = {"type": "array", "items": _type(path, type_.value_field)}
+    else:
+        plain = _AVRO_TYPES[type_]
+    return ["null", plain] if field.nullable else plain
+
+
+_AVRO_TYPES: Final[dict[pa.DataType, Any]] = {
+    pa.int32(): "int",
+    pa.int64(): "long",
+    pa.string(): "string",
+    pa.binary(): "bytes",
+    pa.timestamp("ms"): {"type": "long", "logicalType": "timestamp-millis"},
+}
