@@ -149,7 +149,8 @@ def encode_metadata(batch: pa.RecordBatch, version: int, *, compression: str = "
     versions = pa.repeat(pa.scalar(version, pa.int32()), batch.num_rows)
     schema = pa.schema([pa.field(_VERSION_FIELD, pa.int32(), nullable=False), *batch.schema])
     rows = pa.Table.from_arrays([versions, *batch.columns], schema=schema)
-    encoder = ContainerEncoder({**_record("record", schema), "namespace": _NAMESPACE}, codec=codec)
+    kind, name, *fields = _record("record", schema).items()
+    encoder = ContainerEncoder(dict([kind, name, ("namespace", _NAMESPACE), *fields]), codec=codec)
     return b"".join([encoder.header, *encoder.encode_columns(rows)])
 
 
