@@ -1,0 +1,301 @@
+"""Encoded blocks to values: checksums, room for the results, and what the machine asks for.
+
+Spec: amudai-encodings 3 (framing), 4 (numeric blocks), 5 (binary blocks).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from skerry.amudai.checksum import CHECKSUM_BYTES, checksum
+from skerry.amudai.encodings import machine as m
+from skerry.amudai.encodings.block_map import Blocks
+from skerry.amudai.encodings.byte_streams import SLACK
+from skerry.amudai.encodings.codes import DTYPES, kind_of
+from skerry.amudai.encodings.running import run_blocks
+from skerry.compression import decompress_lz4_block, decompress_zstd_into
+from skerry.errors import FormatError, UnsupportedError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+__all__ = ["ByteValues", "Numbers", "decode_binary", "decode_byte_values", "decode_numbers", "decode_numeric"]
+
+_Bitmap = npt.NDArray[np.uint8]
+
+_CHUNK_BYTES: Final = 8 * 1024
+_EMPTY: Final = np.zeros(0, np.uint8)
+_MAX_OFFSET_32: Final = (1 << 31) - 1
+_RULE: Final = "amudai-encodings 3 to 5"
+_FAULTS: Final = {
+    m.CUT_SHORT: "cut short: {expected} bytes needed, {found} there",
+    m.WRONG_SIZE: "{found} bytes, expected {expected}",
+    m.UNKNOWN_CODE: "no encoding has code {found}",
+    m.CODE_NOT_FOR_TYPE: "encoding {found} does not go with the type of its values",
+    m.BAD_WIDTH: "values of {found} bits, expected 1 to {expected}",
+    m.TOO_DEEP: "streams nested too deeply",
+    m.TOO_MANY: "{found} parts, expected at most {expected}",
+    m.RUNS_DIFFER: "runs of {found} values, expected {expected}",
+    m.OUT_OF_DICTIONARY: "code {found} in a dictionary of {expected}",
+    m.BAD_POSITION: "position {found} among {expected} values",
+    m.BAD_EXPONENT: "exponent {found} and factor {expected} of decimals",
+    m.BAD_PRESENCE: "presence section holds {found}, expected {expected}",
+    m.BAD_OFFSETS: "offsets do not ascend from 0",
+    m.BAD_OFFSET_WIDTH: "offsets of {found} bytes, expected {expected}",
+    m.BAD_SYMBOL: "symbol of {found} bytes, expected 1 to {expected}",
+    m.BAD_FLAG: "flag of {found}, expected 0 or 1",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Decoded numbers.
+
+    Args:
+        values: T[n]; at nulls anything.
+        validity: uint8[⌈n / 8⌉] Arrow's bitmap, None if no value is null.
+        null_count: How many are null.
+    """
+
+    values: npt.NDArray[Any]
+    validity: _Bitmap | None
+    null_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ByteValues:
+    """Decoded strings of bytes.
+
+    Args:
+        offsets: int32[n + 1] or int64[n + 1], from 0 on; None if all values have one size.
+        data: uint8[m], the values one after the other.
+        validity: uint8[⌈n / 8⌉] Arrow's bitmap, None if no value is null.
+        null_count: How many are null.
+    """
+
+    offsets: npt.NDArray[Any] | None
+    data: npt.NDArray[np.uint8]
+    validity: _Bitmap | None
+    null_count: int
+
+
+def decode_numbers(blocks: Blocks, dtype: npt.DTypeLike, *, has_presence: bool) -> Numbers:
+    """Decode the blocks of a numeric buffer.
+
+    Args:
+        blocks: Consecutive or scattered blocks.
+        dtype: Type of the values.
+        has_presence: Whether the blocks tell which values are null.
+
+    Returns:
+        All their values, in order.
+
+    Raises:
+        FormatError: A checksum does not match, or a block breaks the rules of its encoding.
+    """
+    kind = kind_of(dtype)
+    machine = _Machine(blocks, has_presence=has_presence)
+    size = machine.value_count * DTYPES[kind].itemsize
+    machine.run(kind, size)
+    values = machine.memory[:size].view(DTYPES[kind])
+    return Numbers(values, *machine.nulls())
+
+
+def decode_byte_values(
+    blocks: Blocks,
+    fixed_size: int | None,
+    *,
+    offset_dtype: npt.DTypeLike = np.int32,
+    max_bytes: int | None = None,
+) -> ByteValues:
+    """Decode the blocks of a binary buffer.
+
+    Args:
+        blocks: Consecutive or scattered blocks.
+        fixed_size: Bytes of each value; None if they differ.
+        offset_dtype: int32 or int64.
+        max_bytes: The most bytes of values that the caller accepts.
+
+    Returns:
+        All their values, in order.
+
+    Raises:
+        FormatError: A checksum does not match, a block breaks the rules of its encoding, or there are more bytes.
+        UnsupportedError: There are more bytes than offsets of 32 bits can tell.
+    """
+    machine = _Machine(blocks, has_presence=True)
+    dtype = np.dtype(offset_dtype)
+    limit = np.iinfo(np.int64).max if max_bytes is None else max_bytes
+    if fixed_size is None:
+        machine.offsets = np.zeros((machine.value_count + 1) * dtype.itemsize, np.uint8)
+        machine.run(-1, 0, fixed=-1, offset_bytes=dtype.itemsize, max_bytes=limit)
+        offsets = machine.offsets.view(dtype)
+    else:
+        machine.run(-1, 0, fixed=fixed_size, max_bytes=limit)
+        offsets = None
+    return ByteValues(offsets, machine.values[: int(machine.state[m.USED])], *machine.nulls())
+
+
+def decode_numeric(section: Buffer, dtype: npt.DTypeLike, count: int) -> npt.NDArray[Any]:
+    """Decode one numeric stream, as it stands in a values section or within another stream.
+
+    Args:
+        section: The stream and nothing else.
+        dtype: Type of its values.
+        count: How many there are.
+
+    Returns:
+        T[count].
+
+    Raises:
+        FormatError: The stream breaks the rules of its encoding.
+    """
+    return decode_numbers(_as_block(section, count), dtype, has_presence=False).values if count else _empty(dtype)
+
+
+def decode_binary(
+    section: Buffer, count: int, fixed_size: int | None = None
+) -> tuple[npt.NDArray[np.int64] | None, npt.NDArray[np.uint8]]:
+    """Decode the values section of one binary block in which no value is null.
+
+    Args:
+        section: The section and nothing else.
+        count: How many values there are.
+        fixed_size: Bytes of each; None if they differ.
+
+    Returns:
+        int64[count + 1] where each begins, or None for values of one size; and uint8[m].
+
+    Raises:
+        FormatError: The section breaks the rules of its encoding.
+    """
+    found = decode_byte_values(_as_block(section, count), fixed_size, offset_dtype=np.int64)
+    return found.offsets, found.data
+
+
+def _empty(dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    return np.zeros(0, dtype)
+
+
+def _as_block(section: Buffer, count: int) -> Blocks:
+    """Frame a values section as a block without presence and checksum."""
+    view = memoryview(section).cast("B")
+    framed = bytes(4) + len(view).to_bytes(4, "little") + view.tobytes()
+    edges = np.array([0, len(framed)])
+    return Blocks(np.frombuffer(framed, np.uint8), edges[:1], edges[1:], np.array([count]), has_checksums=False)
+
+
+class _Machine:
+    """The arrays that the kernels work on, for one call."""
+
+    def __init__(self, blocks: Blocks, *, has_presence: bool) -> None:
+        self.blocks = blocks
+        self.rows = np.zeros(len(blocks.counts) + 1, np.int64)
+        np.cumsum(blocks.counts, out=self.rows[1:])
+        self.value_count = int(self.rows[-1])
+        self.has_presence = has_presence
+        self.validity = np.full((self.value_count + 7) // 8, 255, np.uint8) if has_presence else _EMPTY
+        self.state = np.zeros(m.REGISTERS, np.int64)
+        self.tasks = np.zeros(m.FIELDS * m.STACK, np.int64)
+        self.memory = self.values = self.offsets = _EMPTY
+        self.max_bytes = 0
+
+    def run(self, kind: int, size: int, *, fixed: int = -1, offset_bytes: int = 8, max_bytes: int = 0) -> None:
+        """Decode all blocks: numbers of some kind to memory, or bytes (kind -1) to values and offsets."""
+        blocks, state = self.blocks, self.state
+        ends = _check_frames(blocks)
+        data = np.ascontiguousarray(blocks.data)
+        largest = int(blocks.counts.max()) if len(blocks.counts) else 0
+        self.memory = np.empty(size + _CHUNK_BYTES + 16 * min(largest, 1 << 16), np.uint8)
+        self.max_bytes = max_bytes
+        state[m.TAIL], state[m.TOP] = size, size + _CHUNK_BYTES
+        state[m.FIXED], state[m.OFFSET_BYTES] = fixed, offset_bytes
+        if kind < 0:
+            self._grow_values(fixed * self.value_count if fixed >= 0 else len(data))
+        while status := run_blocks(
+            data, blocks.starts, ends, self.rows, kind, int(self.has_presence),
+            self.memory, self.values, self.offsets, self.validity, self.tasks, state,
+        ):  # fmt: skip
+            if status == m.REFUSED:
+                self._fail()
+            elif status == m.WANT_MEMORY:
+                room = max(2 * (len(self.memory) - size), int(state[m.TOP]) - size + int(state[m.WANTED]))
+                self.memory = _grown(self.memory, size + room)
+            elif status == m.WANT_BYTES:
+                self._grow_values(max(int(state[m.WANTED]), min(2 * len(self.values), self.max_bytes)))
+            else:
+                self._decompress(data, status)
+
+    def nulls(self) -> tuple[_Bitmap | None, int]:
+        """The bitmap of values that are not null, if some are, and how many are."""
+        if not self.has_presence:
+            return None, 0
+        if self.value_count % 8:
+            self.validity[-1] &= (1 << self.value_count % 8) - 1
+        null_count = self.value_count - int(np.bitwise_count(self.validity).sum(dtype=np.int64))
+        return (self.validity if null_count else None), null_count
+
+    def _grow_values(self, size: int) -> None:
+        """Make room for so many bytes of values, if they may be so many."""
+        wanted = int(self.state[m.WANTED])
+        if wanted > self.max_bytes:
+            raise self._error(f"values of {wanted} bytes or more, expected at most {self.max_bytes}", 0)
+        if self.state[m.FIXED] < 0 and self.state[m.OFFSET_BYTES] == 4 and wanted > _MAX_OFFSET_32:
+            raise UnsupportedError(
+                f"{wanted} bytes of values at once, more than offsets of 32 bits can tell: read fewer rows at a time",
+                location=self.blocks.location,
+            )
+        self.values = _grown(self.values, size + SLACK)
+
+    def _decompress(self, data: npt.NDArray[np.uint8], status: int) -> None:
+        """Let a codec unpack what the machine points at."""
+        state = self.state
+        start, end, place, size = (int(state[i]) for i in (m.FROM, m.TO, m.TARGET, m.WANTED))
+        into = self.values if state[m.IN_BYTES] else self.memory
+        try:
+            if status == m.WANT_ZSTD:
+                decompress_zstd_into(data[start:end].data, into[place : place + size].data)
+            else:
+                into[place : place + size] = np.frombuffer(decompress_lz4_block(data[start:end].data, size=size), "u1")
+        except FormatError as error:
+            raise self._error(error.message, start) from error
+
+    def _fail(self) -> NoReturn:
+        state = self.state
+        text = _FAULTS[int(state[m.FAULT])].format(expected=int(state[m.EXPECTED]), found=int(state[m.FOUND]))
+        raise self._error(text, int(state[m.PLACE]))
+
+    def _error(self, problem: str, place: int) -> FormatError:
+        return FormatError(
+            f"block {int(self.state[m.BLOCK])} of an encoded buffer: {problem}",
+            location=self.blocks.location,
+            offset=self.blocks.offset_of(place),
+            rule=_RULE,
+        )
+
+
+def _grown(array: npt.NDArray[np.uint8], size: int) -> npt.NDArray[np.uint8]:
+    grown = np.empty(size, np.uint8)
+    grown[: len(array)] = array[:size]
+    return grown
+
+
+def _check_frames(blocks: Blocks) -> npt.NDArray[np.int64]:
+    """Check the checksum of each block; returns where the blocks end without them."""
+    if not blocks.has_checksums:
+        return blocks.ends
+    view = memoryview(blocks.data)
+    for i, (start, end) in enumerate(zip(blocks.starts.tolist(), blocks.ends.tolist(), strict=True)):
+        last = end - CHECKSUM_BYTES
+        if last < start or checksum(view[start:last]) != int.from_bytes(view[last:end], "little"):
+            raise FormatError(
+                f"block {i} of an encoded buffer: its checksum does not match its bytes",
+                location=blocks.location,
+                offset=blocks.offset_of(start),
+                rule="amudai-encodings 3, checksum",
+            )
+    return blocks.ends - CHECKSUM_BYTES
