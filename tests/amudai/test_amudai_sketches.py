@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from skerry.amudai import bloom, hll
 from skerry.amudai.bloom import BloomFilter
 from skerry.amudai.hll import HllSketch
-from skerry.amudai.messages import shard_pb2
+from skerry.amudai.messages import HllSketchV1, SplitBlockBloomFilter
 from skerry.amudai.xxh3 import hash_values
 from skerry.errors import FormatError
 
@@ -82,7 +82,7 @@ def test_a_merged_sketch_is_that_of_all_values(left: list[int], right: list[int]
 def test_sketches_made_differently_are_not_merged() -> None:
     assert HllSketch().merge(HllSketch(hash_seed=1)) is None
     assert HllSketch().merge(HllSketch(8, counters=np.zeros(256, np.uint8))) is None
-    assert HllSketch.from_message(shard_pb2.HllSketchV1(hash_algorithm="sip")) is None
+    assert HllSketch.from_message(HllSketchV1(hash_algorithm="sip")) is None
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_sketches_made_differently_are_not_merged() -> None:
     ],
 )
 def test_bad_sketches_are_refused(bits: int, counters: bytes, error: str) -> None:
-    message = shard_pb2.HllSketchV1(hash_algorithm="xxh3_64", bits_per_index=bits, counters=counters)
+    message = HllSketchV1(hash_algorithm="xxh3_64", bits_per_index=bits, counters=counters)
     with pytest.raises(FormatError, match=error):
         HllSketch.from_message(message)
 
@@ -138,11 +138,11 @@ def test_a_filter_survives_its_message() -> None:
     again = BloomFilter.from_message(made.to_message())
     assert again is not None
     assert again.may_contain([b"a", b"b", b"c"]).tolist() == [True, True, False]
-    assert BloomFilter.from_message(shard_pb2.SplitBlockBloomFilter(hash_algorithm="sip")) is None
+    assert BloomFilter.from_message(SplitBlockBloomFilter(hash_algorithm="sip")) is None
 
 
 @pytest.mark.parametrize(("blocks", "size"), [(0, 0), (1, 31), (2, 32), (1 << 63, 0)])
 def test_bad_filters_are_refused(blocks: int, size: int) -> None:
-    message = shard_pb2.SplitBlockBloomFilter(hash_algorithm="xxh3_64", num_blocks=blocks, data=bytes(size))
+    message = SplitBlockBloomFilter(hash_algorithm="xxh3_64", num_blocks=blocks, data=bytes(size))
     with pytest.raises(FormatError, match=f"a Bloom filter of {blocks} blocks has {size} bytes"):
         BloomFilter.from_message(message)

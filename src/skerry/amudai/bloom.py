@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from skerry.amudai.messages import shard_pb2
+from skerry.amudai.messages import SplitBlockBloomFilter
 from skerry.amudai.xxh3 import hash_values
 from skerry.errors import FormatError
 
@@ -85,9 +85,9 @@ class BloomFilter:
         lower = hashes.astype(np.uint32)
         return block, np.uint32(1) << (lower[:, None] * _SALTS >> np.uint32(27))
 
-    def to_message(self) -> shard_pb2.SplitBlockBloomFilter:
+    def to_message(self) -> SplitBlockBloomFilter:
         """The message that shards keep."""
-        return shard_pb2.SplitBlockBloomFilter(
+        return SplitBlockBloomFilter(
             num_blocks=len(self.blocks),
             target_fpp=self.target_fpp,
             num_values=self.num_values,
@@ -97,9 +97,7 @@ class BloomFilter:
         )
 
     @classmethod
-    def from_message(
-        cls, message: shard_pb2.SplitBlockBloomFilter, *, location: str | None = None
-    ) -> BloomFilter | None:
+    def from_message(cls, message: SplitBlockBloomFilter, *, location: str | None = None) -> BloomFilter | None:
         """Read a message of a shard.
 
         Returns:

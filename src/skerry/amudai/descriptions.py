@@ -17,8 +17,9 @@ import pyarrow.compute as pc
 
 from skerry.amudai import bloom, hll
 from skerry.amudai.bloom import BloomFilter
+from skerry.amudai.decimal_ranges import DecimalSummary
 from skerry.amudai.hll import HllSketch
-from skerry.amudai.messages import common_pb2, shard_pb2
+from skerry.amudai.messages import AnyValue, FieldDescriptor, FloatingStats, RangeStats, StringStats
 from skerry.amudai.range_index import RangeIndex
 from skerry.amudai.schema import BasicType, DataType
 from skerry.amudai.xxh3 import hash_values
@@ -32,6 +33,7 @@ __all__ = [
     "describe_lists",
     "describe_numbers",
     "describe_structs",
+    "spans_of",
 ]
 
 MAX_CONSTANT_BYTES: Final = 128
@@ -42,26 +44,26 @@ _TRIAL: Final = 4096  # values that a filter is tried with before all are hashed
 _Offsets = npt.NDArray[np.int64]
 
 
-def _descriptor(positions: int, nulls: int, data_bytes: int) -> shard_pb2.FieldDescriptor:
+def _descriptor(positions: int, nulls: int, data_bytes: int) -> FieldDescriptor:
     """Counts; the raw size has a bitmap of nulls if some values are null, and is 0 if all are."""
     if nulls == positions:
         raw = 0
     else:
         raw = data_bytes + (-(-positions // 8) if nulls else 0)
-    described = shard_pb2.FieldDescriptor(position_count=positions, null_count=nulls, raw_data_size=raw)
+    described = FieldDescriptor(position_count=positions, null_count=nulls, raw_data_size=raw)
     if positions and nulls == positions:
         described.constant_value.null_value.SetInParent()
     return described
 
 
-def describe_structs(positions: int, nulls: int) -> shard_pb2.FieldDescriptor:
+def describe_structs(positions: int, nulls: int) -> FieldDescriptor:
     """Describe structs, or lists of a fixed size, which have no values of their own."""
     described = _descriptor(positions, nulls, 0)
     described.ClearField("constant_value")
     return described
 
 
-def describe_lists(lengths: _Offsets, nulls: int) -> shard_pb2.FieldDescriptor:
+def describe_lists(lengths: _Offsets, nulls: int) -> FieldDescriptor:
     """Describe lists or maps.
 
     Args:
@@ -80,7 +82,7 @@ def describe_lists(lengths: _Offsets, nulls: int) -> shard_pb2.FieldDescriptor:
     return described
 
 
-def describe_booleans(positions: int, nulls: int, true_count: int) -> shard_pb2.FieldDescriptor:
+def describe_booleans(positions: int, nulls: int, true_count: int) -> FieldDescriptor:
     """Describe booleans by their counts."""
     described = _descriptor(positions, nulls, 0)
     described.raw_data_size = -(-positions // 8) * (1 if nulls == 0 else 2) if nulls != positions else 0
@@ -95,7 +97,7 @@ def describe_booleans(positions: int, nulls: int, true_count: int) -> shard_pb2.
 
 def describe_numbers(
     node: DataType, values: npt.NDArray[np.generic], valid: npt.NDArray[np.bool_] | None, index: RangeIndex | None
-) -> shard_pb2.FieldDescriptor:
+) -> FieldDescriptor:
     """Describe integers, floating point numbers or DateTime.
 
     Args:
@@ -119,7 +121,7 @@ def describe_numbers(
     return described
 
 
-def _set_number(node: DataType, value: common_pb2.AnyValue, number: np.generic) -> None:
+def _set_number(node: DataType, value: AnyValue, number: np.generic) -> None:
     if node.basic_type.is_floating:
         value.double_value = float(number)
     elif node.signed:
@@ -134,7 +136,7 @@ def _all_bits_alike(values: npt.NDArray[np.generic]) -> bool:
     return bool((bits == bits[0]).all())
 
 
-def _count_floats(stats: shard_pb2.FloatingStats, values: npt.NDArray[np.generic]) -> None:
+def _count_floats(stats: FloatingStats, values: npt.NDArray[np.generic]) -> None:
     """Zeros, positive and negative numbers are finite ones."""
     floats = values.view(values.dtype)
     above = int(np.count_nonzero(floats > 0))
@@ -148,31 +150,31 @@ def _count_floats(stats: shard_pb2.FloatingStats, values: npt.NDArray[np.generic
     stats.negative_count = below - stats.negative_infinity_count
 
 
-def describe_decimals(
-    encoded: npt.NDArray[np.uint8], signs: npt.NDArray[np.int8], nulls: int, nans: int, index: RangeIndex | None
-) -> shard_pb2.FieldDescriptor:
+def describe_decimals(encoded: npt.NDArray[np.uint8], nulls: int, summary: DecimalSummary | None) -> FieldDescriptor:
     """Describe decimals.
 
     Args:
         encoded: uint8[n, 16], those that are not null.
-        signs: int8[n], -1, 0 or 1; of NaN anything.
         nulls: How many are null.
-        nans: How many are NaN.
-        index: The ranges of blocks of them; None if there are no values.
+        summary: How they compare; None if there are no values.
     """
-    positions = len(encoded) + nulls
-    described = _descriptor(positions, nulls, 16 * len(encoded))
+    described = _descriptor(len(encoded) + nulls, nulls, encoded.size)
     described.range_stats.min_inclusive = described.range_stats.max_inclusive = True
-    bounds = index.bounds() if index is not None else None
-    if bounds is not None:
-        described.range_stats.min_value.decimal_value = bytes(bounds[0])
-        described.range_stats.max_value.decimal_value = bytes(bounds[1])
     stats = described.decimal_stats
-    stats.nan_count = nans
-    stats.positive_count = int(np.count_nonzero(signs > 0))
-    stats.negative_count = int(np.count_nonzero(signs < 0))
-    stats.zero_count = len(encoded) - nans - stats.positive_count - stats.negative_count
-    if nulls == 0 and nans == 0 and len(encoded) and bool((encoded == encoded[0]).all()):
+    stats.SetInParent()
+    if summary is None:
+        return described
+    if summary.bounds is not None:
+        described.range_stats.min_value.decimal_value = summary.bounds[0]
+        described.range_stats.max_value.decimal_value = summary.bounds[1]
+    stats.nan_count = summary.nan_count
+    stats.positive_count = summary.positive_count
+    stats.negative_count = summary.negative_count
+    stats.zero_count = len(encoded) - summary.nan_count - summary.positive_count - summary.negative_count
+    is_one_value = (
+        nulls == 0 and summary.nan_count == 0 and described.range_stats.min_value == described.range_stats.max_value
+    )
+    if is_one_value and bool((encoded == encoded[0]).all()):
         described.constant_value.decimal_value = encoded[0].tobytes()
     return described
 
@@ -184,7 +186,7 @@ def describe_bytes(
     *,
     counts: npt.NDArray[np.int64] | None = None,
     with_filter: bool = True,
-) -> shard_pb2.FieldDescriptor:
+) -> FieldDescriptor:
     """Describe strings, binaries, binaries of a fixed size, or GUIDs.
 
     Args:
@@ -239,7 +241,7 @@ def spans_of(values: pa.Array) -> tuple[_Offsets, npt.NDArray[np.uint8]]:
 
 
 def _describe_string_sizes(
-    stats: shard_pb2.StringStats,
+    stats: StringStats,
     values: pa.Array,
     counts: npt.NDArray[np.int64] | None,
     least: int,
@@ -277,7 +279,7 @@ def _distinct_hashes(data: npt.NDArray[np.uint8], offsets: _Offsets) -> npt.NDAr
     return found if len(found) <= bloom.MAX_VALUES else None
 
 
-def set_byte_range(stats: shard_pb2.RangeStats, low: bytes, high: bytes, *, is_text: bool) -> None:
+def set_byte_range(stats: RangeStats, low: bytes, high: bytes, *, is_text: bool) -> None:
     """Set a range in byte order; long bounds are cut so that they lie outside of the values.
 
     Args:
@@ -323,7 +325,7 @@ def _next_text(value: bytes) -> bytes | None:
     return None
 
 
-def _set_bytes(value: common_pb2.AnyValue, content: bytes, is_text: bool) -> None:
+def _set_bytes(value: AnyValue, content: bytes, is_text: bool) -> None:
     if is_text:
         value.string_value = content.decode()
     else:

@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from skerry.amudai.messages import shard_pb2
+from skerry.amudai.messages import HllSketchV1
 from skerry.errors import FormatError
 from skerry.kernels import kernel
 
@@ -64,9 +64,9 @@ class HllSketch:
         estimate = _estimate_128 if self.bits_per_index == BITS_PER_INDEX else _estimate_any
         return round(estimate(self.counters))
 
-    def to_message(self) -> shard_pb2.HllSketchV1:
+    def to_message(self) -> HllSketchV1:
         """The message that shards keep."""
-        return shard_pb2.HllSketchV1(
+        return HllSketchV1(
             hash_algorithm=HASH_ALGORITHM,
             hash_seed=self.hash_seed,
             bits_per_index=self.bits_per_index,
@@ -74,7 +74,7 @@ class HllSketch:
         )
 
     @classmethod
-    def from_message(cls, message: shard_pb2.HllSketchV1, *, location: str | None = None) -> HllSketch | None:
+    def from_message(cls, message: HllSketchV1, *, location: str | None = None) -> HllSketch | None:
         """Read a message of a shard.
 
         Returns:

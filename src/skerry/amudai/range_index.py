@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from skerry.amudai.encodings.codes import Profile
+from skerry.amudai.plain_buffers import encode_plain_block
 from skerry.amudai.schema import BasicType
-from skerry.kernels import kernel
 
 if TYPE_CHECKING:
     pass
 
-__all__ = ["BLOCK_POSITIONS", "RangeIndex", "index_numbers", "index_wide"]
+__all__ = ["BLOCK_POSITIONS", "RangeIndex", "encode_range_index", "index_numbers"]
 
 BLOCK_POSITIONS: Final = 256
 DECIMAL_BYTES: Final = 16
@@ -112,48 +113,23 @@ def _limits(dtype: np.dtype[Any]) -> tuple[Any, Any]:
     return dtype.type(np.iinfo(dtype).min), dtype.type(np.iinfo(dtype).max)
 
 
-def index_wide(
-    words: npt.NDArray[np.uint64], valid: npt.NDArray[np.bool_] | None
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.uint16]]:
-    """Find where the least and greatest of integers of 128 bits lie in every block.
+def encode_range_index(index: RangeIndex, profile: Profile) -> bytes:
+    """Lay out an index.
 
     Args:
-        words: uint64[2n], the lower and the upper half of each integer.
-        valid: bool[n]; None if there are no nulls.
+        index: The ranges.
+        profile: How its sections are encoded.
 
     Returns:
-        int64[blocks] of the least, int64[blocks] of the greatest, -1 in a block without any; uint16[blocks] of nulls.
+        The buffer, a multiple of 64 bytes.
+
+    Spec: docs/amudai.md, "Range indexes".
     """
-    count = len(words) // 2
-    blocks = -(-count // BLOCK_POSITIONS)
-    lows, highs = np.full(blocks, -1, np.int64), np.full(blocks, -1, np.int64)
-    nulls = np.zeros(blocks, np.uint16)
-    flags = valid.view(np.uint8) if valid is not None else np.empty(0, np.uint8)
-    find_wide_ranges(words, flags, lows, highs, nulls)
-    return lows, highs, nulls
-
-
-SIGN = np.uint64(1 << 63)
-
-
-@kernel("int64(uint64[::1], uint8[::1], out int64[::1], out int64[::1], out uint16[::1])")
-def find_wide_ranges(words: Any, flags: Any, lows: Any, highs: Any, nulls: Any) -> int:
-    """Compare the upper halves as signed, then the lower ones."""
-    for row in range(len(words) // 2):
-        block = row // 256
-        if len(flags) > 0 and flags[row] == 0:
-            nulls[block] += 1
-            continue
-        low, high = words[2 * row], words[2 * row + 1] ^ SIGN
-        other = lows[block]
-        if other < 0:
-            lows[block] = highs[block] = row
-            continue
-        least = words[2 * other + 1] ^ SIGN
-        if high < least or (high == least and low < words[2 * other]):
-            lows[block] = row
-        other = highs[block]
-        most = words[2 * other + 1] ^ SIGN
-        if high > most or (high == most and low > words[2 * other]):
-            highs[block] = row
-    return 0
+    arrays = [index.lows, index.highs, *([index.invalid_counts] if index.invalid_counts.any() else [])]
+    sections = [encode_plain_block(np.ascontiguousarray(array).tobytes(), None) for array in arrays]
+    sizes = [len(section) for section in sections]
+    header = _HEADER.pack(
+        _VERSION, index.basic_type, 1, index.positions, *sizes, *([0] * (3 - len(sizes))), index.block_positions, 0
+    )
+    data = b"".join((header, *sections))
+    return data + bytes(-len(data) % _ALIGNMENT)

@@ -128,7 +128,7 @@ def _shred_decimals(node: DataType, array: pa.Array) -> NodeColumn:
     if not pa.types.is_decimal(array.type):
         return NodeColumn(node, len(array), valid, array)
     encoded = encode_decimals(array)  # refuses more than 34 digits, so that 38 hold what is there
-    narrow = array.cast(pa.decimal128(38, array.type.scale))
+    narrow = array if pa.types.is_decimal128(array.type) else array.cast(pa.decimal128(38, array.type.scale))
     words = np.frombuffer(narrow.buffers()[1], np.uint64, 2 * len(array), 16 * narrow.offset)
     return NodeColumn(node, len(array), valid, encoded, words)
 

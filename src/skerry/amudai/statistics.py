@@ -12,7 +12,7 @@ from typing import Any, Final
 from skerry.amudai.bloom import BloomFilter
 from skerry.amudai.decimals import DECIMAL_BYTES, decode_decimal
 from skerry.amudai.hll import HllSketch
-from skerry.amudai.messages import common_pb2, shard_pb2
+from skerry.amudai.messages import AnyValue, FieldDescriptor, RangeStats
 from skerry.amudai.schema import BasicType, DataType
 from skerry.errors import FormatError
 
@@ -124,9 +124,7 @@ class FieldStatistics:
     details: Lengths | BooleanCounts | NumberCounts | None = None
 
 
-def decode_statistics(
-    node: DataType, described: shard_pb2.FieldDescriptor, *, location: str | None = None
-) -> FieldStatistics:
+def decode_statistics(node: DataType, described: FieldDescriptor, *, location: str | None = None) -> FieldStatistics:
     """Read a descriptor.
 
     Args:
@@ -170,12 +168,12 @@ def _optional(message: Any, name: str) -> int | None:
     return getattr(message, name) if message.HasField(name) else None
 
 
-def _range(node: DataType, stats: shard_pb2.RangeStats, location: str | None) -> ValueRange:
+def _range(node: DataType, stats: RangeStats, location: str | None) -> ValueRange:
     low, high = _bound(node, stats, "min_value", location), _bound(node, stats, "max_value", location)
     return ValueRange(low, high, stats.min_inclusive, stats.max_inclusive)
 
 
-def _bound(node: DataType, stats: shard_pb2.RangeStats, name: str, location: str | None) -> Any:
+def _bound(node: DataType, stats: RangeStats, name: str, location: str | None) -> Any:
     """A bound; None if it is not there, or NaN, which bounds nothing."""
     if not stats.HasField(name):
         return None
@@ -183,7 +181,7 @@ def _bound(node: DataType, stats: shard_pb2.RangeStats, name: str, location: str
     return value if value == value else None
 
 
-def _details(described: shard_pb2.FieldDescriptor) -> Lengths | BooleanCounts | NumberCounts | None:
+def _details(described: FieldDescriptor) -> Lengths | BooleanCounts | NumberCounts | None:
     kind = described.WhichOneof("type_specific")
     if kind is None:
         return None
@@ -204,7 +202,7 @@ def _details(described: shard_pb2.FieldDescriptor) -> Lengths | BooleanCounts | 
 # Scalars ------------------------------------------------------------------------------------------------------------
 
 
-def decode_scalar(node: DataType, value: common_pb2.AnyValue, *, location: str | None = None) -> Any:
+def decode_scalar(node: DataType, value: AnyValue, *, location: str | None = None) -> Any:
     """A value of a field as a Python value, as in `ValueRange`; booleans as bool, null as None.
 
     Raises:
@@ -268,8 +266,8 @@ _SCALARS: Final[dict[str, Callable[[DataType, str | None, Any], bool]]] = {
 
 
 def merge_descriptors(
-    node: DataType, described: Iterable[shard_pb2.FieldDescriptor], *, location: str | None = None
-) -> shard_pb2.FieldDescriptor:
+    node: DataType, described: Iterable[FieldDescriptor], *, location: str | None = None
+) -> FieldDescriptor:
     """Make the descriptor of a shard's field from those of its stripes.
 
     Counts are added, ranges widened, sketches united; a constant stays if it is that of all. What one stripe does not
@@ -282,7 +280,7 @@ def merge_descriptors(
         location: The file, for errors.
     """
     parts = list(described)
-    merged = shard_pb2.FieldDescriptor(position_count=sum(part.position_count for part in parts))
+    merged = FieldDescriptor(position_count=sum(part.position_count for part in parts))
     _merge_properties(merged, parts)
     parts = [part for part in parts if part.position_count] or parts[:1]
     for name in ("null_count", "raw_data_size"):
@@ -299,16 +297,14 @@ def merge_descriptors(
     return merged
 
 
-def _merge_properties(merged: shard_pb2.FieldDescriptor, parts: list[shard_pb2.FieldDescriptor]) -> None:
+def _merge_properties(merged: FieldDescriptor, parts: list[FieldDescriptor]) -> None:
     for part in parts:
         for name in ("standard_properties", "custom_properties"):
             kept = getattr(merged, name)
             kept.extend(pair for pair in getattr(part, name) if pair not in kept)
 
 
-def _merge_ranges(
-    node: DataType, merged: shard_pb2.RangeStats, parts: list[shard_pb2.RangeStats], location: str | None
-) -> None:
+def _merge_ranges(node: DataType, merged: RangeStats, parts: list[RangeStats], location: str | None) -> None:
     """The least minimum and the greatest maximum; a stripe without values has neither."""
     merged.min_inclusive = merged.max_inclusive = True
     having = [part for part in parts if part.HasField("min_value") or part.HasField("max_value")]
@@ -326,7 +322,7 @@ _LEAST: Final = ("min_size", "min_length", "min_non_empty_size", "min_non_empty_
 _MOST: Final = ("max_size", "max_length")
 
 
-def _merge_details(merged: shard_pb2.FieldDescriptor, parts: list[shard_pb2.FieldDescriptor]) -> None:
+def _merge_details(merged: FieldDescriptor, parts: list[FieldDescriptor]) -> None:
     """Least and greatest lengths, sums of counts; a stripe without any value has lengths of 0, which say nothing."""
     telling = [part for part in parts if part.null_count != part.position_count] or parts[:1]
     kinds = {part.WhichOneof("type_specific") for part in telling}
@@ -346,9 +342,7 @@ def _merge_details(merged: shard_pb2.FieldDescriptor, parts: list[shard_pb2.Fiel
         setattr(result, name, combine(values))
 
 
-def _merge_cardinality(
-    merged: shard_pb2.FieldDescriptor, parts: list[shard_pb2.FieldDescriptor], location: str | None
-) -> None:
+def _merge_cardinality(merged: FieldDescriptor, parts: list[FieldDescriptor], location: str | None) -> None:
     having = [part for part in parts if part.null_count != part.position_count]
     if not having or not all(part.HasField("cardinality") for part in having):
         return

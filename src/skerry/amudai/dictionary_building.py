@@ -1,0 +1,97 @@
+"""Value dictionaries for a writer: whether one pays, and the dictionary with the ids of all values.
+
+Ids follow the order of the values' bytes, and null is the last: equal runs stay runs, and a range of values is a range
+of ids.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skerry.amudai.descriptions import spans_of
+from skerry.amudai.schema import DataType
+from skerry.amudai.value_dictionary import ValueDictionary
+
+__all__ = ["BuiltDictionary", "build_dictionary"]
+
+_TRIAL: Final = 16_384
+"""Values that tell whether all are worth a look."""
+_RAW_RATIO: Final = 10
+"""Times that plain values are thought to shrink when they are encoded, as in the reference implementation."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltDictionary:
+    """A field as a dictionary.
+
+    Args:
+        dictionary: Its distinct values.
+        ids: uint32[n], one per value.
+        entries: large_binary, the distinct values but null, by id.
+        counts: int64[entries], how often each occurs.
+    """
+
+    dictionary: ValueDictionary
+    ids: npt.NDArray[np.uint32]
+    entries: pa.Array
+    counts: npt.NDArray[np.int64]
+
+
+def build_dictionary(node: DataType, values: pa.Array) -> BuiltDictionary | None:
+    """Make a dictionary, if it makes the field smaller.
+
+    Args:
+        node: Type of the values.
+        values: large_binary or fixed_size_binary, not all of them null.
+
+    Returns:
+        The dictionary; None if values are better stored one by one.
+    """
+    if len(values) > 2 * _TRIAL and not _pays(values.slice(0, _TRIAL).dictionary_encode()):
+        return None
+    encoded = values.dictionary_encode()
+    if not _pays(encoded):
+        return None
+    entries = encoded.dictionary.cast(pa.large_binary())
+    order = pc.sort_indices(entries).to_numpy()
+    entries = entries.take(pa.array(order))
+    ranks = np.empty(len(order) + 1, np.uint32)
+    ranks[order] = np.arange(len(order), dtype=np.uint32)
+    ranks[-1] = len(order)  # null
+    indices = encoded.indices.fill_null(len(order)) if encoded.null_count else encoded.indices
+    ids = ranks[indices.to_numpy()]
+    counts = np.bincount(ids, minlength=len(order))[: len(order)]
+    offsets, data = spans_of(entries)
+    offsets = offsets - offsets[0]
+    null_id = len(order) if encoded.null_count else None
+    if null_id is not None:
+        offsets = np.append(offsets, offsets[-1] + node.fixed_size)
+        data = np.concatenate([data, np.zeros(node.fixed_size, np.uint8)])
+    sorted_ids = np.arange(len(order), dtype=np.uint32)
+    dictionary = ValueDictionary(node.basic_type, node.fixed_size, null_id, data, offsets, sorted_ids)
+    return BuiltDictionary(dictionary, ids, entries, counts)
+
+
+def _pays(encoded: pa.DictionaryArray) -> bool:
+    """Whether entries and ids are thought to be smaller than the values."""
+    entries = encoded.dictionary
+    count, positions = len(entries), len(encoded)
+    if pa.types.is_fixed_size_binary(entries.type):
+        width = entries.type.byte_width
+        entry_bytes, value_bytes = count * width, (positions - encoded.null_count) * width
+        overhead = 4
+    else:
+        offsets, _ = spans_of(entries)
+        lengths = np.diff(offsets)
+        entry_bytes = int(lengths.sum())
+        indices = encoded.indices.drop_null() if encoded.null_count else encoded.indices
+        value_bytes = int((np.bincount(indices.to_numpy(), minlength=count) * lengths).sum())
+        overhead = 12
+    size = entry_bytes + overhead * count + count.bit_length() * positions // 8
+    return size < value_bytes // _RAW_RATIO + 8 * positions

@@ -1,0 +1,235 @@
+"""The values of one node of a stripe as encoded buffers, and what is told of them.
+
+Spec: Amudai, chapter 6, "Data Encoding"; docs/amudai.md, "Nulls, constants, emptiness".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skerry.amudai.decimal_ranges import summarize_decimals
+from skerry.amudai.decimals import DECIMAL_BYTES
+from skerry.amudai.descriptions import (
+    describe_booleans,
+    describe_bytes,
+    describe_decimals,
+    describe_lists,
+    describe_numbers,
+    describe_structs,
+    spans_of,
+)
+from skerry.amudai.dictionary_building import build_dictionary
+from skerry.amudai.encodings.codes import Profile
+from skerry.amudai.messages import BufferKind, EncodedBuffer, FieldDescriptor
+from skerry.amudai.plain_buffers import encode_plain_binaries, encode_plain_numbers
+from skerry.amudai.range_index import RangeIndex, encode_range_index, index_numbers
+from skerry.amudai.schema import BasicType
+from skerry.amudai.shredding import NodeColumn
+from skerry.amudai.value_dictionary import encode_value_dictionary
+
+__all__ = ["EncodedField", "FieldOptions", "StoredBuffer", "encode_field"]
+
+_Flags = npt.NDArray[np.bool_] | None
+
+
+@dataclass(frozen=True, slots=True)
+class FieldOptions:
+    """How a field is encoded.
+
+    Args:
+        profile: What the writer strives for.
+        with_dictionary: Whether strings and binaries may get a value dictionary. True: if it makes them smaller.
+        with_index: Whether numbers get a range index.
+        with_filter: Whether strings and binaries of few distinct values get a Bloom filter.
+    """
+
+    profile: Profile = Profile.BALANCED
+    with_dictionary: bool = True
+    with_index: bool = True
+    with_filter: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBuffer:
+    """A buffer, ready to be written.
+
+    Args:
+        message: Its descriptor, still without references.
+        data: Its bytes.
+        map_bytes: How many of the last of them are the block map; 0 if there is none.
+    """
+
+    message: EncodedBuffer
+    data: bytes
+    map_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedField:
+    """A node of a stripe, ready to be written.
+
+    Args:
+        described: What is told of its values.
+        buffers: Its buffers in order; none if all values are the same.
+    """
+
+    described: FieldDescriptor
+    buffers: Sequence[StoredBuffer] = field(default_factory=tuple)
+
+
+def encode_field(column: NodeColumn, options: FieldOptions) -> EncodedField:
+    """Encode and describe the values of a node."""
+    node = column.node
+    if node.basic_type in (BasicType.LIST, BasicType.MAP):
+        return _encode_lists(column, options)
+    if node.basic_type in (BasicType.STRUCT, BasicType.FIXED_SIZE_LIST):
+        described = describe_structs(column.positions, column.null_count)
+        return EncodedField(described, _presence(column.valid, options))
+    if node.basic_type is BasicType.UNION:
+        described = describe_structs(column.positions, 0)
+        return EncodedField(described, [_numbers(column.values, None, options, has_presence=False)])
+    if node.basic_type is BasicType.BOOLEAN:
+        return _encode_booleans(column, options)
+    if node.is_numeric:
+        return _encode_numbers(column, options)
+    if node.is_decimal:
+        return _encode_decimals(column, options)
+    return _encode_bytes(column, options)
+
+
+def _encode_lists(column: NodeColumn, options: FieldOptions) -> EncodedField:
+    lengths = np.diff(column.values)
+    if column.valid is not None:
+        lengths = lengths[column.valid]
+    offsets = _numbers(column.values.view(np.uint64), None, options, kind=BufferKind.OFFSETS, has_presence=False)
+    described = describe_lists(lengths, column.null_count)
+    return EncodedField(described, [offsets, *_presence(column.valid, options)])
+
+
+def _encode_booleans(column: NodeColumn, options: FieldOptions) -> EncodedField:
+    bits = column.values if column.valid is None else column.values & column.valid
+    described = describe_booleans(column.positions, column.null_count, int(np.count_nonzero(bits)))
+    if described.HasField("constant_value"):
+        return EncodedField(described)
+    return EncodedField(described, [_bitmap(bits, BufferKind.DATA, options), *_presence(column.valid, options)])
+
+
+def _encode_numbers(column: NodeColumn, options: FieldOptions) -> EncodedField:
+    index = index_numbers(column.node.basic_type, column.values, column.valid) if column.positions else None
+    described = describe_numbers(column.node, column.values, column.valid, index)
+    if described.HasField("constant_value"):
+        return EncodedField(described)
+    buffers = [_numbers(column.values, column.valid, options), *_index(index, options)]
+    return EncodedField(described, buffers)
+
+
+def _encode_decimals(column: NodeColumn, options: FieldOptions) -> EncodedField:
+    encoded = _fixed_values(column.values, DECIMAL_BYTES)
+    summary = summarize_decimals(encoded, column.words, column.valid) if column.positions else None
+    present = encoded if column.valid is None else encoded[column.valid]
+    described = describe_decimals(present, column.null_count, summary)
+    if described.HasField("constant_value"):
+        return EncodedField(described)
+    offsets = np.arange(0, encoded.size + 1, DECIMAL_BYTES, dtype=np.int64)
+    data = _binaries(offsets, encoded.reshape(-1), column.valid, DECIMAL_BYTES, options)
+    return EncodedField(described, [data, *_index(summary.index if summary is not None else None, options)])
+
+
+def _encode_bytes(column: NodeColumn, options: FieldOptions) -> EncodedField:
+    node, values = column.node, column.values
+    with_filter = options.with_filter or node.basic_type is BasicType.GUID
+    built = None
+    if options.with_dictionary and column.positions > column.null_count:
+        built = build_dictionary(node, values)
+    if built is not None:
+        described = describe_bytes(node, built.entries, column.null_count, counts=built.counts, with_filter=with_filter)
+        if described.HasField("constant_value"):
+            return EncodedField(described)
+        described.dictionary_size = built.dictionary.count
+        message = EncodedBuffer(kind=BufferKind.VALUE_DICTIONARY)
+        dictionary = StoredBuffer(message, encode_value_dictionary(built.dictionary))
+        return EncodedField(described, [_numbers(built.ids, None, options, has_presence=False), dictionary])
+    present = values.drop_null() if column.null_count else values
+    described = describe_bytes(node, _as_large_binary(present), column.null_count, with_filter=with_filter)
+    if described.HasField("constant_value"):
+        return EncodedField(described)
+    if node.fixed_size:
+        data = _fixed_values(values, node.fixed_size).reshape(-1)
+        offsets = np.arange(0, data.size + 1, node.fixed_size, dtype=np.int64)
+    else:
+        offsets, data = _variable_values(values)
+    return EncodedField(described, [_binaries(offsets, data, column.valid, node.fixed_size, options)])
+
+
+def _numbers(
+    values: npt.NDArray[Any],
+    valid: _Flags,
+    options: FieldOptions,
+    *,
+    kind: BufferKind = BufferKind.DATA,
+    has_presence: bool = True,
+) -> StoredBuffer:
+    data, map_bytes, blocks = encode_plain_numbers(values, valid)
+    message = EncodedBuffer(kind=kind, block_count=blocks, block_checksums=True, embedded_presence=has_presence)
+    return StoredBuffer(message, data, map_bytes)
+
+
+def _binaries(
+    offsets: npt.NDArray[np.int64], data: npt.NDArray[np.uint8], valid: _Flags, fixed_size: int, options: FieldOptions
+) -> StoredBuffer:
+    encoded, map_bytes, blocks = encode_plain_binaries(offsets, data, valid, fixed_size)
+    message = EncodedBuffer(
+        kind=BufferKind.DATA,
+        block_count=blocks,
+        block_checksums=True,
+        embedded_presence=True,
+        embedded_offsets=True,
+    )
+    return StoredBuffer(message, encoded, map_bytes)
+
+
+def _bitmap(bits: npt.NDArray[np.bool_], kind: BufferKind, options: FieldOptions) -> StoredBuffer:
+    return _numbers(np.packbits(bits, bitorder="little"), None, options, kind=kind, has_presence=False)
+
+
+def _presence(valid: _Flags, options: FieldOptions) -> list[StoredBuffer]:
+    return [] if valid is None else [_bitmap(valid, BufferKind.PRESENCE, options)]
+
+
+def _index(index: RangeIndex | None, options: FieldOptions) -> list[StoredBuffer]:
+    """The range index, unless there is nothing in it."""
+    if index is None or not options.with_index or not index.has_values.any():
+        return []
+    message = EncodedBuffer(kind=BufferKind.RANGE_INDEX, block_count=0, buffer_id=0, packed_group_index=0)
+    return [StoredBuffer(message, encode_range_index(index, options.profile))]
+
+
+def _fixed_values(values: pa.Array, size: int) -> npt.NDArray[np.uint8]:
+    """The bytes of a fixed_size_binary array, a view; uint8[n, size]."""
+    if len(values) == 0:
+        return np.empty((0, size), np.uint8)
+    return np.frombuffer(values.buffers()[1], np.uint8, size * len(values), size * values.offset).reshape(-1, size)
+
+
+def _as_large_binary(values: pa.Array) -> pa.Array:
+    """The same values with offsets; there are no nulls."""
+    if not pa.types.is_fixed_size_binary(values.type):
+        return values
+    data = _fixed_values(values, values.type.byte_width)
+    offsets = np.arange(0, data.size + 1, values.type.byte_width, dtype=np.int64)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.large_binary(), len(values), buffers)
+
+
+def _variable_values(values: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+    """Offsets from 0 on and bytes of a large_binary array; null values are empty."""
+    offsets, data = spans_of(values)
+    if values.null_count and np.diff(offsets)[values.is_null().to_numpy(zero_copy_only=False)].any():
+        offsets, data = spans_of(values.fill_null(b""))
+    return offsets - offsets[0], data[offsets[0] : offsets[-1]]
