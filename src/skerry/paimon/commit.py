@@ -1,0 +1,295 @@
+"""Commits to a Paimon table: a decided change becomes manifests, lists and one snapshot file that is created or not.
+
+A snapshot's name is its number, so that the file can be created by one writer only: `skerry.storage` creates it where
+there is none, atomically, on file systems and object stores alike. Everything else that a commit writes has a name of
+its own. After a lost race those files are removed; after an unknown outcome nothing is.
+
+Spec: Paimon, Snapshot; `formats/paimon.md` §§ 3, 4.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from skerry.errors import (
+    AccessDeniedError,
+    AlreadyExistsError,
+    CommitUnknownError,
+    ConflictError,
+    SkerryError,
+    StorageError,
+)
+from skerry.paimon.index_manifest import IndexManifestEntry, encode_index_manifest
+from skerry.paimon.live_files import index_entries, live_entries, read_manifests, snapshot_manifests
+from skerry.paimon.manifest import FileKind, FileSource, ManifestEntry, encode_manifest
+from skerry.paimon.manifest_list import ManifestFileMeta, encode_manifest_list, summarize
+from skerry.paimon.manifest_merging import ManifestSizes, cancelled_entries, plan_merging
+from skerry.paimon.operations.change import IndexChange, TableChange
+from skerry.paimon.snapshot import CommitKind, Snapshot, decode_snapshot, encode_snapshot
+from skerry.paimon.snapshots import find_snapshot, write_hint
+from skerry.paimon.state import PaimonState, load_state
+from skerry.paimon.table_statistics import stage_statistics
+from skerry.storage import Storage
+from skerry.table.commit import RetryPolicy
+
+__all__ = ["PaimonTarget", "StagedCommit", "retry_policy"]
+
+_MOST_ENTRIES = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class StagedCommit:
+    """What one attempt has written and is about to publish.
+
+    Args:
+        base: The state that the attempt builds on.
+        snapshot: The snapshot to be.
+        files: Metadata files that this attempt has written.
+    """
+
+    base: PaimonState
+    snapshot: Snapshot
+    files: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Staging:
+    """Collects the files of one attempt while they are written, to remove them if the attempt fails half-way."""
+
+    base: PaimonState
+    id: uuid.UUID = field(default_factory=uuid.uuid4)
+    files: list[str] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def write(self, kind: str, data: bytes) -> str:
+        """Write a file `<kind>-<uuid>-<n>` of the folder of manifests, and tell its name."""
+        number = self.counts.get(kind, 0)
+        self.counts[kind] = number + 1
+        name = f"{kind}-{self.id}-{number}"
+        location = self.base.paths.manifest(name)
+        self.files.append(location)
+        self.base.storage.write(location, data)
+        return name
+
+
+def retry_policy(state: PaimonState) -> RetryPolicy:
+    """How often a table's options want a commit to be tried.
+
+    Spec: Paimon, options `commit.max-retries`, `commit.min-retry-wait`, `commit.max-retry-wait`, `commit.timeout`.
+    """
+    options = state.options
+    return RetryPolicy(
+        num_retries=options.commit_max_retries,
+        min_wait_ms=options.commit_min_retry_wait_ms,
+        max_wait_ms=options.commit_max_retry_wait_ms,
+        total_timeout_ms=options.commit_timeout_ms or RetryPolicy().total_timeout_ms,
+    )
+
+
+class PaimonTarget:
+    """A branch of a Paimon table as the commit loop sees it.
+
+    Args:
+        storage: Access to the table.
+        location: Its folder.
+        branch: The branch.
+        name: The table's name, for messages.
+    """
+
+    def __init__(self, storage: Storage, location: str, branch: str, name: str) -> None:
+        self._storage = storage
+        self._location = location
+        self._branch = branch
+        self._name = name
+
+    def load(self) -> PaimonState:
+        """The newest state.
+
+        Raises:
+            NotFoundError: There is no such table or branch.
+        """
+        return load_state(self._storage, self._location, branch=self._branch, table=self._name)
+
+    def stage(self, base: PaimonState, change: TableChange) -> StagedCommit:
+        """Write manifests, manifest lists, index manifest and statistics of the new state."""
+        staging = _Staging(base)
+        try:
+            return _stage(staging, change)
+        except BaseException:
+            with suppress(SkerryError):  # what failed before matters more
+                base.storage.delete(staging.files)
+            raise
+
+    def publish(self, staged: StagedCommit) -> PaimonState:
+        """Create the snapshot file, and sort the outcomes: committed, conflict, refused, unknown."""
+        base, snapshot = staged.base, staged.snapshot
+        location = base.paths.snapshot(snapshot.id)
+        try:
+            base.storage.write(location, encode_snapshot(snapshot))
+        except AlreadyExistsError as error:
+            # A store that lost the answer to a request sends it again, and then finds what it has written itself.
+            if not self._is_ours(staged):
+                raise ConflictError(f"snapshot {snapshot.id} was made by another writer", location=base.name) from error
+        except AccessDeniedError:
+            raise
+        except StorageError as error:
+            raise CommitUnknownError(
+                f"snapshot {snapshot.id} may or may not have been made: {error}", location=base.name
+            ) from error
+        with suppress(SkerryError):  # a hint spares others a look, and may be wrong
+            write_hint(base.storage, base.paths, snapshot.id)
+        return replace(base, snapshot=snapshot)
+
+    def find_published(self, staged: StagedCommit) -> PaimonState | None:
+        """Read the table back and look for what was to be published."""
+        try:
+            if self._is_ours(staged):
+                return self.load()
+        except Exception:  # the store that just failed may fail again: the outcome stays unknown
+            return None
+        return None
+
+    def _is_ours(self, staged: StagedCommit) -> bool:
+        found = find_snapshot(staged.base.storage, staged.base.paths, staged.snapshot.id)
+        if found is None:
+            return False
+        own = decode_snapshot(encode_snapshot(staged.snapshot))
+        return found.delta_manifest_list == own.delta_manifest_list and _who(found) == _who(own)
+
+    def discard(self, staged: StagedCommit) -> None:
+        """Remove the attempt's files; one that cannot be removed is left behind, as no state refers to it."""
+        with suppress(SkerryError):
+            staged.base.storage.delete(staged.files)
+
+
+def _who(snapshot: Snapshot) -> tuple[str, int, CommitKind]:
+    return snapshot.commit_user, snapshot.commit_identifier, snapshot.commit_kind
+
+
+# Staging -------------------------------------------------------------------------------------------------------------
+
+
+def _stage(staging: _Staging, change: TableChange) -> StagedCommit:
+    base, previous = staging.base, staging.base.snapshot
+    snapshot_id = previous.id + 1 if previous is not None else 1
+    entries, next_row_id = _with_row_ids(base, change, snapshot_id)
+    base_manifests = _base_manifests(staging)
+    base_list = _write_list(staging, base_manifests)
+    delta_list = _write_list(staging, _write_manifests(staging, entries))
+    changelog_list = _write_list(staging, _write_manifests(staging, change.changelog)) if change.changelog else None
+    added, deleted = _rows(entries, FileKind.ADD), _rows(entries, FileKind.DELETE)
+    snapshot = Snapshot(
+        id=snapshot_id,
+        schema_id=base.schema.id,
+        base_manifest_list=base_list[0],
+        base_manifest_list_size=base_list[1],
+        delta_manifest_list=delta_list[0],
+        delta_manifest_list_size=delta_list[1],
+        changelog_manifest_list=changelog_list[0] if changelog_list is not None else None,
+        changelog_manifest_list_size=changelog_list[1] if changelog_list is not None else None,
+        index_manifest=_index_manifest(staging, change.index),
+        commit_user=change.commit_id.user,
+        commit_identifier=change.commit_id.identifier,
+        commit_kind=change.kind,
+        # never before its predecessor's, whatever the clocks of the writers say
+        time_millis=max(int(time.time() * 1000), previous.time_millis if previous is not None else 0),
+        total_record_count=_total_rows(base) + added - deleted,
+        delta_record_count=added - deleted,
+        changelog_record_count=sum(entry.file.row_count for entry in change.changelog) if change.changelog else None,
+        watermark=_watermark(previous, change.watermark),
+        properties=dict(change.properties) or None,
+        next_row_id=next_row_id,
+    )
+    snapshot = stage_statistics(base, snapshot, change, staging.files)
+    return StagedCommit(base, snapshot, tuple(staging.files))
+
+
+def _rows(entries: Iterable[ManifestEntry], kind: FileKind) -> int:
+    return sum(entry.file.row_count for entry in entries if entry.kind is kind)
+
+
+def _total_rows(base: PaimonState) -> int:
+    if base.snapshot is None:
+        return 0
+    if base.snapshot.total_record_count is not None:
+        return base.snapshot.total_record_count
+    return sum(entry.file.row_count for entry in live_entries(base))  # old versions did not tell
+
+
+def _watermark(previous: Snapshot | None, watermark: int | None) -> int | None:
+    known = [found for found in (previous.watermark if previous is not None else None, watermark) if found is not None]
+    return max(known, default=None)
+
+
+def _with_row_ids(base: PaimonState, change: TableChange, snapshot_id: int) -> tuple[tuple[ManifestEntry, ...], int]:
+    """The entries with the ids of new rows, and the id of the next row.
+
+    Spec: `formats/paimon.md` § 8, Row tracking.
+    """
+    next_row_id = (base.snapshot.next_row_id or 0) if base.snapshot is not None else 0
+    if not base.options.row_tracking:
+        return change.entries, next_row_id
+    entries = []
+    for entry in change.entries:
+        file = entry.file
+        is_new = entry.kind is FileKind.ADD and file.file_source is FileSource.APPEND and file.first_row_id is None
+        if is_new:
+            file = replace(
+                file, first_row_id=next_row_id, min_sequence_number=snapshot_id, max_sequence_number=snapshot_id
+            )
+            next_row_id += file.row_count
+        entries.append(replace(entry, file=file))
+    return tuple(entries), next_row_id
+
+
+def _write_list(staging: _Staging, manifests: Iterable[ManifestFileMeta]) -> tuple[str, int]:
+    data = encode_manifest_list(manifests, compression=staging.base.options.manifest_compression)
+    return staging.write("manifest-list", data), len(data)
+
+
+def _write_manifests(staging: _Staging, entries: Sequence[ManifestEntry]) -> list[ManifestFileMeta]:
+    """Write entries as manifests; nothing for no entries."""
+    base = staging.base
+    written = []
+    for start in range(0, len(entries), _MOST_ENTRIES):
+        part = entries[start : start + _MOST_ENTRIES]
+        data = encode_manifest(part, compression=base.options.manifest_compression)
+        written.append(summarize(staging.write("manifest", data), len(data), part, base.schema.partition_fields))
+    return written
+
+
+def _base_manifests(staging: _Staging) -> list[ManifestFileMeta]:
+    """All manifests of the base, merged where they are too many or too small."""
+    base = staging.base
+    if base.snapshot is None:
+        return []
+    result: list[ManifestFileMeta] = []
+    for group in plan_merging(snapshot_manifests(base, base.snapshot), ManifestSizes.from_options(base.options)):
+        if len(group) == 1:
+            result += group
+        else:
+            result += _write_manifests(staging, cancelled_entries(read_manifests(base, group)))
+    return result
+
+
+def _index_manifest(staging: _Staging, change: IndexChange) -> str | None:
+    """The name of the index manifest: that of the base if nothing changes."""
+    base = staging.base
+    if not change:
+        return base.snapshot.index_manifest if base.snapshot is not None else None
+    removed = {_index_key(entry) for entry in change.removed}
+    kept = [entry for entry in index_entries(base) if _index_key(entry) not in removed]
+    entries = [*kept, *change.added]
+    if not entries:
+        return None
+    return staging.write(
+        "index-manifest", encode_index_manifest(entries, compression=base.options.manifest_compression)
+    )
+
+
+def _index_key(entry: IndexManifestEntry) -> tuple[bytes, int, str, str]:
+    return entry.partition, entry.bucket, entry.index_type, entry.file_name

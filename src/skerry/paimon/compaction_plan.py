@@ -1,0 +1,162 @@
+"""Which files of a bucket are merged, and to which level: pure functions of the files' metadata.
+
+A bucket of a primary-key table is a tree of sorted runs: every file of level 0 is one, and so is each higher level as a
+whole. Readers merge the runs, so that their number must stay small.
+
+Spec: Paimon, `formats/paimon.md` §§ 9, 10.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from skerry.paimon.manifest import DataFileMeta
+from skerry.paimon.options import CoreOptions
+
+__all__ = ["CompactionUnit", "SortedRun", "TreeShape", "plan_full", "plan_universal", "sorted_runs"]
+
+
+@dataclass(frozen=True, slots=True)
+class SortedRun:
+    """Files whose keys do not overlap.
+
+    Args:
+        level: Their level; a run of level 0 has one file.
+        files: The files.
+    """
+
+    level: int
+    files: tuple[DataFileMeta, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of its files."""
+        return sum(file.file_size for file in self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionUnit:
+    """What one compaction of a bucket does.
+
+    Args:
+        output_level: The level that its result is written to.
+        runs: The runs that are merged: always the newest ones.
+        drops_deletes: Whether nothing older remains beneath, so that deletes have done their work.
+    """
+
+    output_level: int
+    runs: tuple[SortedRun, ...]
+    drops_deletes: bool
+
+    @property
+    def files(self) -> tuple[DataFileMeta, ...]:
+        """All files that are merged."""
+        return tuple(file for run in self.runs for file in run.files)
+
+
+@dataclass(frozen=True, slots=True)
+class TreeShape:
+    """When a bucket's tree is out of shape.
+
+    Args:
+        trigger: So many sorted runs are too many.
+        size_ratio: How much larger, in percent, the next run may be to be merged with the ones before it.
+        max_size_amplification: How much there may be on top of the oldest run, in percent of it.
+        num_levels: Levels, level 0 included.
+    """
+
+    trigger: int = 5
+    size_ratio: int = 1
+    max_size_amplification: int = 200
+    num_levels: int = 6
+
+    @classmethod
+    def from_options(cls, options: CoreOptions) -> TreeShape:
+        """The shape that a table's options want."""
+        return cls(
+            options.compaction_trigger,
+            options.size_ratio,
+            options.max_size_amplification_percent,
+            options.num_levels,
+        )
+
+    def max_level(self, runs: Sequence[SortedRun]) -> int:
+        """The highest level; a tree that is higher already stays so."""
+        return max(self.num_levels - 1, *(run.level for run in runs), 1)
+
+
+def sorted_runs(files: Iterable[DataFileMeta]) -> list[SortedRun]:
+    """The sorted runs of a bucket, the newest first.
+
+    Spec: `formats/paimon.md` § 9, Levels.
+    """
+    levels: dict[int, list[DataFileMeta]] = {}
+    for file in files:
+        levels.setdefault(file.level, []).append(file)
+    newest = sorted(levels.pop(0, []), key=_age, reverse=True)
+    runs = [SortedRun(0, (file,)) for file in newest]
+    return runs + [SortedRun(level, tuple(levels[level])) for level in sorted(levels)]
+
+
+def _age(file: DataFileMeta) -> tuple[int, int, int, str]:
+    return file.max_sequence_number, file.min_sequence_number, file.creation_time or 0, file.file_name
+
+
+def plan_full(runs: Sequence[SortedRun], shape: TreeShape) -> CompactionUnit | None:
+    """Merge all runs to the highest level; None if that is done already.
+
+    Args:
+        runs: As `sorted_runs` gives them.
+        shape: The wanted shape.
+    """
+    if not runs:
+        return None
+    top = shape.max_level(runs)
+    if len(runs) == 1 and runs[0].level == top and not any(file.delete_row_count for file in runs[0].files):
+        return None
+    return CompactionUnit(top, tuple(runs), True)
+
+
+def plan_universal(runs: Sequence[SortedRun], shape: TreeShape) -> CompactionUnit | None:
+    """Merge the newest runs when there are too many; None if the tree is in shape.
+
+    Args:
+        runs: As `sorted_runs` gives them.
+        shape: The wanted shape.
+
+    Spec: `formats/paimon.md` § 10, Compaction.
+    """
+    if len(runs) < shape.trigger:
+        return None
+    sizes = [run.size_bytes for run in runs]
+    if sum(sizes[:-1]) * 100 > shape.max_size_amplification * sizes[-1]:
+        return _unit(runs, len(runs), shape)
+    count = _grown(sizes, 1, shape.size_ratio)
+    if count > 1:
+        return _unit(runs, count, shape)
+    if len(runs) > shape.trigger:
+        return _unit(runs, _grown(sizes, len(runs) - shape.trigger + 1, shape.size_ratio), shape)
+    return None
+
+
+def _grown(sizes: Sequence[int], count: int, size_ratio: int) -> int:
+    """How many of the newest runs to merge, beginning with `count`, as long as the next one is not much larger."""
+    size = sum(sizes[:count])
+    while count < len(sizes) and size * (100 + size_ratio) >= sizes[count] * 100:
+        size += sizes[count]
+        count += 1
+    return count
+
+
+def _unit(runs: Sequence[SortedRun], count: int, shape: TreeShape) -> CompactionUnit:
+    """Merge the newest `count` runs, and more where the result would have to go to level 0."""
+    top = shape.max_level(runs)
+    level = runs[count].level - 1 if count < len(runs) else top
+    while level <= 0 and count < len(runs):
+        level = runs[count].level
+        count += 1
+    if count == len(runs):
+        level = top
+    rest = runs[count:]
+    return CompactionUnit(level, tuple(runs[:count]), level >= max((run.level for run in rest), default=0))

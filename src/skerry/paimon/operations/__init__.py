@@ -1,0 +1,8 @@
+"""What can be done to a Paimon table, each stated so that it can be applied to whatever state the table is in."""
+
+from __future__ import annotations
+
+from skerry.paimon.operations.append import AppendRows
+from skerry.paimon.operations.change import CommitId, IndexChange, TableChange
+
+__all__ = ["AppendRows", "CommitId", "IndexChange", "TableChange"]

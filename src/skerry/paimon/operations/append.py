@@ -1,0 +1,143 @@
+"""Adding rows: to append tables, and changes by key to primary-key tables.
+
+Sequence numbers say which record of a key is the newest. They follow those of the bucket, so that when another writer
+was first in a bucket, ours move behind: in append tables they stand in the manifest only, else files are written again.
+
+Spec: `formats/paimon.md` §§ 4, 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from skerry.errors import ConflictError
+from skerry.paimon.commit_lookup import find_commit
+from skerry.paimon.index_manifest import HASH
+from skerry.paimon.live_files import index_entries
+from skerry.paimon.operations.change import CommitId, IndexChange, TableChange
+from skerry.paimon.operations.samples import added_samples
+from skerry.paimon.snapshot import CommitKind
+from skerry.paimon.state import PaimonState
+from skerry.paimon.writing.bucket_book import BucketBook
+from skerry.paimon.writing.data_files import WrittenDataFile
+from skerry.paimon.writing.dynamic_buckets import DynamicBuckets
+from skerry.paimon.writing.layout import WriteLayout
+from skerry.paimon.writing.renumbering import renumbered
+from skerry.paimon.writing.table_writers import WrittenRows
+
+__all__ = ["AppendRows"]
+
+
+class AppendRows:
+    """Publish what a writer has written.
+
+    Args:
+        layout: How the files were written.
+        written: The files.
+        book: The buckets as the writer knew them.
+        indexes: The keys of dynamic buckets as the writer knew them; None for other tables.
+        commit_id: Who commits.
+        properties: The snapshot's properties.
+        watermark: Event time that the rows have reached.
+
+    Attributes:
+        superseded: Files that were written again; they belong to nothing.
+    """
+
+    def __init__(
+        self,
+        layout: WriteLayout,
+        written: WrittenRows,
+        book: BucketBook,
+        indexes: DynamicBuckets | None = None,
+        *,
+        commit_id: CommitId | None = None,
+        properties: Mapping[str, str] | None = None,
+        watermark: int | None = None,
+    ) -> None:
+        self._layout = layout
+        self.files = written.files
+        self._indexes = written.indexes
+        self._book = book
+        self._known_indexes = indexes.base if indexes is not None else None
+        self._commit_id = commit_id or CommitId.fresh()
+        self._properties = dict(properties or {})
+        self._watermark = watermark
+        self.superseded: list[WrittenDataFile] = []
+
+    def apply(self, base: PaimonState) -> TableChange | None:
+        """The files as they fit the base.
+
+        Raises:
+            ConflictError: Another writer has changed how rows are put into buckets.
+        """
+        if not self.files or find_commit(base, self._commit_id) is not None:
+            return None
+        if self._layout.has_keys or self._layout.options.bucket > 0:
+            self._book = self._book.at(base)
+            self._check_buckets(base)
+            self._move_behind()
+        return TableChange(
+            CommitKind.APPEND,
+            self._commit_id,
+            tuple(file.entry() for file in self.files if not file.is_changelog),
+            tuple(file.entry() for file in self.files if file.is_changelog),
+            self._index_change(base),
+            added_samples(base, self._layout, self.files),
+            self._properties,
+            self._watermark,
+        )
+
+    def _check_buckets(self, base: PaimonState) -> None:
+        """Refuse rows that were spread over another number of buckets than their partition has.
+
+        Raises:
+            ConflictError: The work must be done again.
+        """
+        for file in self.files:
+            total = self._book.total_buckets.get(file.place.partition, file.place.total_buckets)
+            if total != file.place.total_buckets:
+                raise ConflictError(
+                    f"a partition has {total} buckets now, rows were written for {file.place.total_buckets}",
+                    location=base.name,
+                    retryable=False,
+                )
+
+    def _move_behind(self) -> None:
+        """Give the rows sequence numbers that follow those which their buckets have."""
+        by_bucket: dict[tuple[bytes, int], list[WrittenDataFile]] = {}
+        for file in self.files:
+            by_bucket.setdefault(file.place.key, []).append(file)
+        moved: list[WrittenDataFile] = []
+        for key, files in by_bucket.items():
+            least = min(file.file.min_sequence_number for file in files)
+            shift = self._book.next_sequence(*key) - least
+            if self._layout.has_keys:
+                shift = max(shift, 0)
+            for file in files:
+                if not shift:
+                    moved.append(file)
+                elif self._layout.has_keys:
+                    moved += renumbered(self._layout, file, shift)
+                    self.superseded.append(file)
+                else:
+                    moved.append(_shifted(file, shift))
+        self.files = tuple(moved)
+
+    def _index_change(self, base: PaimonState) -> IndexChange:
+        if self._known_indexes is None:
+            return IndexChange()
+        now = tuple(entry for entry in index_entries(base) if entry.index_type == HASH)
+        if {entry.file_name for entry in now} != {entry.file_name for entry in self._known_indexes}:
+            raise ConflictError(
+                "another writer has put keys into dynamic buckets meanwhile", location=base.name, retryable=False
+            )
+        changed = {(entry.partition, entry.bucket) for entry in self._indexes}
+        return IndexChange(self._indexes, tuple(entry for entry in now if (entry.partition, entry.bucket) in changed))
+
+
+def _shifted(file: WrittenDataFile, shift: int) -> WrittenDataFile:
+    meta = file.file
+    first, last = meta.min_sequence_number + shift, meta.max_sequence_number + shift
+    return replace(file, file=replace(meta, min_sequence_number=first, max_sequence_number=last))

@@ -1,0 +1,80 @@
+"""What an operation wants of a Paimon table, decided for one base state."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from skerry.paimon.index_manifest import IndexManifestEntry
+from skerry.paimon.manifest import ManifestEntry
+from skerry.paimon.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
+from skerry.table.table_sample import SampleChange
+
+__all__ = ["CommitId", "IndexChange", "TableChange"]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitId:
+    """Who commits what; the same for every attempt, so that a commit is found again and never made twice.
+
+    Args:
+        user: A name that nobody else has.
+        identifier: Number of the commit among the user's; they rise.
+    """
+
+    user: str
+    identifier: int = BATCH_COMMIT_IDENTIFIER
+
+    @classmethod
+    def fresh(cls) -> CommitId:
+        """Of a batch commit: a user that commits once."""
+        return cls(str(uuid.uuid4()))
+
+    @property
+    def is_batch(self) -> bool:
+        """Whether its user commits once, so that numbers tell nothing."""
+        return self.identifier == BATCH_COMMIT_IDENTIFIER
+
+
+@dataclass(frozen=True, slots=True)
+class IndexChange:
+    """What a commit does to a table's index files.
+
+    Args:
+        added: Index files that come.
+        removed: Index files that go: entries of the base.
+    """
+
+    added: tuple[IndexManifestEntry, ...] = ()
+    removed: tuple[IndexManifestEntry, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed)
+
+
+@dataclass(frozen=True, slots=True)
+class TableChange:
+    """One snapshot to be made.
+
+    Args:
+        kind: What the commit does.
+        commit_id: Who commits.
+        entries: Data files that come and go.
+        changelog: Changelog files that come.
+        index: Index files that come and go.
+        samples: What that does to the table's samples; None if it is not known.
+        properties: The snapshot's properties.
+        watermark: Event time that the rows have reached.
+        schema_id: The schema that the change was made for.
+    """
+
+    kind: CommitKind
+    commit_id: CommitId
+    entries: tuple[ManifestEntry, ...] = ()
+    changelog: tuple[ManifestEntry, ...] = ()
+    index: IndexChange = field(default_factory=IndexChange)
+    samples: SampleChange | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    watermark: int | None = None
+    schema_id: int | None = None

@@ -1,0 +1,1 @@
+"""Writing data files of Paimon tables: routing to buckets, sorting by key, formats, and what manifests say."""

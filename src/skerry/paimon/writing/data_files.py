@@ -1,0 +1,301 @@
+"""Data files of one bucket: written one after the other, with everything that manifests say about them.
+
+Spec: `formats/paimon.md` §§ 5, 8.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skerry.paimon.binary_row import encode_rows
+from skerry.paimon.manifest import DataFileMeta, FileKind, FileSource, ManifestEntry
+from skerry.paimon.schema import SEQUENCE_NUMBER, VALUE_KIND
+from skerry.paimon.simple_stats import EMPTY_ROW, EMPTY_STATS, SimpleStats
+from skerry.paimon.writing.bloom_filters import IndexBuilder
+from skerry.paimon.writing.file_stats import ColumnStats, encode_stats, stats_mode
+from skerry.paimon.writing.file_writers import FileWriter, open_writer
+from skerry.paimon.writing.layout import WriteLayout
+from skerry.storage import join
+from skerry.table.sketching import BatchSketcher
+
+__all__ = ["BucketFiles", "BucketPlace", "WrittenDataFile", "is_retract"]
+
+_ROW_GROUP_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class BucketPlace:
+    """A bucket of a partition.
+
+    Args:
+        partition: Values of the partition keys as a row with arity.
+        bucket: Its number.
+        total_buckets: Buckets of the partition; -1 for none, or as many as it takes.
+        folder: Where its files lie.
+    """
+
+    partition: bytes
+    bucket: int
+    total_buckets: int
+    folder: str
+
+    @property
+    def key(self) -> tuple[bytes, int]:
+        """What tells it from other buckets."""
+        return self.partition, self.bucket
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenDataFile:
+    """A file fresh from a writer; small and picklable.
+
+    Args:
+        place: The bucket.
+        file: What manifests say of it.
+        locations: Itself, and the files that belong to it.
+        samples: Serialised `skerry.theta.Sample` of the rows that are no deletes, by field id.
+        is_changelog: Whether it holds changes, and none of the table's rows.
+    """
+
+    place: BucketPlace
+    file: DataFileMeta
+    locations: tuple[str, ...]
+    samples: dict[int, bytes] = field(default_factory=dict)
+    is_changelog: bool = False
+
+    @property
+    def location(self) -> str:
+        """Where it lies."""
+        return self.locations[0]
+
+    def entry(self, kind: FileKind = FileKind.ADD) -> ManifestEntry:
+        """The manifest entry that adds it."""
+        return ManifestEntry(kind, self.place.partition, self.place.bucket, self.place.total_buckets, self.file)
+
+
+def is_retract(kinds: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Which rows take something away: kinds -U (1) and -D (3).
+
+    Spec: `formats/paimon.md` § 8, kinds.
+    """
+    return pc.or_(pc.equal(kinds, 1), pc.equal(kinds, 3))
+
+
+class BucketFiles:
+    """Writes rows of one bucket to files of the table's target size.
+
+    Args:
+        layout: How the table wants its files.
+        place: The bucket.
+        level: Level of the files.
+        source: What writes them.
+        is_changelog: Whether they are changelog files.
+        first_sequence_number: That of the first row, in append tables.
+        sketches: Whether rows are sketched on their way.
+    """
+
+    def __init__(
+        self,
+        layout: WriteLayout,
+        place: BucketPlace,
+        *,
+        level: int = 0,
+        source: FileSource = FileSource.APPEND,
+        is_changelog: bool = False,
+        first_sequence_number: int = 0,
+        sketches: bool = True,
+    ) -> None:
+        self._layout = layout
+        self._place = place
+        self._level = level
+        self._source = source
+        self._is_changelog = is_changelog
+        self._next_sequence_number = first_sequence_number
+        self._sketches = sketches and not is_changelog
+        self._uuid = uuid.uuid4()
+        self._open: _OpenFile | None = None
+        self._written: list[WrittenDataFile] = []
+        self._buffer: list[pa.Table] = []
+        self.buffered_bytes = 0
+
+    @property
+    def place(self) -> BucketPlace:
+        """The bucket."""
+        return self._place
+
+    def write(self, rows: pa.Table) -> None:
+        """Add rows with the columns of the table's data files, keys included; sorted ones if the table has keys."""
+        self._buffer.append(rows)
+        self.buffered_bytes += rows.nbytes
+        if self.buffered_bytes >= _ROW_GROUP_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what waits in memory, about a row group at a time."""
+        if not self._buffer:
+            return
+        rows = pa.concat_tables(self._buffer)
+        self._buffer.clear()
+        self.buffered_bytes = 0
+        parts = max(-(-rows.nbytes // (2 * _ROW_GROUP_BYTES)), 1)
+        step = max(-(-rows.num_rows // parts), 1)
+        for start in range(0, rows.num_rows, step):
+            if self._open is None:
+                self._open = self._begin()
+            self._open.write(rows.slice(start, step))
+            if self._open.size_bytes >= self._layout.target_file_size:
+                self._end()
+
+    def close(self) -> list[WrittenDataFile]:
+        """Finish the last file, and tell which were written."""
+        self.flush()
+        if self._open is not None:
+            self._end()
+        return self._written
+
+    def abort(self) -> None:
+        """Remove everything that was written."""
+        self._buffer.clear()
+        if self._open is not None:
+            self._open.abort()
+            self._open = None
+        self._layout.storage.delete([location for file in self._written for location in file.locations])
+        self._written.clear()
+
+    def _begin(self) -> _OpenFile:
+        options = self._layout.options
+        encoding = self._layout.changelog_encoding if self._is_changelog else self._layout.encoding
+        prefix = options.changelog_file_prefix if self._is_changelog else options.data_file_prefix
+        suffix = encoding.suffix(with_compression=options.suffix_includes_compression)
+        name = f"{prefix}{self._uuid}-{len(self._written)}{suffix}"
+        location = join(self._place.folder, name)
+        writer = open_writer(encoding, self._layout.storage, location, self._layout.file_schema)
+        return _OpenFile(self._layout, name, location, writer, sketches=self._sketches)
+
+    def _end(self) -> None:
+        assert self._open is not None
+        opened, self._open = self._open, None
+        try:
+            written = opened.close(
+                self._place,
+                level=self._level,
+                source=self._source,
+                is_changelog=self._is_changelog,
+                first_sequence_number=self._next_sequence_number,
+            )
+        except BaseException:
+            opened.abort()
+            raise
+        self._next_sequence_number = written.file.max_sequence_number + 1
+        self._written.append(written)
+
+
+class _OpenFile:
+    """One file in the making, and what is known of its rows."""
+
+    def __init__(self, layout: WriteLayout, name: str, location: str, writer: FileWriter, *, sketches: bool) -> None:
+        self._layout = layout
+        self._name = name
+        self._location = location
+        self._writer = writer
+        schema, options = layout.schema, layout.options
+        file_format = layout.encoding.file_format
+        self._values = [ColumnStats(field, stats_mode(options, field.name), file_format) for field in schema.fields]
+        self._has_keys = layout.has_keys
+        self._row_count = 0
+        self._retracts = 0
+        self._sequence: list[int] = []
+        self._first_key: pa.Table | None = None
+        self._last_key: pa.Table | None = None
+        self._sketcher = BatchSketcher(schema.arrow_schema, layout.sketched if sketches else frozenset())
+        self._index = IndexBuilder(layout)
+
+    @property
+    def size_bytes(self) -> int:
+        return self._writer.size_bytes
+
+    def write(self, rows: pa.Table) -> None:
+        values = rows.select(self._layout.schema.arrow_schema.names)
+        if self._has_keys:
+            kinds = rows.column(VALUE_KIND)
+            retracts = is_retract(kinds)
+            count = pc.sum(retracts).as_py() or 0
+            self._retracts += count
+            bounds = pc.min_max(rows.column(SEQUENCE_NUMBER))
+            self._sequence += [bounds["min"].as_py(), bounds["max"].as_py()]
+            keys = values.select(list(self._layout.schema.trimmed_primary_keys))
+            self._first_key = keys.slice(0, 1) if self._first_key is None else self._first_key
+            self._last_key = keys.slice(rows.num_rows - 1, 1)
+            alive = values.filter(pc.invert(retracts)) if count else values
+        else:
+            alive = values
+        for stats in self._values:
+            stats.update(values.column(stats.field.name))
+        for batch in alive.to_batches():
+            self._sketcher.update(batch)
+        for sample in self._sketcher.samples.values():
+            sample.settle()
+        self._index.update(values)
+        self._row_count += rows.num_rows
+        self._writer.write(rows.select(self._layout.file_schema.names))
+
+    def close(
+        self, place: BucketPlace, *, level: int, source: FileSource, is_changelog: bool, first_sequence_number: int
+    ) -> WrittenDataFile:
+        size = self._writer.close()
+        dense = self._layout.options.stats_dense_store
+        value_stats, value_stats_cols = encode_stats(self._values, dense=dense)
+        extra_files, embedded = self._index.finish(self._location)
+        meta = DataFileMeta(
+            file_name=self._name,
+            file_size=size,
+            row_count=self._row_count,
+            min_key=self._key(self._first_key),
+            max_key=self._key(self._last_key),
+            key_stats=self._key_stats(),
+            value_stats=value_stats,
+            min_sequence_number=min(self._sequence, default=first_sequence_number),
+            max_sequence_number=max(self._sequence, default=first_sequence_number + self._row_count - 1),
+            schema_id=self._layout.schema.id,
+            level=level,
+            extra_files=extra_files,
+            creation_time=_local_millis(),
+            delete_row_count=self._retracts,
+            embedded_index=embedded,
+            file_source=source,
+            value_stats_cols=value_stats_cols,
+        )
+        samples = {field_id: sample.serialize() for field_id, sample in self._sketcher.samples.items()}
+        beside = tuple(join(place.folder, name) for name in extra_files)
+        return WrittenDataFile(place, meta, (self._location, *beside), samples, is_changelog)
+
+    def abort(self) -> None:
+        self._writer.abort()
+
+    def _key(self, row: pa.Table | None) -> bytes:
+        if row is None:
+            return EMPTY_ROW
+        columns = [column.combine_chunks() for column in row.columns]
+        return encode_rows([field.type for field in self._layout.schema.key_fields], columns).to_list()[0]
+
+    def _key_stats(self) -> SimpleStats:
+        if not self._has_keys:
+            return EMPTY_STATS
+        by_name = {stats.field.name: stats for stats in self._values}
+        return encode_stats([by_name[name] for name in self._layout.schema.trimmed_primary_keys], dense=False)[0]
+
+
+def _local_millis() -> int:
+    """Now, by the clock on the wall: what it shows here is taken for UTC, as Java does.
+
+    Spec: `formats/paimon.md` § 5, `_CREATION_TIME`.
+    """
+    now = time.time()
+    offset = datetime.fromtimestamp(now).astimezone().utcoffset()
+    return int((now + (offset.total_seconds() if offset is not None else 0)) * 1000)

@@ -1,0 +1,167 @@
+"""Buckets that are looked up: every bucket has an index file with the hashes of all keys that were ever put into it.
+
+Spec: `formats/paimon.md` § 7, HASH index.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from skerry.errors import FormatError, SchemaError
+from skerry.paimon.index_manifest import HASH, IndexManifestEntry
+from skerry.paimon.state import PaimonState
+from skerry.paimon.writing.layout import WriteLayout
+from skerry.storage import Storage, join
+
+__all__ = ["DynamicBuckets", "read_hashes"]
+
+_MOST_BUCKETS: Final = 32767
+_HASH_BYTES: Final = 4
+
+_Hashes = npt.NDArray[np.int32]
+
+
+def read_hashes(storage: Storage, location: str, entry: IndexManifestEntry) -> _Hashes:
+    """int32[n] The hashes in an index file.
+
+    Raises:
+        FormatError: It is not as long as the metadata says.
+        NotFoundError: It is gone.
+    """
+    data = storage.read(location)
+    if len(data) != entry.file_size or len(data) != entry.row_count * _HASH_BYTES:
+        raise FormatError(
+            f"a hash index of {entry.row_count} keys and {entry.file_size} bytes was expected, found {len(data)} bytes",
+            location=location,
+            rule="Paimon: Global Index, HASH",
+        )
+    return np.frombuffer(data, ">i4").astype(np.int32)
+
+
+@dataclass(slots=True)
+class _Partition:
+    """The keys of one partition."""
+
+    hashes: _Hashes = field(default_factory=lambda: np.empty(0, np.int32))
+    """Ascending."""
+    buckets: _Hashes = field(default_factory=lambda: np.empty(0, np.int32))
+    """The bucket of each."""
+    counts: list[int] = field(default_factory=list)
+    """Hashes by bucket."""
+    order: dict[int, list[_Hashes]] = field(default_factory=dict)
+    """By bucket, its hashes in the order in which they came."""
+    changed: set[int] = field(default_factory=set)
+
+
+class DynamicBuckets:
+    """The keys of a table's dynamic buckets, and those that are added.
+
+    Args:
+        layout: How the table wants its files.
+        entries: The hash indexes of the state.
+    """
+
+    def __init__(self, layout: WriteLayout, entries: Iterable[IndexManifestEntry]) -> None:
+        self._layout = layout
+        self.base = tuple(entry for entry in entries if entry.index_type == HASH)
+        self._partitions: dict[bytes, _Partition] = {}
+
+    @classmethod
+    def of(cls, state: PaimonState, entries: Iterable[IndexManifestEntry]) -> DynamicBuckets:
+        """Those of a state."""
+        return cls(WriteLayout.of(state), entries)
+
+    def assign(self, partition: bytes, hashes: _Hashes) -> _Hashes:
+        """int32[n] The bucket of every key, by its hash; new ones get room in the first bucket that has any."""
+        known = self._partition(partition)
+        distinct, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
+        places = np.searchsorted(known.hashes, distinct)
+        is_known = np.zeros(len(distinct), np.bool_)
+        inside = places < len(known.hashes)
+        is_known[inside] = known.hashes[places[inside]] == distinct[inside]
+        chosen = np.empty(len(distinct), np.int32)
+        chosen[is_known] = known.buckets[places[is_known]]
+        new = np.flatnonzero(~is_known)
+        if len(new):
+            arrivals = new[np.argsort(first[new], kind="stable")]
+            chosen[arrivals] = self._make_room(known, distinct[arrivals])
+            hashes_now = np.concatenate([known.hashes, distinct[new]])
+            order = np.argsort(hashes_now, kind="stable")
+            known.hashes = hashes_now[order]
+            known.buckets = np.concatenate([known.buckets, chosen[new]])[order]
+        return chosen[inverse.reshape(-1)]
+
+    def write(self, layout: WriteLayout) -> tuple[IndexManifestEntry, ...]:
+        """Write a complete index file for every bucket that has new keys."""
+        written = []
+        folder = join(layout.location, "index")
+        prefix, count = uuid.uuid4(), 0
+        for partition, known in self._partitions.items():
+            for bucket in sorted(known.changed):
+                hashes = np.concatenate(known.order[bucket])
+                data = hashes.astype(">i4").tobytes()
+                name = f"index-{prefix}-{count}"
+                count += 1
+                layout.storage.write(join(folder, name), data)
+                written.append(IndexManifestEntry(partition, bucket, HASH, name, len(data), len(hashes)))
+        return tuple(written)
+
+    def _partition(self, partition: bytes) -> _Partition:
+        known = self._partitions.get(partition)
+        if known is None:
+            known = self._partitions[partition] = self._read(partition)
+        return known
+
+    def _read(self, partition: bytes) -> _Partition:
+        known = _Partition()
+        hashes, buckets = [known.hashes], [known.buckets]
+        for entry in self.base:
+            if entry.partition != partition:
+                continue
+            found = read_hashes(self._layout.storage, join(self._layout.location, "index", entry.file_name), entry)
+            known.counts += [0] * (entry.bucket + 1 - len(known.counts))
+            known.counts[entry.bucket] += len(found)
+            known.order[entry.bucket] = [found]
+            hashes.append(found)
+            buckets.append(np.full(len(found), entry.bucket, np.int32))
+        every = np.concatenate(hashes)
+        known.hashes, firsts = np.unique(every, return_index=True)
+        known.buckets = np.concatenate(buckets)[firsts]
+        return known
+
+    def _make_room(self, known: _Partition, hashes: _Hashes) -> _Hashes:
+        """The buckets of new keys, in the order in which they came."""
+        options = self._layout.options
+        target = max(options.dynamic_bucket_target_rows, 1)
+        most = options.dynamic_bucket_max if options.dynamic_bucket_max > 0 else _MOST_BUCKETS
+        chosen = np.empty(len(hashes), np.int32)
+        start = bucket = 0
+        while start < len(hashes):
+            if bucket == len(known.counts):
+                if bucket >= most:
+                    if options.dynamic_bucket_max <= 0:
+                        raise SchemaError(f"a partition has at most {_MOST_BUCKETS} buckets; set another target")
+                    stop, bucket = len(hashes), int(np.argmin(known.counts))
+                    self._put(known, bucket, hashes[start:stop], chosen[start:stop])
+                    break
+                known.counts.append(0)
+            room = target - known.counts[bucket]
+            if room > 0:
+                stop = min(start + room, len(hashes))
+                self._put(known, bucket, hashes[start:stop], chosen[start:stop])
+                start = stop
+            bucket += 1
+        return chosen
+
+    @staticmethod
+    def _put(known: _Partition, bucket: int, hashes: _Hashes, chosen: _Hashes) -> None:
+        chosen[:] = bucket
+        known.counts[bucket] += len(hashes)
+        known.order.setdefault(bucket, []).append(hashes)
+        known.changed.add(bucket)

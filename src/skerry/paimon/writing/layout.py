@@ -1,0 +1,100 @@
+"""How data files must look that are written for a table: everything that a writer needs, small and picklable."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+import pyarrow as pa
+
+from skerry.paimon.options import CoreOptions
+from skerry.paimon.paths import MAIN_BRANCH, TablePaths
+from skerry.paimon.schema import TableSchema
+from skerry.paimon.state import PaimonState
+from skerry.paimon.writing.file_writers import FileEncoding
+from skerry.storage import Storage
+from skerry.table.schema import leaves
+from skerry.table.statistics import SketchPolicy
+
+__all__ = ["WriteLayout"]
+
+_MEBIBYTE: Final = 1 << 20
+
+
+@dataclass(frozen=True)
+class WriteLayout:
+    """What a writer of data files needs.
+
+    Args:
+        name: The table's name, for messages.
+        location: The table's folder.
+        storage: Access to it.
+        schema: The schema that files are written with.
+        branch: The branch.
+    """
+
+    name: str
+    location: str
+    storage: Storage = field(repr=False)
+    schema: TableSchema
+    branch: str = MAIN_BRANCH
+
+    @classmethod
+    def of(cls, state: PaimonState) -> WriteLayout:
+        """The layout of files for a state of a table."""
+        return cls(state.name, state.location, state.storage, state.schema, state.branch)
+
+    @cached_property
+    def options(self) -> CoreOptions:
+        """The table's options, typed."""
+        return CoreOptions(self.schema.options)
+
+    @cached_property
+    def paths(self) -> TablePaths:
+        """Where the table's files lie."""
+        return self.options.paths(self.location, self.branch)
+
+    @cached_property
+    def encoding(self) -> FileEncoding:
+        """The format of data files."""
+        return FileEncoding.from_options(self.options)
+
+    @cached_property
+    def changelog_encoding(self) -> FileEncoding:
+        """The format of changelog files."""
+        return FileEncoding.from_options(self.options, changelog=True)
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether the table has a primary key."""
+        return bool(self.schema.primary_keys)
+
+    @cached_property
+    def file_schema(self) -> pa.Schema:
+        """The columns of data files."""
+        return self.schema.file_schema(thin=self.options.thin_mode)
+
+    @cached_property
+    def sketched(self) -> frozenset[int]:
+        """Field ids of the columns that are sketched on their way into files."""
+        policy = SketchPolicy.from_properties(self.schema.options)
+        return frozenset(leaf.field_id for leaf in policy.columns(self.schema.arrow_schema, created=True)) | frozenset(
+            leaf.field_id
+            for leaf in policy.columns(
+                self.schema.arrow_schema,
+                created=False,
+                sketched=[leaf.field_id for leaf in leaves(self.schema.arrow_schema)],
+            )
+        )
+
+    @property
+    def target_file_size(self) -> int:
+        """Bytes that data files should have."""
+        return self.options.target_file_size or (128 if self.has_keys else 256) * _MEBIBYTE
+
+    def bucket_folder(self, partition_texts: Sequence[str | None], bucket: int) -> str:
+        """The folder of a bucket."""
+        named = list(zip(self.schema.partition_keys, partition_texts, strict=True))
+        return self.paths.bucket(named, bucket)

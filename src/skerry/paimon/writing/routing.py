@@ -1,0 +1,135 @@
+"""Which bucket of which partition a row goes to.
+
+Spec: `formats/paimon.md` § 7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skerry.errors import SchemaError
+from skerry.paimon.binary_row import encode_rows
+from skerry.paimon.buckets import assign_buckets
+from skerry.paimon.partition_names import partition_texts
+from skerry.paimon.types import PaimonType
+from skerry.paimon.writing.data_files import BucketPlace
+from skerry.paimon.writing.layout import WriteLayout
+
+__all__ = ["Router"]
+
+_Choose = Callable[[bytes, pa.RecordBatch], npt.NDArray[np.int32]]
+
+
+class Router:
+    """Splits rows by partition and bucket.
+
+    Args:
+        layout: How the table wants its files.
+        total_buckets: How many buckets a partition has, by its row with arity; the option `bucket` for new ones.
+        choose: For tables whose buckets are looked up (dynamic): the bucket of each row of a partition.
+    """
+
+    def __init__(
+        self, layout: WriteLayout, total_buckets: Callable[[bytes], int], choose: _Choose | None = None
+    ) -> None:
+        self._layout = layout
+        self._total_buckets = total_buckets
+        self._choose = choose
+        self._texts: dict[bytes, tuple[str | None, ...]] = {}
+        self._places: dict[tuple[bytes, int], BucketPlace] = {}
+
+    def split(self, rows: pa.RecordBatch) -> Iterator[tuple[BucketPlace, pa.RecordBatch, npt.NDArray[np.int64]]]:
+        """Split rows.
+
+        Args:
+            rows: Rows with the table's columns, further ones behind them.
+
+        Yields:
+            Each bucket with its rows in the order in which they came, and int64[n] which ones those are.
+        """
+        for partition, chosen in self._partitions(rows):
+            part = rows if len(chosen) == rows.num_rows else rows.take(pa.array(chosen))
+            buckets = self._buckets(partition, part)
+            if buckets is None:
+                yield self._place(partition, 0), part, chosen
+                continue
+            order = np.argsort(buckets, kind="stable")
+            numbers, starts = np.unique(buckets[order], return_index=True)
+            if len(numbers) == 1:
+                yield self._place(partition, int(numbers[0])), part, chosen
+                continue
+            part = part.take(pa.array(order))
+            for number, start, stop in zip(numbers, starts, [*starts[1:], len(order)], strict=True):
+                yield self._place(partition, int(number)), part.slice(start, stop - start), chosen[order[start:stop]]
+
+    def _partitions(self, rows: pa.RecordBatch) -> Iterator[tuple[bytes, npt.NDArray[np.int64]]]:
+        everything = np.arange(rows.num_rows)
+        fields = self._layout.schema.partition_fields
+        columns = [_plain(rows.column(field.name)) for field in fields]
+        types = [field.type for field in fields]
+        if not columns:
+            yield encode_rows([], []).to_list()[0], everything
+            return
+        group, firsts = _distinct(columns)
+        partitions = encode_rows(types, [column.take(pa.array(firsts)) for column in columns]).to_list()
+        if len(partitions) == 1:
+            yield partitions[0], everything
+            return
+        order = np.argsort(group, kind="stable")
+        starts = np.searchsorted(group[order], np.arange(len(partitions) + 1))
+        for number, partition in enumerate(partitions):
+            yield partition, order[starts[number] : starts[number + 1]]
+
+    def _buckets(self, partition: bytes, rows: pa.RecordBatch) -> npt.NDArray[np.int32] | None:
+        """int32[rows] The bucket of every row; None if there are none."""
+        if self._choose is not None:
+            return self._choose(partition, rows)
+        total = self._total_buckets(partition)
+        if total < 0:
+            return None
+        columns, types = self.bucket_key(rows)
+        return assign_buckets(self._layout.options.bucket_function, types, columns, total)
+
+    def bucket_key(self, rows: pa.RecordBatch) -> tuple[list[pa.Array], Sequence[PaimonType]]:
+        """The columns of the bucket key and their types."""
+        fields = [self._layout.schema.field(name) for name in self._layout.schema.bucket_keys]
+        if not fields:
+            raise SchemaError("option bucket: a table with a fixed number of buckets needs the option bucket-key")
+        return [_plain(rows.column(field.name)) for field in fields], [field.type for field in fields]
+
+    def _place(self, partition: bytes, bucket: int) -> BucketPlace:
+        found = self._places.get((partition, bucket))
+        if found is None:
+            folder = self._layout.bucket_folder(self._text(partition), bucket)
+            found = BucketPlace(partition, bucket, self._total_buckets(partition), folder)
+            self._places[partition, bucket] = found
+        return found
+
+    def _text(self, partition: bytes) -> tuple[str | None, ...]:
+        found = self._texts.get(partition)
+        if found is None:
+            legacy = self._layout.options.legacy_partition_names
+            (found,) = partition_texts(self._layout.schema.partition_fields, [partition], legacy=legacy)
+            self._texts[partition] = found
+        return found
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
+def _distinct(columns: Sequence[pa.Array]) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
+    """Which of the distinct rows each row is, and the first row of each."""
+    group = np.zeros(len(columns[0]), np.int64)
+    firsts = np.zeros(1, np.int64)
+    for column in columns:
+        encoded = pc.dictionary_encode(column, null_encoding="encode")
+        codes = np.asarray(encoded.indices).astype(np.int64)
+        _, firsts, group = np.unique(group * len(encoded.dictionary) + codes, return_index=True, return_inverse=True)
+    return group, firsts

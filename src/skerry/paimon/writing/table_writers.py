@@ -1,0 +1,271 @@
+"""Writers of a table's rows: split by partition and bucket, sorted where there are keys, sketched on the way past.
+
+Memory is bounded: rows wait per bucket; when all together pass a limit, buckets are written out, and of append tables
+the file that was unused for longest is closed when too many are open.
+
+Spec: `formats/paimon.md` §§ 7, 8.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skerry.errors import SchemaError
+from skerry.paimon.binary_row import encode_rows
+from skerry.paimon.index_manifest import IndexManifestEntry
+from skerry.paimon.options import ChangelogProducer
+from skerry.paimon.writing.bucket_book import BucketBook
+from skerry.paimon.writing.data_files import BucketFiles, BucketPlace, WrittenDataFile
+from skerry.paimon.writing.dynamic_buckets import DynamicBuckets
+from skerry.paimon.writing.key_sorting import Records, merge_buffer, sort_records
+from skerry.paimon.writing.layout import WriteLayout
+from skerry.paimon.writing.routing import Router
+
+__all__ = ["KIND_COLUMN", "AppendWriter", "KeyedWriter", "WrittenRows", "write_rows"]
+
+KIND_COLUMN: Final = "_kind"
+"""A column behind those of the table that says what becomes of a row: int8 0 +I, 1 -U, 2 +U, 3 -D."""
+
+_MAX_OPEN_FILES: Final = 128
+_MAX_BUFFERED_BYTES: Final = 512 << 20
+_KINDS: Final = {"+I": 0, "-U": 1, "+U": 2, "-D": 3}
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenRows:
+    """What a writer has made; small and picklable.
+
+    Args:
+        files: Data files and changelog files.
+        indexes: New index files of dynamic buckets.
+        row_count: Rows that were given.
+    """
+
+    files: tuple[WrittenDataFile, ...] = ()
+    indexes: tuple[IndexManifestEntry, ...] = ()
+    row_count: int = 0
+
+
+def write_rows(
+    layout: WriteLayout, batches: Iterable[pa.RecordBatch], book: BucketBook, indexes: DynamicBuckets | None
+) -> WrittenRows:
+    """Write batches as data files.
+
+    Args:
+        layout: How the table wants its files.
+        batches: Rows with the table's columns; in primary-key tables a column `KIND_COLUMN` may stand behind them.
+        book: The buckets that exist.
+        indexes: The keys of dynamic buckets; None for other tables.
+
+    Returns:
+        The files. They belong to no table until a commit names them; if writing fails they are removed.
+    """
+    writer = KeyedWriter(layout, book, indexes) if layout.has_keys else AppendWriter(layout, book)
+    try:
+        for batch in batches:
+            writer.write(batch)
+        return writer.close()
+    except BaseException:
+        writer.abort()
+        raise
+
+
+class AppendWriter:
+    """Writes rows of an append table.
+
+    Args:
+        layout: How the table wants its files.
+        book: The buckets that exist.
+    """
+
+    def __init__(self, layout: WriteLayout, book: BucketBook) -> None:
+        self._layout = layout
+        bucket = layout.options.bucket
+        self._router = Router(layout, lambda partition: book.total_buckets.get(partition, bucket))
+        self._open: OrderedDict[tuple[bytes, int], BucketFiles] = OrderedDict()
+        self._written: list[WrittenDataFile] = []
+        self._row_count = 0
+        self._buffered_bytes = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add rows with the table's columns."""
+        self._row_count += batch.num_rows
+        if not batch.num_rows:
+            return
+        for place, rows, _ in self._router.split(batch):
+            files = self._files(place)
+            before = files.buffered_bytes
+            files.write(pa.Table.from_batches([rows]))
+            self._buffered_bytes += files.buffered_bytes - before
+        while self._buffered_bytes > _MAX_BUFFERED_BYTES:
+            largest = max(self._open.values(), key=lambda files: files.buffered_bytes)
+            self._buffered_bytes -= largest.buffered_bytes
+            largest.flush()
+
+    def close(self) -> WrittenRows:
+        """Finish all files."""
+        while self._open:
+            self._close(next(iter(self._open)))
+        return WrittenRows(tuple(self._written), (), self._row_count)
+
+    def abort(self) -> None:
+        """Remove everything that was written."""
+        for files in self._open.values():
+            files.abort()
+        self._open.clear()
+        self._layout.storage.delete([location for file in self._written for location in file.locations])
+
+    def _files(self, place: BucketPlace) -> BucketFiles:
+        files = self._open.get(place.key)
+        if files is None:
+            if len(self._open) >= _MAX_OPEN_FILES:
+                self._close(next(iter(self._open)))
+            files = self._open[place.key] = BucketFiles(self._layout, place)
+        self._open.move_to_end(place.key)
+        return files
+
+    def _close(self, key: tuple[bytes, int]) -> None:
+        files = self._open[key]
+        self._buffered_bytes -= files.buffered_bytes
+        self._written += files.close()
+        del self._open[key]
+
+
+class _Buffer:
+    """Rows of one bucket that wait to be sorted."""
+
+    def __init__(self, place: BucketPlace) -> None:
+        self.place = place
+        self.rows: list[pa.RecordBatch] = []
+        self.kinds: list[npt.NDArray[np.int8]] = []
+        self.size_bytes = 0
+
+    def add(self, rows: pa.RecordBatch, kinds: npt.NDArray[np.int8]) -> None:
+        self.rows.append(rows)
+        self.kinds.append(kinds)
+        self.size_bytes += rows.nbytes
+
+
+class KeyedWriter:
+    """Writes rows of a primary-key table to files of level 0.
+
+    Args:
+        layout: How the table wants its files.
+        book: The buckets that exist.
+        indexes: The keys of dynamic buckets; None for other tables.
+    """
+
+    def __init__(self, layout: WriteLayout, book: BucketBook, indexes: DynamicBuckets | None) -> None:
+        self._layout = layout
+        self._book = book
+        self._indexes = indexes
+        bucket = layout.options.bucket
+        self._router = Router(
+            layout,
+            lambda partition: book.total_buckets.get(partition, bucket),
+            None if indexes is None else lambda partition, rows: indexes.assign(partition, self._key_hashes(rows)),
+        )
+        self._buffers: dict[tuple[bytes, int], _Buffer] = {}
+        self._next: dict[tuple[bytes, int], int] = {}
+        self._written: list[WrittenDataFile] = []
+        self._row_count = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add rows with the table's columns, and `KIND_COLUMN` behind them if they are not all inserts."""
+        self._row_count += batch.num_rows
+        rows, kinds = self._kinds(batch)
+        for place, part, chosen in self._router.split(rows) if rows.num_rows else ():
+            buffer = self._buffers.get(place.key)
+            if buffer is None:
+                buffer = self._buffers[place.key] = _Buffer(place)
+            buffer.add(part, kinds[chosen])
+        if sum(buffer.size_bytes for buffer in self._buffers.values()) > _MAX_BUFFERED_BYTES:
+            self._flush()
+
+    def close(self) -> WrittenRows:
+        """Write what waits in memory, and the new index files."""
+        self._flush()
+        indexes = self._indexes.write(self._layout) if self._indexes is not None else ()
+        return WrittenRows(tuple(self._written), indexes, self._row_count)
+
+    def abort(self) -> None:
+        """Remove everything that was written."""
+        self._buffers.clear()
+        self._layout.storage.delete([location for file in self._written for location in file.locations])
+
+    def _flush(self) -> None:
+        """Write all buckets, side by side: sorting, encoding and sketching let other threads run meanwhile."""
+        buffers = list(self._buffers.values())
+        self._buffers.clear()
+        if len(buffers) == 1:
+            self._written += self._write_bucket(buffers[0])
+        elif buffers:
+            with ThreadPoolExecutor(min(len(buffers), os.cpu_count() or 1)) as pool:
+                futures = [pool.submit(self._write_bucket, buffer) for buffer in buffers]
+                failures = [future.exception() for future in futures]
+                for future, failure in zip(futures, failures, strict=True):
+                    if failure is None:
+                        self._written += future.result()
+                for failure in failures:
+                    if failure is not None:
+                        raise failure
+
+    def _write_bucket(self, buffer: _Buffer) -> list[WrittenDataFile]:
+        layout, place = self._layout, buffer.place
+        kinds = np.concatenate(buffer.kinds)
+        first = self._next.get(place.key, self._book.next_sequence(*place.key))
+        self._next[place.key] = first + len(kinds)
+        values = pa.Table.from_batches(buffer.rows)
+        records = sort_records(layout, Records(values, kinds, np.arange(first, first + len(kinds))))
+        written = []
+        if layout.options.changelog_producer is ChangelogProducer.INPUT:
+            changes = BucketFiles(layout, place, is_changelog=True)
+            changes.write(records.to_table(layout))
+            written += changes.close()
+        files = BucketFiles(layout, place)
+        files.write(merge_buffer(layout, records).to_table(layout))
+        return written + files.close()
+
+    def _kinds(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, npt.NDArray[np.int8]]:
+        """The rows that count, and what becomes of each."""
+        options = self._layout.options
+        names = self._layout.schema.arrow_schema.names
+        if options.rowkind_field is not None:
+            kinds = _kinds_of_texts(options.rowkind_field, batch.column(options.rowkind_field))
+        elif KIND_COLUMN in batch.schema.names:
+            kinds = np.asarray(batch.column(KIND_COLUMN)).astype(np.int8)
+        else:
+            kinds = np.zeros(batch.num_rows, np.int8)
+        rows = batch.select(names)
+        passed_over = np.zeros(len(kinds), np.bool_)
+        if options.ignore_delete:
+            passed_over |= (kinds == 1) | (kinds == 3)
+        if options.ignore_update_before:
+            passed_over |= kinds == 1
+        if passed_over.any():
+            rows, kinds = rows.filter(pa.array(~passed_over)), kinds[~passed_over]
+        return rows, kinds
+
+    def _key_hashes(self, rows: pa.RecordBatch) -> npt.NDArray[np.int32]:
+        fields = self._layout.schema.key_fields
+        return encode_rows([field.type for field in fields], [rows.column(field.name) for field in fields]).hashes()
+
+
+def _kinds_of_texts(column: str, texts: pa.Array) -> npt.NDArray[np.int8]:
+    encoded = pc.dictionary_encode(texts, null_encoding="encode")
+    found = []
+    for text in encoded.dictionary.to_pylist():
+        if text not in _KINDS:
+            raise SchemaError(f"column {column!r} (option rowkind.field) must be +I, -U, +U or -D, found {text!r}")
+        found.append(_KINDS[text])
+    return np.array(found, np.int8)[np.asarray(encoded.indices)] if found else np.zeros(0, np.int8)
