@@ -12,19 +12,23 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
-from skerry.amudai.encodings.codes import Profile
+from skerry.amudai.encodings import Blocks, Profile, decode_numbers
 from skerry.amudai.plain_buffers import encode_plain_block
-from skerry.amudai.schema import BasicType
+from skerry.amudai.schema import BasicType, DataType
+from skerry.errors import FormatError, UnsupportedError
 
 if TYPE_CHECKING:
     pass
 
-__all__ = ["BLOCK_POSITIONS", "RangeIndex", "encode_range_index", "index_numbers"]
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+__all__ = ["BLOCK_POSITIONS", "RangeIndex", "decode_range_index", "encode_range_index", "index_numbers"]
 
 BLOCK_POSITIONS: Final = 256
 DECIMAL_BYTES: Final = 16
@@ -133,3 +137,99 @@ def encode_range_index(index: RangeIndex, profile: Profile) -> bytes:
     )
     data = b"".join((header, *sections))
     return data + bytes(-len(data) % _ALIGNMENT)
+
+
+def decode_range_index(
+    data: Buffer, node: DataType, positions: int, *, location: str | None = None, offset: int = 0
+) -> RangeIndex:
+    """Read an index.
+
+    Args:
+        data: The buffer; what follows the last section is not looked at.
+        node: The type of the field.
+        positions: How many values the field has in the stripe.
+        location: The file, for errors.
+        offset: Where the buffer starts in it, for errors.
+
+    Returns:
+        The ranges.
+
+    Raises:
+        FormatError: The header does not fit the field, a section does not lie in the buffer, or a block breaks
+            its rules.
+        UnsupportedError: The index is of a version to come.
+
+    Spec: docs/amudai.md, "Range indexes".
+    """
+    decoder = _Decoder(memoryview(data).cast("B"), location, offset)
+    return decoder.decode(node, positions)
+
+
+_DTYPES: Final = {
+    BasicType.INT8: "1",
+    BasicType.INT16: "2",
+    BasicType.INT32: "4",
+    BasicType.INT64: "8",
+    BasicType.FLOAT32: "<f4",
+    BasicType.FLOAT64: "<f8",
+    BasicType.DATE_TIME: "<u8",
+}
+
+
+def _value_dtype(node: DataType) -> np.dtype[Any]:
+    name = _DTYPES[node.basic_type]
+    return np.dtype(("i" if node.signed else "u") + name if node.basic_type.is_integer else name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Decoder:
+    view: memoryview
+    location: str | None
+    offset: int
+
+    def decode(self, node: DataType, positions: int) -> RangeIndex:
+        if len(self.view) < _HEADER.size:
+            self.fail(f"has {len(self.view)} bytes, expected at least {_HEADER.size}", 0)
+        version, kind, flag, covered, *sizes, block_positions, padding = _HEADER.unpack_from(self.view)
+        if version != _VERSION:
+            raise UnsupportedError(
+                f"range index of version {version}, expected {_VERSION}",
+                location=self.location,
+                offset=self.offset,
+                rule=_RULE,
+            )
+        if kind != node.basic_type or flag > 1 or padding:
+            self.fail(f"is of type {kind}, expected {node.basic_type.value}, or has a flag of {flag} or {padding}", 2)
+        if covered != positions or positions == 0 or block_positions == 0:
+            self.fail(f"covers {covered} values, {block_positions} a block, expected {positions}", 4)
+        if sum(sizes) > len(self.view) - _HEADER.size or 0 in sizes[:2]:
+            self.fail(f"has sections of {sizes} bytes, expected {len(self.view) - _HEADER.size} at most", 12)
+        blocks = -(-positions // block_positions)
+        width = DECIMAL_BYTES if node.is_decimal else _value_dtype(node).itemsize
+        starts = [_HEADER.size, _HEADER.size + sizes[0], _HEADER.size + sizes[0] + sizes[1]]
+        lows = self.section(starts[0], sizes[0], blocks * width, flag)
+        highs = self.section(starts[1], sizes[1], blocks * width, flag)
+        counts = self.section(starts[2], sizes[2], blocks * 2, flag) if sizes[2] else np.zeros(blocks * 2, np.uint8)
+        least, most = (
+            array.reshape(-1, DECIMAL_BYTES) if node.is_decimal else array.view(_value_dtype(node))
+            for array in (lows, highs)
+        )
+        index = RangeIndex(node.basic_type, positions, block_positions, least, most, counts.view("<u2"))
+        if (index.invalid_counts > index.lengths).any():
+            self.fail("counts more invalid values in a block than it has", starts[2])
+        return index
+
+    def section(self, start: int, size: int, count: int, has_checksum: int) -> npt.NDArray[np.uint8]:
+        blocks = Blocks(
+            np.frombuffer(self.view, np.uint8),
+            np.array([start]),
+            np.array([start + size]),
+            np.array([count]),
+            has_checksums=bool(has_checksum),
+            location=self.location,
+            offset=self.offset,
+        )
+        return decode_numbers(blocks, np.uint8, has_presence=False).values
+
+    def fail(self, message: str, position: int) -> NoReturn:
+        raise FormatError(f"range index {message}", location=self.location, offset=self.offset + position, rule=_RULE)
