@@ -22,6 +22,7 @@ from skerry.table.explanation import Explanation
 from skerry.table.files import DataFile, WrittenFile
 from skerry.table.history import MAIN, Ref, Snapshot
 from skerry.table.predicate import Predicate
+from skerry.table.reachability import ReachableTable
 from skerry.table.row_stream import RowStream
 from skerry.table.statistics import ColumnStatistics, Freshness
 
@@ -203,5 +204,6 @@ class TableBackend(Protocol):
         executor: Executor | None,
         watcher: Watcher | None,
     ) -> ExpireSummary: ...
+    def reachable(self, executor: Executor | None) -> ReachableTable: ...
     def add_files(self, locations: Iterable[str], options: WriteOptions) -> None: ...
     def purge(self, drop: Callable[[], None]) -> None: ...

@@ -14,6 +14,7 @@ from skerry.catalog.backend import SchemaStep, SpecStep, WriteOptions
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.iceberg.changes import Changes
 from skerry.iceberg.cherry_pick import WAP_ENABLED_PROPERTY, WAP_ID, CherryPick, PublishStaged
+from skerry.iceberg.reachable_table import ReachableIcebergTable
 from skerry.iceberg.refs import CreateRef, DropRef, FastForward, Retention, Rollback, SetRefRetention
 from skerry.iceberg.scan import Scan
 from skerry.iceberg.schema_evolution import ChangeSchema
@@ -383,6 +384,10 @@ class IcebergBackend:
             executor=executor,
             watcher=watcher,
         )
+
+    def reachable(self, executor: Executor | None) -> ReachableIcebergTable:
+        """The table as cleaning sees it."""
+        return ReachableIcebergTable(self._table, executor or ThreadExecutor())
 
     def add_files(self, locations: Iterable[str], options: WriteOptions) -> None:
         """Take files that exist into the table."""

@@ -12,6 +12,7 @@ from skerry.jobs.analyze import AnalyzeSummary
 from skerry.jobs.compact import CompactSummary
 from skerry.jobs.executor import Executor, Watcher
 from skerry.jobs.expire import ExpireSummary
+from skerry.jobs.orphans import DEFAULT_GRACE_DAYS, OrphanSummary, remove_orphans
 from skerry.table.history import MAIN, Snapshot
 
 __all__ = ["TableMaintenance"]
@@ -123,6 +124,48 @@ class TableMaintenance(TableHistory):
             keep_last=keep_last,
             older_than=older_than,
             dry_run=dry_run,
+            executor=executor,
+            watcher=watcher,
+        )
+
+    def remove_orphans(
+        self,
+        *,
+        older_than_days: float = DEFAULT_GRACE_DAYS,
+        dry_run: bool = False,
+        marked: str | None = None,
+        log: str | None = None,
+        executor: Executor | None = None,
+        watcher: Watcher | None = None,
+    ) -> OrphanSummary:
+        """Delete files in the table's folder that nothing needs: what writers that died or lost a race left there.
+
+        The folder is listed, then the newest state is read; what it reaches by any branch, tag, staged snapshot,
+        statistics entry or its metadata log stays, under whatever spelling of its location. So does what is younger
+        than the grace period, what belongs to other tables in the folder, and everything outside of it. Before each
+        batch of files the newest state is asked again.
+
+        Args:
+            older_than_days: The grace period. It must be longer than any writer takes from its first file to its
+                commit: with 0 a writer at work loses its files.
+            dry_run: Whether to tell only what would be done.
+            marked: The log of an earlier run: only files that it marked, and that are as they were, are deleted.
+            log: A folder for logs: what will be deleted, written before the first file is, and what was.
+            executor: Where folders are listed and manifests read; threads of this process by default.
+            watcher: Called with the progress.
+
+        Raises:
+            FormatError: Metadata is corrupt; nothing was deleted.
+            NotFoundError: A metadata file is missing; nothing was deleted.
+            SchemaError: The table property `gc.enabled` is false, or an argument makes no sense.
+            UnsupportedError: The table's folder is a whole store, or a table of another format as well.
+        """
+        return remove_orphans(
+            self._backend.reachable(executor),
+            older_than_days=older_than_days,
+            dry_run=dry_run,
+            marked=marked,
+            log=log,
             executor=executor,
             watcher=watcher,
         )

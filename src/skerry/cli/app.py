@@ -16,6 +16,7 @@ from skerry.cli.failures import ReportingGroup
 from skerry.cli.ingest import ingest
 from skerry.cli.joinable import joinable
 from skerry.cli.listing import ls, show
+from skerry.cli.orphans import remove_orphans
 from skerry.cli.refs import refs
 from skerry.cli.scan import scan
 from skerry.cli.stats import stats
@@ -56,6 +57,20 @@ def _options(
     """
 
 
-for _command in (ingest, ls, show, stats, analyze, scan, delete, upsert, compact, expire, joinable, explain):
+for _command in (
+    ingest,
+    ls,
+    show,
+    stats,
+    analyze,
+    scan,
+    delete,
+    upsert,
+    compact,
+    expire,
+    remove_orphans,
+    joinable,
+    explain,
+):
     app.command()(_command)
 app.add_typer(refs, name="refs")

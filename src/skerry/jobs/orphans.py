@@ -19,14 +19,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from skerry.errors import SchemaError, SkerryError, UnsupportedError
+from skerry.errors import NotFoundError, SchemaError, SkerryError, UnsupportedError
 from skerry.jobs.executor import Executor, Progress, ThreadExecutor, Watcher
 from skerry.jobs.listing import Listing, list_table
 from skerry.jobs.orphan_log import OrphanFile, OrphanLog, read_marked
 from skerry.storage import file_key, is_within, join, name, parent
 from skerry.table.reachability import Aliases, FileKey, ReachableTable
 
-__all__ = ["OrphanFile", "OrphanSummary", "remove_orphans"]
+__all__ = ["DEFAULT_GRACE_DAYS", "OrphanFile", "OrphanSummary", "remove_orphans"]
 
 DEFAULT_GRACE_DAYS = 3.0
 _BATCH = 1000
@@ -187,13 +187,21 @@ class _Sweep:
         return tuple(dict.fromkeys(found))
 
     def _reached(self) -> Mapping[FileKey, str]:
+        """What the state reaches. If a part of it is gone because others have expired it, there is a newer one."""
         own = set(map(file_key, self._table.folders))
         markers = [
             location
             for location, kind, folder in self._listing.markers
             if kind is self._table.kind and file_key(folder) in own
         ]
-        return self._table.reached(markers)
+        while True:
+            try:
+                return self._table.reached(markers)
+            except NotFoundError:
+                newest = self._table.newest()
+                if newest == self._state:
+                    raise
+                self._state = newest
 
     def mark(self) -> list[OrphanFile]:
         """The files that the newest state does not reach."""
