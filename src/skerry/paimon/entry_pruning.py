@@ -1,0 +1,345 @@
+"""From the entries of manifests to a plan: what is live, what can hold wanted rows, what is read together.
+
+Spec: `formats/paimon.md` § 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skerry.errors import FormatError
+from skerry.paimon.bucket_pruning import BucketPruner
+from skerry.paimon.bucket_sections import (
+    bucket_groups,
+    bucket_sections,
+    keeps_values,
+    pack_sections,
+    single_files,
+    wanted_sections,
+)
+from skerry.paimon.byte_spans import Longs
+from skerry.paimon.entry_columns import PartitionCodes, live_rows, partition_metrics
+from skerry.paimon.file_places import bucket_folders, check_places
+from skerry.paimon.file_pruning import FilePruner, index_sources
+from skerry.paimon.manifest import FileKind
+from skerry.paimon.paths import POSTPONE_BUCKET
+from skerry.paimon.planned_splits import PaimonPlan, PlannedFiles, PlannedSection, PlannedSplits
+from skerry.paimon.snapshot import Snapshot
+from skerry.paimon.splits import VectorLocation
+from skerry.paimon.state import PaimonState
+from skerry.paimon.vector_locations import VectorKey, vector_locations
+from skerry.table.predicate import Predicate, evaluate
+from skerry.table.scan import ScanStep
+
+__all__ = ["EntryPruner", "ReadEntries"]
+
+_Mask = npt.NDArray[np.bool_]
+_RULE: Final = "Paimon: Bucket"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadEntries:
+    """Entries of manifests as they were read, deleted files included.
+
+    Args:
+        entries: Columns of `skerry.paimon.manifest.ENTRY_SCHEMA`, in the order of the manifests.
+        partitions: Their partitions.
+    """
+
+    entries: pa.RecordBatch
+    partitions: PartitionCodes
+
+    def take(self, rows: Longs) -> ReadEntries:
+        """Some of them."""
+        if len(rows) == self.entries.num_rows:
+            return self
+        partitions = PartitionCodes(self.partitions.rows, self.partitions.values, self.partitions.codes[rows])
+        return ReadEntries(self.entries.take(pa.array(rows)), partitions)
+
+    def numbers(self, name: str) -> Longs:
+        """A column of integers without nulls."""
+        return self.entries.column(name).to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+@dataclass
+class EntryPruner:
+    """Makes one plan.
+
+    Args:
+        state: The table, with the schema of the scan.
+        conjuncts: Predicates that wanted rows fulfil one and all.
+        snapshot: The snapshot that is read.
+        pool: Threads that read index files.
+        steps: What was done so far.
+    """
+
+    state: PaimonState
+    conjuncts: tuple[Predicate, ...]
+    snapshot: Snapshot
+    pool: ThreadPoolExecutor
+    steps: list[ScanStep] = field(default_factory=list)
+
+    @property
+    def location(self) -> str:
+        """The snapshot's file, for messages."""
+        return self.state.paths.snapshot(self.snapshot.id)
+
+    def plan(self, found: ReadEntries) -> PaimonPlan:
+        """Plan a read of all rows of the snapshot.
+
+        Raises:
+            FormatError: Metadata is corrupt.
+            SkerryError: A file lies outside of the table's folder.
+            UnsupportedError: Files are of a kind that is not done here.
+        """
+        live = self._prune_buckets(self._live(found))
+        live = self._drop_levels(live)
+        vectors = vector_locations(self.state, self.snapshot)
+        return self._sections(live, vectors)
+
+    def plan_added(self, found: ReadEntries) -> PaimonPlan:
+        """Plan a read of the files that were added, each by itself; see `plan`."""
+        added = found.take(np.flatnonzero(found.numbers("_KIND") == FileKind.ADD))
+        partition_may = self._partition_may(added)
+        live = self._checked(added.take(np.flatnonzero(partition_may[added.partitions.codes])))
+        judge = self._pruner(live)
+        verdict = judge.by_keys() if self.state.schema.primary_keys else judge.by_values()
+        rows = np.flatnonzero(verdict.may)
+        self.steps.append(_step("files by bounds", live, np.arange(live.entries.num_rows), rows, verdict.reasons))
+        _, members = bucket_groups(live.partitions.codes[rows], live.numbers("_BUCKET")[rows])
+        sections = single_files([rows[places] for places in members])
+        return self._finish(live, sections, verdict.must & (not self.state.schema.primary_keys), {}, {})
+
+    # ---- entries ----
+
+    def _partition_may(self, found: ReadEntries) -> _Mask:
+        """bool[partitions] Which partitions can hold wanted rows."""
+        partitions = found.partitions
+        may = np.full(len(partitions.rows), True)
+        lookup = partition_metrics(self.state.schema.partition_fields, partitions.values)
+        for conjunct in self.conjuncts:
+            may &= evaluate(conjunct, lookup, len(may)).may
+        return may
+
+    def _live(self, found: ReadEntries) -> ReadEntries:
+        """The live files of the partitions that can hold wanted rows."""
+        signs = np.where(found.numbers("_KIND") == FileKind.ADD, 1, -1)
+        counts = found.numbers("_ROW_COUNT") * signs
+        inside = self._partition_may(found)[found.partitions.codes]
+        inside_buckets = found.numbers("_BUCKET") != POSTPONE_BUCKET
+        chosen = found.take(np.flatnonzero(inside & inside_buckets))
+        live = self._checked(chosen.take(live_rows(chosen.entries, location=self.location)))
+        waiting = int(signs[inside & ~inside_buckets].sum())
+        outside = int(signs[~inside].sum())
+        dropped = [("waiting to be put into buckets", waiting)] if waiting > 0 else []
+        if outside > 0:
+            condition = " AND ".join(map(str, self.conjuncts))
+            dropped.append((f"partition without {condition}", outside))
+        step = ScanStep(
+            "files by partition",
+            int(signs.sum()),
+            live.entries.num_rows,
+            int(counts.sum()),
+            int(live.numbers("_ROW_COUNT").sum()),
+            tuple(dropped),
+        )
+        self.steps.append(step)
+        return live
+
+    def _checked(self, live: ReadEntries) -> ReadEntries:
+        """The files, none of which is where it must not be.
+
+        Raises:
+            FormatError: A partition has files with different numbers of buckets.
+        """
+        check_places(self.state, live.entries, self.location)
+        totals = live.numbers("_TOTAL_BUCKETS")
+        fixed = totals > 0
+        pairs = np.unique(np.stack([live.partitions.codes[fixed], totals[fixed]], axis=1), axis=0)
+        if len(np.unique(pairs[:, 0])) < len(pairs):
+            raise FormatError(
+                "a partition has files with different numbers of buckets", location=self.location, rule=_RULE
+            )
+        return live
+
+    def _prune_buckets(self, live: ReadEntries) -> ReadEntries:
+        """The files of buckets that can hold wanted rows."""
+        pruner = BucketPruner(self.state, self.conjuncts)
+        may = pruner.may_hold(live.numbers("_BUCKET"), live.numbers("_TOTAL_BUCKETS"), live.numbers("_SCHEMA_ID"))
+        rows = np.flatnonzero(may)
+        if pruner.prunes:
+            reasons = (("bucket without the key that is wanted", len(may) - len(rows)),) if len(rows) < len(may) else ()
+            self.steps.append(_step("files by bucket", live, np.arange(len(may)), rows, reasons))
+        return live.take(rows)
+
+    def _drop_levels(self, live: ReadEntries) -> ReadEntries:
+        """The files that are visible: some tables hide level 0 until it is compacted."""
+        if not (self.state.schema.primary_keys and self.state.options.batch_reads_skip_level_0):
+            return live
+        rows = np.flatnonzero(live.numbers("_LEVEL") > 0)
+        lost = live.entries.num_rows - len(rows)
+        reasons = (("level 0, invisible until it is compacted", lost),) if lost else ()
+        self.steps.append(_step("files by level", live, np.arange(live.entries.num_rows), rows, reasons))
+        return live.take(rows)
+
+    # ---- files ----
+
+    def _pruner(self, live: ReadEntries) -> FilePruner:
+        return FilePruner(self.state, self.conjuncts, live.entries, live.partitions, self.location)
+
+    def _sections(self, live: ReadEntries, vectors: Mapping[VectorKey, VectorLocation]) -> PaimonPlan:
+        """Prune live files by keys, then sections of them by values and indexes."""
+        schema, options = self.state.schema, self.state.options
+        rows = np.flatnonzero(self._pruner(live).by_keys().may) if self.conjuncts else np.arange(live.entries.num_rows)
+        files = live.take(rows)
+        groups, members = bucket_groups(files.partitions.codes, files.numbers("_BUCKET"))
+        if schema.primary_keys:
+            sections = bucket_sections(
+                files.entries,
+                groups,
+                members,
+                schema,
+                merged_already=options.batch_reads_skip_level_0,
+                location=self.location,
+            )
+        else:
+            sections = single_files(_in_order(files, members) if options.bucket > 0 else members)
+        pruner = self._pruner(files)
+        verdict = pruner.by_values()
+        whole_rows = keeps_values(options)
+        judged = [wanted_sections(bucket, verdict.may, whole_rows=whole_rows) for bucket in sections]
+        kept = [bucket for bucket, _ in judged]
+        must = verdict.must.copy()
+        if not whole_rows:
+            must[[row for bucket in kept for section in bucket if not section.is_raw for row in _rows(section)]] = False
+        self._tell_bounds(live, files, kept, verdict.reasons)
+        indexes: Mapping[int, str | bytes] = {}
+        if self.conjuncts and options.file_index_read:
+            kept, indexes = self._prune_indexes(pruner, files, kept, must)
+        return self._finish(files, kept, must, vectors, indexes)
+
+    def _tell_bounds(
+        self,
+        before: ReadEntries,
+        files: ReadEntries,
+        kept: Sequence[Sequence[PlannedSection]],
+        reasons: Sequence[tuple[str, int]],
+    ) -> None:
+        rows = np.array([row for bucket in kept for section in bucket for row in _rows(section)], np.int64)
+        counts = files.numbers("_ROW_COUNT")
+        by_keys = before.entries.num_rows - files.entries.num_rows
+        dropped = [("keys without what is wanted", by_keys)] if by_keys else []
+        by_values = files.entries.num_rows - len(rows)
+        if by_values:
+            dropped += reasons if sum(count for _, count in reasons) == by_values else [("bounds", by_values)]
+        self.steps.append(
+            ScanStep(
+                "files by bounds",
+                before.entries.num_rows,
+                len(rows),
+                int(before.numbers("_ROW_COUNT").sum()),
+                int(counts[rows].sum()),
+                tuple(dropped),
+            )
+        )
+
+    def _prune_indexes(
+        self, pruner: FilePruner, files: ReadEntries, sections: list[list[PlannedSection]], must: _Mask
+    ) -> tuple[list[list[PlannedSection]], Mapping[int, str | bytes]]:
+        """Sections without the files whose indexes leave no row, and the indexes of the others."""
+        raw = [row for bucket in sections for section in bucket if section.is_raw for row in _rows(section)]
+        rows = np.array([row for row in raw if not must[row]], np.int64)
+        folders, folder_of = bucket_folders(self.state, files.partitions, files.numbers("_BUCKET"))
+        sources = index_sources(files.entries, rows, folders, folder_of)
+        if not sources:
+            return sections, {}
+        empty = set(pruner.by_indexes(rows.tolist(), sources, self.pool))
+        counts = files.numbers("_ROW_COUNT")
+        before = np.array([row for bucket in sections for section in bucket for row in _rows(section)], np.int64)
+        after = before[~np.isin(before, list(empty))]
+        reasons = (("indexes", len(empty)),) if empty else ()
+        self.steps.append(
+            ScanStep(
+                "files by index", len(before), len(after), int(counts[before].sum()), int(counts[after].sum()), reasons
+            )
+        )
+        left = [
+            [section for section in bucket if not (section.is_raw and section.runs[0][0] in empty)]
+            for bucket in sections
+        ]
+        return left, {row: source for row, source in sources.items() if row not in empty}
+
+    def _finish(
+        self,
+        files: ReadEntries,
+        sections: Sequence[Sequence[PlannedSection]],
+        must: _Mask,
+        vectors: Mapping[VectorKey, VectorLocation],
+        indexes: Mapping[int, str | bytes],
+    ) -> PaimonPlan:
+        """The plan of the sections of some of the files."""
+        rows = np.array(sorted(row for bucket in sections for section in bucket for row in _rows(section)), np.int64)
+        place = np.zeros(files.entries.num_rows, np.int64)
+        place[rows] = np.arange(len(rows))
+        kept = files.take(rows)
+        folders, folder_of = bucket_folders(self.state, kept.partitions, kept.numbers("_BUCKET"))
+        planned = PlannedFiles(
+            kept.entries.select([name for name in kept.entries.schema.names if name not in _STATS]),
+            folders,
+            folder_of,
+            must[rows],
+            _by_row(kept.entries, vectors),
+            {int(place[row]): source for row, source in indexes.items()},
+        )
+        sizes = kept.numbers("_FILE_SIZE")
+        options = self.state.options
+        splits = [
+            split
+            for bucket in sections
+            for split in pack_sections(
+                [_moved(section, place) for section in bucket],
+                sizes,
+                options.split_target_size,
+                options.split_open_file_cost,
+            )
+        ]
+        return PaimonPlan(PlannedSplits(planned, splits, self.snapshot.id), tuple(self.steps))
+
+
+_STATS: Final = ("_KEY_STATS", "_VALUE_STATS", "_VALUE_STATS_COLS", "_EMBEDDED_FILE_INDEX")
+
+
+def _rows(section: PlannedSection) -> Iterator[int]:
+    for run in section.runs:
+        yield from run
+
+
+def _moved(section: PlannedSection, place: Longs) -> PlannedSection:
+    return PlannedSection([[int(place[row]) for row in run] for run in section.runs], section.is_raw)
+
+
+def _in_order(files: ReadEntries, members: Sequence[Longs]) -> list[Longs]:
+    """The files of buckets in the order in which their rows were written."""
+    least = files.numbers("_MIN_SEQUENCE_NUMBER")
+    return [rows[np.argsort(least[rows], kind="stable")] for rows in members]
+
+
+def _by_row(entries: pa.RecordBatch, vectors: Mapping[VectorKey, VectorLocation]) -> dict[int, VectorLocation]:
+    """The deletion vectors of files, by row."""
+    if not vectors:
+        return {}
+    columns = (entries.column(name).to_pylist() for name in ("_PARTITION", "_BUCKET", "_FILE_NAME"))
+    keys = zip(*columns, strict=True)
+    return {row: vectors[key] for row, key in enumerate(keys) if key in vectors}
+
+
+def _step(name: str, before: ReadEntries, rows: Longs, kept: Longs, reasons: Sequence[tuple[str, int]]) -> ScanStep:
+    counts = before.numbers("_ROW_COUNT")
+    return ScanStep(name, len(rows), len(kept), int(counts[rows].sum()), int(counts[kept].sum()), tuple(reasons))
