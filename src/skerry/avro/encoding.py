@@ -183,7 +183,10 @@ def _varints(values: _Longs, where: _Mask) -> _Piece:
     rest = ((chosen << 1) ^ (chosen >> 63)).view(np.uint64)
     sizes = np.ones(len(chosen), np.int64)
     for number in range(1, _MAX_VARINT_BYTES):
-        sizes += rest >= np.uint64(1 << (7 * number))
+        is_longer = rest >= np.uint64(1 << (7 * number))
+        if not is_longer.any():
+            break
+        sizes += is_longer
     lengths = np.zeros(len(values), np.int64)
     lengths[where] = sizes
 
