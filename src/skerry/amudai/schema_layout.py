@@ -63,6 +63,9 @@ def decode_schema(frame: memoryview, *, location: str | None = None, offset: int
     count = root.u32(1)
     reader = _SchemaReader(count)
     fields = tuple(reader.field(table) for table in root.required_tables(0, "fields"))
+    node_count = sum(1 for field in fields for _ in field.data_type.nodes())
+    if node_count != count:
+        raise root.fail(f"schema_id_count is {count}, expected {node_count}, the number of types")
     # internal fields are told by their kind and need no names
     _check_names((field.data_type for field in fields if field.name or field.internal_kind is None), root)
     return Schema(fields, count)

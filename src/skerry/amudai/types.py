@@ -22,6 +22,7 @@ from skerry.errors import SchemaError, UnsupportedError
 
 __all__ = [
     "ALIASES_KEY",
+    "ARROW_SCHEMA_PROPERTY",
     "EXTENSION_KEY",
     "INTERNAL_KIND_KEY",
     "arrow_field",
@@ -30,6 +31,8 @@ __all__ = [
     "schema_from_arrow",
 ]
 
+ARROW_SCHEMA_PROPERTY: Final = "ARROW:schema"
+"""Name of the shard's custom property that holds the Arrow schema of its table, as bytes of an IPC message."""
 EXTENSION_KEY: Final = b"ARROW:extension:name"
 ALIASES_KEY: Final = b"AMUDAI:aliases"
 """Metadata of a top-level Arrow field: a JSON list of the other names by which the column is found."""

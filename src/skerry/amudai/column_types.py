@@ -1,0 +1,142 @@
+"""Which Arrow types the columns of a shard read as.
+
+The writer of this package keeps the Arrow schema in a property of the shard, and columns read as that says. Without it,
+types are chosen that hold what is there: the range of the values, as descriptors tell it, decides on units and digits.
+
+Spec: docs/amudai.md, "Types".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from typing import Final
+
+import pyarrow as pa
+
+from skerry.amudai.any_value import Property
+from skerry.amudai.datetimes import EPOCH_TICKS, fits_nanoseconds
+from skerry.amudai.schema import BasicType, DataType, ExtendedLabel, Field, Schema
+from skerry.amudai.statistics import ValueRange
+from skerry.amudai.types import ARROW_SCHEMA_PROPERTY, arrow_field, is_stored_as
+from skerry.errors import SchemaError
+
+__all__ = ["choose_schema", "stored_schemas", "with_types"]
+
+_MAX_DIGITS: Final = 38
+_TICKS_PER_MICROSECOND: Final = 10
+RangeOf = Callable[[DataType], "ValueRange | None"]
+
+
+def stored_schemas(properties: Iterable[Property]) -> list[pa.Schema]:
+    """The Arrow schemas that a shard keeps among its properties; several if it was merged from several."""
+    found = []
+    for item in properties:
+        if item.name == ARROW_SCHEMA_PROPERTY and isinstance(item.value, bytes):
+            try:
+                found.append(pa.ipc.read_schema(pa.py_buffer(item.value)))
+            except (pa.ArrowException, OSError, ValueError):
+                continue  # another writer's, or damaged: the shard's own schema is what counts
+    return found
+
+
+def choose_schema(schema: Schema, stored: list[pa.Schema], range_of: RangeOf, *, internal: bool = False) -> pa.Schema:
+    """The Arrow schema of a shard's columns.
+
+    Args:
+        schema: The shard's schema.
+        stored: Arrow schemas that the shard keeps. A field of theirs counts if all have the same, and if it goes with
+            what the shard's own schema says of the column.
+        range_of: Tells the range of a node's values.
+        internal: Whether internal fields are columns, too.
+
+    Returns:
+        The schema, with fields in the order of the shard.
+    """
+    wanted = schema.fields if internal else schema.columns
+    fields = [_stored_field(field, stored) or _chosen_field(field, range_of) for field in wanted]
+    metadata = stored[0].metadata if stored and all(s.metadata == stored[0].metadata for s in stored) else None
+    return pa.schema(fields, metadata=metadata)
+
+
+def _stored_field(field: Field, stored: list[pa.Schema]) -> pa.Field | None:
+    candidates = []
+    for schema in stored:
+        index = schema.get_field_index(field.name)
+        if index < 0 or not is_stored_as(schema.field(index), field.data_type):
+            return None
+        candidates.append(schema.field(index))
+    if not candidates or any(not other.equals(candidates[0], check_metadata=True) for other in candidates):
+        return None
+    return candidates[0]
+
+
+def _chosen_field(field: Field, range_of: RangeOf) -> pa.Field:
+    chosen = arrow_field(field.data_type, lambda node: _leaf_type(node, range_of))
+    return chosen if field.name else chosen.with_name(field.internal_kind or "")
+
+
+def _leaf_type(node: DataType, range_of: RangeOf) -> pa.DataType | None:
+    """The type of a node whose values may need another than the usual one; None for the usual one."""
+    if node.basic_type is BasicType.DATE_TIME:
+        return _tick_type(range_of(node), EPOCH_TICKS, pa.timestamp, pa.uint64())
+    if node.label == ExtendedLabel.TIMESPAN and node.basic_type is BasicType.INT64:
+        return _tick_type(range_of(node), 0, pa.duration, pa.int64())
+    return _decimal_type(range_of(node)) if node.is_decimal else None
+
+
+def _tick_type(
+    found: ValueRange | None, epoch: int, of_unit: Callable[[str], pa.DataType], ticks: pa.DataType
+) -> pa.DataType:
+    """Nanoseconds if they reach far enough, else microseconds, else the ticks themselves."""
+    if found is None or found.low is None or found.high is None:
+        return of_unit("ns")
+    low, high = int(found.low), int(found.high)
+    if fits_nanoseconds(low - epoch, high - epoch):
+        return of_unit("ns")
+    whole = low % _TICKS_PER_MICROSECOND == 0 and high % _TICKS_PER_MICROSECOND == 0
+    return of_unit("us") if whole else ticks
+
+
+def _decimal_type(found: ValueRange | None) -> pa.DataType | None:
+    """38 digits, with as many of them before the point as the values need."""
+    bounds = [] if found is None else [found.low, found.high]
+    if not bounds or not all(isinstance(bound, Decimal) and bound.is_finite() for bound in bounds):
+        return None
+    before = max(max(bound.adjusted() + 1, 0) if bound else 0 for bound in bounds)
+    return pa.decimal128(_MAX_DIGITS, _MAX_DIGITS - before) if before <= _MAX_DIGITS else None
+
+
+def with_types(schema: pa.Schema, asked: pa.Schema, nodes: dict[str, DataType]) -> pa.Schema:
+    """The schema with the types that a caller asks for.
+
+    Args:
+        schema: What the columns read as otherwise.
+        asked: Some of the columns, with other types.
+        nodes: The shard's nodes of the columns, by name.
+
+    Raises:
+        SchemaError: A column of `asked` is not there, or cannot be read as the type.
+    """
+    for field in asked:
+        index = schema.get_field_index(field.name)
+        if index < 0:
+            raise SchemaError(f"column {field.name!r} is not in the shard")
+        if not is_stored_as(field, nodes[field.name]) and not _same_bytes(field.type, nodes[field.name]):
+            raise SchemaError(
+                f"column {field.name!r} cannot be read as {field.type}; without a schema it reads as "
+                f"{schema.field(index).type}"
+            )
+        schema = schema.set(index, field)
+    return schema
+
+
+def _same_bytes(arrow: pa.DataType, node: DataType) -> bool:
+    """Whether a plain type shows the stored values of a node as they are."""
+    if node.basic_type is BasicType.DATE_TIME:
+        return bool(arrow == pa.uint64())
+    if node.label == ExtendedLabel.TIMESPAN and node.basic_type is BasicType.INT64:
+        return bool(arrow == pa.int64())
+    if node.label == ExtendedLabel.DYNAMIC:
+        return bool(arrow in (pa.binary(), pa.large_binary(), pa.string(), pa.large_string()))
+    return bool(node.fixed_size == 16 and not node.children and arrow == pa.binary(16))

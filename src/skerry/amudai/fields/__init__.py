@@ -1,0 +1,1 @@
+"""Fields of stripes: from descriptors and encoded buffers to Arrow arrays."""

@@ -1,0 +1,239 @@
+"""From fields to arrays of the wanted type: fields with children, and what Arrow wraps around values.
+
+Spec: Amudai, chapter 6, "List Encoding" to "Union Encoding".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skerry.amudai.fields.constants import repeat_constant
+from skerry.amudai.fields.leaves import ColumnTooLongError, read_bitmap, read_bytes, read_numbers, read_offsets
+from skerry.amudai.fields.selection import Selection
+from skerry.amudai.fields.stored_field import StoredField
+from skerry.amudai.messages import BufferKind
+from skerry.amudai.schema import BasicType, DataType
+from skerry.errors import FormatError, UnsupportedError
+from skerry.storage import redact
+
+if TYPE_CHECKING:
+    from skerry.amudai.fields.stripe_reader import StripeReader
+
+__all__ = ["read_node"]
+
+_MAX_I32: Final = (1 << 31) - 1
+_RULE: Final = "Amudai, chapter 6, Data Encoding"
+
+
+def read_node(
+    reader: StripeReader, node: DataType, selection: Selection, target: pa.DataType, positions: int | None = None
+) -> pa.Array:
+    """Read the values of a node and of those below it.
+
+    Args:
+        reader: The stripe, with the descriptors of these nodes loaded.
+        node: The node.
+        selection: The wanted positions.
+        target: The wanted type, one that the node's values can be stored as.
+        positions: How many values the node must have; None where only its own descriptor tells.
+
+    Returns:
+        `target`[selection.count].
+
+    Raises:
+        FormatError: Descriptors or buffers are damaged.
+        UnsupportedError: Values are stored in a way that cannot be read.
+        SchemaError: A value does not fit `target`.
+        ColumnTooLongError: One array cannot hold so many values: fewer must be read at once.
+    """
+    plain = _plain_type(target)
+    if reader.descriptor(node) is None:
+        return _dressed(pa.nulls(selection.count, plain), target)
+    field = reader.field(node, positions)
+    if selection.stop > field.positions:
+        raise _error(field, f"{selection.stop} values are wanted of {field.positions}")
+    if field.is_null or selection.count == 0:
+        array = pa.nulls(selection.count, plain)
+    elif field.constant is not None and not node.basic_type.is_composite:
+        array = repeat_constant(field, field.constant, selection.count, plain)
+    elif field.parquet is not None:
+        raise UnsupportedError("column chunks of Parquet files", location=redact(field.location), rule=_RULE)
+    else:
+        array = _READERS[node.basic_type](reader, field, selection, plain)
+    return _dressed(array, target)
+
+
+def _plain_type(target: pa.DataType) -> pa.DataType:
+    """The type below extensions, dictionaries and run ends, with offsets rather than views."""
+    while True:
+        if isinstance(target, pa.BaseExtensionType):
+            target = target.storage_type
+        elif pa.types.is_dictionary(target) or pa.types.is_run_end_encoded(target):
+            target = target.value_type
+        else:
+            break
+    if pa.types.is_list_view(target):
+        return pa.list_(target.value_field)
+    if pa.types.is_large_list_view(target):
+        return pa.large_list(target.value_field)
+    if pa.types.is_decimal32(target) or pa.types.is_decimal64(target):
+        return pa.decimal128(target.precision, target.scale)
+    return _OF_VIEWS.get(target, target)
+
+
+_OF_VIEWS: Final = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+
+
+def _dressed(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """A plain array as the type that was asked for."""
+    if array.type == target:
+        return array
+    if isinstance(target, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(target, _dressed(array, target.storage_type))
+    if pa.types.is_dictionary(target):
+        encoded = _dressed(array, target.value_type).dictionary_encode()
+        if len(encoded.dictionary) > 1 << (target.index_type.bit_width - 1):
+            raise ColumnTooLongError
+        indices = encoded.indices.cast(target.index_type)
+        return pa.DictionaryArray.from_arrays(indices, encoded.dictionary, ordered=target.ordered)
+    if pa.types.is_run_end_encoded(target):
+        if len(array) > 1 << (target.run_end_type.bit_width - 1):
+            raise ColumnTooLongError
+        return pc.run_end_encode(_dressed(array, target.value_type), run_end_type=target.run_end_type)
+    return array.cast(target)
+
+
+def _validity(reader: StripeReader, field: StoredField, selection: Selection) -> pa.Buffer | None:
+    if field.buffer(BufferKind.PRESENCE) is None:
+        return None
+    return pa.py_buffer(read_bitmap(reader.files, field, BufferKind.PRESENCE, selection))
+
+
+def _read_booleans(reader: StripeReader, field: StoredField, selection: Selection, target: pa.DataType) -> pa.Array:
+    validity = _validity(reader, field, selection)
+    bits = pa.py_buffer(read_bitmap(reader.files, field, BufferKind.DATA, selection))
+    return pa.Array.from_buffers(target, selection.count, [validity, bits])
+
+
+def _read_numbers(reader: StripeReader, field: StoredField, selection: Selection, target: pa.DataType) -> pa.Array:
+    return read_numbers(reader.files, field, selection, target)
+
+
+def _read_bytes(reader: StripeReader, field: StoredField, selection: Selection, target: pa.DataType) -> pa.Array:
+    return read_bytes(reader.files, field, selection, target)
+
+
+def _read_lists(reader: StripeReader, field: StoredField, selection: Selection, target: pa.DataType) -> pa.Array:
+    offsets, items = _items(reader, field, selection, pa.types.is_large_list(target))
+    validity = _validity(reader, field, selection)
+    values = read_node(reader, field.node.children[0], items, target.value_type)
+    return pa.Array.from_buffers(target, selection.count, [validity, offsets], children=[values])
+
+
+def _read_maps(reader: StripeReader, field: StoredField, selection: Selection, target: pa.DataType) -> pa.Array:
+    offsets, items = _items(reader, field, selection, False)
+    validity = _validity(reader, field, selection)
+    key, value = field.node.children
+    keys = read_node(reader, key, items, target.key_type)
+    if keys.null_count:
+        raise _error(field, "a key of a map is null")
+    values = read_node(reader, value, items, target.item_type)
+    entries = pa.Array.from_buffers(
+        pa.struct([target.key_field, target.item_field]), items.count, [None], children=[keys, values]
+    )
+    return pa.Array.from_buffers(target, selection.count, [validity, offsets], children=[entries])
+
+
+def _items(
+    reader: StripeReader, field: StoredField, selection: Selection, is_large: bool
+) -> tuple[pa.Buffer, Selection]:
+    """Arrow's offsets of lists, and the positions of their items."""
+    offsets, items = read_offsets(reader.files, field, selection)
+    if not is_large and offsets[-1] > _MAX_I32:
+        raise ColumnTooLongError
+    for child in field.node.children:
+        if reader.descriptor(child) is None:
+            continue
+        count = reader.field(child).positions
+        if items.stop > count or (selection.is_all_of(field.positions) and items.count != count):
+            raise _error(field, f"offsets lead to item {items.stop} of {count}")
+    return pa.py_buffer(offsets if is_large else offsets.astype(np.int32)), items
+
+
+def _read_fixed_lists(reader: StripeReader, field: StoredField, selection: Selection, target: pa.DataType) -> pa.Array:
+    size = field.node.fixed_size
+    if size != target.list_size:
+        raise _error(field, f"lists of {size} items, expected {target.list_size}")
+    validity = _validity(reader, field, selection)
+    (child,) = field.node.children
+    values = read_node(reader, child, selection.scaled(size), target.value_type, field.positions * size)
+    return pa.Array.from_buffers(target, selection.count, [validity], children=[values])
+
+
+def _read_structs(reader: StripeReader, field: StoredField, selection: Selection, target: pa.DataType) -> pa.Array:
+    validity = _validity(reader, field, selection)
+    children = [
+        read_node(reader, child, selection, target.field(i).type, field.positions)
+        for i, child in enumerate(field.node.children)
+    ]
+    return pa.Array.from_buffers(target, selection.count, [validity], children=children)
+
+
+def _read_unions(reader: StripeReader, field: StoredField, selection: Selection, target: pa.DataType) -> pa.Array:
+    variants = read_numbers(reader.files, field, selection, pa.uint8())
+    if variants.null_count:
+        raise UnsupportedError("a union without a variant", location=redact(field.location), rule=_RULE)
+    ordinals = np.frombuffer(variants.buffers()[1], np.uint8, len(variants), variants.offset)
+    if len(ordinals) and int(ordinals.max()) >= len(field.node.children):
+        raise _error(field, f"variant {int(ordinals.max())} of {len(field.node.children)}")
+    children = [
+        read_node(reader, child, selection, target.field(i).type, field.positions)
+        for i, child in enumerate(field.node.children)
+    ]
+    codes = np.array(target.type_codes, np.int8)[ordinals]
+    if target.mode == "sparse":
+        return pa.Array.from_buffers(target, len(codes), [None, pa.py_buffer(codes)], children=children)
+    offsets = np.empty(len(codes), np.int32)
+    chosen = []
+    for i, child in enumerate(children):
+        places = np.flatnonzero(ordinals == i)
+        offsets[places] = np.arange(len(places), dtype=np.int32)
+        chosen.append(child.take(pa.array(places)))
+    buffers = [None, pa.py_buffer(codes), pa.py_buffer(offsets)]
+    return pa.Array.from_buffers(target, len(codes), buffers, children=chosen)
+
+
+_Read = Callable[["StripeReader", StoredField, Selection, pa.DataType], pa.Array]
+_READERS: Final[dict[BasicType, _Read]] = {
+    BasicType.BOOLEAN: _read_booleans,
+    BasicType.INT8: _read_numbers,
+    BasicType.INT16: _read_numbers,
+    BasicType.INT32: _read_numbers,
+    BasicType.INT64: _read_numbers,
+    BasicType.FLOAT32: _read_numbers,
+    BasicType.FLOAT64: _read_numbers,
+    BasicType.DATE_TIME: _read_numbers,
+    BasicType.BINARY: _read_bytes,
+    BasicType.FIXED_SIZE_BINARY: _read_bytes,
+    BasicType.STRING: _read_bytes,
+    BasicType.GUID: _read_bytes,
+    BasicType.LIST: _read_lists,
+    BasicType.FIXED_SIZE_LIST: _read_fixed_lists,
+    BasicType.STRUCT: _read_structs,
+    BasicType.MAP: _read_maps,
+    BasicType.UNION: _read_unions,
+    BasicType.UNIT: lambda reader, field, selection, target: pa.nulls(selection.count, target),
+}
+
+
+def _error(field: StoredField, problem: str) -> FormatError:
+    return FormatError(
+        f"field {field.node.name!r} (schema id {field.node.schema_id}): {problem}",
+        location=redact(field.location),
+        rule=_RULE,
+    )

@@ -1,0 +1,188 @@
+"""Reading the columns of one stripe: descriptors first, then the buffers of what is wanted.
+
+Spec: Amudai, chapter 6, "Stripe Field Descriptor" to "Union Encoding".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skerry.amudai.directory import Stripe
+from skerry.amudai.fields.buffers import StoredBuffer
+from skerry.amudai.fields.leaves import ColumnTooLongError
+from skerry.amudai.fields.nested import read_node
+from skerry.amudai.fields.selection import Selection
+from skerry.amudai.fields.stored_field import StoredField, open_field
+from skerry.amudai.messages import BufferKind, StripeFieldDescriptor
+from skerry.amudai.references import Reference, UrlRules
+from skerry.amudai.schema import DataType, Schema
+from skerry.amudai.shard_files import ShardFiles
+from skerry.errors import FormatError, UnsupportedError
+from skerry.storage import redact
+
+__all__ = ["StripeReader"]
+
+_WHOLE_SHARE: Final = 0.25
+"""From this share of a stripe's rows on, whole buffers are read rather than blocks."""
+
+
+class StripeReader:
+    """One stripe of a shard. Columns may be read from many threads, each column from one.
+
+    Args:
+        files: The shard's files.
+        rules: Resolves urls.
+        schema: The shard's schema.
+        stripe: The stripe.
+        references: Where the descriptors of its fields are, by schema id; None where there is none.
+    """
+
+    def __init__(
+        self,
+        files: ShardFiles,
+        rules: UrlRules,
+        schema: Schema,
+        stripe: Stripe,
+        references: Sequence[tuple[str, int, int] | None],
+    ) -> None:
+        self.files = files
+        self.stripe = stripe
+        self.schema = schema
+        self.deleted: npt.NDArray[np.bool_] | None = None
+        self._rules = rules
+        self._references = references
+        self._messages: dict[int, tuple[StripeFieldDescriptor, str] | None] = {}
+        self._fields: dict[int, StoredField] = {}
+
+    @property
+    def row_count(self) -> int:
+        """The stripe's records, deleted ones included."""
+        return self.stripe.record_count
+
+    def check_deleted(self) -> None:
+        """Hold the rows that are marked as deleted, bool[row_count] in `deleted`, against the stripe's directory.
+
+        Raises:
+            FormatError: The directory has another number of them.
+        """
+        found = 0 if self.deleted is None else int(np.count_nonzero(self.deleted))
+        if found != self.stripe.deleted_record_count:
+            raise FormatError(
+                f"stripe {self.stripe.ordinal} has {found} records that are marked as deleted, expected "
+                f"{self.stripe.deleted_record_count}",
+                location=self.files.shown,
+                rule="Amudai, chapter 6, Stripe List",
+            )
+
+    def descriptor_references(self, nodes: Iterable[DataType]) -> list[tuple[int, Reference]]:
+        """Where the descriptors of nodes are that have not been read yet, with the nodes' numbers."""
+        found = []
+        for node in nodes:
+            if node.schema_id in self._messages:
+                continue
+            entry = self._references[node.schema_id] if node.schema_id < len(self._references) else None
+            if entry is None:
+                self._messages[node.schema_id] = None
+            else:
+                url, start, end = entry
+                found.append((node.schema_id, Reference(self._rules.resolve(url), start, end)))
+        return found
+
+    def keep_descriptor(self, schema_id: int, message: StripeFieldDescriptor, location: str) -> None:
+        """Take a descriptor that has been read."""
+        self._messages[schema_id] = (message, location)
+
+    def load_descriptors(self, nodes: Iterable[DataType]) -> None:
+        """Read the descriptors of nodes, all at once."""
+        wanted = self.descriptor_references(nodes)
+        messages = self.files.read_messages(StripeFieldDescriptor, [reference for _, reference in wanted])
+        for (schema_id, reference), message in zip(wanted, messages, strict=True):
+            self.keep_descriptor(schema_id, message, reference.location)
+
+    def descriptor(self, node: DataType) -> StripeFieldDescriptor | None:
+        """A node's descriptor, which has been loaded; None if the stripe has none."""
+        entry = self._messages[node.schema_id]
+        return None if entry is None else entry[0]
+
+    def field(self, node: DataType, positions: int | None = None) -> StoredField:
+        """What the stripe stores of a node that has a descriptor, which has been loaded.
+
+        Args:
+            node: The node.
+            positions: How many values it must have; None where only its own descriptor tells.
+
+        Raises:
+            FormatError: The descriptor is damaged, or tells of another number of values.
+        """
+        found = self._fields.get(node.schema_id)
+        if found is None:
+            entry = self._messages[node.schema_id]
+            if entry is None:
+                raise FormatError(f"field {node.name!r} has no descriptor", location=self.files.shown)
+            found = self._fields[node.schema_id] = open_field(node, entry[0], self._rules, entry[1])
+        if positions is not None and found.positions != positions:
+            raise FormatError(
+                f"field {node.name!r} (schema id {node.schema_id}) has {found.positions} positions, "
+                f"expected {positions}",
+                location=redact(found.location),
+                rule="Amudai, chapter 6, (Shard) Field Descriptor",
+            )
+        return found
+
+    def read_column(self, node: DataType, selection: Selection, target: pa.DataType) -> list[pa.Array]:
+        """Read a column.
+
+        Args:
+            node: The node of a top-level field.
+            selection: The wanted rows.
+            target: The wanted type, one that the column can be stored as.
+
+        Returns:
+            Arrays of `target` that follow each other; more than one only if one cannot hold all values.
+
+        Raises:
+            FormatError: Descriptors or buffers are damaged.
+            UnsupportedError: Values are stored in a way that cannot be read.
+            SchemaError: A value does not fit `target`.
+        """
+        nodes = list(node.nodes())
+        self.load_descriptors(nodes)
+        if selection.count >= _WHOLE_SHARE * self.row_count:
+            self._fetch(nodes)
+        chunks = self._read_chunks(node, selection, target)
+        if selection.is_all_of(self.row_count):
+            for each in nodes:
+                for buffer in self._buffers(each):
+                    buffer.hold(None)
+        return chunks
+
+    def _read_chunks(self, node: DataType, selection: Selection, target: pa.DataType) -> list[pa.Array]:
+        try:
+            return [read_node(self, node, selection, target, self.row_count)]
+        except ColumnTooLongError:
+            if selection.count <= 1:
+                raise UnsupportedError(
+                    f"one value of field {node.name!r} is too long for {target}", location=self.files.shown
+                ) from None
+            halves = selection.halves()
+            return [chunk for half in halves for chunk in self._read_chunks(node, half, target)]
+
+    def _buffers(self, node: DataType) -> list[StoredBuffer]:
+        """The buffers that hold a node's values; none if a constant does."""
+        if self._messages[node.schema_id] is None:
+            return []
+        field = self.field(node)
+        if field.is_null or (field.constant is not None and not node.basic_type.is_composite):
+            return []
+        return [buffer for kind, buffer in field.buffers.items() if kind != BufferKind.RANGE_INDEX]
+
+    def _fetch(self, nodes: Iterable[DataType]) -> None:
+        """Read all buffers of nodes at once, whole."""
+        buffers = [buffer for node in nodes for buffer in self._buffers(node) if not buffer.is_held]
+        for buffer, whole in zip(buffers, self.files.read([buffer.reference for buffer in buffers]), strict=True):
+            buffer.hold(whole)

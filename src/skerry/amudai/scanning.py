@@ -1,0 +1,208 @@
+"""From stripes to tables: which columns, which rows, on which threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skerry.amudai.fields.selection import Selection
+from skerry.amudai.fields.stripe_reader import StripeReader
+from skerry.amudai.schema import DataType, InternalKind, Schema
+from skerry.errors import SchemaError, SkerryError, UnsupportedError
+
+__all__ = ["Pool", "ScanPlan", "ThisThread", "split_batches"]
+
+_ROW: Final = "__row__"
+T = TypeVar("T")
+
+
+class Pool(Protocol):
+    """Where work is done."""
+
+    def submit(self, fn: Callable[..., T], /, *args: Any) -> Future[T]:
+        """Do some work, now or later."""
+        ...
+
+
+class ThisThread:
+    """Does all work at once, where it is asked for."""
+
+    def submit(self, fn: Callable[..., T], /, *args: Any) -> Future[T]:
+        """Do some work now."""
+        future: Future[T] = Future()
+        try:
+            future.set_result(fn(*args))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+    def __enter__(self) -> ThisThread:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is left to be done."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column that is read.
+
+    Args:
+        node: Its node in the shard.
+        field: The Arrow field of the result.
+    """
+
+    node: DataType
+    field: pa.Field
+
+
+class ScanPlan:
+    """What is read of every stripe.
+
+    Args:
+        schema: The shard's schema.
+        arrow: The Arrow schema of its fields, those included that are read.
+        columns: Names or aliases of the columns; None for all of `arrow`.
+        filters: Which rows: an expression, or lists of `(column, operator, value)`; None for all.
+        keeps_deleted: Whether rows that are marked as deleted are read.
+
+    Raises:
+        NotFoundError: There is no such column.
+        SchemaError: The filters have no shape that is known.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        arrow: pa.Schema,
+        columns: Sequence[str] | None,
+        filters: Any = None,
+        *,
+        keeps_deleted: bool = False,
+    ) -> None:
+        names = arrow.names if columns is None else list(columns)
+        self._columns = [_column(schema, arrow, name) for name in names]
+        self.schema = pa.schema([column.field for column in self._columns], metadata=arrow.metadata)
+        self._expression = None if filters is None else _expression(filters)
+        self._tested = self._tested_columns(schema, arrow)
+        marker = None if keeps_deleted else schema.internal_field(InternalKind.DELETED_RECORD)
+        self._marker = None if marker is None else marker.data_type
+
+    def _tested_columns(self, schema: Schema, arrow: pa.Schema) -> list[_Column]:
+        """The columns that the filters may refer to: those whose names the text of the expression has."""
+        if self._expression is None:
+            return []
+        text = str(self._expression)
+        return [_column(schema, arrow, name) for name in arrow.names if name in text]
+
+    def nodes(self) -> list[DataType]:
+        """All nodes whose descriptors are needed."""
+        tops = [column.node for column in (*self._columns, *self._tested)]
+        if self._marker is not None:
+            tops.append(self._marker)
+        return list({node.schema_id: node for top in tops for node in top.nodes()}.values())
+
+    def start(self, reader: StripeReader, rows: Selection, pool: Pool) -> Callable[[], pa.Table]:
+        """Begin to read rows of a stripe.
+
+        Args:
+            reader: The stripe, with the descriptors of `nodes` loaded.
+            rows: Which of its rows.
+            pool: Where columns are decoded.
+
+        Returns:
+            Gives the table once all is decoded.
+        """
+        if self._marker is not None:
+            rows = self._living(reader, rows)
+        if self._expression is not None:
+            rows = self._matching(reader, rows, pool)
+        pending = [pool.submit(_read, reader, column.node, rows, column.field.type) for column in self._columns]
+        return lambda: _table([future.result() for future in pending], self.schema, rows.count)
+
+    def _living(self, reader: StripeReader, rows: Selection) -> Selection:
+        """Rows that are not marked as deleted. The marker of the whole stripe is held against the directory's count."""
+        assert self._marker is not None
+        if reader.deleted is None:
+            every = Selection.range(0, reader.row_count)
+            marks = pa.chunked_array(_read(reader, self._marker, every, pa.bool_()), pa.bool_())
+            reader.deleted = marks.fill_null(False).to_numpy().astype(np.bool_)
+            reader.check_deleted()
+        deleted: npt.NDArray[np.bool_] = reader.deleted
+        if not deleted.any():
+            return rows
+        return rows.pick(~deleted[rows.positions()])
+
+    def _matching(self, reader: StripeReader, rows: Selection, pool: Pool) -> Selection:
+        """Rows that the filters let through."""
+        if rows.count == 0:
+            return rows
+        pending = [pool.submit(_read, reader, column.node, rows, column.field.type) for column in self._tested]
+        schema = pa.schema([column.field for column in self._tested])
+        table = _table([future.result() for future in pending], schema, rows.count)
+        table = table.append_column(_ROW, pa.array(np.arange(rows.count)))
+        try:
+            places = table.filter(self._expression)[_ROW].to_numpy()
+        except (pa.ArrowException, NotImplementedError) as error:
+            raise SchemaError(
+                f"the filters do not go with the columns: {error}", location=reader.files.shown
+            ) from error
+        flags = np.zeros(rows.count, np.bool_)
+        flags[places] = True
+        return rows.pick(flags)
+
+
+def _column(schema: Schema, arrow: pa.Schema, name: str) -> _Column:
+    field = schema.field(name)
+    found = arrow.field(arrow.get_field_index(field.name or field.internal_kind or ""))
+    return _Column(field.data_type, found.with_name(name))
+
+
+def _expression(filters: Any) -> Any:
+    from pyarrow.parquet import filters_to_expression
+
+    try:
+        return filters_to_expression(filters)
+    except (TypeError, ValueError) as error:
+        raise SchemaError(
+            f"filters are an expression or lists of (column, operator, value), not {filters!r}: {error}"
+        ) from error
+
+
+def _read(reader: StripeReader, node: DataType, rows: Selection, target: pa.DataType) -> list[pa.Array]:
+    """Read a column; whatever PyArrow or NumPy refuse becomes an error of ours."""
+    try:
+        return reader.read_column(node, rows, target)
+    except (MemoryError, pa.ArrowMemoryError) as error:
+        raise UnsupportedError(
+            f"field {node.name!r}: no memory for {rows.count} values", location=reader.files.shown
+        ) from error
+    except (pa.ArrowException, ValueError, OverflowError) as error:
+        if isinstance(error, SkerryError):
+            raise
+        raise SchemaError(
+            f"field {node.name!r} cannot be read as {target}: {error}", location=reader.files.shown
+        ) from error
+
+
+def _table(columns: list[list[pa.Array]], schema: pa.Schema, row_count: int) -> pa.Table:
+    arrays = [pa.chunked_array(chunks, field.type) for chunks, field in zip(columns, schema, strict=True)]
+    if arrays:
+        return pa.Table.from_arrays(arrays, schema=schema)
+    return pa.table({_ROW: pa.nulls(row_count)}).select([])
+
+
+def split_batches(table: pa.Table, batch_size: int) -> Iterator[pa.RecordBatch]:
+    """The rows of a table in batches of `batch_size` rows, the last with fewer; none is empty."""
+    for start in range(0, table.num_rows, batch_size):
+        part = table.slice(start, batch_size)
+        if part.num_columns == 0:
+            continue
+        batches = part.to_batches()
+        yield batches[0] if len(batches) == 1 else part.combine_chunks().to_batches()[0]
