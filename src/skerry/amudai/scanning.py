@@ -13,7 +13,9 @@ import pyarrow as pa
 
 from skerry.amudai.fields.selection import Selection
 from skerry.amudai.fields.stripe_reader import StripeReader
+from skerry.amudai.filters import Filter, parse_filters
 from skerry.amudai.schema import DataType, InternalKind, Schema
+from skerry.amudai.skipping import rows_that_may_match
 from skerry.errors import SchemaError, SkerryError, UnsupportedError
 
 __all__ = ["Pool", "ScanPlan", "ThisThread", "split_batches"]
@@ -89,17 +91,11 @@ class ScanPlan:
         names = arrow.names if columns is None else list(columns)
         self._columns = [_column(schema, arrow, name) for name in names]
         self.schema = pa.schema([column.field for column in self._columns], metadata=arrow.metadata)
-        self._expression = None if filters is None else _expression(filters)
-        self._tested = self._tested_columns(schema, arrow)
+        self._filter = None if filters is None else parse_filters(filters, arrow)
+        tested = () if self._filter is None else self._filter.schema.names
+        self._tested = [_column(schema, arrow, name) for name in tested]
         marker = None if keeps_deleted else schema.internal_field(InternalKind.DELETED_RECORD)
         self._marker = None if marker is None else marker.data_type
-
-    def _tested_columns(self, schema: Schema, arrow: pa.Schema) -> list[_Column]:
-        """The columns that the filters may refer to: those whose names the text of the expression has."""
-        if self._expression is None:
-            return []
-        text = str(self._expression)
-        return [_column(schema, arrow, name) for name in arrow.names if name in text]
 
     def nodes(self) -> list[DataType]:
         """All nodes whose descriptors are needed."""
@@ -121,8 +117,8 @@ class ScanPlan:
         """
         if self._marker is not None:
             rows = self._living(reader, rows)
-        if self._expression is not None:
-            rows = self._matching(reader, rows, pool)
+        if self._filter is not None:
+            rows = self._matching(self._filter, reader, rows, pool)
         pending = [pool.submit(_read, reader, column.node, rows, column.field.type) for column in self._columns]
         return lambda: _table([future.result() for future in pending], self.schema, rows.count)
 
@@ -139,8 +135,13 @@ class ScanPlan:
             return rows
         return rows.pick(~deleted[rows.positions()])
 
-    def _matching(self, reader: StripeReader, rows: Selection, pool: Pool) -> Selection:
+    def _matching(self, wanted: Filter, reader: StripeReader, rows: Selection, pool: Pool) -> Selection:
         """Rows that the filters let through."""
+        if reader.candidates is None:
+            columns = {column.field.name: (column.node, column.field.type) for column in self._tested}
+            reader.candidates = rows_that_may_match(wanted, columns, reader)
+        if not reader.candidates.is_all_of(reader.row_count):
+            rows = rows.narrowed(reader.candidates.starts, reader.candidates.stops)
         if rows.count == 0:
             return rows
         pending = [pool.submit(_read, reader, column.node, rows, column.field.type) for column in self._tested]
@@ -148,7 +149,7 @@ class ScanPlan:
         table = _table([future.result() for future in pending], schema, rows.count)
         table = table.append_column(_ROW, pa.array(np.arange(rows.count)))
         try:
-            places = table.filter(self._expression)[_ROW].to_numpy()
+            places = table.filter(wanted.expression)[_ROW].to_numpy()
         except (pa.ArrowException, NotImplementedError) as error:
             raise SchemaError(
                 f"the filters do not go with the columns: {error}", location=reader.files.shown
@@ -162,17 +163,6 @@ def _column(schema: Schema, arrow: pa.Schema, name: str) -> _Column:
     field = schema.field(name)
     found = arrow.field(arrow.get_field_index(field.name or field.internal_kind or ""))
     return _Column(field.data_type, found.with_name(name))
-
-
-def _expression(filters: Any) -> Any:
-    from pyarrow.parquet import filters_to_expression
-
-    try:
-        return filters_to_expression(filters)
-    except (TypeError, ValueError) as error:
-        raise SchemaError(
-            f"filters are an expression or lists of (column, operator, value), not {filters!r}: {error}"
-        ) from error
 
 
 def _read(reader: StripeReader, node: DataType, rows: Selection, target: pa.DataType) -> list[pa.Array]:

@@ -40,6 +40,10 @@ class StripeReader:
         schema: The shard's schema.
         stripe: The stripe.
         references: Where the descriptors of its fields are, by schema id; None where there is none.
+
+    Attributes:
+        deleted: Which rows are marked as deleted, bool[row_count], once a scan has found that out.
+        candidates: Rows that a scan's filter may want, once the scan has found that out.
     """
 
     def __init__(
@@ -54,6 +58,7 @@ class StripeReader:
         self.stripe = stripe
         self.schema = schema
         self.deleted: npt.NDArray[np.bool_] | None = None
+        self.candidates: Selection | None = None
         self._rules = rules
         self._references = references
         self._messages: dict[int, tuple[StripeFieldDescriptor, str] | None] = {}
