@@ -25,7 +25,7 @@ from skerry.amudai.messages import FieldDescriptor, NameValuePair, ShardProperti
 from skerry.amudai.references import encode_url
 from skerry.amudai.schema import Schema
 from skerry.amudai.stripe_writing import write_stripe
-from skerry.amudai.types import schema_from_arrow
+from skerry.amudai.types import ARROW_SCHEMA_PROPERTY, schema_from_arrow
 from skerry.errors import SchemaError
 from skerry.storage import Storage, join, parent
 
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ShardWriter", "WrittenShard", "write_table"]
 
-ARROW_SCHEMA_PROPERTY: Final = "ARROW:schema"
-"""Name of the custom property with the Arrow schema, as bytes of an IPC message."""
 STRIPE_ROWS: Final = 1 << 20
 STRIPE_BYTES: Final = 128 << 20
 _MAX_STRIPE_BYTES: Final = 1 << 30
