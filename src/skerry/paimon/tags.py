@@ -158,9 +158,9 @@ def _moment(value: Any) -> datetime | None:
         return None
     if not isinstance(value, list) or not 5 <= len(value) <= 7 or not all(isinstance(part, int) for part in value):
         raise FormatError(f"{_CREATE_TIME} must be a time, found {value!r:.80}", rule=_RULE)
-    *parts, nanos = value if len(value) == 7 else (*value, 0)
+    year, month, day, hour, minute, second, nanos = (*value, 0, 0)[:7]
     try:
-        return datetime(*parts, microsecond=nanos // 1_000)
+        return datetime(year, month, day, hour, minute, second, nanos // 1_000)
     except (ValueError, OverflowError, TypeError) as error:
         raise FormatError(f"{_CREATE_TIME} must be a time, found {value!r:.80}", rule=_RULE) from error
 

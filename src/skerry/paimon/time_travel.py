@@ -88,12 +88,13 @@ def state_as_of(state: PaimonState, moment: datetime) -> PaimonState:
 
     Args:
         state: The newest state of the branch.
-        moment: The moment; in local time if it has no zone.
+        moment: The moment; UTC if it has no zone.
 
     Raises:
         NotFoundError: The oldest snapshot is younger.
     """
-    millis = (moment.astimezone(UTC) - _EPOCH) // timedelta(milliseconds=1)
+    zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    millis = (zoned - _EPOCH) // timedelta(milliseconds=1)
     found = snapshot_at_time(state.storage, state.paths, millis)
     if found is None:
         raise NotFoundError(f"no snapshot is as old as {moment.isoformat()}", location=state.name)
