@@ -101,7 +101,7 @@ class PaimonTarget:
     """
 
     def __init__(self, storage: Storage, location: str, branch: str, name: str) -> None:
-        self._storage = storage
+        self.storage = storage
         self._location = location
         self._branch = branch
         self._name = name
@@ -112,7 +112,7 @@ class PaimonTarget:
         Raises:
             NotFoundError: There is no such table or branch.
         """
-        return load_state(self._storage, self._location, branch=self._branch, table=self._name)
+        return load_state(self.storage, self._location, branch=self._branch, table=self._name)
 
     def stage(self, base: PaimonState, change: TableChange) -> StagedCommit:
         """Write manifests, manifest lists, index manifest and statistics of the new state."""

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Self
 
 import pyarrow as pa
 
-from skerry.errors import CommitUnknownError, SkerryError
+from skerry.paimon.changing import ChangeRequest, append, overwrite_partitions
 from skerry.paimon.commit import PaimonTarget, retry_policy
 from skerry.paimon.creation import create_table, first_schema
-from skerry.paimon.live_files import index_entries
-from skerry.paimon.operations import AppendRows, CommitId, TableChange
+from skerry.paimon.operations import CommitId, TableChange
+from skerry.paimon.partition_choice import partitions_where
 from skerry.paimon.paths import MAIN_BRANCH
+from skerry.paimon.row_counts import RowCounts
 from skerry.paimon.snapshot import Snapshot
 from skerry.paimon.state import PaimonState, load_state
-from skerry.paimon.writing.bucket_book import BucketBook
-from skerry.paimon.writing.dynamic_buckets import DynamicBuckets
-from skerry.paimon.writing.layout import WriteLayout
-from skerry.paimon.writing.table_writers import WrittenRows, write_rows
 from skerry.storage import Storage
 from skerry.storage import name as folder_name
 from skerry.table.commit import Operation, commit
-from skerry.table.incoming import conform
+from skerry.table.predicate import parse
 
 __all__ = ["PaimonTable"]
 
@@ -104,10 +100,7 @@ class PaimonTable:
             ConflictError: Other writers won every race, or the operation does not fit what they did.
             CommitUnknownError: The outcome is unknown; nothing was cleaned up.
         """
-        state = commit(operation, self._target(ref), retry_policy)
-        if ref == MAIN_BRANCH:
-            self.state = state
-        return state
+        return self._keep(commit(operation, self._target(ref), retry_policy), ref)
 
     def _target(self, ref: str) -> PaimonTarget:
         return PaimonTarget(self.state.storage, self.state.location, ref, self.state.name)
@@ -174,61 +167,53 @@ class PaimonTable:
             ConflictError: Other writers won every race; the files written were removed.
             CommitUnknownError: The outcome is unknown; nothing was cleaned up.
         """
-        state = self.branch_state(ref)
-        layout = WriteLayout.of(state)
-        batches = conform(data, state.arrow_schema)
-        book = _book(state, layout)
-        indexes = _indexes(state, layout)
-        written = write_rows(layout, batches, book, indexes)
-        return self.append_rows(
-            layout,
-            written,
-            book,
-            indexes,
-            ref=ref,
-            properties=snapshot_properties,
-            commit_id=commit_id,
-            watermark=watermark,
-        )
+        request = ChangeRequest(self._target(ref), dict(snapshot_properties or {}), commit_id, watermark)
+        return self._keep(append(request, data), ref).snapshot
 
-    def append_rows(
+    def overwrite(
         self,
-        layout: WriteLayout,
-        written: WrittenRows,
-        book: BucketBook,
-        indexes: DynamicBuckets | None = None,
+        data: Any,
+        where: str | Any = None,
         *,
         ref: str = MAIN_BRANCH,
-        properties: Mapping[str, str] | None = None,
-        commit_id: CommitId | None = None,
-        watermark: int | None = None,
-    ) -> Snapshot | None:
-        """Publish what writers have written; see `append`."""
-        operation = AppendRows(
-            layout, written, book, indexes, commit_id=commit_id, properties=properties, watermark=watermark
-        )
-        try:
-            snapshot = self.commit(operation, ref=ref).snapshot
-        except CommitUnknownError:
-            raise
-        except SkerryError:  # any other error of ours means: provably not committed
-            self._remove(location for file in operation.files for location in file.locations)
-            self._remove(location for file in operation.superseded for location in file.locations)
-            raise
-        self._remove(location for file in operation.superseded for location in file.locations)
-        return snapshot
+        dynamic: bool = False,
+        snapshot_properties: Mapping[str, str] | None = None,
+    ) -> RowCounts:
+        """Put rows in place of those that a condition holds for, in one commit.
 
-    def _remove(self, locations: Iterable[str]) -> None:
-        with suppress(SkerryError):
-            self.state.storage.delete(list(locations))
+        Args:
+            data: The new rows: anything with the Arrow C stream interface. The condition need not hold for them.
+            where: Which rows they replace: SQL text or a PyArrow expression; all rows if None.
+            ref: The branch.
+            dynamic: Replace the partitions that get rows, and no others (Paimon's `dynamic-partition-overwrite`).
+            snapshot_properties: The snapshot's properties.
 
+        Raises:
+            ConflictError: Others changed the same rows, again and again; nothing was changed.
+            CommitUnknownError: The outcome is unknown; nothing was cleaned up.
+            SchemaError: `where` or the data does not fit the table's columns.
+            UnsupportedError: The condition is not about partition keys only, or `dynamic` is given with one.
+        """
+        request = ChangeRequest(self._target(ref), dict(snapshot_properties or {}))
+        counts = overwrite_partitions(request, data, self._partitions(where, ref), dynamic=dynamic)
+        self.refresh()
+        return counts
 
-def _book(state: PaimonState, layout: WriteLayout) -> BucketBook:
-    """The buckets of a state; where no writer asks for any, none are looked up."""
-    return BucketBook.of(state) if layout.has_keys or layout.options.bucket > 0 else BucketBook()
+    def truncate(self, *, ref: str = MAIN_BRANCH, snapshot_properties: Mapping[str, str] | None = None) -> RowCounts:
+        """Delete all rows."""
+        request = ChangeRequest(self._target(ref), dict(snapshot_properties or {}))
+        counts = overwrite_partitions(request, None, None)
+        self.refresh()
+        return counts
 
+    def _partitions(self, where: str | Any, ref: str) -> Callable[[Collection[bytes]], Collection[bytes]] | None:
+        if where is None:
+            return None
+        schema = self.branch_state(ref).schema
+        predicate = parse(where, schema.arrow_schema)
+        return partitions_where(predicate, schema)
 
-def _indexes(state: PaimonState, layout: WriteLayout) -> DynamicBuckets | None:
-    if layout.has_keys and layout.options.bucket == -1:
-        return DynamicBuckets.of(state, index_entries(state))
-    return None
+    def _keep(self, state: PaimonState, ref: str) -> PaimonState:
+        if ref == MAIN_BRANCH:
+            self.state = state
+        return state

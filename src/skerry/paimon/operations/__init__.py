@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from skerry.paimon.operations.append import AppendRows
 from skerry.paimon.operations.change import CommitId, IndexChange, TableChange
+from skerry.paimon.operations.overwrite import OverwritePartitions, ReplaceFiles
 
-__all__ = ["AppendRows", "CommitId", "IndexChange", "TableChange"]
+__all__ = ["AppendRows", "CommitId", "IndexChange", "OverwritePartitions", "ReplaceFiles", "TableChange"]

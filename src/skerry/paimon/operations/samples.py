@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from skerry.paimon.manifest import ManifestEntry
 from skerry.paimon.state import PaimonState
 from skerry.paimon.writing.data_files import WrittenDataFile
 from skerry.paimon.writing.layout import WriteLayout
@@ -16,7 +17,7 @@ from skerry.table.group_samples import SketchedFile, key_of
 from skerry.table.table_sample import SampleChange
 from skerry.theta import Sample
 
-__all__ = ["added_samples", "partition_key", "sketched"]
+__all__ = ["added_samples", "partition_key", "replaced_samples", "sketched"]
 
 
 def partition_key(partition: bytes, bucket: int, *, has_keys: bool) -> str:
@@ -47,3 +48,21 @@ def added_samples(base: PaimonState, layout: WriteLayout, files: Iterable[Writte
             for file in rows
         }
     return SampleChange(added=tuple(sampled), unsampled_files=len(rows) - len(sampled), rows_gone=gone)
+
+
+def replaced_samples(
+    layout: WriteLayout,
+    removed: Iterable[ManifestEntry],
+    files: Iterable[WrittenDataFile],
+    *,
+    same_rows: bool = False,
+) -> SampleChange:
+    """What it means for the samples that files come in the place of others."""
+    rows = [file for file in files if not file.is_changelog]
+    sampled = [sketched(file, has_keys=layout.has_keys) for file in rows if file.samples]
+    return SampleChange(
+        added=tuple(sampled),
+        unsampled_files=len(rows) - len(sampled),
+        removed=frozenset(entry.file.file_name for entry in removed),
+        same_rows=same_rows,
+    )

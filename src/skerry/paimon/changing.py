@@ -1,0 +1,205 @@
+"""Changing a table's rows: write files, commit, and clean up or do it again when others were first.
+
+A conflict that the commit loop cannot get over means that the work was done for a state that is gone: rows were spread
+over other buckets, or files that were written anew are taken away. Then everything is done again on the new state.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+import pyarrow as pa
+
+from skerry.errors import CommitUnknownError, ConflictError, SkerryError
+from skerry.paimon.commit import PaimonTarget, retry_policy
+from skerry.paimon.live_files import index_entries
+from skerry.paimon.operations import AppendRows, CommitId, OverwritePartitions, TableChange
+from skerry.paimon.row_counts import RowCounts
+from skerry.paimon.state import PaimonState
+from skerry.paimon.writing.bucket_book import BucketBook
+from skerry.paimon.writing.data_files import WrittenDataFile
+from skerry.paimon.writing.dynamic_buckets import DynamicBuckets
+from skerry.paimon.writing.layout import WriteLayout
+from skerry.paimon.writing.table_writers import KIND_COLUMN, WrittenRows, write_rows
+from skerry.storage import Storage
+from skerry.table.commit import commit
+from skerry.table.incoming import conform, open_stream
+
+__all__ = ["ChangeRequest", "append", "commit_files", "overwrite_partitions", "redo_after_conflicts"]
+
+Result = TypeVar("Result")
+
+
+class _FileOperation(Protocol):
+    """An operation that publishes files which were written for it."""
+
+    files: tuple[WrittenDataFile, ...]
+    superseded: list[WrittenDataFile]
+
+    def apply(self, base: PaimonState) -> TableChange | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRequest:
+    """Where and how rows are changed.
+
+    Args:
+        target: The branch.
+        properties: The snapshot's properties.
+        commit_id: Who commits what; a commit that was made already is not made again.
+        watermark: Event time that the rows have reached.
+    """
+
+    target: PaimonTarget
+    properties: Mapping[str, str] = field(default_factory=dict)
+    commit_id: CommitId | None = None
+    watermark: int | None = None
+
+
+def redo_after_conflicts(request: ChangeRequest, attempt: Callable[[PaimonState], Result]) -> Result:
+    """Do work on the newest state, again when others have changed what it relied on.
+
+    Raises:
+        ConflictError: They did so again and again.
+    """
+    state = request.target.load()
+    for wait in retry_policy(state).waits_s():
+        try:
+            return attempt(state)
+        except ConflictError as error:
+            if error.retryable:
+                raise
+        time.sleep(wait)
+        state = request.target.load()
+    return attempt(state)
+
+
+def commit_files(request: ChangeRequest, operation: _FileOperation, indexes: Iterable[str] = ()) -> PaimonState:
+    """Commit an operation, and remove the files that belong to nothing afterwards.
+
+    Args:
+        request: Where to.
+        operation: The operation.
+        indexes: Index files that were written for it.
+
+    Raises:
+        ConflictError: Other writers won every race, or it does not go together with what they did.
+        CommitUnknownError: The outcome is unknown; nothing was cleaned up.
+    """
+    storage = request.target.storage
+    try:
+        state = commit(operation, request.target, retry_policy)
+    except CommitUnknownError:
+        raise
+    except SkerryError:  # any other error of ours means: provably not committed
+        _remove(storage, operation.files)
+        _remove(storage, operation.superseded)
+        with suppress(SkerryError):
+            storage.delete(list(indexes))
+        raise
+    _remove(storage, operation.superseded)
+    return state
+
+
+def _remove(storage: Storage, files: Collection[WrittenDataFile]) -> None:
+    with suppress(SkerryError):  # what is left behind is found by the removal of orphans
+        storage.delete([location for file in files for location in file.locations])
+
+
+# Adding rows ---------------------------------------------------------------------------------------------------------
+
+
+def append(request: ChangeRequest, data: Any, kinds: int | None = None) -> PaimonState:
+    """Add rows, or records by key.
+
+    Args:
+        request: Where to.
+        data: Anything with the Arrow C stream interface.
+        kinds: What the records do, all of them alike: 0 +I, 3 -D; None if the table's `rowkind.field` says it, or 0.
+    """
+    state = request.target.load()
+    if state.options.bucket != -1 or not state.schema.primary_keys:
+        return _append(request, state, data, kinds)
+    # dynamic buckets have one writer at a time, so that rows may have to be written again
+    rows = open_stream(data).read_all()
+    return redo_after_conflicts(request, lambda state: _append(request, state, rows, kinds))
+
+
+def _append(request: ChangeRequest, state: PaimonState, data: Any, kinds: int | None) -> PaimonState:
+    layout = WriteLayout.of(state)
+    batches: Iterable[pa.RecordBatch] = conform(data, state.arrow_schema)
+    if kinds is not None:
+        batches = _with_kind(batches, kinds)
+    book, indexes = _book(state, layout), _indexes(state, layout)
+    written = write_rows(layout, batches, book, indexes)
+    operation = AppendRows(
+        layout,
+        written,
+        book,
+        indexes,
+        commit_id=request.commit_id,
+        properties=request.properties,
+        watermark=request.watermark,
+    )
+    return commit_files(request, operation, _locations(state, written))
+
+
+def _with_kind(batches: Iterable[pa.RecordBatch], kind: int) -> Iterable[pa.RecordBatch]:
+    for batch in batches:
+        yield batch.append_column(KIND_COLUMN, pa.repeat(pa.scalar(kind, pa.int8()), batch.num_rows))
+
+
+def _book(state: PaimonState, layout: WriteLayout) -> BucketBook:
+    """The buckets of a state; where no writer asks for any, none are looked up."""
+    return BucketBook.of(state) if layout.has_keys or layout.options.bucket > 0 else BucketBook()
+
+
+def _indexes(state: PaimonState, layout: WriteLayout) -> DynamicBuckets | None:
+    return DynamicBuckets.of(state, index_entries(state)) if layout.has_keys and layout.options.bucket == -1 else None
+
+
+def _locations(state: PaimonState, written: WrittenRows) -> list[str]:
+    return [state.paths.index_file(entry.file_name, "") for entry in written.indexes]
+
+
+# Overwriting partitions ----------------------------------------------------------------------------------------------
+
+
+def overwrite_partitions(
+    request: ChangeRequest,
+    data: Any | None,
+    choose: Callable[[Collection[bytes]], Collection[bytes]] | None,
+    *,
+    dynamic: bool = False,
+) -> RowCounts:
+    """Put rows in the place of whole partitions.
+
+    Args:
+        request: Where to.
+        data: The new rows; None for none.
+        choose: Which of the partitions that exist are replaced; all of them if None.
+        dynamic: Replace just those that get rows.
+    """
+    state = request.target.load()
+    layout = WriteLayout.of(state)
+    written = WrittenRows()
+    if data is not None:
+        indexes = DynamicBuckets(layout, ()) if layout.has_keys and layout.options.bucket == -1 else None
+        batches = conform(data, state.arrow_schema)
+        written = write_rows(layout, batches, BucketBook(), indexes)
+    if dynamic and layout.schema.partition_keys:
+        touched = {file.place.partition for file in written.files}
+        choose = touched.intersection
+    operation = OverwritePartitions(layout, written, choose, commit_id=request.commit_id, properties=request.properties)
+    after = commit_files(request, operation, _locations(state, written))
+    return RowCounts(
+        after.snapshot.id if after.snapshot is not None else None,
+        inserted_rows=written.row_count,
+        deleted_rows=None if layout.has_keys else sum(entry.file.row_count for entry in operation.removed),
+        added_files=len(operation.files),
+        removed_files=len(operation.removed),
+    )

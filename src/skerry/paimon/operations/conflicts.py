@@ -1,0 +1,87 @@
+"""What does not go together with what others have committed.
+
+Spec: `formats/paimon.md` § 4, conflicts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from skerry.errors import ConflictError, FormatError
+from skerry.paimon.index_manifest import IndexManifestEntry
+from skerry.paimon.manifest import FileIdentity, FileKind, ManifestEntry
+from skerry.paimon.schema import TableSchema
+from skerry.paimon.sections import check_levels as check_overlaps
+from skerry.paimon.sections import key_ranges
+
+__all__ = ["check_entries", "check_indexes", "check_levels"]
+
+
+def _conflict(message: str) -> ConflictError:
+    return ConflictError(message, retryable=False)
+
+
+def check_entries(live: Iterable[ManifestEntry], entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
+    """Refuse to delete what is gone, and to add what is there.
+
+    Args:
+        live: The base's files, at least those of the partitions that are touched.
+        entries: What is to be committed, in its order.
+
+    Returns:
+        The files after the commit.
+
+    Raises:
+        ConflictError: Another writer was first; the work must be done again.
+    """
+    after: dict[FileIdentity, ManifestEntry] = {entry.identity: entry for entry in live}
+    for entry in entries:
+        name = entry.file.file_name
+        if entry.kind is FileKind.ADD:
+            if entry.identity in after:
+                raise _conflict(f"data file {name} is in the table already")
+            after[entry.identity] = entry
+        elif after.pop(entry.identity, None) is None:
+            raise _conflict(f"data file {name} was taken away by another writer")
+    return list(after.values())
+
+
+def check_levels(live: Sequence[ManifestEntry], schema: TableSchema) -> None:
+    """Refuse levels from 1 on in which keys of two files overlap.
+
+    Args:
+        live: The files after the commit.
+        schema: Whose keys they are.
+
+    Raises:
+        ConflictError: Another writer has put files there.
+    """
+    leveled = [entry for entry in live if entry.file.level > 0]
+    if len(leveled) < 2:
+        return
+    places = {key: number for number, key in enumerate(sorted({(entry.partition, entry.bucket) for entry in leveled}))}
+    ranges = key_ranges(
+        pa.array([entry.file.min_key for entry in leveled], pa.binary()),
+        pa.array([entry.file.max_key for entry in leveled], pa.binary()),
+        schema.key_fields,
+    )
+    groups = np.array([places[entry.partition, entry.bucket] for entry in leveled], np.int64)
+    try:
+        check_overlaps(groups, np.array([entry.file.level for entry in leveled], np.int64), ranges)
+    except FormatError as error:
+        raise _conflict(f"another writer has put files into the same level: {error.message}") from error
+
+
+def check_indexes(now: Iterable[IndexManifestEntry], removed: Iterable[IndexManifestEntry]) -> None:
+    """Refuse to take index files away that are gone.
+
+    Raises:
+        ConflictError: Another writer was first; the work must be done again.
+    """
+    known = {(entry.partition, entry.bucket, entry.index_type, entry.file_name) for entry in now}
+    for entry in removed:
+        if (entry.partition, entry.bucket, entry.index_type, entry.file_name) not in known:
+            raise _conflict(f"index file {entry.file_name} was replaced by another writer")

@@ -1,0 +1,152 @@
+"""Putting files in the place of others: whole partitions, or files whose rows were written again.
+
+Spec: `formats/paimon.md` § 4, Overwrite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+
+from skerry.errors import ConflictError
+from skerry.paimon.live_files import index_entries, live_entries
+from skerry.paimon.manifest import FileKind, ManifestEntry
+from skerry.paimon.operations.change import CommitId, IndexChange, TableChange
+from skerry.paimon.operations.conflicts import check_entries, check_indexes, check_levels
+from skerry.paimon.operations.samples import replaced_samples
+from skerry.paimon.snapshot import CommitKind
+from skerry.paimon.state import PaimonState
+from skerry.paimon.writing.data_files import WrittenDataFile
+from skerry.paimon.writing.layout import WriteLayout
+from skerry.paimon.writing.table_writers import WrittenRows
+
+__all__ = ["OverwritePartitions", "ReplaceFiles", "deleted"]
+
+
+def deleted(entry: ManifestEntry) -> ManifestEntry:
+    """The entry that takes a file away."""
+    return replace(entry, kind=FileKind.DELETE)
+
+
+class OverwritePartitions:
+    """Put rows in the place of everything that some partitions hold when the commit happens.
+
+    Args:
+        layout: How the new files were written.
+        written: The new files.
+        choose: Which of the partitions that exist (rows with arity) are replaced; all of them if None.
+        commit_id: Who commits.
+        properties: The snapshot's properties.
+    """
+
+    def __init__(
+        self,
+        layout: WriteLayout,
+        written: WrittenRows,
+        choose: Callable[[Collection[bytes]], Collection[bytes]] | None = None,
+        *,
+        commit_id: CommitId | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        self._layout = layout
+        self.files = tuple(file for file in written.files if not file.is_changelog)
+        self._indexes = written.indexes
+        self._choose = choose
+        self._commit_id = commit_id or CommitId.fresh()
+        self._properties = dict(properties or {})
+        self.removed: list[ManifestEntry] = []
+        self.superseded: list[WrittenDataFile] = []
+
+    def apply(self, base: PaimonState) -> TableChange | None:
+        """What is replaced in the base."""
+        live = live_entries(base)
+        indexes = index_entries(base)
+        if self._choose is not None:
+            chosen = set(self._choose({entry.partition for entry in live}))
+            live = [entry for entry in live if entry.partition in chosen]
+            indexes = [entry for entry in indexes if entry.partition in chosen]
+        self.removed = live
+        if not live and not self.files:
+            return None
+        return TableChange(
+            CommitKind.OVERWRITE,
+            self._commit_id,
+            (*map(deleted, live), *(file.entry() for file in self.files)),
+            index=IndexChange(self._indexes, tuple(indexes)),
+            samples=replaced_samples(self._layout, live, self.files),
+            properties=self._properties,
+        )
+
+
+class ReplaceFiles:
+    """Put files in the place of files whose rows they hold, or what is left of them.
+
+    Args:
+        layout: How the new files were written.
+        removed: The files that go.
+        files: The files that come.
+        kind: COMPACT if the table's rows stay the same, else OVERWRITE.
+        index: Index files that come and go.
+        kept: Files that stay, and that the change relies on: those that new deletion vectors are of.
+        commit_id: Who commits.
+        properties: The snapshot's properties.
+    """
+
+    def __init__(
+        self,
+        layout: WriteLayout,
+        removed: Collection[ManifestEntry],
+        files: Collection[WrittenDataFile],
+        kind: CommitKind,
+        *,
+        moved: Collection[ManifestEntry] = (),
+        index: IndexChange | None = None,
+        kept: Collection[ManifestEntry] = (),
+        commit_id: CommitId | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        self._layout = layout
+        self._removed = tuple(removed)
+        self.files = tuple(files)
+        self._moved = tuple(moved)
+        self._kind = kind
+        self._index = index or IndexChange()
+        self._kept = tuple(kept)
+        self._commit_id = commit_id or CommitId.fresh()
+        self._properties = dict(properties or {})
+        self.superseded: list[WrittenDataFile] = []
+
+    def apply(self, base: PaimonState) -> TableChange | None:
+        """The change, if nothing that it relies on has changed.
+
+        Raises:
+            ConflictError: A file was taken away, or its level was filled by others.
+        """
+        if not (self._removed or self.files or self._index):
+            return None
+        entries = (*map(deleted, self._removed), *self._moved, *(file.entry() for file in self.files))
+        touched = {entry.partition for entry in (*entries, *self._kept)}
+        live = live_entries(base, touched)
+        after = check_entries(live, entries)
+        present = {entry.identity for entry in after}
+        for entry in self._kept:
+            if entry.identity not in present:
+                raise ConflictError(
+                    f"data file {entry.file.file_name} was taken away by another writer",
+                    location=base.name,
+                    retryable=False,
+                )
+        if self._layout.has_keys:
+            check_levels(after, self._layout.schema)
+        if self._index:
+            check_indexes(index_entries(base), self._index.removed)
+        return TableChange(
+            self._kind,
+            self._commit_id,
+            entries,
+            index=self._index,
+            samples=replaced_samples(
+                self._layout, self._removed, self.files, same_rows=self._kind is CommitKind.COMPACT
+            ),
+            properties=self._properties,
+        )
