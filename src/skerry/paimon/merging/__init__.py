@@ -1,0 +1,23 @@
+"""Merging records of primary-key tables: sorted runs, and what each engine makes of the records of a key.
+
+`encode_order_keys` turns keys into bytes that compare, `merge_runs` and `sort_records` find the order, and
+`MergeFunction.merge` makes one record of each key's. Everything works on whole columns.
+"""
+
+from __future__ import annotations
+
+from skerry.paimon.merging.engines import MergeFunction, check_kinds
+from skerry.paimon.merging.order_keys import OrderKeys, encode_order_keys
+from skerry.paimon.merging.records import MergeOrder, Records, RowKind, merge_runs, sort_records
+
+__all__ = [
+    "MergeFunction",
+    "MergeOrder",
+    "OrderKeys",
+    "Records",
+    "RowKind",
+    "check_kinds",
+    "encode_order_keys",
+    "merge_runs",
+    "sort_records",
+]

@@ -1,0 +1,295 @@
+"""What each record does to the row that the records of its key become, before it is known what its values are.
+
+The engines differ in when a record counts, in when it replaces everything, and in how a sequence group judges it. All
+of that depends on kinds and sequence fields alone: it is settled here, record by record, and columns are merged one by
+one afterwards.
+
+A key with a single record is not merged: the record is the row, whatever it is.
+
+Spec: `formats/paimon.md` § 10.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from skerry.errors import UnsupportedError
+from skerry.kernels import kernel
+from skerry.paimon.merging.records import RETRACTS, MergeOrder, Records, RowKind
+
+__all__ = ["Action", "Actions", "aggregation_actions", "group_actions", "partial_update_actions"]
+
+ActionArray: TypeAlias = npt.NDArray[np.int8]
+
+
+class Action(IntEnum):
+    """What a record does to one column of its row; the row begins with nulls."""
+
+    SKIP = 0
+    """Nothing."""
+    AGG = 1
+    """Adds its value."""
+    AGG_REVERSED = 2
+    """Adds its value as if it had come before."""
+    RETRACT = 3
+    """Takes its value back."""
+    SET = 4
+    """Puts its value there, null or not."""
+    SET_NULL = 5
+    """Puts null there."""
+    SET_RETRACT = 6
+    """Puts its value there, then takes it back."""
+
+
+_SKIP, _AGG, _SET = np.int8(Action.SKIP), np.int8(Action.AGG), np.int8(Action.SET)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Actions:
+    """What records do.
+
+    Args:
+        columns: int8[n] What each record, in merge order, does to columns outside of sequence groups.
+        groups: int8[sequence groups, n] `GroupCode` of each record.
+        kinds: int8[g] `RowKind` of each key's row.
+        last: int64[g] Place in merge order of the record whose sequence number the row has.
+    """
+
+    columns: ActionArray
+    groups: npt.NDArray[np.int8]
+    kinds: npt.NDArray[np.int8]
+    last: npt.NDArray[np.int64]
+
+
+def aggregation_actions(records: Records, order: MergeOrder, *, remove_on_delete: bool) -> Actions:
+    """The engine `aggregation`.
+
+    Args:
+        records: The records.
+        order: In which order they are merged.
+        remove_on_delete: Whether -D removes the row (`aggregation.remove-record-on-delete`).
+    """
+    kinds = records.kinds[order.rows]
+    columns = np.where(kinds & RETRACTS, np.int8(Action.RETRACT), _AGG).astype(np.int8)
+    last = order.starts[1:] - 1
+    result = np.full(order.key_count, RowKind.INSERT, np.int8)
+    if remove_on_delete:
+        columns[kinds == RowKind.DELETE] = _SET
+        result[kinds[last] == RowKind.DELETE] = RowKind.DELETE
+    return _without_singles(Actions(columns, _NO_GROUPS, result, last), kinds, order)
+
+
+def partial_update_actions(
+    records: Records, order: MergeOrder, *, ignore_delete: bool, remove_on_delete: bool
+) -> Actions:
+    """The engine `partial-update` without sequence groups.
+
+    Args:
+        records: The records.
+        order: In which order they are merged.
+        ignore_delete: Whether -U and -D are passed over; the first record of a key gives the row its values all the
+            same.
+        remove_on_delete: Whether -D removes the row (`partial-update.remove-record-on-delete`); what follows it in the
+            same merge starts from its values.
+
+    Raises:
+        UnsupportedError: There is a -U or -D, and neither option.
+    """
+    kinds = records.kinds[order.rows]
+    retracts = (kinds & RETRACTS).astype(bool)
+    multiple = _in_multiples(order)
+    if not (ignore_delete or remove_on_delete) and (retracts & multiple).any():
+        raise UnsupportedError(
+            "merge engine partial-update meets a -U or -D: it needs ignore-delete, "
+            "partial-update.remove-record-on-delete or sequence groups"
+        )
+    columns = np.where(retracts, _SKIP, _AGG).astype(np.int8)
+    first, last = order.starts[:-1], order.starts[1:] - 1
+    columns[first[retracts[first]]] = _SET
+    if remove_on_delete and not ignore_delete:
+        columns[kinds == RowKind.DELETE] = _SET
+    inserted = np.add.reduceat(~retracts, first, dtype=np.int64) > 0 if len(first) else np.zeros(0, bool)
+    removed = ~inserted
+    if remove_on_delete and not ignore_delete:
+        removed |= kinds[last] == RowKind.DELETE
+    result = np.where(removed, np.int8(RowKind.DELETE), np.int8(RowKind.INSERT)).astype(np.int8)
+    counted = _last_insert(retracts, order) if ignore_delete else last
+    return _without_singles(Actions(columns, _NO_GROUPS, result, counted), kinds, order)
+
+
+_NO_GROUPS: Final = np.zeros((0, 0), np.int8)
+
+
+def _in_multiples(order: MergeOrder) -> npt.NDArray[np.bool_]:
+    """bool[n]: whether a record, in merge order, has company."""
+    sizes = np.diff(order.starts)
+    return np.repeat(sizes > 1, sizes)
+
+
+def _last_insert(retracts: npt.NDArray[np.bool_], order: MergeOrder) -> npt.NDArray[np.int64]:
+    """The last record of each key that takes nothing away; the last one if all do."""
+    places = np.where(retracts, -1, np.arange(len(retracts)))
+    last = order.starts[1:] - 1
+    found = np.maximum.reduceat(places, order.starts[:-1]) if len(last) else last
+    return np.where(found < 0, last, found)
+
+
+def _without_singles(actions: Actions, kinds: npt.NDArray[np.int8], order: MergeOrder) -> Actions:
+    """Let records without company be their rows."""
+    single = np.diff(order.starts) == 1
+    places = order.starts[:-1][single]
+    actions.columns[places] = _SET
+    actions.kinds[single] = kinds[places]
+    actions.last[single] = places
+    if len(actions.groups):
+        actions.groups[:, places] = GroupCode.INIT
+    return actions
+
+
+# Sequence groups ----------------------------------------------------------------------------------------------------
+
+
+class GroupCode(IntEnum):
+    """How a sequence group judges a record; what follows from it differs by column."""
+
+    NOTHING = 0
+    """The record has nulls for the group, or is passed over."""
+    NEWER_ADD = 1
+    OLDER_ADD = 2
+    NEWER_RETRACT = 3
+    OLDER_RETRACT = 4
+    INIT = 5
+    """The record gives the row all its values."""
+    INIT_RETRACT = 6
+    """The same, and takes them back."""
+
+
+_NOTHING, _INIT, _INIT_RETRACT = int(GroupCode.NOTHING), int(GroupCode.INIT), int(GroupCode.INIT_RETRACT)
+_NEWER_ADD, _OLDER_ADD = int(GroupCode.NEWER_ADD), int(GroupCode.OLDER_ADD)
+_NEWER_RETRACT, _OLDER_RETRACT = int(GroupCode.NEWER_RETRACT), int(GroupCode.OLDER_RETRACT)
+_COLUMN_SKIP, _COLUMN_AGG, _COLUMN_SET = int(Action.SKIP), int(Action.AGG), int(Action.SET)
+_RETRACTS, _DELETE = RETRACTS, int(RowKind.DELETE)
+
+SEQUENCE_FIELD: Final = np.array(
+    [Action.SKIP, Action.SET, Action.SKIP, Action.SET, Action.SKIP, Action.SET, Action.SET], np.int8
+)
+"""What a code means for a sequence field of the group, …"""
+PLAIN_FIELD: Final = np.array(
+    [Action.SKIP, Action.SET, Action.SKIP, Action.SET_NULL, Action.SKIP, Action.SET, Action.SET_NULL], np.int8
+)
+"""… for a field of it without aggregate function, …"""
+AGGREGATED_FIELD: Final = np.array(
+    [
+        Action.SKIP,
+        Action.AGG,
+        Action.AGG_REVERSED,
+        Action.RETRACT,
+        Action.RETRACT,
+        Action.SET,
+        Action.SET_RETRACT,
+    ],
+    np.int8,
+)
+"""… and for one with such a function."""
+
+
+def group_actions(
+    records: Records,
+    order: MergeOrder,
+    ranks: npt.NDArray[np.uint64],
+    empty: npt.NDArray[np.uint8],
+    removing: npt.NDArray[np.uint8],
+    *,
+    ignore_delete: bool,
+) -> Actions:
+    """The engine `partial-update` with sequence groups.
+
+    Args:
+        records: The records.
+        order: In which order they are merged.
+        ranks: uint64[sequence groups, n] The records' values of the sequence fields of each group as numbers that
+            compare as they do.
+        empty: uint8[sequence groups, n] Whether all of them are null.
+        removing: uint8[sequence groups] Whether -D of the group removes the row
+            (`partial-update.remove-record-on-sequence-group`).
+        ignore_delete: Whether -U and -D are passed over.
+    """
+    kinds = records.kinds[order.rows]
+    columns = np.empty(len(records), np.int8)
+    codes = np.empty((len(ranks), len(records)), np.int8)
+    result = np.empty(order.key_count, np.int8)
+    last = np.empty(order.key_count, np.int64)
+    _judge(
+        order.rows, order.starts, kinds, ranks, empty, removing, int(ignore_delete),
+        np.empty(len(ranks), np.int64), columns, codes, result, last,
+    )  # fmt: skip
+    return _without_singles(Actions(columns, codes, result, last), kinds, order)
+
+
+@kernel
+def _fill(codes: Any, current: Any, place: int, code: int, row: int) -> None:
+    """Let a record do the same to all groups; it becomes the one that they compare with."""
+    for group in range(len(current)):
+        codes[group, place] = code
+        current[group] = row
+
+
+@kernel
+def _removes(ranks: Any, empty: Any, removing: Any, current: Any, row: int) -> bool:
+    """Whether a -D removes the row."""
+    for group in range(len(current)):
+        is_newer = current[group] < 0 or ranks[group, row] >= ranks[group, current[group]]
+        if is_newer and removing[group] and not empty[group, row]:
+            return True
+    return False
+
+
+@kernel(
+    "void(int64[::1], int64[::1], int8[::1], uint64[:, ::1], uint8[:, ::1], uint8[::1], int64,"
+    " out int64[::1], out int8[::1], out int8[:, ::1], out int8[::1], out int64[::1])"
+)
+def _judge(
+    rows: Any, starts: Any, kinds: Any, ranks: Any, empty: Any, removing: Any, ignore_delete: int,
+    current: Any, columns: Any, codes: Any, result: Any, last: Any,
+) -> None:  # fmt: skip
+    """Go through the records of each key; `current` is the record whose sequence fields the row has."""
+    for key in range(len(starts) - 1):
+        filled = inserted = removed = False
+        last[key] = starts[key + 1] - 1
+        for group in range(len(current)):
+            current[group] = -1
+        for place in range(starts[key], starts[key + 1]):
+            row = rows[place]
+            retracts = (kinds[place] & _RETRACTS) != 0
+            begins = retracts and not filled
+            filled = True
+            removed = False
+            columns[place] = _COLUMN_SET if begins else _COLUMN_SKIP if retracts else _COLUMN_AGG
+            if begins:
+                _fill(codes, current, place, _INIT, row)
+            if retracts and ignore_delete:
+                if not begins:
+                    for group in range(len(current)):
+                        codes[group, place] = _NOTHING
+                continue
+            last[key] = place
+            if retracts and kinds[place] == _DELETE and _removes(ranks, empty, removing, current, row):
+                _fill(codes, current, place, _INIT, row)
+                columns[place] = _COLUMN_SET
+                removed = True
+                continue
+            inserted = inserted or not retracts
+            for group in range(len(current)):
+                if empty[group, row]:
+                    codes[group, place] = _INIT if begins else _NOTHING
+                elif current[group] < 0 or ranks[group, row] >= ranks[group, current[group]]:
+                    codes[group, place] = _INIT_RETRACT if begins else _NEWER_RETRACT if retracts else _NEWER_ADD
+                    current[group] = row
+                else:
+                    codes[group, place] = _OLDER_RETRACT if retracts else _OLDER_ADD
+        result[key] = _DELETE if removed or not inserted else 0

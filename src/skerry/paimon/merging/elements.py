@@ -1,0 +1,392 @@
+"""Aggregate functions over lists and maps: which elements of the records' values the result has.
+
+Elements are never looked at: they are numbered so that equal ones have equal numbers, chosen by number, and copied on
+whole columns. So every type of elements works, however deep.
+
+Spec: `formats/paimon.md` § 10.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skerry.errors import FormatError
+from skerry.paimon.merging.actions import Action, ActionArray
+from skerry.paimon.merging.order_keys import encode_order_keys
+from skerry.paimon.merging.records import MergeOrder
+from skerry.table.row_matching import number_rows
+
+__all__ = [
+    "Collected",
+    "ElementFunction",
+    "MergedMaps",
+    "NestedKeys",
+    "NestedRows",
+    "fold_elements",
+    "fold_nested_rows",
+]
+
+Elements: TypeAlias = list[int] | None
+"""Elements by their place among all elements of the column; None for null."""
+
+
+class ElementFunction(Protocol):
+    """How lists of elements are added and taken back."""
+
+    def add(self, held: Elements, value: Elements) -> Elements:
+        """What is held after elements were added to it."""
+
+    def add_reversed(self, held: Elements, value: Elements) -> Elements:
+        """What is held after elements were added that come before it."""
+
+    def take_back(self, held: Elements, value: Elements) -> Elements:
+        """What is held after elements were taken back from it."""
+
+
+def fold_elements(
+    make: Callable[[pa.Array], ElementFunction], values: pa.Array, order: MergeOrder, actions: ActionArray
+) -> pa.Array:
+    """Make one list, or map, of the values of each key.
+
+    Args:
+        make: Makes the function, given all elements; those of a map are structs of key and value.
+        values: Lists or maps.
+        order: In which order records are merged.
+        actions: int8[n] What each record, in merge order, does to the column.
+
+    Returns:
+        One value of the same type for each key.
+    """
+    lists, elements = _open(values)
+    function = make(elements)
+    results = _fold(function, lists, order, actions)
+    return _close(values.type, results, elements.take(pa.array(_flat(results), pa.int64())))
+
+
+def _open(values: pa.Array) -> tuple[list[Elements], pa.Array]:
+    """The values as places of elements, and the elements."""
+    if pa.types.is_map(values.type):
+        entry = pa.struct([values.type.key_field, values.type.item_field])
+        values = values.cast(pa.list_(entry))
+    lengths = pc.list_value_length(values).to_pylist()
+    lists: list[Elements] = []
+    start = 0
+    for length in lengths:
+        lists.append(None if length is None else list(range(start, start + length)))
+        start += length or 0
+    return lists, values.flatten()
+
+
+def _flat(results: Sequence[Elements]) -> list[int]:
+    return [element for result in results for element in result or ()]
+
+
+def _close(type_: pa.DataType, results: Sequence[Elements], elements: pa.Array) -> pa.Array:
+    """Lists or maps of elements that stand one behind the other."""
+    lengths = np.array([len(result or ()) for result in results], np.int64)
+    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
+    mask = pa.array([result is None for result in results], pa.bool_())
+    if pa.types.is_map(type_):
+        return pa.MapArray.from_arrays(offsets, elements.field(0), elements.field(1), type=type_, mask=mask)
+    return pa.ListArray.from_arrays(offsets, elements, type=type_, mask=mask)
+
+
+def _fold(
+    function: ElementFunction, lists: Sequence[Elements], order: MergeOrder, actions: ActionArray
+) -> list[Elements]:
+    rows, steps, starts = order.rows.tolist(), actions.tolist(), order.starts.tolist()
+    results = []
+    for first, end in itertools.pairwise(starts):
+        held: Elements = None
+        for place in range(first, end):
+            held = _STEPS[steps[place]](function, held, lists[rows[place]])
+        results.append(held)
+    return results
+
+
+_STEPS: Final[dict[int, Callable[[ElementFunction, Elements, Elements], Elements]]] = {
+    Action.SKIP: lambda function, held, value: held,
+    Action.AGG: lambda function, held, value: function.add(held, value),
+    Action.AGG_REVERSED: lambda function, held, value: function.add_reversed(held, value),
+    Action.RETRACT: lambda function, held, value: function.take_back(held, value),
+    Action.SET: lambda function, held, value: value,
+    Action.SET_NULL: lambda function, held, value: None,
+    Action.SET_RETRACT: lambda function, held, value: function.take_back(value, value),
+}
+
+
+def _numbers(elements: pa.Array) -> list[int]:
+    """Equal elements have equal numbers."""
+    return number_rows(pa.table({"element": elements})).tolist()
+
+
+class Collected:
+    """Elements one behind the other (`collect`).
+
+    Args:
+        elements: All elements.
+        distinct: Whether equal ones are kept once.
+    """
+
+    def __init__(self, elements: pa.Array, *, distinct: bool) -> None:
+        self._numbers = _numbers(elements)
+        self._distinct = distinct
+
+    def add(self, held: Elements, value: Elements) -> Elements:
+        """See `ElementFunction`."""
+        if not self._distinct:
+            if held is None or value is None:
+                return value if held is None else held
+            return held + value
+        if held is None and value is None:
+            return None
+        by_number: dict[int, int] = {}
+        for element in (*(held or ()), *(value or ())):
+            by_number.setdefault(self._numbers[element], element)
+        return list(by_number.values())
+
+    def add_reversed(self, held: Elements, value: Elements) -> Elements:
+        """See `ElementFunction`; the order of elements means nothing."""
+        return self.add(held, value)
+
+    def take_back(self, held: Elements, value: Elements) -> Elements:
+        """Leave out one equal element for each that is taken back."""
+        if held is None or not value:
+            return held
+        gone = [self._numbers[element] for element in value]
+        kept = []
+        for element in held:
+            number = self._numbers[element]
+            if number in gone:
+                gone.remove(number)
+            else:
+                kept.append(element)
+        return kept
+
+
+class MergedMaps:
+    """Entries by key, the last one of a key (`merge_map`), or the latest one (`merge_map_with_keytime`).
+
+    Args:
+        entries: All entries, structs of key and value.
+        time_field: The text field of the values that says how late an entry is; None takes the last ones.
+    """
+
+    def __init__(self, entries: pa.Array, time_field: str | None = None) -> None:
+        self._keys = _numbers(entries.field(0))
+        self._times: list[bytes | None] | None = None
+        self._missing: list[bool] = []
+        if time_field is not None:
+            values = entries.field(1)
+            self._missing = values.is_null().to_pylist()
+            times = pc.struct_field(values, [time_field]).to_pylist()
+            # Java compares strings by their UTF-16 units
+            self._times = [None if time is None else time.encode("utf-16-be") for time in times]
+
+    def add(self, held: Elements, value: Elements) -> Elements:
+        """See `ElementFunction`."""
+        if held is None or value is None:
+            return value if held is None else held
+        merged = {self._keys[entry]: entry for entry in held}
+        for entry in value:
+            self._put(merged, entry)
+        return list(merged.values())
+
+    def _put(self, merged: dict[int, int], entry: int) -> None:
+        key = self._keys[entry]
+        if self._times is None:
+            merged[key] = entry
+        elif self._missing[entry]:
+            merged.pop(key, None)
+        elif (time := self._times[entry]) is not None:
+            known = self._times[merged[key]] if key in merged and not self._missing[merged[key]] else None
+            if known is None or time > known:
+                merged[key] = entry
+
+    def add_reversed(self, held: Elements, value: Elements) -> Elements:
+        """See `ElementFunction`."""
+        return self.add(value, held)
+
+    def take_back(self, held: Elements, value: Elements) -> Elements:
+        """Leave out the entries of the keys that are taken back."""
+        if held is None or not value:
+            return held
+        gone = {self._keys[entry] for entry in value}
+        return [entry for entry in held if self._keys[entry] not in gone]
+
+
+# Lists of rows ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NestedKeys:
+    """What identifies the rows in a list, and what orders those of one key.
+
+    Args:
+        key: Fields of the rows (`nested-key`); none lets every row be its own.
+        sequence: Fields that say which row of a key is newer (`nested-sequence-field`).
+        count_limit: Most rows.
+        null_strategy: What becomes of rows with a null in their key: `merge`, `ignore` or `error`.
+    """
+
+    key: tuple[str, ...] = ()
+    sequence: tuple[str, ...] = ()
+    count_limit: int = 2**31 - 1
+    null_strategy: str = "merge"
+
+
+class NestedRows:
+    """Rows by their key, or all of them (`nested_update`).
+
+    Args:
+        rows: All rows, structs.
+        keys: What identifies them.
+    """
+
+    def __init__(self, rows: pa.Array, keys: NestedKeys) -> None:
+        self._missing = rows.is_null().to_pylist()
+        self._limit = keys.count_limit
+        self._keyed = bool(keys.key)
+        members = [pc.struct_field(rows, [name]) for name in keys.key]
+        self._numbers = number_rows(pa.table(members, [*keys.key])).tolist() if members else _numbers(rows)
+        self._ignored = _ignored_rows(members, self._missing, keys.null_strategy)
+        self._ranks: list[int] | None = None
+        if keys.sequence:
+            columns = [pc.struct_field(rows, [name]) for name in keys.sequence]
+            self._ranks = encode_order_keys(columns, [True] * len(columns)).ranks().tolist()
+
+    def add(self, held: Elements, value: Elements) -> Elements:
+        """See `ElementFunction`."""
+        if held is None or value is None:
+            return value if held is None else held
+        if len(held) >= self._limit:
+            return held
+        room = self._limit - len(held)
+        rows = [row for row in held if not self._missing[row]]
+        rows += [row for row in value if not self._missing[row]][:room]
+        if not self._keyed:
+            return rows
+        merged: dict[int, int] = {}
+        for row in rows:
+            self._put(merged, row)
+        return list(merged.values())
+
+    def _put(self, merged: dict[int, int], row: int) -> None:
+        number = self._numbers[row]
+        is_newer = number not in merged or self._ranks is None or self._ranks[row] >= self._ranks[merged[number]]
+        if is_newer and not self._ignored[row]:
+            merged[number] = row
+
+    def add_reversed(self, held: Elements, value: Elements) -> Elements:
+        """See `ElementFunction`."""
+        return self.add(value, held)
+
+    def take_back(self, held: Elements, value: Elements) -> Elements:
+        """Leave out the rows that equal those that are taken back, or have their key."""
+        if held is None or value is None:
+            return held
+        gone = {self._numbers[row] for row in value if not self._missing[row] and not self._ignored[row]}
+        merged: dict[int, int] = {}
+        for row in held:
+            if not self._missing[row] and not self._ignored[row] and self._numbers[row] not in gone:
+                merged[self._numbers[row] if self._keyed else row] = row
+        return list(merged.values())
+
+
+def _ignored_rows(key: Sequence[pa.Array], missing: list[bool], null_strategy: str) -> list[bool]:
+    """Which rows are passed over for a null in their key.
+
+    Raises:
+        FormatError: There is one, and none is wanted.
+    """
+    has_null = [False] * len(missing)
+    for member in key:
+        nulls = member.is_null().to_pylist()
+        has_null = [known or (null and not gone) for known, null, gone in zip(has_null, nulls, missing, strict=True)]
+    if null_strategy == "error" and any(has_null):
+        raise FormatError("a row in a list has a null in its key", rule="Paimon: nested-key-null-strategy")
+    return has_null if null_strategy == "ignore" else [False] * len(missing)
+
+
+def fold_nested_rows(values: pa.Array, keys: NestedKeys, order: MergeOrder, actions: ActionArray) -> pa.Array:
+    """Merge rows in lists field by field: of each key the last values that are not null (`nested_partial_update`).
+
+    Args:
+        values: Lists of structs.
+        keys: What identifies the rows in them.
+        order: In which order records are merged.
+        actions: int8[n] What each record, in merge order, does to the column; it takes nothing back.
+
+    Returns:
+        One list for each key.
+    """
+    lists, rows = _open(values)
+    function = _PatchedRows(rows, keys)
+    results = _fold(function, lists, order, actions)
+    wanted = _flat(results)
+    fields = [
+        member.take(pa.array([function.sources(row)[index] for row in wanted], pa.int64()))
+        for index, member in enumerate(rows.flatten())
+    ]
+    nulls = pa.array([function.is_missing(row) for row in wanted], pa.bool_())
+    return _close(values.type, results, pa.StructArray.from_arrays(fields, fields=list(rows.type), mask=nulls))
+
+
+class _PatchedRows:
+    """Rows made of others: those of the column have their places, new ones come behind them.
+
+    Args:
+        rows: All rows of the column.
+        keys: What identifies them.
+    """
+
+    def __init__(self, rows: pa.Array, keys: NestedKeys) -> None:
+        self._missing = rows.is_null().to_pylist()
+        members = [pc.struct_field(rows, [name]) for name in keys.key]
+        self._numbers = number_rows(pa.table(members, [*keys.key])).tolist()
+        self._ignored = _ignored_rows(members, self._missing, keys.null_strategy)
+        self._valid = [member.is_valid().to_pylist() for member in rows.flatten()]
+        self._made: list[tuple[int, list[int | None]]] = []
+
+    def is_missing(self, row: int) -> bool:
+        """Whether a row is null."""
+        return row < len(self._missing) and self._missing[row]
+
+    def sources(self, row: int) -> list[int | None]:
+        """For each field the row of the column that its value comes from; None for null."""
+        if row >= len(self._missing):
+            return self._made[row - len(self._missing)][1]
+        return [row if valid[row] else None for valid in self._valid]
+
+    def _number(self, row: int) -> int:
+        return self._made[row - len(self._missing)][0] if row >= len(self._missing) else self._numbers[row]
+
+    def add(self, held: Elements, value: Elements) -> Elements:
+        """See `ElementFunction`."""
+        if held is None or value is None:
+            return value if held is None else held
+        merged: dict[int, list[int | None]] = {}
+        for row in (*held, *value):
+            if self.is_missing(row) or (row < len(self._missing) and self._ignored[row]):
+                continue
+            known = merged.setdefault(self._number(row), [None] * len(self._valid))
+            for index, source in enumerate(self.sources(row)):
+                known[index] = known[index] if source is None else source
+        first = len(self._missing) + len(self._made)
+        self._made += merged.items()
+        return list(range(first, first + len(merged)))
+
+    def add_reversed(self, held: Elements, value: Elements) -> Elements:
+        """See `ElementFunction`."""
+        return self.add(value, held)
+
+    def take_back(self, held: Elements, value: Elements) -> Elements:
+        """Never asked for: it is refused beforehand."""
+        raise AssertionError("nested_partial_update takes nothing back")

@@ -1,0 +1,125 @@
+"""Aggregate functions whose result is one of the values that went in: which record it comes from.
+
+Spec: `formats/paimon.md` § 10.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from skerry.kernels import kernel
+from skerry.paimon.merging.actions import Action, ActionArray
+from skerry.paimon.merging.records import MergeOrder
+
+__all__ = ["Pick", "pick_records"]
+
+
+class Pick(IntEnum):
+    """How one of the values is chosen."""
+
+    LAST = 0
+    """The last one, null or not; taken back it is null."""
+    LAST_NON_NULL = 1
+    """The last one that is not null; null if one that is not null is taken back."""
+    FIRST = 2
+    """The first one, null or not."""
+    FIRST_NON_NULL = 3
+    """The first one that is not null."""
+    GREATEST = 4
+    """The greatest one that is not null."""
+    LEAST = 5
+    """The least one that is not null."""
+    KEY = 6
+    """The last one, also where it is taken back: a key's columns do not change."""
+
+
+_AGG, _AGG_REVERSED, _RETRACT = Action.AGG.value, Action.AGG_REVERSED.value, Action.RETRACT.value
+_SET, _SET_NULL, _SET_RETRACT = Action.SET.value, Action.SET_NULL.value, Action.SET_RETRACT.value
+_LAST, _LAST_NON_NULL, _KEY = Pick.LAST.value, Pick.LAST_NON_NULL.value, Pick.KEY.value
+_FIRST, _FIRST_NON_NULL, _GREATEST = Pick.FIRST.value, Pick.FIRST_NON_NULL.value, Pick.GREATEST.value
+_NO_RANKS = np.zeros(0, np.uint64)
+
+
+def pick_records(
+    pick: Pick,
+    order: MergeOrder,
+    actions: ActionArray,
+    valid: npt.NDArray[np.bool_],
+    ranks: npt.NDArray[np.uint64] | None = None,
+) -> npt.NDArray[np.int64]:
+    """Choose a value for each key.
+
+    Args:
+        pick: How.
+        order: In which order records are merged.
+        actions: int8[n] What each record, in merge order, does to the column.
+        valid: bool[n] Whether a record's value is not null.
+        ranks: uint64[n] Numbers that compare as the values do; for the greatest and the least one.
+
+    Returns:
+        int64[g] The record that each key's value comes from; -1 for null.
+    """
+    picks = np.empty(order.key_count, np.int64)
+    compared = _NO_RANKS if ranks is None else np.ascontiguousarray(ranks)
+    _pick(int(pick), order.rows, order.starts, actions, np.ascontiguousarray(valid).view(np.uint8), compared, picks)
+    return picks
+
+
+@kernel
+def _chosen(pick: int, held: int, row: int, begun: bool, valid: Any, ranks: Any) -> int:
+    """What is held after a value was added: rows, -1 for none. The first ones are marked as begun by the caller."""
+    is_valid = row >= 0 and valid[row] != 0
+    if pick == _LAST or pick == _KEY:  # noqa: SIM109 - kernels have no tuples
+        return row
+    if pick == _FIRST:
+        return held if begun else row
+    if pick == _FIRST_NON_NULL:
+        return row if is_valid and not begun else held
+    if pick == _LAST_NON_NULL:
+        return row if is_valid else held
+    if held < 0 or valid[held] == 0:
+        return row
+    if not is_valid:
+        return held
+    if pick == _GREATEST:
+        return row if ranks[held] < ranks[row] else held
+    return row if ranks[held] > ranks[row] else held
+
+
+@kernel
+def _retracted(pick: int, held: int, row: int, valid: Any) -> int:
+    """What is held after a value was taken back; other functions are refused, or ignore it, before they come here."""
+    if pick == _KEY:
+        return row
+    if pick == _LAST:
+        return -1
+    return -1 if valid[row] != 0 else held
+
+
+@kernel("void(int64, int64[::1], int64[::1], int8[::1], uint8[::1], uint64[::1], out int64[::1])")
+def _pick(pick: int, rows: Any, starts: Any, actions: Any, valid: Any, ranks: Any, picks: Any) -> None:
+    for key in range(len(starts) - 1):
+        held = np.int64(-1)
+        begun: Any = False
+        for place in range(starts[key], starts[key + 1]):
+            row, action = rows[place], actions[place]
+            if action == _AGG:
+                held = _chosen(pick, held, row, begun, valid, ranks)
+                begun = begun or pick == _FIRST or valid[row] != 0
+            elif action == _AGG_REVERSED:
+                added = held
+                held = _chosen(pick, row, added, begun, valid, ranks)
+                begun = begun or pick == _FIRST or (added >= 0 and valid[added] != 0)
+            elif action == _SET:
+                held = row
+            elif action == _SET_NULL:
+                held = np.int64(-1)
+            elif action == _RETRACT:
+                held = _retracted(pick, held, row, valid)
+            elif action == _SET_RETRACT:
+                held = _retracted(pick, row, row, valid)
+        picks[key] = held

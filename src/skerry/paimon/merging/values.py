@@ -1,0 +1,173 @@
+"""Aggregate functions over single values that no kernel does: decimals, joined strings, sketches, bitmaps.
+
+Spec: `formats/paimon.md` § 10.
+"""
+
+from __future__ import annotations
+
+import decimal
+import itertools
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+import pyarrow as pa
+
+from skerry.bitmaps import positions_from_roaring32, roaring32_from_positions
+from skerry.errors import FormatError, UnsupportedError
+from skerry.paimon.merging.actions import Action, ActionArray
+from skerry.paimon.merging.records import MergeOrder
+
+__all__ = ["Decimals", "JoinedStrings", "RoaringBitmaps", "ThetaSketches", "ValueFunction", "fold_values"]
+
+_EXACT: Final = decimal.Context(prec=200, traps=[decimal.Inexact, decimal.InvalidOperation, decimal.DivisionByZero])
+_COMPACT_DIGITS: Final = 18
+
+
+class ValueFunction(Protocol):
+    """How values are added and taken back; None is null."""
+
+    def add(self, held: Any, value: Any) -> Any:
+        """What is held after a value was added to it."""
+
+    def take_back(self, held: Any, value: Any) -> Any:
+        """What is held after a value was taken back from it."""
+
+
+def fold_values(function: ValueFunction, values: pa.Array, order: MergeOrder, actions: ActionArray) -> pa.Array:
+    """Make one value of the values of each key.
+
+    Args:
+        function: How.
+        values: Of the records.
+        order: In which order they are merged.
+        actions: int8[n] What each record, in merge order, does to the column.
+
+    Returns:
+        One value of the same type for each key.
+
+    Raises:
+        FormatError: A value is not what the function needs.
+        UnsupportedError: The result does not fit the type.
+    """
+    ordered = values.take(pa.array(order.rows)).to_pylist()
+    steps, starts = actions.tolist(), order.starts.tolist()
+    results = []
+    for first, end in itertools.pairwise(starts):
+        held = None
+        for place in range(first, end):
+            held = _STEPS[steps[place]](function, held, ordered[place])
+        results.append(held)
+    return pa.array(results, values.type)
+
+
+_STEPS: Final[dict[int, Callable[[ValueFunction, Any, Any], Any]]] = {
+    Action.SKIP: lambda function, held, value: held,
+    Action.AGG: lambda function, held, value: function.add(held, value),
+    Action.AGG_REVERSED: lambda function, held, value: function.add(value, held),
+    Action.RETRACT: lambda function, held, value: function.take_back(held, value),
+    Action.SET: lambda function, held, value: value,
+    Action.SET_NULL: lambda function, held, value: None,
+    Action.SET_RETRACT: lambda function, held, value: function.take_back(value, value),
+}
+
+
+class _WithoutRetraction:
+    """Functions whose values cannot be taken back; whoever uses them refuses that beforehand."""
+
+    def take_back(self, held: Any, value: Any) -> Any:
+        raise UnsupportedError("the aggregate function takes nothing back")
+
+
+class Decimals:
+    """Sums or products of decimals.
+
+    Args:
+        type_: Their type.
+        is_product: Whether to multiply.
+    """
+
+    def __init__(self, type_: pa.Decimal128Type, *, is_product: bool) -> None:
+        self._type = type_
+        self._unit = decimal.Decimal((0, (1,), -type_.scale))
+        self._is_product = is_product
+
+    def add(self, held: Any, value: Any) -> Any:
+        """See `ValueFunction`."""
+        if held is None or value is None:
+            return value if held is None else held
+        return self._fitted(_EXACT.multiply(held, value) if self._is_product else _EXACT.add(held, value))
+
+    def take_back(self, held: Any, value: Any) -> Any:
+        """See `ValueFunction`."""
+        if value is None or (held is None and self._is_product):
+            return held
+        if not self._is_product:
+            return self._fitted(_EXACT.subtract(held or decimal.Decimal(0), value))
+        try:
+            return self._fitted(_EXACT.divide(held, value))
+        except decimal.DecimalException as error:
+            raise FormatError(
+                f"{value} cannot be taken back from the product {held}", rule="Paimon: aggregate function product"
+            ) from error
+
+    def _fitted(self, number: decimal.Decimal) -> decimal.Decimal | None:
+        """A number rounded half up to the type's scale, as Java does; null beyond its precision."""
+        rounded = number.quantize(self._unit, decimal.ROUND_HALF_UP, decimal.Context(prec=200))
+        if rounded and rounded.adjusted() + 1 + self._type.scale > self._type.precision:
+            if self._type.precision <= _COMPACT_DIGITS and not self._is_product:
+                # what Java makes of this has more digits than its type
+                raise UnsupportedError(f"the sum {rounded} does not fit {self._type}")
+            return None
+        return rounded
+
+
+class JoinedStrings(_WithoutRetraction):
+    """Strings one behind the other, empty ones left out (`listagg`).
+
+    Args:
+        delimiter: What stands between them.
+        distinct: Whether what stands there already is left out.
+    """
+
+    def __init__(self, delimiter: str, *, distinct: bool) -> None:
+        self._delimiter = delimiter
+        self._distinct = distinct
+
+    def add(self, held: Any, value: Any) -> Any:
+        """See `ValueFunction`."""
+        if not held or not value:
+            return value if held is None or (not held and value) else held
+        if not self._distinct:
+            return held + self._delimiter + value
+        separator = self._delimiter or " "
+        known = set(held.split(separator))
+        joined = [held]
+        for part in value.split(separator):
+            if part and part not in known:
+                known.add(part)
+                joined.append(part)
+        return self._delimiter.join(joined)
+
+
+class ThetaSketches(_WithoutRetraction):
+    """Unions of Theta sketches (`theta_sketch`)."""
+
+    def add(self, held: Any, value: Any) -> Any:
+        """See `ValueFunction`."""
+        from skerry.theta import ThetaSketch, union  # loaded by the few tables that have such columns
+
+        if held is None or value is None:
+            return value if held is None else held
+        return union([ThetaSketch.deserialize(held), ThetaSketch.deserialize(value)]).serialize()
+
+
+class RoaringBitmaps(_WithoutRetraction):
+    """Unions of 32-bit Roaring bitmaps (`rbm32`)."""
+
+    def add(self, held: Any, value: Any) -> Any:
+        """See `ValueFunction`."""
+        import numpy as np
+
+        if held is None or value is None:
+            return value if held is None else held
+        return roaring32_from_positions(np.union1d(positions_from_roaring32(held), positions_from_roaring32(value)))
