@@ -20,7 +20,7 @@ from skerry.paimon.byte_spans import Bytes, Longs
 from skerry.paimon.options import BucketFunction
 from skerry.paimon.types import AtomicType, PaimonType, TypeRoot
 
-__all__ = ["assign_buckets", "buckets_of_rows"]
+__all__ = ["assign_buckets", "buckets_of_rows", "check_bucket_key"]
 
 _RULE: Final = "Paimon: bucket-function.type"
 
