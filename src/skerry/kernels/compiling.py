@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import llvmlite.binding as llvm
 import numba
 from numba.core import config
+from numba.core.registry import CPUDispatcher
 
 from skerry.kernels.cache import CompiledModule
 from skerry.kernels.intrinsics import INTRINSICS
@@ -22,6 +23,33 @@ __all__ = ["compile_module"]
 
 # No reference counts (so no allocation), no exception on division by zero.
 _OPTIONS = {"_nrt": False, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+
+class _Callee(CPUDispatcher):  # type: ignore[misc]
+    """What numba calls in place of a kernel that other kernels call.
+
+    It is compiled once for each combination of types, where numba would do so for each literal number as well, and
+    only to LLVM, where numba would make machine code that nobody runs.
+    """
+
+    def __init__(self, function: types.FunctionType) -> None:
+        super().__init__(function, targetoptions={"nopython": True, **_OPTIONS})
+        self._compiler._customize_flags = _without_machine_code
+
+    def compile(self, signature: Any) -> Any:
+        """Compile for some types of arguments."""
+        return super().compile(tuple(numba.types.unliteral(argument) for argument in signature))
+
+    def add_overload(self, compiled: Any) -> None:
+        """Remember what was compiled, under a name of its own in place of an address."""
+        key = object()
+        self.targetctx.insert_user_function(key, compiled.fndesc, [compiled.library])
+        self.overloads[tuple(compiled.signature.args)] = compiled._replace(entry_point=key)
+
+
+def _without_machine_code(flags: Any) -> Any:
+    flags.no_compile = True
+    return flags
 
 
 def compile_module(kernels: list[Kernel]) -> CompiledModule:
@@ -79,7 +107,7 @@ def _with_dispatchers(kernel: Kernel, dispatchers: dict[Kernel, Any]) -> types.F
     scope = dict(function.__globals__)
     for name, callee in kernel.callees().items():
         if callee not in dispatchers:
-            dispatchers[callee] = numba.njit(**_OPTIONS)(_with_dispatchers(callee, dispatchers))
+            dispatchers[callee] = _Callee(_with_dispatchers(callee, dispatchers))
         scope[name] = dispatchers[callee]
     for name in function.__code__.co_names:
         if (value := scope.get(name)).__hash__ is not None and value in INTRINSICS:
