@@ -34,6 +34,8 @@ _MAX_DEPTH: Final = 64
 """Deeper types are taken for an attack on the stack."""
 _LOOKUP_FROM_CHILDREN: Final = 10
 """Structs and unions with fewer children carry no table for finding them by name."""
+_SIZED: Final = (BasicType.FIXED_SIZE_BINARY, BasicType.FIXED_SIZE_LIST)
+_MAX_FIXED_SIZE: Final = (1 << 31) - 1
 _CHILD_COUNTS: Final[dict[BasicType, tuple[int, ...]]] = {
     BasicType.LIST: (1,),
     BasicType.FIXED_SIZE_LIST: (1,),
@@ -99,6 +101,9 @@ class _SchemaReader:
             basic_type = BasicType(code)
         except ValueError:
             raise UnsupportedError(f"basic type {code} is unknown", rule=_RULE) from None
+        fixed_size = table.u64(7)
+        if basic_type in _SIZED and not 1 <= fixed_size <= _MAX_FIXED_SIZE:
+            raise table.fail(f"type {basic_type.name} of size {fixed_size}, expected 1 to {_MAX_FIXED_SIZE}")
         children = tuple(self.data_type(child, depth + 1) for child in table.required_tables(5, "children"))
         _check_children(basic_type, children, table)
         return DataType(
@@ -108,7 +113,7 @@ class _SchemaReader:
             aliases=table.strings(4, "field_aliases"),
             children=children,
             signed=bool(table.u8(6)),
-            fixed_size=table.u64(7),
+            fixed_size=fixed_size,
             extended_type=_extended_type(table.table(8)),
         )
 

@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 
 from skerry.amudai.framing import decode_message
 from skerry.amudai.references import Reference
-from skerry.errors import FormatError, UnsupportedError
+from skerry.errors import FormatError, NotFoundError, UnsupportedError
 from skerry.storage import Storage, redact
 
 __all__ = ["FRAME", "MAGIC_BYTES", "ShardFiles", "check_magic"]
@@ -85,8 +85,8 @@ class ShardFiles:
             One view per reference, exactly as long.
 
         Raises:
-            FormatError: A reference reaches beyond the end of its file, or the file is none of a shard.
-            NotFoundError: A file does not exist.
+            FormatError: A reference reaches beyond the end of its file, or the file is missing or none of a shard.
+            NotFoundError: The root does not exist any more.
         """
         found = [memoryview(b"")] * len(references)
         wanted: dict[str, list[int]] = {}
@@ -104,7 +104,17 @@ class ShardFiles:
             else:
                 wanted.setdefault(reference.location, []).append(i)
         for location, places in wanted.items():
-            parts = self._read_file(location, [references[i] for i in places])
+            try:
+                parts = self._read_file(location, [references[i] for i in places])
+            except NotFoundError as error:
+                if location == self.root:
+                    raise
+                raise FormatError(
+                    f"the shard refers to {redact(location)}, which does not exist",
+                    location=self.shown,
+                    offset=references[places[0]].start,
+                    rule="Amudai, chapter 6, URL List",
+                ) from error
             for i, part in zip(places, parts, strict=True):
                 found[i] = part
         return found
