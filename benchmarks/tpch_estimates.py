@@ -32,9 +32,9 @@ FOLDER = Path(__file__).parent.parent / ".cache"
 TABLES = ("customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier")
 
 
-def make_tables(scale: str) -> tuple[Path, Catalog]:
+def make_tables(scale: str, folder: Path = FOLDER) -> tuple[Path, Catalog]:
     """The Parquet files and a catalog of the same tables, made once."""
-    files = FOLDER / f"tpch-{scale}"
+    files = folder / f"tpch-{scale}"
     if not (files / "supplier.parquet").exists():
         command = [Path(sys.executable).parent / "tpchgen-cli", "parquet", "-s", scale, f"--output-dir={files}"]
         subprocess.run(command, check=True)
@@ -44,6 +44,14 @@ def make_tables(scale: str) -> tuple[Path, Catalog]:
             rows = pq.read_table(files / f"{name}.parquet")
             catalog.create_table(f"tpch.{name}", rows.schema).append(rows)
     return files, catalog
+
+
+def connect_peer(files: Path) -> duckdb.DuckDBPyConnection:
+    """DuckDB with the Parquet files as tables."""
+    peer = duckdb.connect()
+    for name in TABLES:
+        peer.execute(f"create view {name} as select * from '{files}/{name}.parquet'")
+    return peer
 
 
 def in_catalog(sql: str) -> str:
@@ -110,25 +118,32 @@ def joins_of(catalog: Catalog, peer: Any, number: int) -> list[tuple[str, float,
     return found
 
 
+def results(catalog: Catalog, peer: duckdb.DuckDBPyConnection, number: int) -> tuple[list[list[str]], list[list[str]]]:
+    """A query's rows by `Catalog.sql` and by DuckDB alone; of each value the first ten characters."""
+    ours = catalog.sql(in_catalog(QUERIES[number])).to_pylist()
+    theirs = peer.sql(QUERIES[number]).to_arrow_table().to_pylist()
+    cut = [[[str(value)[:10] for value in row.values()] for row in rows] for rows in (ours, theirs)]
+    return cut[0], cut[1]
+
+
+def q_error(estimate: float, true: float) -> float:
+    """The greater of estimate / true and true / estimate, of at least one row each."""
+    low, high = sorted((max(estimate, 1.0), max(true, 1.0)))
+    return high / low
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", default="0.1")
     options = parser.parse_args()
     files, catalog = make_tables(options.scale)
-    peer = duckdb.connect()
-    for name in TABLES:
-        peer.execute(f"create view {name} as select * from '{files}/{name}.parquet'")
+    peer = connect_peer(files)
     errors = []
     for number in QUERIES:
-        rows = catalog.sql(in_catalog(QUERIES[number])).to_pylist()
-        expected = peer.sql(QUERIES[number]).to_arrow_table().to_pylist()
-        same = [[str(value)[:10] for value in row.values()] for row in rows] == [
-            [str(value)[:10] for value in row.values()] for row in expected
-        ]
-        print(f"query {number}: {len(rows)} rows, {'as' if same else 'NOT as'} DuckDB's own")
+        rows, expected = results(catalog, peer, number)
+        print(f"query {number}: {len(rows)} rows, {'as' if rows == expected else 'NOT as'} DuckDB's own")
         for names, estimate, true in joins_of(catalog, peer, number):
-            error = max(max(estimate, 1) / max(true, 1), max(true, 1) / max(estimate, 1))
-            errors.append(error)
+            errors.append(error := q_error(estimate, true))
             print(f"  {error:8.2f}  estimated {estimate:12,.0f}  true {true:10,}  {names}")
     quantiles = statistics.quantiles(errors, n=10)
     median, worst = statistics.median(errors), max(errors)

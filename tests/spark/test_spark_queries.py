@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -13,7 +14,9 @@ import skerry.spark
 from skerry.errors import NotFoundError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+    from skerry.catalog import Catalog
 
 pytestmark = pytest.mark.spark
 
@@ -44,3 +47,117 @@ def test_names_are_found_wherever_they_stand(spark: SparkSession, tmp_path: Path
         skerry.spark.sql(session, "select * from d.tt", tmp_path / "warehouse")
     grouped = skerry.spark.sql(session, "select k, count(*) from d.t group by k", tmp_path / "warehouse")
     assert "rowCount=3" in grouped._jdf.queryExecution().optimizedPlan().stats().toString()
+
+
+# Files ---------------------------------------------------------------------------------------------------------------
+
+
+def files_read(frame: DataFrame) -> int:
+    """Files in the optimized plan of a query, those of its subqueries included."""
+
+    def count(plan: Any) -> int:
+        own = len(list(plan.relation().inputFiles())) if plan.nodeName() == "LogicalRelation" else 0
+        parts = [plan.children(), plan.subqueries()]
+        return own + sum(count(nested.apply(index)) for nested in parts for index in range(nested.size()))
+
+    return count(frame._jdf.queryExecution().optimizedPlan())
+
+
+@pytest.fixture
+def days(tmp_path: Path) -> Catalog:
+    """Four files of a day each, and a small table."""
+    catalog = skerry.connect(tmp_path / "warehouse")
+    schema = pa.schema([("day", pa.date32()), ("at", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("s", pa.string())])
+    table = catalog.create_table("d.days", schema, partition_by=["day"])
+    for day in range(4):
+        at = datetime.datetime(2024, 1, 1 + day, 12, tzinfo=datetime.UTC)
+        table.append(pa.table({"day": [at.date()] * 10, "at": [at] * 10, "k": range(day * 10, day * 10 + 10),
+                               "s": [f"{day}x"] * 10}, schema))  # fmt: skip
+    catalog.create_table("d.few", pa.schema([("k", pa.int64())])).append(pa.table({"k": [7, 15]}))
+    return catalog
+
+
+PRUNED = {
+    "select count(*) from days where day = date '2024-01-02'": (10, 1),
+    "select count(*) from days where day >= date '2024-01-01' + interval 2 days": (20, 2),
+    "select count(*) from (select * from days) x where x.k between 5 and 12 and x.s <> 'a{b}'": (8, 2),
+    "select count(*) from days where s like '3%' or k = 1": (11, 2),
+    "select count(*) from days where at < timestamp '2024-01-02 00:00:00'": (10, 1),
+    "select count(*) from days where k in (1, 2) and s rlike 'x'": (2, 1),
+    "select count(*) from days a join days b on a.k = b.k where a.k < 5": (5, 2),  # what is said of a holds for b
+    "select count(*) from days a join days b on a.s = b.s where a.k < 5 and b.k > 38": (0, 4),
+    "with x as (select * from days) select count(*) from x where k > 35 union all select count(*) from x where k < 3": (
+        4,
+        4,
+    ),
+    "select count(*) from few where k in (select k from days where day = date '2024-01-01')": (1, 2),
+    "select count(*) from few left join days on few.k = days.k and days.k < 10": (2, 2),
+    "select count(*) from days where k < (select max(k) from few)": (15, 5),
+    "select count(*) from days where k is null": (0, 0),
+    "select count(*) from days where abs(k) > 35": (4, 4),
+    "select count(*) from days where k > 100": (0, 0),
+}
+
+
+def test_conditions_of_a_query_choose_files(spark: SparkSession, days: Catalog) -> None:
+    for query, (expected, files) in PRUNED.items():
+        found = skerry.spark.sql(spark, query, days, namespace="d")
+        assert found.collect()[0][0] == expected, query
+        assert files_read(found) == files, query
+    few = skerry.spark.sql(spark, "select * from d.days where k < 10", days)
+    assert "rowCount=10" in few._jdf.queryExecution().optimizedPlan().stats().toString()
+    assert [view.name for view in spark.catalog.listTables()] == []
+
+
+def test_rows_of_files_with_deletes_are_chosen_alike(spark: SparkSession, days: Catalog) -> None:
+    table = days.load_table("d.days")
+    table.set_properties({"write.delete.mode": "merge-on-read"})
+    table.delete("k in (3, 14)")
+    for query, expected in (
+        ("select count(*) from d.days", 38),
+        ("select count(*) from d.days where k < 10", 9),
+        ("select count(*) from d.days where day = date '2024-01-02' and k > 10", 8),
+        ("select count(*) from d.days where day = date '2024-01-03'", 10),
+    ):
+        found = skerry.spark.sql(spark, query, days)
+        assert found.collect()[0][0] == expected, query
+    plan = found._jdf.queryExecution().executedPlan().toString()  # of one file without deletes
+    assert "Scan parquet" in plan
+    assert "ExistingRDD" not in plan
+
+
+def test_points_in_time_are_those_of_the_sessions_zone(spark: SparkSession, days: Catalog) -> None:
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", "America/Los_Angeles")
+    for text, expected in (("2024-01-02 03:59:59", 10), ("2024-01-02 04:00:00", 20)):
+        query = f"select count(*) from d.days where at <= timestamp '{text}'"
+        assert skerry.spark.sql(session, query, days).collect()[0][0] == expected
+
+
+def test_a_table_that_has_changed_is_read_anew(spark: SparkSession, days: Catalog) -> None:
+    query = "select count(*) from d.few where k < 100"
+    assert skerry.spark.sql(spark, query, days).collect()[0][0] == 2
+    days.load_table("d.few").append(pa.table({"k": [1, 200]}))
+    assert skerry.spark.sql(spark, query, days).collect()[0][0] == 3
+    days.load_table("d.few").overwrite(pa.table({"k": [5]}))
+    assert skerry.spark.sql(spark, query, days).collect()[0][0] == 1
+
+
+def test_a_query_asked_again_takes_few_calls(
+    spark: SparkSession, days: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from py4j.clientserver import ClientServerConnection
+
+    def send_command(self: Any, command: str) -> Any:
+        if not command.startswith("m\n"):  # what was garbage collected here
+            sent.append(command)
+        return send(self, command)
+
+    sent: list[str] = []
+    send = ClientServerConnection.send_command
+    monkeypatch.setattr(ClientServerConnection, "send_command", send_command)
+    query = "select * from d.days, d.few where days.k = few.k and days.k < 10"
+    skerry.spark.sql(spark, query, days)
+    first = len(sent)
+    skerry.spark.sql(spark, query, days)
+    assert len(sent) - first < 0.6 * first

@@ -6,7 +6,7 @@ still tell: another writer may have dropped a partition, or only moved rows, or 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pyiceberg.table.snapshots import Snapshot
@@ -24,10 +24,11 @@ from skerry.iceberg.statistics import (
 )
 from skerry.table.column_estimates import Estimate, FilesAsked, estimate
 from skerry.table.files import DataFile
+from skerry.table.scan import FileScanTask
 from skerry.table.schema import Leaf, leaves
 from skerry.table.statistics import FRESH, ColumnStatistics, Freshness, FreshnessState
 
-__all__ = ["column_freshness", "column_statistics"]
+__all__ = ["column_freshness", "column_statistics", "distinct_counts"]
 
 _NO_SNAPSHOT = Freshness(FreshnessState.ABSENT, "the table has no snapshot")
 _NO_SAMPLE = Freshness(FreshnessState.ABSENT, "no samples below table level; run analyze")
@@ -62,21 +63,35 @@ def column_statistics(
     if snapshot is None:
         return {leaf.name: ColumnStatistics(leaf.name, leaf.field_id, freshness=_NO_SNAPSHOT) for leaf in columns}
     files: Sequence[DataFile] = live_data_files(state, snapshot)
+    tasks = None
     counts_nulls = True
-    if where is None:
-        estimates = _of_snapshot(state, snapshot, columns, with_sketches=True)
-    else:
+    if where is not None:
         tasks = list(Scan(state, snapshot, state.metadata.schema(), where=where).plan())
-        rows = {task.data_file.location: task.data_file.record_count for task in tasks}
-        whole = {task.data_file.location for task in tasks if task.matches_all}
-        counts_nulls = len(whole) == len(rows)
-        files = [file for file in files if file.location in rows]
-        asked = FilesAsked.of(
-            {location: count for location, count in rows.items() if location in whole},
-            {location: count for location, count in rows.items() if location not in whole},
-        )
-        estimates = _of_files(state, snapshot, columns, asked)
+        counts_nulls = all(task.matches_all for task in tasks)
+        wanted = {task.data_file.location for task in tasks}
+        files = [file for file in files if file.location in wanted]
+    estimates = distinct_counts(state, snapshot, tasks)
     return {leaf.name: _statistics(leaf, files, estimates[leaf.field_id], counts_nulls) for leaf in columns}
+
+
+def distinct_counts(
+    state: TableState, snapshot: Snapshot, tasks: Iterable[FileScanTask] | None = None
+) -> Mapping[int, Estimate]:
+    """How many distinct values every primitive column has, by field id.
+
+    Args:
+        state: The table.
+        snapshot: The snapshot.
+        tasks: Only in these files of it, and of those that do not match wholly, in some of their rows.
+    """
+    columns = leaves(state.schema)
+    if tasks is None:
+        return _of_snapshot(state, snapshot, columns, with_sketches=True)
+    whole: dict[str, int] = {}
+    partial: dict[str, int] = {}
+    for task in tasks:
+        (whole if task.matches_all else partial)[task.data_file.location] = task.data_file.record_count
+    return _of_files(state, snapshot, columns, FilesAsked.of(whole, partial))
 
 
 def _statistics(leaf: Leaf, files: Sequence[DataFile], found: Estimate, counts_nulls: bool) -> ColumnStatistics:

@@ -1,14 +1,11 @@
-"""Statistics in a plan of Spark, where its cost-based optimizer looks for them.
+"""What Spark's cost-based optimizer may know about a relation, in the words of its own statistics.
 
-Spark takes a distinct count for known only together with a count of nulls, and keeps statistics of V1 relations in
-their `CatalogTable`. Such a table is made here for the one relation; no catalog hears of it. All numbers cross to the
-JVM as one JSON text: column by column, calls take longer than planning does.
+Spark takes a distinct count for known only together with a count of nulls.
 """
 
 from __future__ import annotations
 
 import datetime
-import functools
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,20 +14,19 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
 
 from skerry.iceberg.files import column_metrics
+from skerry.table.column_estimates import Estimate
 from skerry.table.files import DataFile
 from skerry.table.schema import Leaf
-from skerry.table.statistics import ColumnStatistics, FreshnessState
+from skerry.table.statistics import FreshnessState
 
-__all__ = ["ColumnSummary", "PlanStatistics", "summarize", "with_statistics"]
+__all__ = ["ColumnSummary", "PlanStatistics", "summarize"]
 
 _BELIEVED = (FreshnessState.FRESH, FreshnessState.UPPER_BOUND)
 _VERSION = 2  # of Spark's text form of a column's statistics
 _ROW_OVERHEAD_BYTES = 8
 _UNKNOWN_LENGTH = 20
-_FINAL = 16  # Java's `Modifier.FINAL`
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +98,7 @@ def summarize(
     required: frozenset[int],
     files: Sequence[DataFile],
     row_count: int,
-    statistics: Mapping[int, ColumnStatistics],
+    statistics: Mapping[int, Estimate],
     defaults: frozenset[int],
 ) -> PlanStatistics:
     """Describe the rows of files.
@@ -141,7 +137,7 @@ def _lacks(file: DataFile, field_id: int) -> bool:
     return bool(file.column_sizes) and field_id not in file.column_sizes
 
 
-def _distinct(found: ColumnStatistics | None, most: int) -> int | None:
+def _distinct(found: Estimate | None, most: int) -> int | None:
     """A distinct count that holds for these rows, even if only as an upper bound; one that is stale does not count."""
     if found is None or found.ndv is None or found.freshness.state not in _BELIEVED:
         return None
@@ -201,89 +197,3 @@ def _text(type_: pa.DataType, value: Any) -> str | None:
     if pa.types.is_decimal(type_):
         return format(Decimal(value), "f")
     return str(value) if pa.types.is_integer(type_) else None
-
-
-# Into the plan -------------------------------------------------------------------------------------------------------
-
-
-def with_statistics(frame: DataFrame, statistics: PlanStatistics, name: str) -> DataFrame:
-    """The same rows with statistics in the plan.
-
-    Args:
-        frame: Of a classic session: the files of one Parquet relation, or anything whose plan Spark shall not look
-            into, like rows from Python workers.
-        statistics: What is known of its rows.
-        name: The table's name, for those who read plans.
-    """
-    spark = frame.sparkSession
-    jvm: Any = spark._jvm
-    plan = frame._jdf.queryExecution().analyzed()
-    found = _mapper(jvm).readValue(
-        statistics.to_json(), _class(jvm, "org.apache.spark.sql.catalyst.catalog.CatalogStatistics")
-    )
-    some = jvm.scala.Option.apply
-    if plan.getClass().getSimpleName() == "LogicalRelation":
-        table = _catalog_table(jvm, name, plan.relation().schema(), found)
-        plan = jvm.org.apache.spark.sql.execution.datasources.LogicalRelation(
-            plan.relation(), plan.output(), some(table), False, jvm.scala.Option.empty()
-        )
-    else:
-        plan = _opaque_plan(spark, frame, found.toPlanStats(plan.output(), True))
-    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan), spark)
-
-
-def _opaque_plan(spark: SparkSession, frame: DataFrame, statistics: Any) -> Any:
-    jvm: Any = spark._jvm
-    query = frame._jdf.queryExecution()
-    none = jvm.scala.Option.empty()
-    return jvm.org.apache.spark.sql.execution.LogicalRDD(
-        query.analyzed().output(),
-        query.toRdd(),
-        query.executedPlan().outputPartitioning(),
-        jvm.PythonUtils.toSeq([]),
-        False,  # no stream
-        none,
-        spark._jsparkSession,
-        jvm.scala.Option.apply(statistics),
-        none,
-    )
-
-
-def _catalog_table(jvm: Any, name: str, schema: Any, statistics: Any) -> Any:
-    """The description of a table that holds statistics; what is not said here is as Spark has it by default."""
-    catalog = jvm.org.apache.spark.sql.catalyst.catalog
-    namespace, _, table = name.rpartition(".")
-    identifier = jvm.org.apache.spark.sql.catalyst.TableIdentifier(table, jvm.scala.Option.apply(namespace or None))
-    given = {
-        "identifier": identifier,
-        "tableType": catalog.CatalogTableType.EXTERNAL(),
-        "storage": catalog.CatalogStorageFormat.empty(),
-        "schema": schema,
-        "provider": jvm.scala.Option.apply("parquet"),
-        "stats": jvm.scala.Option.apply(statistics),
-    }
-    arguments = []
-    for number, parameter in enumerate(_parameters(jvm), 1):
-        default = f"apply$default${number}"
-        arguments.append(given[parameter] if parameter in given else getattr(catalog.CatalogTable, default)())
-    return catalog.CatalogTable(*arguments)
-
-
-@functools.lru_cache(maxsize=1)
-def _parameters(jvm: Any) -> tuple[str, ...]:
-    """The parameters of a `CatalogTable`, which differ from version to version of Spark."""
-    fields = list(_class(jvm, "org.apache.spark.sql.catalyst.catalog.CatalogTable").getDeclaredFields())
-    return tuple(found.getName() for found in fields if found.getModifiers() & _FINAL)
-
-
-@functools.lru_cache(maxsize=1)
-def _mapper(jvm: Any) -> Any:
-    """A JSON reader that knows Scala's classes. Integers become longs, as which Scala takes those of an option."""
-    jackson = jvm.com.fasterxml.jackson
-    mapper = jackson.databind.ObjectMapper()
-    mapper.registerModule(jackson.module.scala.DefaultScalaModule())
-    return mapper.configure(jackson.databind.DeserializationFeature.USE_LONG_FOR_INTS, True)
-
-
-def _class(jvm: Any, name: str) -> Any:
-    return jvm.java.lang.Class.forName(name, True, jvm.java.lang.Thread.currentThread().getContextClassLoader())

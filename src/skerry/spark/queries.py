@@ -1,26 +1,33 @@
-"""SQL over tables of a catalog, each of them read by `skerry.spark.read`.
+"""SQL over tables of a catalog, each of them planned here and read by Spark.
 
-Spark's own parser says where in the text tables are named, so that whatever its grammar allows is understood.
+Where a query names tables is told by Spark's own parser, so that whatever its grammar allows is understood; on Spark
+Connect, which has none that we could ask, by sqlglot. What a query asks of each table is told by Spark's optimizer:
+files that cannot have such rows are then left out, and the query is made again over the others.
 """
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import os
-import uuid
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 import skerry
-from skerry.catalog import Catalog
-from skerry.errors import NotFoundError, UnsupportedError
+from skerry.catalog import Catalog, Table
+from skerry.errors import NotFoundError
 from skerry.spark.jvm import is_classic
-from skerry.spark.reading import read
+from skerry.spark.pushed_conditions import pushed_conditions
+from skerry.spark.reading import TableFrame, read, read_candidates
+from skerry.spark.settings import FIELD_ID_SETTING, OPTIMIZER_SETTING
+from skerry.spark.table_names import Place, names_by_sqlglot, names_in_plan
 
 __all__ = ["sql"]
+
+_KEPT = 64
+"""Tables, and parts of tables, whose frames are kept from one query to the next."""
 
 
 def sql(
@@ -28,11 +35,12 @@ def sql(
 ) -> DataFrame:
     """Run a query whose tables are those of a catalog, with their statistics in the plan.
 
-    A name that Spark resolves itself (a view of the session, a table of its own catalogs) is left to it. The session is
-    as before afterwards: no view stays.
+    Conditions of the query choose files, as far as Spark's optimizer finds that they concern one table alone. A name
+    that Spark resolves itself (a view of the session, a table of its own catalogs) is left to it. The session is as
+    before afterwards: no view stays. On Spark Connect rows are the same, and small tables have broadcast hints.
 
     Args:
-        spark: A classic session.
+        spark: The session, classic or Spark Connect.
         query: The query, in Spark's SQL.
         catalog: The catalog, or what `skerry.connect` takes.
         namespace: Where tables are that are named without one.
@@ -41,80 +49,130 @@ def sql(
         The result as a frame; nothing has been read yet. It is bound to the tables' newest snapshots.
 
     Raises:
+        FormatError: Spark Connect: the query cannot be read.
         NotFoundError: Neither Spark nor the catalog has such a table.
-        UnsupportedError: The session is one of Spark Connect.
     """
-    if not is_classic(spark):
-        raise UnsupportedError("skerry.spark.sql needs a classic session: read() the tables, and name the frames")
     tables = catalog if isinstance(catalog, Catalog) else skerry.connect(catalog, create=False)
-    parsed = spark._jsparkSession.sessionState().sqlParser().parsePlan(query)
-    found, inner = _names(parsed)
-    views: dict[str, str] = {}
-    with contextlib.ExitStack() as stack:
-        for place in sorted(found, key=lambda place: place.start, reverse=True):
-            parts = place.parts
-            if len(parts) == 1:
-                if namespace is None or parts[0].lower() in inner:
-                    continue
-                parts = (namespace, *parts)
-            if spark.catalog.tableExists(query[place.start : place.stop]):
-                continue
-            name = ".".join(parts)
-            if name not in views:
-                views[name] = stack.enter_context(_view(spark, tables, name))
-            alias = "" if place.has_alias else " AS `" + parts[-1].replace("`", "``") + "`"
-            query = query[: place.start] + views[name] + alias + query[place.stop :]
-        return spark.sql(query)
+    found = _resolve(spark, query, tables, namespace)
+    if not is_classic(spark):
+        return found.run({name: read(spark, table) for name, table in found.tables.items()})
+    settings = (spark.conf.get(FIELD_ID_SETTING, ""), spark.conf.get(OPTIMIZER_SETTING, ""))
+    whole = {name: _frame(_Asked(spark, table, settings)) for name, table in found.tables.items()}
+    outlined = found.run({name: table.outline for name, table in whole.items()})
+    chosen = {name: table.frame for name, table in whole.items() if table.frame is not table.outline}
+    worth = {name: found.tables[name] for name, table in whole.items() if table.file_count > 1 or name in chosen}
+    if worth:
+        by_relation = {table.name: table.schema for table in worth.values()}
+        wanted = pushed_conditions(outlined, by_relation)
+        for name, table in worth.items():
+            if table.name in wanted and (fewer := _fewer(spark, table, settings, wanted[table.name], whole[name])):
+                chosen[name] = fewer.frame
+    return found.run({name: chosen.get(name, table.frame) for name, table in whole.items()}) if chosen else outlined
+
+
+def _fewer(
+    spark: SparkSession, table: Table, settings: tuple[str | None, ...], where: str, whole: TableFrame
+) -> TableFrame | None:
+    """The files that can hold rows for which a condition is true, if those are not all."""
+    if len(table.scan(where=where).plan()) == whole.file_count:
+        return None
+    return _frame(_Asked(spark, table, settings, where))
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A table of which a frame is wanted; equal ones have the same frame.
+
+    Args:
+        spark: The session.
+        table: The table.
+        settings: Settings of the session that make a difference.
+        where: The condition that chooses files.
+        state: Its name and metadata file, which tell it from others.
+    """
+
+    spark: SparkSession
+    table: Table = field(compare=False)
+    settings: tuple[str | None, ...]
+    where: str | None = None
+    state: tuple[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "state", (self.table.name, self.table.metadata_location))
+
+
+@functools.lru_cache(_KEPT)
+def _frame(asked: _Asked) -> TableFrame:
+    return read_candidates(asked.spark, asked.table, asked.where)
+
+
+# Names ---------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a query names a table.
+class _Resolved:
+    """A query whose tables are known.
 
     Args:
-        parts: The name.
-        start: Where it begins in the text.
-        stop: Where it ends.
-        has_alias: Whether the query gives it another name.
+        spark: The session.
+        query: The query, in which each table of the catalog is a field of a format string.
+        tables: The tables, by these fields.
     """
 
-    parts: tuple[str, ...]
-    start: int
-    stop: int
-    has_alias: bool
+    spark: SparkSession
+    query: str
+    tables: Mapping[str, Table]
+
+    def run(self, frames: Mapping[str, DataFrame]) -> DataFrame:
+        """Make the query over frames of the tables."""
+        return self.spark.sql(self.query, **frames) if frames else self.spark.sql(self.query)
 
 
-def _names(plan: Any, *, has_alias: bool = False) -> tuple[list[_Place], set[str]]:
-    """The tables that a parsed query names, and the names that it gives to queries of its own."""
-    kind = plan.getClass().getSimpleName()
-    found: list[_Place] = []
-    inner: set[str] = set()
-    if kind == "UnresolvedRelation":
-        origin = plan.origin()
-        parts = tuple(plan.multipartIdentifier().mkString("\n").split("\n"))
-        found.append(_Place(parts, origin.startIndex().get(), origin.stopIndex().get() + 1, has_alias))
-    if kind == "UnresolvedWith":
-        relations = plan.cteRelations()
-        inner.update(relations.apply(index)._1().lower() for index in range(relations.size()))
-    is_named = kind in ("SubqueryAlias", "Sample", "RelationTimeTravel")
-    for nested in (plan.children(), plan.innerChildren(), plan.subqueries()):
-        for index in range(nested.size()):
-            places, names = _names(nested.apply(index), has_alias=is_named)
-            found += places
-            inner |= names
-    return list({place.start: place for place in found}.values()), inner
+def _resolve(spark: SparkSession, query: str, catalog: Catalog, namespace: str | None) -> _Resolved:
+    """Give the catalog's tables in a query names of their own.
+
+    Raises:
+        NotFoundError: Neither Spark nor the catalog has such a table.
+    """
+    places, inner = _places(spark, query)
+    names: dict[str, str] = {}
+    is_own: dict[str, bool] = {}
+    text, rest = [], 0
+    for place in sorted(places, key=lambda place: place.start):
+        parts = place.parts
+        if len(parts) == 1:
+            if namespace is None or parts[0].lower() in inner:
+                continue
+            parts = (namespace, *parts)
+        written = query[place.start : place.stop]
+        if written not in is_own:
+            is_own[written] = not spark.catalog.tableExists(written)
+        if is_own[written]:
+            field_name = names.setdefault(".".join(parts), f"table_{len(names)}")
+            alias = "" if place.has_alias else " AS `" + parts[-1].replace("`", "``") + "`"
+            text += [_literal(query[rest : place.start]), "{", field_name, "}", _literal(alias)]
+            rest = place.stop
+    if not names:
+        return _Resolved(spark, query, {})
+    tables = {field_name: _load(catalog, name) for name, field_name in names.items()}
+    return _Resolved(spark, "".join([*text, _literal(query[rest:])]), tables)
 
 
-@contextlib.contextmanager
-def _view(spark: SparkSession, catalog: Catalog, name: str) -> Iterator[str]:
-    """A temporary view of a table, for as long as Spark looks its name up."""
-    view = f"skerry_{uuid.uuid4().hex}"
+def _literal(text: str) -> str:
+    """A text as it stands in a format string."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def _load(catalog: Catalog, name: str) -> Table:
     try:
-        table = catalog.load_table(name)
+        return catalog.load_table(name)
     except NotFoundError as error:
         raise NotFoundError(f"neither Spark nor the catalog has a table {name}: {error.message}") from None
-    read(spark, table).createTempView(view)
-    try:
-        yield view
-    finally:
-        spark.catalog.dropTempView(view)
+
+
+def _places(spark: SparkSession, query: str) -> tuple[list[Place], set[str]]:
+    """The tables that a query names, and the names that it gives to queries of its own."""
+    if not is_classic(spark):
+        return names_by_sqlglot(query)
+    parsed: Any = spark._jsparkSession.sessionState().sqlParser().parsePlan(query)
+    return names_in_plan(parsed)

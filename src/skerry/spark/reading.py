@@ -21,6 +21,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 
 from skerry.catalog import Table
 from skerry.errors import NotFoundError, SchemaError, SkerryError
+from skerry.iceberg.column_statistics import distinct_counts
 from skerry.iceberg.scan import Scan
 from skerry.iceberg.schema import to_arrow_schema
 from skerry.iceberg.table import IcebergTable
@@ -29,17 +30,19 @@ from skerry.spark.conditions import spark_column, to_condition
 from skerry.spark.failures import original_errors
 from skerry.spark.file_choice import FileChoice, read_by_spark
 from skerry.spark.jvm import is_classic
-from skerry.spark.plan_statistics import PlanStatistics, summarize, with_statistics
+from skerry.spark.plan_statistics import PlanStatistics, summarize
+from skerry.spark.relations import is_relation, with_statistics
 from skerry.spark.schema import to_spark_schema
 from skerry.spark.settings import FIELD_ID_SETTING, OPTIMIZER_SETTING
+from skerry.spark.tables import iceberg_table
 from skerry.spark.writer import hadoop_location, has_file_system
+from skerry.table.column_estimates import Estimate
 from skerry.table.files import DataFile, DeleteKind
-from skerry.table.predicate import ALWAYS_TRUE
 from skerry.table.row_reader import RowReader
 from skerry.table.scan import FileScanTask
 from skerry.table.schema import field_id, leaves
 
-__all__ = ["read"]
+__all__ = ["TableFrame", "read", "read_candidates"]
 
 _BROADCAST_SETTING = "spark.sql.autoBroadcastJoinThreshold"
 _NAME_MAPPING_PROPERTY = "schema.name-mapping.default"
@@ -80,8 +83,44 @@ def read(
         SchemaError: Columns or the condition do not fit; or the session finds Parquet columns by name, and names have
             changed.
     """
-    scan = table.scan(columns, where, snapshot=snapshot, ref=ref, as_of=as_of)
-    return _Read(spark, table.implementation, scan).frame()
+    inner = iceberg_table(table)
+    scan = inner.scan(columns, where, snapshot=snapshot, ref=ref, as_of=as_of)
+    return _Read(spark, inner, scan).frame()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableFrame:
+    """A table as a frame.
+
+    Args:
+        frame: The rows.
+        outline: What Spark's optimizer can plan a query over, to tell what it asks of the table: the frame itself if it
+            is one relation of files, else a relation without files by the table's name.
+        file_count: How many data files are read.
+    """
+
+    frame: DataFrame
+    outline: DataFrame
+    file_count: int
+
+
+def read_candidates(spark: SparkSession, table: Table, where: str | None) -> TableFrame:
+    """Read the files of a table that can hold rows which a condition wants; rows that it does not want may be there.
+
+    Args:
+        spark: A classic session.
+        table: The table, in the state that it shows.
+        where: The condition as SQL; None for all files.
+
+    Raises:
+        NotFoundError: A file is missing.
+        SchemaError: The session finds Parquet columns by name, and names have changed.
+    """
+    inner = iceberg_table(table)
+    reading = _Read(spark, inner, inner.scan(where=where), tests_rows=False)
+    frame, count = reading.frame(), reading.file_count
+    is_planned_over = not count or is_relation(frame._jdf.queryExecution().analyzed())
+    return TableFrame(frame, frame if is_planned_over else reading.outline(), count)
 
 
 @dataclass(frozen=True)
@@ -91,11 +130,11 @@ class _Read:
     spark: SparkSession
     table: IcebergTable
     scan: Scan
+    tests_rows: bool = True
 
     def frame(self) -> DataFrame:
         reader = self.scan.row_reader()
-        shares = list(self.scan.plan(split=True))
-        tasks = {share.data_file.location: replace(share, start_byte=0, end_byte=None) for share in shares}
+        shares, tasks = self._shares, self._tasks
         native, others = self._divide(reader, tasks)
         self._check_session(reader.read_schema, bool(native))
         frames = []
@@ -109,7 +148,27 @@ class _Read:
             return self.spark.createDataFrame([], _nullable(to_spark_schema(reader.schema)))
         return frames[0] if len(frames) == 1 else frames[0].union(frames[1])
 
+    def outline(self) -> DataFrame:
+        """A relation without files that has the columns and the table's name."""
+        without_files = _open(self.spark, to_spark_schema(self.scan.row_reader().schema), [])
+        return with_statistics(without_files, PlanStatistics(0, 0), self.table.state.name)
+
+    @property
+    def file_count(self) -> int:
+        """How many files are read."""
+        return len(self._tasks)
+
     # ---- which files ----
+
+    @cached_property
+    def _shares(self) -> list[FileScanTask]:
+        """The files to read, large ones in parts."""
+        return list(self.scan.plan(split=True))
+
+    @cached_property
+    def _tasks(self) -> dict[str, FileScanTask]:
+        """The files to read, whole, by location."""
+        return {share.data_file.location: replace(share, start_byte=0, end_byte=None) for share in self._shares}
 
     def _divide(
         self, reader: RowReader, tasks: Mapping[str, FileScanTask]
@@ -164,7 +223,7 @@ class _Read:
         schema = pa.schema([*(reader.read_schema.field(name) for name in wanted.names), *tested])
         paths = [_literal_path(hadoop_location(task.data_file.location)) for task in tasks]
         frame = self._told(_open(self.spark, to_spark_schema(schema), paths), schema, tasks)
-        if not all(task.matches_all for task in tasks):
+        if self.tests_rows and not all(task.matches_all for task in tasks):
             frame = frame.where(to_condition(reader.predicate))
         if any(field.type != schema.field(field.name).type for field in wanted):
             return frame.select(_projection(to_spark_schema(schema), to_spark_schema(wanted)))
@@ -199,14 +258,14 @@ class _Read:
         )
 
     @cached_property
-    def _distinct_counts(self) -> Mapping[int, Any]:
-        """What sketches say of the rows of all files that are read, by field id."""
+    def _distinct_counts(self) -> Mapping[int, Estimate]:
+        """What sketches say of all rows of the files that are read, by field id; conditions come later in the plan."""
         snapshot = self.scan.snapshot_id
         assert snapshot is not None
-        predicate = self.scan.predicate
-        where = None if predicate == ALWAYS_TRUE else predicate
-        found = self.table.column_statistics(self.table.state.snapshot_by_id(snapshot), where)
-        return {column.field_id: column for column in found.values()}
+        state = self.table.state
+        files = [replace(task, matches_all=True) for task in self._tasks.values()]
+        is_whole = len(files) == len(self._files)
+        return distinct_counts(state, state.snapshot_by_id(snapshot), None if is_whole else files)
 
 
 def _row_count(task: FileScanTask) -> int:
@@ -234,7 +293,7 @@ def _open(spark: SparkSession, schema: StructType, paths: Sequence[str]) -> Data
     reader = spark.read.schema(schema).options(**_OPTIONS)
     try:
         with original_errors():
-            if not is_classic(spark):
+            if not (paths and is_classic(spark)):
                 return reader.parquet(*paths)
             jvm: Any = spark._jvm
             together = jvm.java.util.regex.Pattern.compile("\n").split("\n".join(paths))  # one call, however many
