@@ -105,6 +105,11 @@ def _dressed(array: pa.Array, target: pa.DataType) -> pa.Array:
         if len(array) > 1 << (target.run_end_type.bit_width - 1):
             raise ColumnTooLongError
         return pc.run_end_encode(_dressed(array, target.value_type), run_end_type=target.run_end_type)
+    if pa.types.is_list_view(target) or pa.types.is_large_list_view(target):
+        kind = pa.ListViewArray if pa.types.is_list_view(target) else pa.LargeListViewArray
+        offsets = np.asarray(array.offsets)
+        mask = array.is_null() if array.null_count else None
+        return kind.from_arrays(pa.array(offsets[:-1]), pa.array(np.diff(offsets)), array.values, target, mask=mask)
     return array.cast(target)
 
 
