@@ -32,7 +32,7 @@ MAX_SIZE: Final = 1 << 32
 
 _FOOTER: Final = struct.Struct("<5Q")
 _HEAD: Final = struct.Struct("<QQIIBBH")
-_WIDTHS: Final = {8: np.dtype("u1"), 16: np.dtype("<u2"), 32: np.dtype("<u4")}
+_WIDTHS: Final[dict[int, np.dtype[Any]]] = {8: np.dtype("u1"), 16: np.dtype("<u2"), 32: np.dtype("<u4")}
 _RULE: Final = "amudai-encodings 2, block map"
 
 
@@ -184,7 +184,7 @@ class BlockMap:
 
 
 def _as_bytes(data: Buffer) -> npt.NDArray[np.uint8]:
-    return np.frombuffer(data, np.uint8) if len(memoryview(data)) else np.zeros(0, np.uint8)
+    return np.frombuffer(memoryview(data).cast("B"), np.uint8)
 
 
 def _error(problem: str, location: str | None, offset: int | None) -> FormatError:

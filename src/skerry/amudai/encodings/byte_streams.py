@@ -35,13 +35,15 @@ from skerry.amudai.encodings.machine import (
     WANTED,
     WRONG_SIZE,
     Bytes,
+    Integer,
     Registers,
     Tasks,
     push,
     refuse,
     reserve,
 )
-from skerry.amudai.encodings.streams import UINT32, UINT64, move, push_part
+from skerry.amudai.encodings.parts import move
+from skerry.amudai.encodings.streams import UINT32, UINT64, push_part
 from skerry.kernels import kernel, load_u16, load_u32, load_u64, store
 
 __all__ = [
@@ -74,7 +76,7 @@ def begin_bytes(
     source: int,
     end: int,
     count: int,
-) -> int:
+) -> Integer:
     """Read the header of a binary block's values; put the tasks for them on the stack.
 
     Args:
@@ -111,7 +113,7 @@ def begin_bytes(
     if code == 15:
         packed_size = np.int64(load_u32(data, source + 3))
         nested, width = source + 7, source + 8
-        packed = source + 16 + 9 * np.int64(data[source + 2])
+        packed: Integer = source + 16 + 9 * np.int64(data[source + 2])
         operation = BYTES_FSST
     else:
         packed_size = np.int64(load_u32(data, source + 2))
@@ -142,7 +144,7 @@ def begin_bytes(
 @kernel
 def begin_plain_bytes(
     data: Bytes, memory: Bytes, tasks: Tasks, state: Registers, source: int, end: int, count: int
-) -> int:
+) -> Integer:
     """Values as they are, behind their offsets."""
     if end - source < 3:
         return refuse(state, CUT_SHORT, source, 3, end - source)
@@ -167,7 +169,7 @@ def begin_plain_bytes(
 @kernel
 def begin_bytes_dictionary(
     data: Bytes, memory: Bytes, tasks: Tasks, state: Registers, source: int, end: int, count: int
-) -> int:
+) -> Integer:
     """Codes, lengths of entries and entries."""
     codes_end = source + 16 + np.int64(load_u32(data, source + 2))
     lengths_size = np.int64(load_u32(data, source + 6))
@@ -205,7 +207,7 @@ def write_offset(offsets: Bytes, state: Registers, number: int, offset: int) -> 
 
 
 @kernel
-def make_room(values: Bytes, state: Registers, size: int) -> int:
+def make_room(values: Bytes, state: Registers, size: int) -> Integer:
     """Take so many bytes of the values' room; -1, and a wish for more, if there are not so many."""
     start = state[USED]
     if start + size + SLACK > len(values):
@@ -216,13 +218,13 @@ def make_room(values: Bytes, state: Registers, size: int) -> int:
 
 
 @kernel
-def check_offsets(memory: Bytes, state: Registers, place: int, count: int, source: int) -> int:
+def check_offsets(memory: Bytes, state: Registers, place: int, count: int, source: int) -> Integer:
     """Whether offsets begin at 0 and ascend; returns the last, or -1."""
     last = np.int64(load_u64(memory, place))
     if last != 0:
         refuse(state, BAD_OFFSETS, source, 0, last)
         return -1
-    is_falling = False
+    is_falling: Integer = False
     for i in range(count):
         offset = np.int64(load_u64(memory, place + 8 * i + 8))
         is_falling |= offset < last
@@ -249,7 +251,7 @@ def write_offsets(offsets: Bytes, memory: Bytes, state: Registers, place: int, c
 @kernel
 def take_room(
     memory: Bytes, values: Bytes, offsets: Bytes, state: Registers, place: int, count: int, source: int, available: int
-) -> int:
+) -> Integer:
     """Check the offsets of a block, note them and take room for its bytes.
 
     Args:
@@ -292,7 +294,7 @@ def copy_plain(
     count: int,
     place: int,
     block: int,
-) -> int:
+) -> Integer:
     """Values as they are."""
     start = take_room(memory, values, offsets, state, place, count, block, end - source)
     if start < 0:
@@ -314,9 +316,9 @@ def copy_packed(
     place: int,
     block: int,
     code: int,
-) -> int:
+) -> Integer:
     """Values that a codec packed."""
-    wanted = np.int64(-1)
+    wanted: Integer = np.int64(-1)
     if code == 17:
         if end - source < 4:
             return refuse(state, CUT_SHORT, source, 4, end - source)
@@ -338,14 +340,14 @@ def copy_packed(
 @kernel
 def repeat_bytes(
     data: Bytes, values: Bytes, offsets: Bytes, validity: Bytes, state: Registers, source: int, end: int, count: int
-) -> int:
+) -> Integer:
     """One value in all rows that are not null."""
     size = end - source
     fixed = state[FIXED]
     if fixed >= 0 and size != fixed:
         return refuse(state, WRONG_SIZE, source, fixed, size)
     row = state[ROW]
-    valid = count
+    valid: Integer = count
     if fixed < 0 and len(validity) > 0:
         valid = 0
         for i in range(count):
@@ -386,12 +388,12 @@ def pick_bytes(
     lengths: int,
     block: int,
     distinct: int,
-) -> int:
+) -> Integer:
     """Codes to values."""
     fixed = state[FIXED]
     starts = lengths + 4 * distinct  # of entries, behind an empty one for code 0
     entries = starts + 8 * (distinct + 2)
-    total = np.int64(0)
+    total: Integer = np.int64(0)
     store(U8, memory, starts, U8)
     if fixed >= 0 and distinct * fixed != end - source:
         return refuse(state, WRONG_SIZE, block, distinct * fixed, end - source)
@@ -402,7 +404,7 @@ def pick_bytes(
     if total != end - source:
         return refuse(state, WRONG_SIZE, block, total, end - source)
     move(data, source, memory, entries, total)
-    needed = np.int64(0)
+    needed: Integer = np.int64(0)
     largest = U8
     for i in range(count):
         largest = max(largest, load_u32(memory, codes + 4 * i))
@@ -420,7 +422,7 @@ def pick_bytes(
         first = np.int64(load_u64(memory, at))
         size = np.int64(load_u64(memory, at + 8)) - first
         if code == 0:
-            size = max(fixed, 0)
+            size = np.int64(max(fixed, 0))
             for k in range(size):
                 store(U1, values, start + k, U8)
         else:
@@ -443,7 +445,7 @@ def decode_fsst(
     count: int,
     place: int,
     block: int,
-) -> int:
+) -> Integer:
     """Codes to symbols of up to eight bytes; code 255 goes before a byte that stands for itself."""
     symbols = np.int64(data[block + 2])
     table = state[TOP]
@@ -469,7 +471,9 @@ def decode_fsst(
 
 
 @kernel
-def expand(data: Bytes, memory: Bytes, values: Bytes, table: int, source: int, end: int, place: int, limit: int) -> int:
+def expand(
+    data: Bytes, memory: Bytes, values: Bytes, table: int, source: int, end: int, place: Integer, limit: int
+) -> Integer:
     """Replace codes by symbols, up to `limit`; returns where that ends, something else than `limit` if it does not."""
     while source < end and place <= limit:
         code = np.int64(data[source])

@@ -288,7 +288,7 @@ def _check_frames(blocks: Blocks) -> npt.NDArray[np.int64]:
     """Check the checksum of each block; returns where the blocks end without them."""
     if not blocks.has_checksums:
         return blocks.ends
-    view = memoryview(blocks.data)
+    view = blocks.data.data
     for i, (start, end) in enumerate(zip(blocks.starts.tolist(), blocks.ends.tolist(), strict=True)):
         last = end - CHECKSUM_BYTES
         if last < start or checksum(view[start:last]) != int.from_bytes(view[last:end], "little"):

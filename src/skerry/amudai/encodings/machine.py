@@ -16,6 +16,7 @@ from skerry.kernels import kernel
 __all__ = ["push", "refuse", "reserve"]
 
 Bytes: TypeAlias = Any  # uint8[n]
+Integer: TypeAlias = Any  # int64
 Registers: TypeAlias = Any  # int64[REGISTERS]
 Tasks: TypeAlias = Any  # int64[FIELDS * STACK]
 

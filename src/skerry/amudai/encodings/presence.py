@@ -7,7 +7,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from skerry.amudai.encodings.machine import BAD_POSITION, BAD_PRESENCE, CUT_SHORT, DONE, Bytes, Registers, refuse
+from skerry.amudai.encodings.machine import (
+    BAD_POSITION,
+    BAD_PRESENCE,
+    CUT_SHORT,
+    DONE,
+    Bytes,
+    Integer,
+    Registers,
+    refuse,
+)
 from skerry.kernels import kernel, load_u16, load_u32, load_u64
 
 __all__ = ["decode_presence"]
@@ -23,7 +32,9 @@ BITSET_BYTES = 8192
 
 
 @kernel
-def decode_presence(data: Bytes, validity: Bytes, state: Registers, source: int, end: int, row: int, count: int) -> int:
+def decode_presence(
+    data: Bytes, validity: Bytes, state: Registers, source: int, end: int, row: int, count: int
+) -> Integer:
     """Clear the bits of null values.
 
     Args:
@@ -87,7 +98,7 @@ def change_bit(validity: Bytes, at: int, is_set: bool) -> None:
 
 
 @kernel
-def from_bytes(data: Bytes, validity: Bytes, state: Registers, source: int, row: int, count: int) -> int:
+def from_bytes(data: Bytes, validity: Bytes, state: Registers, source: int, row: int, count: int) -> Integer:
     """One byte per value, 1 or 0."""
     done = 0
     if row & 7 == 0:
@@ -111,7 +122,7 @@ def from_bytes(data: Bytes, validity: Bytes, state: Registers, source: int, row:
 @kernel
 def from_roaring(
     data: Bytes, validity: Bytes, state: Registers, source: int, end: int, row: int, count: int, is_set: bool
-) -> int:
+) -> Integer:
     """Set or clear the bits that a Roaring bitmap holds.
 
     Spec: RoaringFormatSpec, "Standard 32-bit Roaring Bitmap".
@@ -119,7 +130,7 @@ def from_roaring(
     cookie = np.int64(load_u32(data, source))
     has_runs = cookie & 0xFFFF == COOKIE
     if has_runs:
-        containers = (cookie >> 16) + 1
+        containers: Integer = (cookie >> 16) + 1
         flags = source + 4
         heads = flags + ((containers + 7) >> 3)
     else:
@@ -159,9 +170,9 @@ def from_roaring(
 
 
 @kernel
-def apply_array(data: Bytes, validity: Bytes, at: int, values: int, row: int, limit: int, is_set: bool) -> int:
+def apply_array(data: Bytes, validity: Bytes, at: int, values: int, row: int, limit: int, is_set: bool) -> Integer:
     """Change the bits that an array container names; returns the highest position, beyond `limit` if it is."""
-    highest = np.int64(0)
+    highest: Integer = np.int64(0)
     for i in range(values):
         position = np.int64(load_u16(data, at + 2 * i))
         highest = max(highest, position)
@@ -171,9 +182,9 @@ def apply_array(data: Bytes, validity: Bytes, at: int, values: int, row: int, li
 
 
 @kernel
-def apply_runs(data: Bytes, validity: Bytes, at: int, size: int, row: int, limit: int, is_set: bool) -> int:
+def apply_runs(data: Bytes, validity: Bytes, at: int, size: int, row: int, limit: int, is_set: bool) -> Integer:
     """Change the bits of a run container, likewise."""
-    highest = np.int64(0)
+    highest: Integer = np.int64(0)
     for place in range(at + 2, at + size, 4):
         start = np.int64(load_u16(data, place))
         last = start + np.int64(load_u16(data, place + 2))
@@ -184,9 +195,9 @@ def apply_runs(data: Bytes, validity: Bytes, at: int, size: int, row: int, limit
 
 
 @kernel
-def apply_bits(data: Bytes, validity: Bytes, at: int, row: int, limit: int, is_set: bool) -> int:
+def apply_bits(data: Bytes, validity: Bytes, at: int, row: int, limit: int, is_set: bool) -> Integer:
     """Change the bits of a bitset container, likewise."""
-    highest = np.int64(0)
+    highest: Integer = np.int64(0)
     for i in range(BITSET_BYTES):
         bits = data[at + i]
         if bits == 0:

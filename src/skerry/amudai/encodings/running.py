@@ -53,23 +53,15 @@ from skerry.amudai.encodings.machine import (
     B,
     Bytes,
     C,
+    Integer,
     Registers,
     Tasks,
     push,
     refuse,
 )
-from skerry.amudai.encodings.presence import decode_presence
-from skerry.amudai.encodings.streams import (
-    I1,
-    I2,
-    I4,
+from skerry.amudai.encodings.parts import (
     KIND_BYTES,
-    U1,
-    U2,
-    U4,
-    U8,
     add_reference,
-    begin_stream,
     copy_raw,
     from_decimal,
     from_halves,
@@ -80,6 +72,8 @@ from skerry.amudai.encodings.streams import (
     un_zig_zag,
     widen,
 )
+from skerry.amudai.encodings.presence import decode_presence
+from skerry.amudai.encodings.streams import begin_stream
 from skerry.kernels import kernel, load_u32
 
 __all__ = ["run_blocks"]
@@ -104,7 +98,7 @@ def run_blocks(
     validity: Bytes,
     tasks: Tasks,
     state: Registers,
-) -> int:
+) -> Integer:
     """Decode blocks until all are done, or the machine stops.
 
     Args:
@@ -179,7 +173,7 @@ def begin_block(
     next_row: int,
     kind: int,
     has_presence: int,
-) -> int:
+) -> Integer:
     """Read a block's frame and presence; put its values on the stack.
 
     Spec: amudai-encodings 3.
@@ -207,7 +201,7 @@ def begin_block(
 
 
 @kernel
-def run_numbers(data: Bytes, memory: Bytes, tasks: Tasks, state: Registers, at: int) -> int:
+def run_numbers(data: Bytes, memory: Bytes, tasks: Tasks, state: Registers, at: int) -> Integer:
     """Do a task of a numeric stream."""
     operation = tasks[at + OP]
     source, end, count = tasks[at + SOURCE], tasks[at + END], tasks[at + COUNT]
@@ -220,65 +214,35 @@ def run_numbers(data: Bytes, memory: Bytes, tasks: Tasks, state: Registers, at: 
     if operation == FROM_DECIMAL:
         return from_decimal(data, memory, state, place, count, a, b, source, end, size)
     if operation == WIDEN:
-        return run_widen(memory, place, count, a, size, b)
-    if size == 8:
-        return put_together(U8, data, memory, tasks, state, at, 8)
-    if size == 4:
-        return put_together(U4, data, memory, tasks, state, at, 4)
-    if size == 2:
-        return put_together(U2, data, memory, tasks, state, at, 2)
-    return put_together(U1, data, memory, tasks, state, at, 1)
+        return widen(memory, place, count, a, size, np.int64(KIND_BYTES[b]))
+    return put_together(data, memory, tasks, state, at, size)
 
 
 @kernel
-def put_together(unit: Any, data: Bytes, memory: Bytes, tasks: Tasks, state: Registers, at: int, size: int) -> int:
-    """Put the parts of a stream of some width together."""
+def put_together(data: Bytes, memory: Bytes, tasks: Tasks, state: Registers, at: int, size: int) -> Integer:
+    """Put the parts of a stream together whose values have some bytes."""
     operation = tasks[at + OP]
     source, end, count = tasks[at + SOURCE], tasks[at + END], tasks[at + COUNT]
     place, a, b, c = tasks[at + PLACE_OF], tasks[at + A], tasks[at + B], tasks[at + C]
     if operation == ADD:
-        return add_reference(unit, memory, place, count, a, size)
+        return add_reference(memory, place, count, a, size)
     if operation == SUM:
-        return sum_up(unit, memory, place, count, a, size)
+        return sum_up(memory, place, count, a, size)
     if operation == RUNS:
-        return repeat_runs(unit, memory, state, place, count, a, b, c, source, size)
+        return repeat_runs(memory, state, place, count, a, b, c, source, size)
     if operation == UN_ZIG_ZAG:
-        return un_zig_zag(unit, memory, place, count, size)
+        return un_zig_zag(memory, place, count, size)
     if operation == FROM_HALVES:
-        return from_halves(unit, data, memory, state, place, count, a, b, source, end, c, size)
+        return from_halves(data, memory, state, place, count, a, b, source, end, c, size)
     if operation == PICK:
-        return pick(unit, memory, state, place, count, a, b, size, end, source)
-    return scatter(unit, memory, state, place, count, a, b, c, size, source)
-
-
-@kernel
-def run_widen(memory: Bytes, place: int, count: int, source: int, size: int, narrow: int) -> int:
-    """Widen integers of 8, 16, 32 or 64 bits (kinds 4 to 7)."""
-    if narrow == 4:
-        return widen_to(I1, memory, place, count, source, size, 1)
-    if narrow == 5:
-        return widen_to(I2, memory, place, count, source, size, 2)
-    if narrow == 6:
-        return widen_to(I4, memory, place, count, source, size, 4)
-    for i in range(count * size):
-        memory[place + i] = memory[source + i]
-    return DONE
-
-
-@kernel
-def widen_to(narrow: Any, memory: Bytes, place: int, count: int, source: int, size: int, narrow_size: int) -> int:
-    """Widen to integers of some width."""
-    if size == 8:
-        return widen(U8, narrow, memory, place, count, source, 8, narrow_size)
-    if size == 4:
-        return widen(U4, narrow, memory, place, count, source, 4, narrow_size)
-    return widen(U2, narrow, memory, place, count, source, 2, narrow_size)
+        return pick(memory, state, place, count, a, b, size, end, source)
+    return scatter(memory, state, place, count, a, b, c, size, source)
 
 
 @kernel
 def run_bytes(
     data: Bytes, memory: Bytes, values: Bytes, offsets: Bytes, validity: Bytes, tasks: Tasks, state: Registers, at: int
-) -> int:
+) -> Integer:
     """Do a task of a binary block."""
     operation = tasks[at + OP]
     source, end, count = tasks[at + SOURCE], tasks[at + END], tasks[at + COUNT]

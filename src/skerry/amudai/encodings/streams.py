@@ -1,17 +1,13 @@
-"""Reading the headers of numeric streams, and putting the parts of one together (kernels of the machine)."""
+"""Reading the headers of numeric streams (kernels of the machine)."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from skerry.amudai.encodings.fastlanes import CHUNK, unpack_chunk
 from skerry.amudai.encodings.machine import (
     ADD,
     BAD_EXPONENT,
     BAD_FLAG,
-    BAD_POSITION,
     BAD_WIDTH,
     CODE_NOT_FOR_TYPE,
     CUT_SHORT,
@@ -20,15 +16,12 @@ from skerry.amudai.encodings.machine import (
     FROM_DECIMAL,
     FROM_HALVES,
     IN_BYTES,
-    OUT_OF_DICTIONARY,
     PICK,
     RAW,
     RUNS,
-    RUNS_DIFFER,
     SCATTER,
     STREAM,
     SUM,
-    TAIL,
     TARGET,
     TO,
     TOO_MANY,
@@ -42,42 +35,20 @@ from skerry.amudai.encodings.machine import (
     WIDEN,
     WRONG_SIZE,
     Bytes,
+    Integer,
     Registers,
     Tasks,
     push,
     refuse,
     reserve,
 )
-from skerry.kernels import kernel, load, load_u16, load_u32, load_u64, store
+from skerry.amudai.encodings.parts import KIND_BYTES, U8, copy_raw, fill, load_any, unpack
+from skerry.kernels import kernel, load_u16, load_u32
 
-__all__ = [
-    "add_reference",
-    "begin_stream",
-    "copy_raw",
-    "from_decimal",
-    "from_halves",
-    "move",
-    "pick",
-    "repeat_runs",
-    "scatter",
-    "sum_up",
-    "un_zig_zag",
-    "widen",
-]
+__all__ = ["begin_stream", "push_part"]
 
-U1, U2, U4, U8 = np.uint8(0), np.uint16(0), np.uint32(0), np.uint64(0)
-I1, I2, I4, I8 = np.int8(0), np.int16(0), np.int32(0), np.int64(0)
-F4, F8 = np.float32(0), np.float64(0)
-ONE = np.uint64(1)
-
-KIND_BYTES = np.array((1, 2, 4, 8, 1, 2, 4, 8, 4, 8))  # an array: looking up a tuple may raise
-INT32, INT64, UINT8, UINT16, UINT32, UINT64, FLOAT32, FLOAT64 = 2, 3, 4, 5, 6, 7, 8, 9
+INT32, INT64, UINT8, UINT16, UINT32, UINT64, FLOAT32 = 2, 3, 4, 5, 6, 7, 8  # places in DTYPES
 UNSIGNED = 4  # kinds 0 to 3 are signed, 4 to 7 unsigned, then floats
-
-UP_8 = np.array([float(f"1e{digits}") for digits in range(18)])
-DOWN_8 = np.array([float(f"1e-{digits}") for digits in range(18)])
-UP_4 = UP_8[:10].astype(np.float32)
-DOWN_4 = DOWN_8[:10].astype(np.float32)
 MAX_EXPONENT_8, MAX_EXPONENT_4 = 17, 9
 MAX_HALVES = 8  # left parts in a dictionary
 
@@ -88,7 +59,7 @@ MAX_HALVES = 8  # left parts in a dictionary
 @kernel
 def begin_stream(
     data: Bytes, memory: Bytes, tasks: Tasks, state: Registers, source: int, end: int, count: int, kind: int, place: int
-) -> int:
+) -> Integer:
     """Read a stream's header; decode it if it has no parts, else put the tasks for them on the stack.
 
     Args:
@@ -146,7 +117,7 @@ def begin_stream(
 
 
 @kernel
-def ask_codec(data: Bytes, state: Registers, code: int, body: int, end: int, wanted: int, place: int) -> int:
+def ask_codec(data: Bytes, state: Registers, code: int, body: int, end: int, wanted: int, place: int) -> Integer:
     """Have a stream decompressed by a codec (ZSTD, LZ4)."""
     if code == 17:
         if end - body < 4:
@@ -178,7 +149,7 @@ def begin_integers(
     count: int,
     kind: int,
     place: int,
-) -> int:
+) -> Integer:
     """Bit packing, both frames of reference, and differences."""
     size = KIND_BYTES[kind]
     field = source + 2
@@ -210,7 +181,7 @@ def begin_narrow(
     count: int,
     kind: int,
     place: int,
-) -> int:
+) -> Integer:
     """Runs, integers of fewer bits, and integers whose sign is in the lowest bit."""
     size = KIND_BYTES[kind]
     freed = state[TOP]
@@ -253,7 +224,7 @@ def begin_floats(
     count: int,
     kind: int,
     place: int,
-) -> int:
+) -> Integer:
     """Floats as decimals (ALP) or in two halves (ALPRD)."""
     size = KIND_BYTES[kind]
     freed = state[TOP]
@@ -319,7 +290,7 @@ def begin_chosen(
     count: int,
     kind: int,
     place: int,
-) -> int:
+) -> Integer:
     """Values picked from a dictionary, and values scattered among zeros."""
     size = KIND_BYTES[kind]
     freed = state[TOP]
@@ -362,292 +333,9 @@ def begin_chosen(
 @kernel
 def push_part(
     data: Bytes, tasks: Tasks, state: Registers, flag: int, source: int, end: int, count: int, kind: int, place: int
-) -> int:
+) -> Integer:
     """Have a part decoded that is a stream, or values as they are, as the flag says."""
     nested = np.int64(data[flag])
     if nested > 1:
         return refuse(state, BAD_FLAG, flag, 1, nested)
     return push(tasks, state, STREAM if nested else RAW, source, end, count, kind, place, 0, 0, 0, state[TOP])
-
-
-# Parts without parts ------------------------------------------------------------------------------------------------
-
-
-@kernel
-def load_any(data: Bytes, position: int, size: int) -> Any:
-    """A number of some bytes, uint64."""
-    if size == 8:
-        return load_u64(data, position)
-    if size == 4:
-        return load_u32(data, position)
-    if size == 2:
-        return load_u16(data, position)
-    return np.uint64(data[position])
-
-
-@kernel
-def move(data: Bytes, source: int, memory: Bytes, place: int, size: int) -> None:
-    """Copy bytes."""
-    words = size >> 3
-    for i in range(words):
-        store(U8, memory, place + 8 * i, load_u64(data, source + 8 * i))
-    for i in range(words << 3, size):
-        store(U1, memory, place + i, load(U1, data, source + i))
-
-
-@kernel
-def copy_raw(
-    data: Bytes, memory: Bytes, state: Registers, source: int, end: int, count: int, size: int, place: int
-) -> int:
-    """Values as they are; exactly so many."""
-    if end - source != count * size:
-        return refuse(state, WRONG_SIZE, source, count * size, end - source)
-    move(data, source, memory, place, count * size)
-    return DONE
-
-
-@kernel
-def fill(data: Bytes, memory: Bytes, state: Registers, source: int, end: int, count: int, size: int, place: int) -> int:
-    """One value for all."""
-    if end - source < size:
-        return refuse(state, CUT_SHORT, source, size, end - source)
-    value = load_any(data, source, size)
-    if size == 8:
-        fill_with(U8, memory, place, count, value, 8)
-    elif size == 4:
-        fill_with(U4, memory, place, count, value, 4)
-    elif size == 2:
-        fill_with(U2, memory, place, count, value, 2)
-    else:
-        fill_with(U1, memory, place, count, value, 1)
-    return DONE
-
-
-@kernel
-def fill_with(unit: Any, memory: Bytes, place: int, count: int, value: Any, size: int) -> None:
-    """Write a value so many times."""
-    for i in range(count):
-        store(unit, memory, place + i * size, value)
-
-
-@kernel
-def unpack(
-    data: Bytes,
-    memory: Bytes,
-    state: Registers,
-    source: int,
-    end: int,
-    count: int,
-    size: int,
-    width: int,
-    reference: Any,
-    place: int,
-) -> int:
-    """Bit-packed values and what is added to each."""
-    if width < 1 or width > 8 * size:
-        return refuse(state, BAD_WIDTH, source, 8 * size, width)
-    needed = (count + CHUNK - 1) // CHUNK * 128 * width
-    if end - source != needed:
-        return refuse(state, WRONG_SIZE, source, needed, end - source)
-    for first in range(0, count, CHUNK):
-        target = place + first * size
-        is_whole = count - first >= CHUNK
-        into = target if is_whole else state[TAIL]
-        if size == 8:
-            unpack_chunk(U8, data, source, width, memory, into, reference, 8)
-        elif size == 4:
-            unpack_chunk(U4, data, source, width, memory, into, reference, 4)
-        elif size == 2:
-            unpack_chunk(U2, data, source, width, memory, into, reference, 2)
-        else:
-            unpack_chunk(U1, data, source, width, memory, into, reference, 1)
-        if not is_whole:
-            move(memory, into, memory, target, (count - first) * size)
-        source += 128 * width
-    return DONE
-
-
-# Putting parts together ---------------------------------------------------------------------------------------------
-
-
-@kernel
-def add_reference(unit: Any, memory: Bytes, place: int, count: int, reference: int, size: int) -> int:
-    """Distances to values."""
-    for i in range(count):
-        value = load(unit, memory, place + i * size)
-        store(unit, memory, place + i * size, value + np.uint64(reference))
-    return DONE
-
-
-@kernel
-def sum_up(unit: Any, memory: Bytes, place: int, count: int, first: int, size: int) -> int:
-    """Differences to values."""
-    value = np.uint64(first)
-    store(unit, memory, place, value)
-    for i in range(1, count):
-        value += load(unit, memory, place + i * size)
-        store(unit, memory, place + i * size, value)
-    return DONE
-
-
-@kernel
-def repeat_runs(
-    unit: Any,
-    memory: Bytes,
-    state: Registers,
-    place: int,
-    count: int,
-    values: int,
-    lengths: int,
-    runs: int,
-    source: int,
-    size: int,
-) -> int:
-    """Values as often as their lengths say."""
-    filled = 0
-    for run in range(runs):
-        value = load(unit, memory, values + run * size)
-        length = np.int64(load_u32(memory, lengths + 4 * run))
-        if length > count - filled:
-            return refuse(state, RUNS_DIFFER, source, count, filled + length)
-        at = place + filled * size
-        for i in range(length):
-            store(unit, memory, at + i * size, value)
-        filled += length
-    if filled != count:
-        return refuse(state, RUNS_DIFFER, source, count, filled)
-    return DONE
-
-
-@kernel
-def widen(
-    unit: Any, narrow: Any, memory: Bytes, place: int, count: int, source: int, size: int, narrow_size: int
-) -> int:
-    """Signed integers of few bits to more."""
-    for i in range(count):
-        store(unit, memory, place + i * size, load(narrow, memory, source + i * narrow_size))
-    return DONE
-
-
-@kernel
-def un_zig_zag(unit: Any, memory: Bytes, place: int, count: int, size: int) -> int:
-    """Sign from the lowest bit to its place."""
-    for i in range(count):
-        value = load(unit, memory, place + i * size)
-        store(unit, memory, place + i * size, (value >> ONE) ^ (U8 - (value & ONE)))
-    return DONE
-
-
-@kernel
-def from_decimal(
-    data: Bytes,
-    memory: Bytes,
-    state: Registers,
-    place: int,
-    count: int,
-    exponent: int,
-    factor: int,
-    source: int,
-    exceptions: int,
-    size: int,
-) -> int:
-    """Integers to floats, in the arithmetic of their type, then the exceptions."""
-    if size == 8:
-        up, down = UP_8[factor], DOWN_8[exponent]
-        for i in range(count):
-            number = np.float64(load(I8, memory, place + 8 * i))
-            store(F8, memory, place + 8 * i, (number * up) * down)
-    else:
-        up_4, down_4 = UP_4[factor], DOWN_4[exponent]
-        for i in range(count):
-            number_4 = np.float32(load(I4, memory, place + 4 * i))
-            store(F4, memory, place + 4 * i, (number_4 * up_4) * down_4)
-    for i in range(exceptions):
-        at = np.int64(load_u32(data, source + 4 * i))
-        if at >= count:
-            return refuse(state, BAD_POSITION, source + 4 * i, count, at)
-        move(data, source + 4 * exceptions + i * size, memory, place + at * size, size)
-    return DONE
-
-
-@kernel
-def from_halves(
-    unit: Any,
-    data: Bytes,
-    memory: Bytes,
-    state: Registers,
-    place: int,
-    count: int,
-    left: int,
-    shape: int,
-    dictionary: int,
-    source: int,
-    exceptions: int,
-    size: int,
-) -> int:
-    """Left and right parts of floats to their bits, then the exceptions' left parts."""
-    width = np.uint64(shape & 0xFF)
-    entries = np.uint64(shape >> 8)
-    largest = U8
-    for i in range(count):
-        largest = max(largest, load_u16(memory, left + 2 * i))
-    if count > 0 and largest >= entries:
-        return refuse(state, OUT_OF_DICTIONARY, dictionary, np.int64(entries), np.int64(largest))
-    for i in range(count):
-        half = load_u16(data, dictionary + 2 * np.int64(load_u16(memory, left + 2 * i)))
-        store(unit, memory, place + i * size, load(unit, memory, place + i * size) | half << width)
-    mask = (ONE << width) - ONE
-    for i in range(exceptions):
-        at = np.int64(load_u32(data, source + 4 * i))
-        if at >= count:
-            return refuse(state, BAD_POSITION, source + 4 * i, count, at)
-        half = load_u16(data, source + 4 * exceptions + 2 * i)
-        store(unit, memory, place + at * size, (load(unit, memory, place + at * size) & mask) | half << width)
-    return DONE
-
-
-@kernel
-def pick(
-    unit: Any,
-    memory: Bytes,
-    state: Registers,
-    place: int,
-    count: int,
-    codes: int,
-    entries: int,
-    size: int,
-    distinct: int,
-    source: int,
-) -> int:
-    """Codes to values."""
-    largest = U8
-    for i in range(count):
-        largest = max(largest, load_u32(memory, codes + 4 * i))
-    if largest > np.uint64(distinct):
-        return refuse(state, OUT_OF_DICTIONARY, source, distinct, np.int64(largest))
-    for i in range(count):
-        at = entries + np.int64(load_u32(memory, codes + 4 * i)) * size
-        store(unit, memory, place + i * size, load(unit, memory, at))
-    return DONE
-
-
-@kernel
-def scatter(
-    unit: Any,
-    memory: Bytes,
-    state: Registers,
-    place: int,
-    count: int,
-    positions: int,
-    values: int,
-    entries: int,
-    size: int,
-    source: int,
-) -> int:
-    """Values to their positions among zeros."""
-    for i in range(entries):
-        at = np.int64(load_u32(memory, positions + 4 * i))
-        if at >= count:
-            return refuse(state, BAD_POSITION, source, count, at)
-        store(unit, memory, place + at * size, load(unit, memory, values + i * size))
-    return DONE
