@@ -26,10 +26,19 @@ from skerry.paimon.types import (
     RowType,
     TypeRoot,
 )
-from skerry.table.incoming import is_list
+from skerry.table.incoming import WRITE_DEFAULT_KEY, is_list
 from skerry.table.schema import FIELD_ID_KEY
+from skerry.table.values import encode_value
 
-__all__ = ["DOC_KEY", "arrow_field", "arrow_type", "to_arrow_schema", "to_paimon_fields", "to_paimon_type"]
+__all__ = [
+    "DOC_KEY",
+    "arrow_field",
+    "arrow_type",
+    "check_default",
+    "to_arrow_schema",
+    "to_paimon_fields",
+    "to_paimon_type",
+]
 
 DOC_KEY = b"doc"
 """Metadata key of a field's description."""
@@ -67,7 +76,26 @@ def arrow_field(field: DataField) -> pa.Field:
     metadata = {FIELD_ID_KEY: str(field.id).encode()}
     if field.description is not None:
         metadata[DOC_KEY] = field.description.encode()
+    if field.default_value is not None:
+        metadata[WRITE_DEFAULT_KEY] = check_default(field)
     return pa.field(field.name, arrow_type(field.type, field.id), nullable=field.type.nullable, metadata=metadata)
+
+
+def check_default(field: DataField) -> bytes:
+    """The default value of a column, in single-value serialisation.
+
+    Raises:
+        SchemaError: It is no value of the column's type, or a column of such a type can have none.
+    """
+    type_ = arrow_type(field.type)
+    if pa.types.is_nested(type_):
+        raise SchemaError(f"column {field.name!r} of type {field.type} can have no default value")
+    text = pa.array([field.default_value], pa.string())
+    try:
+        value = (text.cast(pa.binary()) if pa.types.is_binary(type_) else text.cast(type_))[0]
+        return encode_value(type_, value)
+    except (pa.ArrowException, SchemaError) as error:
+        raise SchemaError(f"default value {field.default_value!r} is no {field.type}") from error
 
 
 def arrow_type(type_: PaimonType, column_id: int = 0, depth: int = 0) -> pa.DataType:

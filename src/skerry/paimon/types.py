@@ -30,6 +30,7 @@ __all__ = [
     "encode_field",
     "encode_type",
     "field_ids",
+    "with_fresh_ids",
 ]
 
 MAX_LENGTH: Final = 2**31 - 1
@@ -168,6 +169,23 @@ def field_ids(field: DataField) -> Iterator[int]:
                 stack.append(element)
             case MapType(key, value):
                 stack += (key, value)
+
+
+def with_fresh_ids(type_: PaimonType, next_id: Callable[[], int]) -> PaimonType:
+    """A type in which the members of ROWs have new ids, depth first."""
+    match type_:
+        case AtomicType():
+            return type_
+        case ArrayType(element) | MultisetType(element):
+            return replace(type_, element=with_fresh_ids(element, next_id))
+        case MapType(key, value):
+            return replace(type_, key=with_fresh_ids(key, next_id), value=with_fresh_ids(value, next_id))
+        case RowType(fields):
+            members = []
+            for field in fields:
+                number = next_id()
+                members.append(replace(field, id=number, type=with_fresh_ids(field.type, next_id)))
+            return replace(type_, fields=tuple(members))
 
 
 # Text ---------------------------------------------------------------------------------------------------------------
