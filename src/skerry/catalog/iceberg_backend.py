@@ -30,6 +30,8 @@ from skerry.jobs.executor import Executor, ThreadExecutor, Watcher
 from skerry.jobs.expire import ExpireSummary, expire_snapshots
 from skerry.jobs.merge import MergeClauses, merge, upsert
 from skerry.jobs.purge import purge
+from skerry.jobs.rewrite_deletes import DeletesSummary, rewrite_deletes
+from skerry.jobs.rewrite_manifests import ManifestSummary, rewrite_manifests
 from skerry.jobs.row_changes import ChangeRequest, RowChanges
 from skerry.table.files import DataFile, WrittenFile
 from skerry.table.history import Ref, Snapshot
@@ -383,6 +385,24 @@ class IcebergBackend:
             dry_run=dry_run,
             executor=executor,
             watcher=watcher,
+        )
+
+    def rewrite_manifests(self, options: WriteOptions, *, rewrite_all: bool, dry_run: bool) -> ManifestSummary:
+        """Put manifests together anew."""
+        return rewrite_manifests(
+            self._table, rewrite_all=rewrite_all, ref=options.ref, dry_run=dry_run, properties=options.properties
+        )
+
+    def rewrite_deletes(self, options: WriteOptions, *, min_input_files: int, dry_run: bool) -> DeletesSummary:
+        """Put delete files together anew."""
+        return rewrite_deletes(
+            self._table,
+            min_input_files=min_input_files,
+            ref=options.ref,
+            dry_run=dry_run,
+            properties=options.properties,
+            executor=options.executor,
+            watcher=options.watcher,
         )
 
     def reachable(self, executor: Executor | None) -> ReachableIcebergTable:

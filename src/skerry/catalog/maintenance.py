@@ -13,6 +13,8 @@ from skerry.jobs.compact import CompactSummary
 from skerry.jobs.executor import Executor, Watcher
 from skerry.jobs.expire import ExpireSummary
 from skerry.jobs.orphans import DEFAULT_GRACE_DAYS, OrphanSummary, remove_orphans
+from skerry.jobs.rewrite_deletes import DeletesSummary
+from skerry.jobs.rewrite_manifests import ManifestSummary
 from skerry.table.history import MAIN, Snapshot
 
 __all__ = ["TableMaintenance"]
@@ -90,6 +92,63 @@ class TableMaintenance(TableHistory):
             rewrite_all=rewrite_all,
             dry_run=dry_run,
         )
+
+    def rewrite_manifests(
+        self,
+        *,
+        rewrite_all: bool = False,
+        ref: str = MAIN,
+        dry_run: bool = False,
+        snapshot_properties: Mapping[str, str] | None = None,
+    ) -> ManifestSummary:
+        """Put manifests together anew, the files of a partition side by side, if there are more than need be.
+
+        Files, rows, statistics and changes between snapshots stay what they are; planning reads less. Manifests are as
+        large as `commit.manifest.target-size-bytes` says.
+
+        Args:
+            rewrite_all: Whether those are rewritten too that are few enough.
+            ref: The branch.
+            dry_run: Only tell what would be done.
+            snapshot_properties: Further entries of the snapshot summary.
+
+        Raises:
+            ConflictError: Other writers won every race.
+            CommitUnknownError: The outcome is unknown; nothing was cleaned up.
+        """
+        options = WriteOptions(ref, False, snapshot_properties or {})
+        return self._backend.rewrite_manifests(options, rewrite_all=rewrite_all, dry_run=dry_run)
+
+    def rewrite_deletes(
+        self,
+        *,
+        min_input_files: int = 2,
+        ref: str = MAIN,
+        dry_run: bool = False,
+        snapshot_properties: Mapping[str, str] | None = None,
+        executor: Executor | None = None,
+        watcher: Watcher | None = None,
+    ) -> DeletesSummary:
+        """Put the delete files of each data file together, and drop those that no data file needs.
+
+        In tables of version 2 one file of positions comes in place of several; from version 3 on files of positions,
+        left from before, become deletion vectors. Data files are neither read nor written: `compact` folds deletes in.
+
+        Args:
+            min_input_files: So many files of positions of one data file are worth it; from version 3 on each is.
+            ref: The branch.
+            dry_run: Only tell what would be done.
+            snapshot_properties: Further entries of the snapshot summary.
+            executor: Where delete files are read and written; threads of this process by default.
+            watcher: Called with the progress.
+
+        Raises:
+            ConflictError: Other writers changed the same rows again and again.
+            CommitUnknownError: The outcome is unknown; nothing was cleaned up.
+            FormatError: A delete file is corrupt; nothing was changed.
+        """
+        options = WriteOptions(ref, False, snapshot_properties or {}, executor, watcher)
+        return self._backend.rewrite_deletes(options, min_input_files=min_input_files, dry_run=dry_run)
 
     def expire_snapshots(
         self,

@@ -50,13 +50,14 @@ from skerry.iceberg.snapshot_sketches import sketches_after
 from skerry.iceberg.state import TableState
 from skerry.iceberg.statistics import write_statistics
 from skerry.iceberg.summary import snapshot_summary
-from skerry.storage import Storage, join
+from skerry.storage import Storage, file_key, is_within, join
 from skerry.table.table_sample import TableSample
 from skerry.theta import ThetaSketch
 
 __all__ = ["IcebergTarget", "StagedCommit", "load_state", "watch_metadata_writes"]
 
 ENCRYPTION_PROPERTY = "encryption.key-id"
+DELETE_METADATA_PROPERTY = "write.metadata.delete-after-commit.enabled"
 # A catalog answers these before it changes anything.
 _REFUSED = (NoSuchTableError, BadRequestError, UnauthorizedError, ForbiddenError)
 
@@ -235,6 +236,8 @@ class IcebergTarget:
         finally:
             _metadata_write.reset(token)
         _check_references(staged, response.metadata)
+        if isinstance(self.catalog, MetastoreCatalog):  # a REST catalog's server looks after its files itself
+            _delete_old_metadata(base, response.metadata)
         handle = CatalogTable(
             identifier=self.identifier,
             metadata=response.metadata,
@@ -290,6 +293,28 @@ def _check_references(staged: StagedCommit, metadata: TableMetadata) -> None:
             )
 
 
+def _delete_old_metadata(base: TableState, metadata: TableMetadata) -> None:
+    """Delete the metadata files that the log has just forgotten, if the table wants that.
+
+    One that cannot be deleted is left to the removal of orphans; the commit has happened.
+
+    Spec: Iceberg table properties `write.metadata.delete-after-commit.enabled`, `write.metadata.previous-versions-max`.
+    """
+    properties = metadata.properties
+    wanted = properties.get(DELETE_METADATA_PROPERTY, "false").strip().lower() == "true"
+    if not wanted or properties.get("gc.enabled", "true").strip().lower() == "false":
+        return
+    kept = {file_key(entry.metadata_file) for entry in metadata.metadata_log}
+    forgotten = (entry.metadata_file for entry in base.metadata.metadata_log)
+    with suppress(SkerryError):
+        base.storage.delete(
+            location
+            for location in forgotten
+            if file_key(location) not in kept
+            and any(is_within(root, location) for root in (metadata.location, base.metadata_folder))
+        )
+
+
 def _new_snapshot_id() -> int:
     """A positive random 63-bit id; never 0 and never -1, which readers take for `no snapshot`."""
     return secrets.randbits(62) + 1
@@ -334,7 +359,7 @@ def _stage_snapshot(staging: _Staging, change: SnapshotChange) -> StagedCommit:
             added=(*change.added, *change.added_deletes),
             removed=staged.removed,
             previous=parent.summary.additional_properties if parent is not None and parent.summary else None,
-            properties=change.properties,
+            properties={**staged.summary, **change.properties},
         ),
         schema_id=metadata.current_schema_id,
         first_row_id=first_row_id,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +14,11 @@ from skerry.iceberg.manifest_list import ManifestContent, read_manifest_list
 from skerry.iceberg.manifest_reader import read_manifest
 from skerry.iceberg.state import TableState
 from skerry.table.files import DataFile
+from skerry.table.scan import FileScanTask
 from skerry.table.schema import Leaf
 from skerry.table.values import decode_value, natural_value
 
-__all__ = ["ColumnMetrics", "column_metrics", "live_data_files", "live_delete_keys"]
+__all__ = ["ColumnMetrics", "column_metrics", "live_data_files", "live_delete_keys", "needless_deletes"]
 
 
 def live_data_files(state: TableState, snapshot: Snapshot) -> list[DataFile]:
@@ -44,6 +45,29 @@ def live_delete_keys(state: TableState, snapshot: Snapshot) -> list[tuple[str, i
                 if entry["status"] != EntryStatus.DELETED
             ]
     return keys
+
+
+def needless_deletes(
+    state: TableState, snapshot: Snapshot | None, tasks: Iterable[FileScanTask], gone: Collection[str] = ()
+) -> list[tuple[str, int | None]]:
+    """The delete files that no data file needs, by location and content offset.
+
+    Args:
+        state: The table.
+        snapshot: The snapshot.
+        tasks: All its data files.
+        gone: Locations of data files that are about to go.
+    """
+    live = live_delete_keys(state, snapshot) if snapshot is not None else []
+    if not live:
+        return []
+    needed = {
+        (delete.location, delete.content_offset)
+        for task in tasks
+        if task.data_file.location not in gone
+        for delete in task.deletes
+    }
+    return [key for key in live if key not in needed]
 
 
 @dataclass(frozen=True, slots=True)

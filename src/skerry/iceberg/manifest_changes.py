@@ -12,7 +12,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -71,10 +72,12 @@ class SnapshotManifests:
     Args:
         manifests: In the order of the manifest list; what only the commit knows is open in new ones.
         removed: The entries that the snapshot removes.
+        summary: Entries of the snapshot's summary about manifests that were put together anew.
     """
 
     manifests: tuple[ManifestFile, ...]
     removed: tuple[ManifestEntry, ...]
+    summary: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +119,11 @@ def write_manifests(
     of_deletes = [file for file in alive if file.content is ManifestContent.DELETES]
     data = [*writer.encode(change.added, ManifestContent.DATA), *removal.from_data(of_data)]
     deletes = [*writer.encode(change.added_deletes, ManifestContent.DELETES), *removal.from_deletes(of_deletes)]
-    complete = [*writer.merge(data), *writer.merge(deletes)]
+    named = change.rewritten_manifests
+    if named:
+        complete = [*writer.cluster(data, named), *writer.cluster(deletes, named)]
+    else:
+        complete = [*writer.merge(data), *writer.merge(deletes)]
     manifests = []
     number = 0
     for manifest in complete:
@@ -126,7 +133,21 @@ def write_manifests(
             base.storage.write(location, manifest.data)
             manifest = dataclasses.replace(manifest.file, manifest_path=location)
         manifests.append(manifest)
-    return SnapshotManifests(tuple(manifests), tuple(removal.removed))
+    return SnapshotManifests(tuple(manifests), tuple(removal.removed), _summary(complete, named))
+
+
+def _summary(manifests: Sequence[ManifestFile | _Draft], rewritten: frozenset[str]) -> dict[str, str]:
+    """What Iceberg's other writers say in the summary of a snapshot that only rewrites manifests."""
+    if not rewritten:
+        return {}
+    drafts = [manifest for manifest in manifests if isinstance(manifest, _Draft)]
+    counts = {
+        "manifests-created": len(drafts),
+        "manifests-kept": len(manifests) - len(drafts),
+        "manifests-replaced": len(rewritten),
+        "entries-processed": sum(len(draft.entries) for draft in drafts),
+    }
+    return {name: str(count) for name, count in counts.items()}
 
 
 # Removing ------------------------------------------------------------------------------------------------------------
@@ -323,6 +344,20 @@ class _Writer:
                 else:
                     yield from self.encode(self._entries(pack), _file(pack[0]).content)
 
+    def cluster(
+        self, manifests: Sequence[ManifestFile | _Draft], rewritten: frozenset[str]
+    ) -> Iterator[ManifestFile | _Draft]:
+        """Put the entries of some manifests together anew, those of a partition side by side; the others stay."""
+        by_spec: dict[int, list[ManifestFile | _Draft]] = {}
+        for manifest in manifests:
+            if isinstance(manifest, _Draft) or manifest.manifest_path not in rewritten:
+                yield manifest
+            else:
+                by_spec.setdefault(manifest.partition_spec_id, []).append(manifest)
+        for _, of_spec in sorted(by_spec.items(), reverse=True):
+            entries = sorted(self._entries(of_spec), key=_by_partition)
+            yield from self.encode(entries, _file(of_spec[0]).content)
+
     def _entries(self, pack: Iterable[ManifestFile | _Draft]) -> Iterator[ManifestEntry]:
         """The entries of several manifests as they stand in one that this snapshot writes."""
         for manifest in pack:
@@ -334,6 +369,11 @@ class _Writer:
 
 def _file(manifest: ManifestFile | _Draft) -> ManifestFile:
     return manifest.file if isinstance(manifest, _Draft) else manifest
+
+
+def _by_partition(entry: ManifestEntry) -> tuple[tuple[bool, Any], ...]:
+    """Orders entries by partition, nulls first."""
+    return tuple((value is not None, value) for value in entry.data_file.partition)
 
 
 def _packs(manifests: Sequence[ManifestFile | _Draft], size_bytes: int) -> list[list[ManifestFile | _Draft]]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,9 +21,9 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER_ID
 
 from skerry.errors import CommitUnknownError, ConflictError, SkerryError
-from skerry.iceberg.files import live_data_files, live_delete_keys
+from skerry.iceberg.files import live_data_files, needless_deletes
 from skerry.iceberg.layout import FileLayout
-from skerry.iceberg.operations import DeleteKey, RewriteFiles
+from skerry.iceberg.operations import RewriteFiles
 from skerry.iceberg.scan import scan
 from skerry.iceberg.sorting import sort_order
 from skerry.iceberg.state import MAIN, TableState
@@ -215,7 +215,7 @@ class _Compaction:
         gone = {location for group in groups for location in group.locations}
         return dataclasses.replace(
             _summary(_id(state.snapshot(self.ref)), [_Written(group) for group in groups]),
-            removed_delete_files=len(self._needless(state, tasks, gone)),
+            removed_delete_files=len(needless_deletes(state, state.snapshot(self.ref), tasks, gone)),
             dry_run=True,
         )
 
@@ -232,20 +232,6 @@ class _Compaction:
             return plan_groups(tasks, rules, order)
         chosen = {task.data_file.location for task in scan(state, where=self.where, ref=self.ref).plan()}
         return plan_groups((task for task in tasks if task.data_file.location in chosen), rules, order)
-
-    def _needless(self, state: TableState, tasks: Iterable[FileScanTask], gone: set[str]) -> list[DeleteKey]:
-        """The delete files that no data file needs once some are gone."""
-        snapshot = state.snapshot(self.ref)
-        live = live_delete_keys(state, snapshot) if snapshot is not None else []
-        if not live:
-            return []
-        needed = {
-            (delete.location, delete.content_offset)
-            for task in tasks
-            if task.data_file.location not in gone
-            for delete in task.deletes
-        }
-        return [key for key in live if key not in needed]
 
     # ---- doing ----
 
@@ -314,7 +300,7 @@ class _Compaction:
     def _replace(self, state: TableState, tasks: Sequence[FileScanTask], written: Sequence[_Written]) -> CompactSummary:
         snapshot = state.snapshot(self.ref)
         gone = [location for one in written for location in one.group.locations]
-        needless = self._needless(state, tasks, set(gone))
+        needless = needless_deletes(state, snapshot, tasks, set(gone))
         if snapshot is None or not (gone or needless):
             return CompactSummary(_id(snapshot))
         committed = self.table.commit(

@@ -246,16 +246,18 @@ class GroupSamples:
     def _members_of(self, rows: Sequence[int]) -> dict[int, ColumnSample]:
         return {id_: column.with_rows(column.members[list(rows)]) for id_, column in self.columns.items()}
 
-    def with_deletes(self, now: Mapping[int, int]) -> GroupSamples:
+    def with_deletes(self, now: Mapping[int, int], *, same_rows: bool = False) -> GroupSamples:
         """Note that rows of files were deleted since: their groups are no longer exact.
 
         Args:
             now: By key of the location, the key of the deletes that apply to the file now.
+            same_rows: Whether they say in other files what was said before, so that no group changes.
         """
         groups = []
         for group in self.groups:
             changed = {file: now[file] for file, known in group.files.items() if now.get(file, known) != known}
-            groups.append(replace(group, files={**group.files, **changed}, exact=False) if changed else group)
+            exact = group.exact and (same_rows or not changed)
+            groups.append(replace(group, files={**group.files, **changed}, exact=exact) if changed else group)
         return GroupSamples(tuple(groups), self.columns)
 
     def with_rows_gone(self, partition: str | None, deletes: int) -> GroupSamples:

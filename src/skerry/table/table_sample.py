@@ -69,7 +69,8 @@ class SampleChange:
         resketched: Files that stay and were sampled again, with the deletes that apply to them after the change.
         rows_gone: Keys of deletes for which nobody looked in which files rows are gone, by the partition in which they
             apply; None for all.
-        same_rows: Whether the added files have the rows of the removed ones.
+        same_rows: Whether the added files have the rows of the removed ones, and deletes that come the rows of those
+            that go.
     """
 
     added: tuple[SketchedFile, ...] = ()
@@ -120,7 +121,8 @@ class TableSample:
         else:
             groups = groups.without_files(change.removed)
         changed = {key_of(location): delta for location, delta in change.deletes.items()}
-        groups = groups.with_deletes({key: known[key] ^ delta for key, delta in changed.items() if key in known})
+        now = {key: known[key] ^ delta for key, delta in changed.items() if key in known}
+        groups = groups.with_deletes(now, same_rows=change.same_rows)
         for partition, key in change.rows_gone.items():
             groups = groups.with_rows_gone(partition, key)
         groups = groups.with_resketched(change.resketched, max_groups=max_groups)

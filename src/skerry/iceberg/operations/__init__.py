@@ -9,16 +9,19 @@ from __future__ import annotations
 
 from skerry.iceberg.operations.append import AppendFiles, PublishSketches
 from skerry.iceberg.operations.change import DeleteKey, MetadataChange, SnapshotChange
+from skerry.iceberg.operations.rewrite_manifests import ManifestPlan, RewriteManifests
 from skerry.iceberg.operations.row_level import DeleteFiles, OverwriteFiles, RewriteFiles, RowDelta
 
 __all__ = [
     "AppendFiles",
     "DeleteFiles",
     "DeleteKey",
+    "ManifestPlan",
     "MetadataChange",
     "OverwriteFiles",
     "PublishSketches",
     "RewriteFiles",
+    "RewriteManifests",
     "RowDelta",
     "SnapshotChange",
 ]

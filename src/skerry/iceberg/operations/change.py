@@ -32,6 +32,7 @@ class SnapshotChange:
         removed: Locations of the data files that it removes. Delete files that are of these alone go with them.
         removed_deletes: The delete files that it removes.
         staged: Whether the branch stays where it is: the snapshot is to be looked at before it is published.
+        rewritten_manifests: Locations of manifests whose entries are to be put together anew, by partition.
     """
 
     operation: str
@@ -43,6 +44,7 @@ class SnapshotChange:
     removed: frozenset[str] = frozenset()
     removed_deletes: frozenset[DeleteKey] = frozenset()
     staged: bool = False
+    rewritten_manifests: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

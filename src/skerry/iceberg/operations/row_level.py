@@ -234,6 +234,8 @@ class RewriteFiles:
         properties: Further entries of the snapshot summary.
         staged: Whether the branch stays where it is.
         added_deletes: Delete files to add, such as vectors in place of many small files of positions.
+        delete_changes: By location of a data file, the key of the deletes that it gains and loses, which say the same
+            (`skerry.table.group_samples.deletes_key`).
     """
 
     added: tuple[NewFile, ...] = ()
@@ -245,6 +247,7 @@ class RewriteFiles:
     properties: Mapping[str, str] = field(default_factory=dict)
     staged: bool = False
     added_deletes: tuple[ManifestEntry, ...] = ()
+    delete_changes: Mapping[str, int] = field(default_factory=dict)
 
     def apply(self, base: TableState) -> SnapshotChange | None:
         """Replace the files in `base`; nothing to do without files to remove.
@@ -265,7 +268,12 @@ class RewriteFiles:
         conflicts.refuse_new_deletes(ALWAYS_TRUE, of=removed, by_keys=self.sequence_number is None)
         # keys that others have deleted meanwhile go on to apply to the new files, whose samples know nothing of them
         rows_gone: dict[str | None, int] = {None: 0} if conflicts.may_have_new_key_deletes() else {}
-        change = replace(_sample_change(self.added, self.removed_files), same_rows=True, rows_gone=rows_gone)
+        change = replace(
+            _sample_change(self.added, self.removed_files),
+            same_rows=True,
+            rows_gone=rows_gone,
+            deletes=self.delete_changes,
+        )
         return SnapshotChange(
             operation="replace",
             added=self._numbered(base),

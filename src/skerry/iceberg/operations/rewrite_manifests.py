@@ -1,0 +1,89 @@
+"""Putting manifests together anew, so that planning reads few, and of those few that concern its partitions.
+
+Spec: Iceberg table spec, Manifests; table property `commit.manifest.target-size-bytes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from skerry.iceberg.manifest_list import ManifestContent, ManifestFile, read_manifest_list
+from skerry.iceberg.operations.change import SnapshotChange
+from skerry.iceberg.state import MAIN, TableState
+from skerry.table.properties import whole_number
+from skerry.table.table_sample import SampleChange
+
+__all__ = ["ManifestPlan", "RewriteManifests"]
+
+_TARGET_PROPERTY = "commit.manifest.target-size-bytes"
+_TARGET_SIZE_BYTES = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestPlan:
+    """Which manifests are put together anew.
+
+    Args:
+        rewritten: They.
+        kept: Those that stay.
+        target_size_bytes: The size that manifests are to have.
+    """
+
+    rewritten: tuple[ManifestFile, ...] = ()
+    kept: tuple[ManifestFile, ...] = ()
+    target_size_bytes: int = _TARGET_SIZE_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteManifests:
+    """Put the manifests of a partition spec together anew if there are more than their size makes needful.
+
+    No file comes or goes, and every entry keeps its snapshot, its sequence numbers and its row ids: rows, statistics
+    and changes between snapshots stay what they are.
+
+    Args:
+        ref: The branch.
+        all_manifests: Whether those are rewritten too that are few enough, so that partitions lie side by side.
+        properties: Further entries of the snapshot summary.
+    """
+
+    ref: str = MAIN
+    all_manifests: bool = False
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    def plan(self, base: TableState) -> ManifestPlan:
+        """What would be done.
+
+        Raises:
+            SchemaError: The property has no legal value, or the reference is a tag.
+        """
+        target = whole_number(base.properties, _TARGET_PROPERTY, _TARGET_SIZE_BYTES)
+        snapshot = base.branch(self.ref)
+        listed = [] if snapshot is None else read_manifest_list(base.storage, snapshot.manifest_list)
+        groups: dict[tuple[ManifestContent, int], list[ManifestFile]] = {}
+        for manifest in listed:
+            if manifest.has_live_files:
+                groups.setdefault((manifest.content, manifest.partition_spec_id), []).append(manifest)
+        rewritten: list[ManifestFile] = []
+        kept: list[ManifestFile] = []
+        for group in groups.values():
+            (rewritten if self._is_worth(group, target) else kept).extend(group)
+        return ManifestPlan(tuple(rewritten), tuple(kept), target)
+
+    def _is_worth(self, group: Sequence[ManifestFile], target_size_bytes: int) -> bool:
+        needful = -(-sum(manifest.manifest_length for manifest in group) // target_size_bytes)
+        return self.all_manifests or len(group) > max(needful, 1)
+
+    def apply(self, base: TableState) -> SnapshotChange | None:
+        """Decide; nothing to do if the manifests are few enough."""
+        rewritten = self.plan(base).rewritten
+        if not rewritten:
+            return None
+        return SnapshotChange(
+            operation="replace",
+            samples=SampleChange(same_rows=True),
+            ref=self.ref,
+            properties=self.properties,
+            rewritten_manifests=frozenset(manifest.manifest_path for manifest in rewritten),
+        )

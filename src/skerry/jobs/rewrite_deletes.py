@@ -1,0 +1,252 @@
+"""Put delete files together anew: one for each data file in place of several, vectors in place of positions.
+
+No row comes back and none goes. A data file that many small deletes hit is read with one of them: in tables of version
+2 with one file of its positions, from version 3 on with its deletion vector. What no data file needs is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from skerry.errors import CommitUnknownError, ConflictError, SchemaError, SkerryError
+from skerry.iceberg.delete_files import write_deletion_vectors, write_position_deletes
+from skerry.iceberg.files import needless_deletes
+from skerry.iceberg.layout import FileLayout
+from skerry.iceberg.manifest import ManifestEntry
+from skerry.iceberg.operations import DeleteKey, RewriteFiles
+from skerry.iceberg.scan import scan
+from skerry.iceberg.state import MAIN, TableState
+from skerry.iceberg.table import IcebergTable
+from skerry.jobs.executor import Executor, Progress, ThreadExecutor, Watcher
+from skerry.storage import join
+from skerry.table.commit import RetryPolicy
+from skerry.table.files import DeleteFile, DeleteKind
+from skerry.table.group_samples import deletes_key
+from skerry.table.row_deletes import RowDeletes
+from skerry.table.scan import FileScanTask
+from skerry.table.table_sample import delete_name
+
+__all__ = ["DeletesSummary", "DeletesTask", "rewrite_deletes", "write_deletes"]
+
+_VERSION_WITH_VECTORS = 3
+_FILES_OF_TASK = 64
+
+
+@dataclass(frozen=True, slots=True)
+class DeletesSummary:
+    """What was done, or would be.
+
+    Args:
+        snapshot_id: The snapshot that has the new delete files, or the one before if nothing was done; None for a
+            table without rows.
+        data_files: Data files whose deletes were put together.
+        rewritten_delete_files: Delete files, or vectors, in place of which there are new ones.
+        added_delete_files: Those; 0 in a dry run.
+        dropped_delete_files: Delete files that no data file needed.
+        dry_run: Whether nothing was changed.
+    """
+
+    snapshot_id: int | None
+    data_files: int = 0
+    rewritten_delete_files: int = 0
+    added_delete_files: int = 0
+    dropped_delete_files: int = 0
+    dry_run: bool = False
+
+
+@dataclass(frozen=True)
+class DeletesTask:
+    """Data files whose deletes are to be put together; picklable.
+
+    Args:
+        tasks: The data files, with all their deletes.
+        layout: How delete files must look.
+        as_vectors: Whether as deletion vectors.
+    """
+
+    tasks: tuple[FileScanTask, ...]
+    layout: FileLayout = field(repr=False)
+    as_vectors: bool
+
+
+def write_deletes(task: DeletesTask) -> list[ManifestEntry]:
+    """Write one delete file, or vector, for each data file that has deleted positions.
+
+    Raises:
+        FormatError: A delete file is corrupt.
+        NotFoundError: One is missing.
+    """
+    deletes = RowDeletes(task.layout.storage)
+    found = ((one.data_file, deletes.positions(one)) for one in task.tasks)
+    return (write_deletion_vectors if task.as_vectors else write_position_deletes)(task.layout, found)
+
+
+def rewrite_deletes(
+    table: IcebergTable,
+    *,
+    min_input_files: int = 2,
+    ref: str = MAIN,
+    dry_run: bool = False,
+    properties: Mapping[str, str] | None = None,
+    executor: Executor | None = None,
+    watcher: Watcher | None = None,
+) -> DeletesSummary:
+    """Put the position deletes of data files together, and drop delete files that nothing needs.
+
+    Args:
+        table: The table; refreshed first.
+        min_input_files: So many files of positions of one data file are put together; from version 3 on every one of
+            them becomes part of a vector.
+        ref: The branch.
+        dry_run: Only plan.
+        properties: Further entries of the snapshot summary.
+        executor: Where delete files are read and written; threads of this process by default.
+        watcher: Called with the progress.
+
+    Raises:
+        ConflictError: Other writers changed the same rows again and again.
+        CommitUnknownError: The outcome is unknown; nothing was cleaned up.
+        FormatError: A delete file is corrupt; nothing was changed.
+        SchemaError: An argument makes no sense, or the reference is a tag.
+    """
+    if isinstance(min_input_files, bool) or not isinstance(min_input_files, int) or min_input_files < 2:
+        raise SchemaError(f"min_input_files must be a whole number from 2, found {min_input_files!r}")
+    state = table.refresh()
+    runner = executor or ThreadExecutor()
+    for left in reversed(range(RetryPolicy.from_properties(state.properties).num_retries + 1)):
+        plan = _plan(state, ref, min_input_files)
+        if dry_run or not (plan.chosen or plan.dropped):
+            return plan.summary(state, ref, dry_run=dry_run)
+        try:
+            return _rewrite(table, plan, ref, properties or {}, runner, watcher)
+        except ConflictError as conflict:
+            if conflict.retryable or not left:
+                raise
+        state = table.refresh()
+    raise AssertionError("the last attempt returns or raises")
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What one attempt does.
+
+    Args:
+        chosen: Data files whose deletes are put together.
+        dropped: Delete files that no data file needs.
+    """
+
+    chosen: tuple[FileScanTask, ...]
+    dropped: tuple[DeleteKey, ...]
+
+    @property
+    def rewritten(self) -> dict[DeleteKey, DeleteFile]:
+        """The deletes that are put together."""
+        return {
+            (delete.location, delete.content_offset): delete
+            for task in self.chosen
+            for delete in task.deletes
+            if delete.kind is not DeleteKind.KEYS
+        }
+
+    def summary(self, state: TableState, ref: str, *, added: int = 0, dry_run: bool = False) -> DeletesSummary:
+        snapshot = state.branch(ref)
+        return DeletesSummary(
+            None if snapshot is None else snapshot.snapshot_id,
+            len(self.chosen),
+            len(self.rewritten),
+            added,
+            len(self.dropped),
+            dry_run,
+        )
+
+
+def _plan(state: TableState, ref: str, min_input_files: int) -> _Plan:
+    snapshot = state.branch(ref)
+    if snapshot is None:
+        return _Plan((), ())
+    tasks = scan(state, ref=ref).plan()
+    vectors = state.metadata.format_version >= _VERSION_WITH_VECTORS
+    least = 1 if vectors else min_input_files
+    with_positions = [
+        (task, of_positions)
+        for task in tasks
+        if (of_positions := {one.location for one in task.deletes if one.kind is DeleteKind.POSITIONS})
+    ]
+    chosen = {index for index, (_, names) in enumerate(with_positions) if len(names) >= least}
+    # a file of positions can go only if all data files that it is of are written anew
+    going: set[str] = set()
+    while True:
+        named = {name for index in chosen for name in with_positions[index][1]}
+        if named == going:
+            break
+        going = named
+        chosen |= {index for index, (_, names) in enumerate(with_positions) if not names.isdisjoint(going)}
+    return _Plan(
+        tuple(with_positions[index][0] for index in sorted(chosen)),
+        tuple(needless_deletes(state, snapshot, tasks)),
+    )
+
+
+def _rewrite(
+    table: IcebergTable,
+    plan: _Plan,
+    ref: str,
+    properties: Mapping[str, str],
+    executor: Executor,
+    watcher: Watcher | None,
+) -> DeletesSummary:
+    state = table.state
+    snapshot = state.branch(ref)
+    layout = replace(table.layout(ref=ref), deletes_by_partition=False)
+    vectors = state.metadata.format_version >= _VERSION_WITH_VECTORS
+    todo = [
+        DeletesTask(plan.chosen[start : start + _FILES_OF_TASK], replace(layout, folder=folder), vectors)
+        for start in range(0, len(plan.chosen), _FILES_OF_TASK)
+        for folder in [join(layout.folder, str(start))]
+    ]
+    entries: list[ManifestEntry] = []
+    try:
+        for number, written in enumerate(executor.map(write_deletes, todo), 1):
+            entries += written
+            if watcher is not None:
+                watcher(Progress("rewrite deletes", min(number * _FILES_OF_TASK, len(plan.chosen)), len(plan.chosen)))
+        committed = table.commit(
+            RewriteFiles(
+                removed_deletes=(*plan.rewritten, *plan.dropped),
+                added_deletes=tuple(entries),
+                starting_snapshot_id=snapshot.snapshot_id if snapshot is not None else None,
+                ref=ref,
+                properties=properties,
+                delete_changes=_delete_changes(plan.chosen, entries),
+            )
+        )
+    except CommitUnknownError:
+        raise
+    except BaseException:
+        _discard(layout)
+        raise
+    return plan.summary(committed, ref, added=len(entries))
+
+
+def _delete_changes(tasks: Sequence[FileScanTask], entries: Sequence[ManifestEntry]) -> dict[str, int]:
+    """The keys of the deletes that data files gain and lose."""
+    changes = {
+        task.data_file.location: deletes_key(
+            delete_name(delete.location, delete.content_offset)
+            for delete in task.deletes
+            if delete.kind is not DeleteKind.KEYS
+        )
+        for task in tasks
+    }
+    for entry in entries:
+        location = str(entry.referenced_data_file)
+        changes[location] ^= deletes_key([delete_name(entry.data_file.location, entry.content_offset)])
+    return changes
+
+
+def _discard(layout: FileLayout) -> None:
+    """Remove what was written into a folder, of which no commit names anything."""
+    with suppress(SkerryError):  # what failed before matters more
+        layout.storage.delete([status.location for status in layout.storage.list(layout.folder)])

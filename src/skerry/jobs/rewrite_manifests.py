@@ -1,0 +1,80 @@
+"""Put a table's manifests together anew: few in place of many, the files of a partition side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from skerry.iceberg.manifest_list import read_manifest_list
+from skerry.iceberg.operations import RewriteManifests
+from skerry.iceberg.state import MAIN
+from skerry.iceberg.table import IcebergTable
+
+__all__ = ["ManifestSummary", "rewrite_manifests"]
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestSummary:
+    """What was done, or would be.
+
+    Args:
+        snapshot_id: The snapshot that has the new manifests, or the one before if nothing was done; None for a table
+            without rows.
+        rewritten_manifests: Manifests whose entries lie in others now.
+        rewritten_bytes: Their size.
+        added_manifests: Manifests in their place; 0 in a dry run.
+        added_bytes: Their size.
+        kept_manifests: Manifests that were left as they are.
+        dry_run: Whether nothing was changed.
+    """
+
+    snapshot_id: int | None
+    rewritten_manifests: int = 0
+    rewritten_bytes: int = 0
+    added_manifests: int = 0
+    added_bytes: int = 0
+    kept_manifests: int = 0
+    dry_run: bool = False
+
+
+def rewrite_manifests(
+    table: IcebergTable,
+    *,
+    rewrite_all: bool = False,
+    ref: str = MAIN,
+    dry_run: bool = False,
+    properties: Mapping[str, str] | None = None,
+) -> ManifestSummary:
+    """Put manifests together anew if there are more of a partition spec than their size makes needful.
+
+    Args:
+        table: The table; refreshed first.
+        rewrite_all: Whether those are rewritten too that are few enough.
+        ref: The branch.
+        dry_run: Only plan.
+        properties: Further entries of the snapshot summary.
+
+    Raises:
+        ConflictError: Other writers won every race.
+        CommitUnknownError: The outcome is unknown; nothing was cleaned up.
+        SchemaError: A table property has no legal value.
+    """
+    operation = RewriteManifests(ref, rewrite_all, properties or {})
+    state = table.refresh()
+    plan = operation.plan(state)
+    snapshot = state.branch(ref)
+    added = []
+    if plan.rewritten and not dry_run:
+        snapshot = table.commit(operation).branch(ref)
+        assert snapshot is not None, "a rewrite of manifests leaves a snapshot behind"
+        listed = read_manifest_list(state.storage, snapshot.manifest_list)
+        added = [manifest for manifest in listed if manifest.added_snapshot_id == snapshot.snapshot_id]
+    return ManifestSummary(
+        snapshot.snapshot_id if snapshot is not None else None,
+        len(plan.rewritten),
+        sum(manifest.manifest_length for manifest in plan.rewritten),
+        len(added),
+        sum(manifest.manifest_length for manifest in added),
+        len(plan.kept),
+        dry_run,
+    )
