@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skerry.amudai.fields.nested import plain_type
 from skerry.amudai.fields.selection import Selection
 from skerry.amudai.fields.stripe_reader import StripeReader
 from skerry.amudai.filters import Filter, parse_filters
@@ -18,7 +19,7 @@ from skerry.amudai.schema import DataType, InternalKind, Schema
 from skerry.amudai.skipping import rows_that_may_match
 from skerry.errors import SchemaError, SkerryError, UnsupportedError
 
-__all__ = ["Pool", "ScanPlan", "ThisThread", "split_batches"]
+__all__ = ["Pool", "ScanPlan", "ThisThread", "join_tables", "split_batches"]
 
 _ROW: Final = "__row__"
 T = TypeVar("T")
@@ -93,7 +94,7 @@ class ScanPlan:
         self.schema = pa.schema([column.field for column in self._columns], metadata=arrow.metadata)
         self._filter = None if filters is None else parse_filters(filters, arrow)
         tested = () if self._filter is None else self._filter.schema.names
-        self._tested = [_column(schema, arrow, name) for name in tested]
+        self._tested = [_computable(_column(schema, arrow, name)) for name in tested]
         marker = None if keeps_deleted else schema.internal_field(InternalKind.DELETED_RECORD)
         self._marker = None if marker is None else marker.data_type
 
@@ -165,6 +166,11 @@ def _column(schema: Schema, arrow: pa.Schema, name: str) -> _Column:
     return _Column(field.data_type, found.with_name(name))
 
 
+def _computable(column: _Column) -> _Column:
+    """The column with a type that PyArrow can compare."""
+    return _Column(column.node, column.field.with_type(plain_type(column.field.type)))
+
+
 def _read(reader: StripeReader, node: DataType, rows: Selection, target: pa.DataType) -> list[pa.Array]:
     """Read a column; whatever PyArrow or NumPy refuse becomes an error of ours."""
     try:
@@ -183,9 +189,19 @@ def _read(reader: StripeReader, node: DataType, rows: Selection, target: pa.Data
 
 def _table(columns: list[list[pa.Array]], schema: pa.Schema, row_count: int) -> pa.Table:
     arrays = [pa.chunked_array(chunks, field.type) for chunks, field in zip(columns, schema, strict=True)]
-    if arrays:
-        return pa.Table.from_arrays(arrays, schema=schema)
+    return pa.Table.from_arrays(arrays, schema=schema) if arrays else _rows_alone(row_count)
+
+
+def _rows_alone(row_count: int) -> pa.Table:
+    """A table without columns that has rows all the same."""
     return pa.table({_ROW: pa.nulls(row_count)}).select([])
+
+
+def join_tables(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
+    """The rows of tables of a schema, one after the other."""
+    if not len(schema):  # PyArrow forgets how many rows there are
+        return _rows_alone(sum(table.num_rows for table in tables))
+    return pa.concat_tables(tables) if tables else schema.empty_table()
 
 
 def split_batches(table: pa.Table, batch_size: int) -> Iterator[pa.RecordBatch]:

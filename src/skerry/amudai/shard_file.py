@@ -18,7 +18,7 @@ import pyarrow as pa
 from skerry.amudai.column_types import choose_schema, stored_schemas, with_types
 from skerry.amudai.fields.selection import Selection
 from skerry.amudai.properties import PropertyBag
-from skerry.amudai.scanning import ScanPlan, ThisThread, split_batches
+from skerry.amudai.scanning import ScanPlan, ThisThread, join_tables, split_batches
 from skerry.amudai.schema import DataType, Schema
 from skerry.amudai.shard_metadata import ShardMetadata
 from skerry.amudai.statistics import FieldStatistics, ValueRange, decode_statistics
@@ -209,7 +209,7 @@ class ShardFile:
         with ThreadPoolExecutor(threads) if threads > 1 else ThisThread() as pool:
             parts = [plan.start(reader, Selection.range(0, reader.row_count), pool) for reader in readers]
             tables = [part() for part in parts]
-        return pa.concat_tables(tables) if tables else plan.schema.empty_table()
+        return join_tables(tables, plan.schema)
 
     def iter_batches(
         self,
@@ -279,9 +279,22 @@ class ShardFile:
             plan.start(reader, Selection.of_positions(distinct[edges[i] : edges[i + 1]] - starts[i]), ThisThread())()
             for i, reader in zip(having, readers, strict=True)
         ]
-        table = pa.concat_tables(tables) if tables else plan.schema.empty_table()
+        table = join_tables(tables, plan.schema)
         in_order = len(places) == len(distinct) and bool((places[1:] > places[:-1]).all())
-        return table if in_order else table.take(pa.array(places))
+        return table if in_order else _reordered(table, pa.array(places))
 
     def __repr__(self) -> str:
         return f"ShardFile({self.metadata.shown!r}, {self.num_rows} rows in {self.num_stripes} stripes)"
+
+
+def _reordered(table: pa.Table, places: pa.Array) -> pa.Table:
+    """The rows of a table in another order; PyArrow cannot do so for columns of every type."""
+    columns = []
+    for column in table.columns:
+        try:
+            columns.append(column.take(places))
+        except pa.ArrowNotImplementedError:
+            values = column.to_pylist()
+            picked = [values[place] for place in places.to_pylist()]
+            columns.append(pa.chunked_array([pa.array(picked, column.type)], column.type))
+    return pa.Table.from_arrays(columns, schema=table.schema) if columns else table

@@ -24,7 +24,7 @@ from skerry.storage import redact
 if TYPE_CHECKING:
     from skerry.amudai.fields.stripe_reader import StripeReader
 
-__all__ = ["read_node"]
+__all__ = ["plain_type", "read_node"]
 
 _MAX_I32: Final = (1 << 31) - 1
 _RULE: Final = "Amudai, chapter 6, Data Encoding"
@@ -51,7 +51,7 @@ def read_node(
         SchemaError: A value does not fit `target`.
         ColumnTooLongError: One array cannot hold so many values: fewer must be read at once.
     """
-    plain = _plain_type(target)
+    plain = plain_type(target)
     if reader.descriptor(node) is None:
         return _dressed(pa.nulls(selection.count, plain), target)
     field = reader.field(node, positions)
@@ -68,8 +68,15 @@ def read_node(
     return _dressed(array, target)
 
 
-def _plain_type(target: pa.DataType) -> pa.DataType:
-    """The type below extensions, dictionaries and run ends, with offsets rather than views."""
+def plain_type(target: pa.DataType) -> pa.DataType:
+    """The type below extensions, dictionaries and run ends, with offsets rather than views.
+
+    Args:
+        target: Any type that values of shards read as.
+
+    Returns:
+        The type whose arrays are made first, and which PyArrow computes with.
+    """
     while True:
         if isinstance(target, pa.BaseExtensionType):
             target = target.storage_type
