@@ -16,6 +16,7 @@ from skerry.amudai.encodings.decoding import (
     decode_numbers,
     decode_numeric,
 )
+from skerry.amudai.encodings.gathering import gather_byte_values, gather_fixed
 
 __all__ = [
     "BlockMap",
@@ -31,4 +32,6 @@ __all__ = [
     "decode_numbers",
     "decode_numeric",
     "encode_block_map",
+    "gather_byte_values",
+    "gather_fixed",
 ]
