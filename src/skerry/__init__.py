@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Delete", "Insert", "Update", "__version__", "connect"]
 __version__ = "0.1.0"
 
-_SUBMODULES = frozenset({"catalog", "errors", "puffin", "spark", "theta"})
+_SUBMODULES = frozenset({"amudai", "catalog", "errors", "puffin", "spark", "theta"})
 _OF_CATALOG = frozenset({"Delete", "Insert", "Update", "connect"})
 
 

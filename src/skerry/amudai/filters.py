@@ -15,8 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
-import pyarrow.fs
 
 from skerry.amudai.bloom import BloomFilter
 from skerry.amudai.datetimes import decode_ticks, is_tick_type
@@ -407,7 +405,10 @@ def _simplify(
     places: npt.NDArray[np.int64],
 ) -> _Flags:
     """Which of some groups may match: those for which the expression is not false under their guarantee."""
-    file_format, filesystem = ds.ParquetFileFormat(), pa.fs.LocalFileSystem()
+    import pyarrow.dataset as ds  # imports pandas where it is installed
+    from pyarrow.fs import LocalFileSystem
+
+    file_format, filesystem = ds.ParquetFileFormat(), LocalFileSystem()
     fragments = []
     for number, place in enumerate(places.tolist()):
         guarantee = pc.scalar(True)
