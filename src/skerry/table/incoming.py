@@ -375,7 +375,10 @@ _CONVERSIONS: tuple[tuple[Callable[[Any, Any], bool], Callable[[Any, Any], Any]]
         _cast,
     ),
     (lambda source, target: _is_string(source) and _is_string(target), _cast),
-    (lambda source, target: _is_binary(source) and _is_binary(target), _cast),
+    (
+        lambda source, target: (_is_binary(source) or pa.types.is_fixed_size_binary(source)) and _is_binary(target),
+        _cast,
+    ),
     (
         lambda source, target: (
             (_is_binary(source) and pa.types.is_fixed_size_binary(target))
