@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from skerry.errors import CommitUnknownError, ConflictError, SkerryError
 from skerry.paimon.commit import PaimonTarget, retry_policy
+from skerry.paimon.commit_lookup import find_commit
 from skerry.paimon.live_files import index_entries
 from skerry.paimon.operations import AppendRows, CommitId, OverwritePartitions, TableChange
 from skerry.paimon.row_counts import RowCounts
@@ -39,6 +40,7 @@ class _FileOperation(Protocol):
 
     files: tuple[WrittenDataFile, ...]
     superseded: list[WrittenDataFile]
+    was_done: bool
 
     def apply(self, base: PaimonState) -> TableChange | None: ...
 
@@ -102,6 +104,8 @@ def commit_files(request: ChangeRequest, operation: _FileOperation, indexes: Ite
             storage.delete(list(indexes))
         raise
     _remove(storage, operation.superseded)
+    if operation.was_done:
+        _remove(storage, operation.files)
     return state
 
 
@@ -122,6 +126,8 @@ def append(request: ChangeRequest, data: Any, kinds: int | None = None) -> Paimo
         kinds: What the records do, all of them alike: 0 +I, 3 -D; None if the table's `rowkind.field` says it, or 0.
     """
     state = request.target.load()
+    if request.commit_id is not None and find_commit(state, request.commit_id) is not None:
+        return state
     if state.options.bucket != -1 or not state.schema.primary_keys:
         return _append(request, state, data, kinds)
     # dynamic buckets have one writer at a time, so that rows may have to be written again
@@ -145,7 +151,7 @@ def _append(request: ChangeRequest, state: PaimonState, data: Any, kinds: int | 
         properties=request.properties,
         watermark=request.watermark,
     )
-    return commit_files(request, operation, _locations(state, written))
+    return commit_files(request, operation, _locations(layout, written))
 
 
 def _with_kind(batches: Iterable[pa.RecordBatch], kind: int) -> Iterable[pa.RecordBatch]:
@@ -162,8 +168,8 @@ def _indexes(state: PaimonState, layout: WriteLayout) -> DynamicBuckets | None:
     return DynamicBuckets.of(state, index_entries(state)) if layout.has_keys and layout.options.bucket == -1 else None
 
 
-def _locations(state: PaimonState, written: WrittenRows) -> list[str]:
-    return [state.paths.index_file(entry.file_name, "") for entry in written.indexes]
+def _locations(layout: WriteLayout, written: WrittenRows) -> list[str]:
+    return [layout.index_file(entry.partition, entry.bucket, entry.file_name) for entry in written.indexes]
 
 
 # Overwriting partitions ----------------------------------------------------------------------------------------------
@@ -195,7 +201,7 @@ def overwrite_partitions(
         touched = {file.place.partition for file in written.files}
         choose = touched.intersection
     operation = OverwritePartitions(layout, written, choose, commit_id=request.commit_id, properties=request.properties)
-    after = commit_files(request, operation, _locations(state, written))
+    after = commit_files(request, operation, _locations(layout, written))
     return RowCounts(
         after.snapshot.id if after.snapshot is not None else None,
         inserted_rows=written.row_count,

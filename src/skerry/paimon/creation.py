@@ -14,6 +14,7 @@ import pyarrow as pa
 from skerry.errors import AlreadyExistsError, ConflictError, SchemaError
 from skerry.paimon.arrow_types import to_paimon_fields
 from skerry.paimon.options import CoreOptions
+from skerry.paimon.refusals import check_schema
 from skerry.paimon.schema import TableSchema
 from skerry.paimon.schemas import create_schema, schema_ids
 from skerry.paimon.state import PaimonState
@@ -70,6 +71,7 @@ def first_schema(
         comment=comment,
         time_millis=int(time.time() * 1000),
     )
+    check_schema(schema)
     SketchPolicy.from_properties(schema.options).check(schema.arrow_schema)
     return schema
 

@@ -202,7 +202,6 @@ _UNWRITABLE_IF_TRUE: Final = (
     "delete.force-produce-changelog",
     "force-lookup",
     "primary-key.nullable",
-    "row-tracking.enabled",
     "tag.create-success-file",
 )
 _UNWRITABLE_IF_SET: Final = (

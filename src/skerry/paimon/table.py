@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Self
 
 import pyarrow as pa
@@ -10,12 +11,14 @@ import pyarrow as pa
 from skerry.paimon.changing import ChangeRequest, append, overwrite_partitions
 from skerry.paimon.commit import PaimonTarget, retry_policy
 from skerry.paimon.creation import create_table, first_schema
+from skerry.paimon.expiry import ExpiryPlan, ExpiryRule, expire_snapshots
 from skerry.paimon.operations import CommitId, TableChange
 from skerry.paimon.partition_choice import partitions_where
 from skerry.paimon.paths import MAIN_BRANCH
 from skerry.paimon.row_counts import RowCounts
 from skerry.paimon.snapshot import Snapshot
 from skerry.paimon.state import PaimonState, load_state
+from skerry.paimon.table_refs import TableRefs
 from skerry.storage import Storage
 from skerry.storage import name as folder_name
 from skerry.table.commit import Operation, commit
@@ -24,15 +27,12 @@ from skerry.table.predicate import parse
 __all__ = ["PaimonTable"]
 
 
-class PaimonTable:
+class PaimonTable(TableRefs):
     """One Paimon table in a folder.
 
     Args:
         state: A state of its main branch.
     """
-
-    def __init__(self, state: PaimonState) -> None:
-        self.state = state
 
     # ---- making and finding ----
 
@@ -79,19 +79,6 @@ class PaimonTable:
             NotFoundError: There is none.
         """
         return cls(load_state(storage, location, table=name))
-
-    def refresh(self) -> PaimonState:
-        """Load the newest state."""
-        self.state = self._target(MAIN_BRANCH).load()
-        return self.state
-
-    def branch_state(self, ref: str = MAIN_BRANCH) -> PaimonState:
-        """The newest state of a branch.
-
-        Raises:
-            NotFoundError: There is no such branch.
-        """
-        return self.refresh() if ref == MAIN_BRANCH else self._target(ref).load()
 
     def commit(self, operation: Operation[PaimonState, TableChange], *, ref: str = MAIN_BRANCH) -> PaimonState:
         """Commit an operation through the one commit loop.
@@ -205,6 +192,36 @@ class PaimonTable:
         counts = overwrite_partitions(request, None, None)
         self.refresh()
         return counts
+
+    # ---- upkeep ----
+
+    def expire_snapshots(
+        self,
+        *,
+        keep_last: int | None = None,
+        older_than: datetime | None = None,
+        ref: str = MAIN_BRANCH,
+        dry_run: bool = False,
+    ) -> ExpiryPlan:
+        """Forget old snapshots, and delete the files that only they need.
+
+        What tags and branches need stays, and no snapshot goes that a consumer has still to read. Without arguments the
+        options `snapshot.num-retained.min`, `.max` and `snapshot.time-retained` decide.
+
+        Args:
+            keep_last: So many of the newest snapshots stay, however old; all others go, unless `older_than` is given.
+            older_than: Only snapshots from before this moment go (UTC if it has no zone).
+            ref: The branch.
+            dry_run: Only tell what would be done.
+
+        Raises:
+            FormatError: Metadata is corrupt; nothing was changed.
+            NotFoundError: A metadata file is missing; nothing was changed.
+            SchemaError: An argument makes no sense.
+            UnsupportedError: Changelogs are to be kept longer than snapshots.
+        """
+        state = self.branch_state(ref)
+        return expire_snapshots(state, ExpiryRule.of(state, keep_last, older_than), dry_run=dry_run)
 
     def _partitions(self, where: str | Any, ref: str) -> Callable[[Collection[bytes]], Collection[bytes]] | None:
         if where is None:

@@ -43,6 +43,7 @@ class AppendRows:
 
     Attributes:
         superseded: Files that were written again; they belong to nothing.
+        was_done: Whether the commit had been made before, so that the files belong to nothing.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class AppendRows:
         self._properties = dict(properties or {})
         self._watermark = watermark
         self.superseded: list[WrittenDataFile] = []
+        self.was_done = False
 
     def apply(self, base: PaimonState) -> TableChange | None:
         """The files as they fit the base.
@@ -72,7 +74,8 @@ class AppendRows:
         Raises:
             ConflictError: Another writer has changed how rows are put into buckets.
         """
-        if not self.files or find_commit(base, self._commit_id) is not None:
+        self.was_done = find_commit(base, self._commit_id) is not None
+        if not self.files or self.was_done:
             return None
         if self._layout.has_keys or self._layout.options.bucket > 0:
             self._book = self._book.at(base)

@@ -56,6 +56,7 @@ class OverwritePartitions:
         self._properties = dict(properties or {})
         self.removed: list[ManifestEntry] = []
         self.superseded: list[WrittenDataFile] = []
+        self.was_done = False
 
     def apply(self, base: PaimonState) -> TableChange | None:
         """What is replaced in the base."""
@@ -115,6 +116,7 @@ class ReplaceFiles:
         self._commit_id = commit_id or CommitId.fresh()
         self._properties = dict(properties or {})
         self.superseded: list[WrittenDataFile] = []
+        self.was_done = False
 
     def apply(self, base: PaimonState) -> TableChange | None:
         """The change, if nothing that it relies on has changed.

@@ -82,7 +82,7 @@ def _type(type_: pa.DataType, name: str) -> Any:
 
 
 def stored_rows(rows: pa.Table) -> pa.Table:
-    """Rows with the values that are encoded: decimals as bytes, timestamps of whole seconds as milliseconds."""
+    """Rows with the values that are encoded: decimals as bytes, times as numbers, timestamps in milliseconds or less."""
     fields, columns = [], []
     for field, column in zip(rows.schema, rows.columns, strict=True):
         stored = [_stored(chunk) for chunk in column.chunks] or [_stored(pa.array([], field.type))]
@@ -97,6 +97,8 @@ def _stored(array: pa.Array) -> pa.Array:
         return _as_bytes(array)
     if pa.types.is_timestamp(type_) and type_.unit == "s":
         return array.cast(pa.timestamp("ms", type_.tz))
+    if pa.types.is_time32(type_):
+        return array.cast(pa.int32())
     if pa.types.is_struct(type_):
         members = [_stored(array.field(index)) for index in range(type_.num_fields)]
         fields = [pa.field(field.name, found.type, field.nullable) for field, found in zip(type_, members, strict=True)]

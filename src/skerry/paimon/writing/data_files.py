@@ -119,6 +119,7 @@ class BucketFiles:
         self._next_sequence_number = first_sequence_number
         self._sketches = sketches and not is_changelog
         self._uuid = uuid.uuid4()
+        self._step_bytes = min(_ROW_GROUP_BYTES, layout.target_file_size)
         self._open: _OpenFile | None = None
         self._written: list[WrittenDataFile] = []
         self._buffer: list[pa.Table] = []
@@ -133,7 +134,7 @@ class BucketFiles:
         """Add rows with the columns of the table's data files, keys included; sorted ones if the table has keys."""
         self._buffer.append(rows)
         self.buffered_bytes += rows.nbytes
-        if self.buffered_bytes >= _ROW_GROUP_BYTES:
+        if self.buffered_bytes >= self._step_bytes:
             self.flush()
 
     def flush(self) -> None:
@@ -143,7 +144,7 @@ class BucketFiles:
         rows = pa.concat_tables(self._buffer)
         self._buffer.clear()
         self.buffered_bytes = 0
-        parts = max(-(-rows.nbytes // (2 * _ROW_GROUP_BYTES)), 1)
+        parts = max(-(-rows.nbytes // (2 * self._step_bytes)), 1)
         step = max(-(-rows.num_rows // parts), 1)
         for start in range(0, rows.num_rows, step):
             if self._open is None:

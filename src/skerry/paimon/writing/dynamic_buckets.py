@@ -17,7 +17,7 @@ from skerry.errors import FormatError, SchemaError
 from skerry.paimon.index_manifest import HASH, IndexManifestEntry
 from skerry.paimon.state import PaimonState
 from skerry.paimon.writing.layout import WriteLayout
-from skerry.storage import Storage, join
+from skerry.storage import Storage
 
 __all__ = ["DynamicBuckets", "read_hashes"]
 
@@ -100,7 +100,6 @@ class DynamicBuckets:
     def write(self, layout: WriteLayout) -> tuple[IndexManifestEntry, ...]:
         """Write a complete index file for every bucket that has new keys."""
         written = []
-        folder = join(layout.location, "index")
         prefix, count = uuid.uuid4(), 0
         for partition, known in self._partitions.items():
             for bucket in sorted(known.changed):
@@ -108,7 +107,7 @@ class DynamicBuckets:
                 data = hashes.astype(">i4").tobytes()
                 name = f"index-{prefix}-{count}"
                 count += 1
-                layout.storage.write(join(folder, name), data)
+                layout.storage.write(layout.index_file(partition, bucket, name), data)
                 written.append(IndexManifestEntry(partition, bucket, HASH, name, len(data), len(hashes)))
         return tuple(written)
 
@@ -124,7 +123,9 @@ class DynamicBuckets:
         for entry in self.base:
             if entry.partition != partition:
                 continue
-            found = read_hashes(self._layout.storage, join(self._layout.location, "index", entry.file_name), entry)
+            found = read_hashes(
+                self._layout.storage, self._layout.index_file(partition, entry.bucket, entry.file_name), entry
+            )
             known.counts += [0] * (entry.bucket + 1 - len(known.counts))
             known.counts[entry.bucket] += len(found)
             known.order[entry.bucket] = [found]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -10,7 +9,9 @@ from typing import Final
 import pyarrow as pa
 
 from skerry.paimon.options import CoreOptions
+from skerry.paimon.partition_names import partition_texts
 from skerry.paimon.paths import MAIN_BRANCH, TablePaths
+from skerry.paimon.refusals import check_writable
 from skerry.paimon.schema import TableSchema
 from skerry.paimon.state import PaimonState
 from skerry.paimon.writing.file_writers import FileEncoding
@@ -43,7 +44,12 @@ class WriteLayout:
 
     @classmethod
     def of(cls, state: PaimonState) -> WriteLayout:
-        """The layout of files for a state of a table."""
+        """The layout of files for a state of a table.
+
+        Raises:
+            UnsupportedError: The table promises what files written here would not have; the message names the option.
+        """
+        check_writable(state.schema)
         return cls(state.name, state.location, state.storage, state.schema, state.branch)
 
     @cached_property
@@ -94,7 +100,19 @@ class WriteLayout:
         """Bytes that data files should have."""
         return self.options.target_file_size or (128 if self.has_keys else 256) * _MEBIBYTE
 
-    def bucket_folder(self, partition_texts: Sequence[str | None], bucket: int) -> str:
-        """The folder of a bucket."""
-        named = list(zip(self.schema.partition_keys, partition_texts, strict=True))
-        return self.paths.bucket(named, bucket)
+    def bucket_folder(self, partition: bytes, bucket: int) -> str:
+        """The folder of a bucket of a partition, which is given as a row with arity."""
+        texts = self._texts.get(partition)
+        if texts is None:
+            fields, legacy = self.schema.partition_fields, self.options.legacy_partition_names
+            (texts,) = partition_texts(fields, [partition], legacy=legacy)
+            self._texts[partition] = texts
+        return self.paths.bucket(list(zip(self.schema.partition_keys, texts, strict=True)), bucket)
+
+    def index_file(self, partition: bytes, bucket: int, name: str) -> str:
+        """Where an index file of a bucket lies."""
+        return self.paths.index_file(name, self.bucket_folder(partition, bucket))
+
+    @cached_property
+    def _texts(self) -> dict[bytes, tuple[str | None, ...]]:
+        return {}

@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 from skerry.errors import SchemaError
 from skerry.paimon.binary_row import encode_rows
 from skerry.paimon.buckets import assign_buckets
-from skerry.paimon.partition_names import partition_texts
 from skerry.paimon.types import PaimonType
 from skerry.paimon.writing.data_files import BucketPlace
 from skerry.paimon.writing.layout import WriteLayout
@@ -41,7 +40,6 @@ class Router:
         self._layout = layout
         self._total_buckets = total_buckets
         self._choose = choose
-        self._texts: dict[bytes, tuple[str | None, ...]] = {}
         self._places: dict[tuple[bytes, int], BucketPlace] = {}
 
     def split(self, rows: pa.RecordBatch) -> Iterator[tuple[BucketPlace, pa.RecordBatch, npt.NDArray[np.int64]]]:
@@ -106,17 +104,9 @@ class Router:
     def _place(self, partition: bytes, bucket: int) -> BucketPlace:
         found = self._places.get((partition, bucket))
         if found is None:
-            folder = self._layout.bucket_folder(self._text(partition), bucket)
+            folder = self._layout.bucket_folder(partition, bucket)
             found = BucketPlace(partition, bucket, self._total_buckets(partition), folder)
             self._places[partition, bucket] = found
-        return found
-
-    def _text(self, partition: bytes) -> tuple[str | None, ...]:
-        found = self._texts.get(partition)
-        if found is None:
-            legacy = self._layout.options.legacy_partition_names
-            (found,) = partition_texts(self._layout.schema.partition_fields, [partition], legacy=legacy)
-            self._texts[partition] = found
         return found
 
 

@@ -1,0 +1,154 @@
+"""Forgetting old snapshots, and deleting the files that only they need.
+
+Snapshots go first, the oldest first, then their files: whoever is stopped in between leaves files that nothing refers
+to, and no snapshot without its files. What tags, branches and the snapshots that stay need is never deleted, and no
+snapshot goes that a consumer has still to read.
+
+Spec: `formats/paimon.md` § 13, Expiry.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from skerry.errors import SchemaError, SkerryError, UnsupportedError
+from skerry.paimon.consumers import least_next_snapshot
+from skerry.paimon.reachability import MetadataReader, PaimonFile, kept_changelogs, kept_snapshots, reachable
+from skerry.paimon.snapshot import Snapshot
+from skerry.paimon.snapshots import find_snapshot, snapshot_ids, write_hint
+from skerry.paimon.state import PaimonState
+from skerry.storage import is_within
+
+__all__ = ["ExpiryPlan", "ExpiryRule", "expire_snapshots", "plan_expired"]
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiryRule:
+    """Which snapshots may go.
+
+    Args:
+        keep_at_least: So many of the newest stay, however old.
+        keep_at_most: Of more than so many the oldest go, however young.
+        before_millis: Only snapshots from before this time go otherwise, in milliseconds since 1970.
+    """
+
+    keep_at_least: int
+    keep_at_most: int
+    before_millis: int
+
+    @classmethod
+    def of(cls, state: PaimonState, keep_last: int | None, older_than: datetime | None) -> ExpiryRule:
+        """What a caller wants, and where nothing is said the table's options.
+
+        Raises:
+            SchemaError: An argument or option makes no sense.
+            UnsupportedError: Changelogs are to be kept longer than snapshots.
+        """
+        options = state.options
+        if keep_last is not None and keep_last < 1:
+            raise SchemaError(f"keep_last must be 1 or more, found {keep_last}")
+        if (
+            options.changelog_num_retained_max > options.snapshot_num_retained_max
+            or options.changelog_num_retained_min > options.snapshot_num_retained_min
+            or options.changelog_time_retained_ms > options.snapshot_time_retained_ms
+        ):
+            raise UnsupportedError(
+                "options changelog.num-retained and changelog.time-retained: changelogs that outlive their snapshots "
+                "are not written",
+                location=state.name,
+            )
+        now = int(time.time() * 1000)
+        before = now - options.snapshot_time_retained_ms
+        if older_than is not None:
+            moment = older_than if older_than.tzinfo is not None else older_than.replace(tzinfo=UTC)
+            before = int(moment.timestamp() * 1000)
+        elif keep_last is not None:
+            before = now + 1
+        most = options.snapshot_num_retained_max if keep_last is None else 2**31 - 1
+        least = options.snapshot_num_retained_min if keep_last is None else keep_last
+        if keep_last is None and older_than is not None:
+            least, most = 1, 2**31 - 1
+        if least < 1 or most < least:
+            raise SchemaError(f"options snapshot.num-retained: at least {least} and at most {most} makes no sense")
+        return cls(least, most, before)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiryPlan:
+    """What goes.
+
+    Args:
+        snapshot_ids: The snapshots, ascending.
+        files: The files.
+        kept_outside: Files that nothing needs any more, and that stay because they do not lie below the table.
+    """
+
+    snapshot_ids: tuple[int, ...] = ()
+    files: tuple[PaimonFile, ...] = ()
+    kept_outside: tuple[PaimonFile, ...] = ()
+
+
+def plan_expired(snapshots: Sequence[Snapshot], rule: ExpiryRule, next_wanted: int | None = None) -> list[Snapshot]:
+    """The snapshots that go: the oldest ones, until the first that stays.
+
+    Args:
+        snapshots: All of a branch, ascending.
+        rule: Which may go.
+        next_wanted: The first snapshot that a consumer wants.
+    """
+    gone = []
+    for place, snapshot in enumerate(snapshots):
+        left = len(snapshots) - place
+        if left <= rule.keep_at_least or (next_wanted is not None and snapshot.id >= next_wanted):
+            break
+        if left <= rule.keep_at_most and snapshot.time_millis >= rule.before_millis:
+            break
+        gone.append(snapshot)
+    return gone
+
+
+def expire_snapshots(state: PaimonState, rule: ExpiryRule, *, dry_run: bool = False) -> ExpiryPlan:
+    """Expire the snapshots of a branch.
+
+    Args:
+        state: The branch.
+        rule: Which may go.
+        dry_run: Only tell what would go.
+
+    Raises:
+        FormatError: Metadata is corrupt; nothing was changed.
+        NotFoundError: A metadata file of a snapshot that stays is missing; nothing was changed.
+    """
+    storage, paths = state.storage, state.paths
+    found = [find_snapshot(storage, paths, number) for number in snapshot_ids(storage, paths)]
+    snapshots = [snapshot for snapshot in found if snapshot is not None]
+    gone = plan_expired(snapshots, rule, least_next_snapshot(storage, paths))
+    if not gone:
+        return ExpiryPlan()
+    files = _only_in(state, gone)
+    inside = tuple(file for file in files if is_within(state.location, file.location))
+    outside = tuple(file for file in files if not is_within(state.location, file.location))
+    plan = ExpiryPlan(tuple(snapshot.id for snapshot in gone), inside, outside)
+    if not dry_run:
+        for snapshot in gone:
+            storage.delete([paths.snapshot(snapshot.id)])
+        with suppress(SkerryError):  # a hint spares others a look, and may be wrong
+            write_hint(storage, paths, gone[-1].id + 1, earliest=True)
+        storage.delete([file.location for file in inside])
+    return plan
+
+
+def _only_in(state: PaimonState, gone: Sequence[Snapshot]) -> list[PaimonFile]:
+    """The files that some snapshots need and no others."""
+    reader = MetadataReader(state, lenient=True)
+    needed = reachable(state, gone, reader, mentioned=True)
+    strict = MetadataReader(state)
+    for run in kept_snapshots(state, [snapshot.id for snapshot in gone]):
+        needed -= reachable(state, run, strict)
+    for changelog in kept_changelogs(state):
+        needed -= reachable(state, [changelog], reader, mentioned=True)
+    return sorted(needed, key=lambda file: (file.use.value, file.location))

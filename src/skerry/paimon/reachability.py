@@ -1,0 +1,183 @@
+"""Which files of a table belong to which snapshots, so that those which belong to none that stay can go.
+
+Spec: `formats/paimon.md` §§ 1, 3, 5, 13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from skerry.errors import NotFoundError
+from skerry.paimon.branches import branch_names, on_branch
+from skerry.paimon.changelogs import changelog_ids, read_changelog
+from skerry.paimon.index_manifest import read_index_manifest
+from skerry.paimon.live_files import merged_entries
+from skerry.paimon.manifest import FileKind, ManifestEntry, read_manifest
+from skerry.paimon.manifest_list import ManifestFileMeta, read_manifest_list
+from skerry.paimon.paths import MAIN_BRANCH
+from skerry.paimon.snapshot import Snapshot
+from skerry.paimon.snapshots import find_snapshot, snapshot_ids
+from skerry.paimon.state import PaimonState, load_state
+from skerry.paimon.tags import read_tags
+from skerry.paimon.writing.layout import WriteLayout
+
+__all__ = ["FileUse", "MetadataReader", "PaimonFile", "kept_changelogs", "kept_snapshots", "reachable"]
+
+
+class FileUse(Enum):
+    """What a file is for."""
+
+    DATA = "data file"
+    MANIFEST = "manifest"
+    MANIFEST_LIST = "manifest list"
+    INDEX = "index file"
+    STATISTICS = "statistics file"
+
+
+@dataclass(frozen=True, slots=True)
+class PaimonFile:
+    """A file of a table.
+
+    Args:
+        location: Where it lies.
+        use: What it is for.
+        size_bytes: Its size; 0 where metadata does not tell.
+    """
+
+    location: str
+    use: FileUse
+    size_bytes: int = field(default=0, compare=False)
+
+
+class MetadataReader:
+    """Reads metadata files, each once; those that are gone count as empty where that is allowed.
+
+    Args:
+        state: The table.
+        lenient: Whether a missing file is no error: what others have expired before.
+    """
+
+    def __init__(self, state: PaimonState, *, lenient: bool = False) -> None:
+        self._state = state
+        self._lenient = lenient
+        self._manifests: dict[str, list[ManifestEntry]] = {}
+        self._lists: dict[str, list[ManifestFileMeta]] = {}
+
+    def manifests(self, name: str | None) -> list[ManifestFileMeta]:
+        """The manifests of a list."""
+        if name is None:
+            return []
+        if name not in self._lists:
+            try:
+                self._lists[name] = read_manifest_list(self._state.storage, self._state.paths.manifest(name))
+            except NotFoundError:
+                if not self._lenient:
+                    raise
+                self._lists[name] = []
+        return self._lists[name]
+
+    def entries(self, manifests: Iterable[ManifestFileMeta]) -> list[ManifestEntry]:
+        """The entries of manifests, in their order."""
+        return [entry for manifest in manifests for entry in self._entries(manifest)]
+
+    def _entries(self, manifest: ManifestFileMeta) -> list[ManifestEntry]:
+        name = manifest.file_name
+        if name not in self._manifests:
+            try:
+                self._manifests[name] = read_manifest(self._state.storage, self._state.paths.manifest(name))
+            except NotFoundError:
+                if not self._lenient:
+                    raise
+                self._manifests[name] = []
+        return self._manifests[name]
+
+
+def kept_snapshots(state: PaimonState, gone: Iterable[int] = ()) -> list[list[Snapshot]]:
+    """Everything that holds on to files: the snapshots, tags and changelogs of all branches.
+
+    Args:
+        state: A state of any branch.
+        gone: Snapshots of its branch that count no longer.
+
+    Returns:
+        Runs of snapshots that follow upon each other.
+    """
+    expired = set(gone)
+    runs: list[list[Snapshot]] = []
+    branches = [MAIN_BRANCH, *branch_names(state.storage, state.paths)]
+    for branch in branches:
+        own = state if branch == state.branch else load_state(state.storage, state.location, branch=branch)
+        ids = [number for number in snapshot_ids(own.storage, own.paths) if own is not state or number not in expired]
+        found = [find_snapshot(own.storage, own.paths, number) for number in ids]
+        runs.append([snapshot for snapshot in found if snapshot is not None])
+        runs += [[tag.snapshot] for tag in read_tags(own.storage, own.paths)]
+    return [run for run in runs if run]
+
+
+def kept_changelogs(state: PaimonState) -> list[Snapshot]:
+    """What is left of snapshots of all branches that have expired before their changelogs."""
+    found = []
+    for branch in [MAIN_BRANCH, *branch_names(state.storage, state.paths)]:
+        paths = on_branch(state.paths, branch)
+        found += [read_changelog(state.storage, paths, number) for number in changelog_ids(state.storage, paths)]
+    return found
+
+
+def reachable(
+    state: PaimonState, run: Sequence[Snapshot], reader: MetadataReader, *, mentioned: bool = False
+) -> set[PaimonFile]:
+    """The files that a run of snapshots needs.
+
+    Args:
+        state: The table.
+        run: Snapshots that follow upon each other.
+        reader: Reads metadata.
+        mentioned: Whether all data files count that its manifests name, and not only those that are alive in it.
+    """
+    layout = WriteLayout(state.name, state.location, state.storage, state.schema, state.branch)
+    found: set[PaimonFile] = set()
+    entries: list[ManifestEntry] = []
+    for place, snapshot in enumerate(run):
+        lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list)
+        for name in filter(None, lists):
+            found.add(PaimonFile(state.paths.manifest(name), FileUse.MANIFEST_LIST))
+            for manifest in reader.manifests(name):
+                location = state.paths.manifest(manifest.file_name)
+                found.add(PaimonFile(location, FileUse.MANIFEST, manifest.file_size))
+        base, delta, changelog = map(reader.manifests, lists)
+        if place == 0:
+            known = reader.entries([*base, *delta])
+            entries += known if mentioned else merged_entries(known)
+        else:
+            entries += [entry for entry in reader.entries(delta) if mentioned or entry.kind is FileKind.ADD]
+        entries += reader.entries(changelog)
+        found |= _index_files(state, layout, snapshot)
+        if snapshot.statistics is not None:
+            found.add(PaimonFile(state.paths.statistics(snapshot.statistics), FileUse.STATISTICS))
+    for entry in entries:
+        found |= _data_files(layout, entry)
+    return found
+
+
+def _index_files(state: PaimonState, layout: WriteLayout, snapshot: Snapshot) -> set[PaimonFile]:
+    if snapshot.index_manifest is None:
+        return set()
+    location = state.paths.manifest(snapshot.index_manifest)
+    found = {PaimonFile(location, FileUse.MANIFEST)}
+    for entry in read_index_manifest(state.storage, location):
+        place = entry.external_path or layout.index_file(entry.partition, entry.bucket, entry.file_name)
+        found.add(PaimonFile(place, FileUse.INDEX, entry.file_size))
+    return found
+
+
+def _data_files(layout: WriteLayout, entry: ManifestEntry) -> set[PaimonFile]:
+    file = entry.file
+    folder = layout.bucket_folder(entry.partition, entry.bucket)
+    location = file.external_path or layout.paths.data_file(folder, file.file_name)
+    beside = location[: len(location) - len(file.file_name)].rstrip("/") if file.external_path else folder
+    return {
+        PaimonFile(location, FileUse.DATA, file.file_size),
+        *(PaimonFile(layout.paths.data_file(beside, name), FileUse.DATA) for name in file.extra_files),
+    }

@@ -1,0 +1,244 @@
+"""A table's past, and its branches and tags."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Self
+
+from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError, SkerryError
+from skerry.paimon import branches, tags
+from skerry.paimon.paths import MAIN_BRANCH
+from skerry.paimon.reachability import MetadataReader, kept_snapshots, reachable
+from skerry.paimon.snapshot import Snapshot
+from skerry.paimon.snapshots import find_snapshot, read_snapshot, snapshot_ids, write_hint
+from skerry.paimon.state import PaimonState, load_state
+from skerry.paimon.time_travel import state_as_of, state_at_ref, state_at_snapshot
+from skerry.storage import is_within
+from skerry.table.history import Ref
+from skerry.table.schema import nearest
+
+__all__ = ["TableRefs"]
+
+_BRANCH_TAG = "branch-"
+"""What the names of tags begin with that keep what branches were made from."""
+
+
+class TableRefs:
+    """Snapshots, branches and tags of a table.
+
+    Args:
+        state: A state of its main branch.
+    """
+
+    def __init__(self, state: PaimonState) -> None:
+        self.state = state
+
+    def refresh(self) -> PaimonState:
+        """Load the newest state."""
+        self.state = load_state(self.state.storage, self.state.location, table=self.state.name)
+        return self.state
+
+    def branch_state(self, ref: str = MAIN_BRANCH) -> PaimonState:
+        """The newest state of a branch.
+
+        Raises:
+            NotFoundError: There is no such branch; the message proposes the nearest name.
+            SchemaError: It is a tag.
+        """
+        if ref == MAIN_BRANCH:
+            return self.refresh()
+        known = branches.branch_names(self.state.storage, self.state.paths)
+        if ref in known:
+            return load_state(self.state.storage, self.state.location, branch=ref, table=self.state.name)
+        if tags.find_tag(self.state.storage, self.state.paths, ref) is not None:
+            raise SchemaError(f"{ref!r} is a tag; only branches can be written to or moved")
+        raise NotFoundError(f"no branch {ref!r}{nearest(ref, [*known, MAIN_BRANCH])}", location=self.state.name)
+
+    # ---- looking back ----
+
+    def snapshots(self, ref: str = MAIN_BRANCH) -> list[Snapshot]:
+        """All snapshots of a branch that have not expired, oldest first."""
+        state = self.branch_state(ref)
+        found = [
+            find_snapshot(state.storage, state.paths, number) for number in snapshot_ids(state.storage, state.paths)
+        ]
+        return [snapshot for snapshot in found if snapshot is not None]
+
+    def current_snapshot(self, ref: str = MAIN_BRANCH) -> Snapshot | None:
+        """The snapshot that a scan of a branch or tag reads; None for one without rows so far.
+
+        Raises:
+            NotFoundError: There is no such branch or tag.
+        """
+        return self.state.snapshot if ref == MAIN_BRANCH else state_at_ref(self.state, ref).snapshot
+
+    def history(self) -> list[tuple[datetime, int]]:
+        """When which snapshot became the current one, oldest first."""
+        return [(datetime.fromtimestamp(found.time_millis / 1000, UTC), found.id) for found in self.snapshots()]
+
+    def refs(self) -> dict[str, int | None]:
+        """Snapshot ids by branch and tag name; None for a branch without snapshot."""
+        return {ref.name: ref.snapshot_id for ref in self.references()}
+
+    def references(self) -> list[Ref]:
+        """All branches and tags: `main` first, then by name."""
+        storage, paths = self.state.storage, self.state.paths
+        newest = self.refresh().snapshot
+        found = [Ref(MAIN_BRANCH, "branch", newest.id if newest is not None else None)]
+        others = []
+        for name in branches.branch_names(storage, paths):
+            tip = load_state(storage, self.state.location, branch=name).snapshot
+            others.append(Ref(name, "branch", tip.id if tip is not None else None))
+        for tag in tags.read_tags(storage, paths):
+            others.append(Ref(tag.name, "tag", tag.snapshot.id, tag.time_retained))
+        return found + sorted(others, key=lambda ref: ref.name)
+
+    # ---- tags and branches ----
+
+    def create_tag(
+        self,
+        name: str,
+        snapshot: int | None = None,
+        *,
+        ref: str = MAIN_BRANCH,
+        max_ref_age: timedelta | None = None,
+        replace: bool = False,
+    ) -> Self:
+        """Make a tag: a name for one snapshot, whose files do not expire while the tag is there.
+
+        Args:
+            name: Its name.
+            snapshot: What it names; the tip of `ref` if None.
+            ref: A branch or tag.
+            max_ref_age: How long it is kept.
+            replace: Whether a tag of that name may exist, and is then set anew.
+
+        Raises:
+            AlreadyExistsError: There is a branch or tag of that name.
+            NotFoundError: There is no such snapshot or reference, or the table has no snapshot yet.
+        """
+        storage, paths = self.state.storage, self.state.paths
+        found = self._snapshot(snapshot, ref)
+        if name == MAIN_BRANCH or name in branches.branch_names(storage, paths):
+            raise AlreadyExistsError(f"there is a branch {name!r} already")
+        if replace and tags.find_tag(storage, paths, name) is not None:
+            tags.delete_tag(storage, paths, name)
+        tags.create_tag(storage, paths, name, found, time_retained=max_ref_age)
+        return self
+
+    def create_branch(
+        self, name: str, snapshot: int | None = None, *, ref: str = MAIN_BRANCH, replace: bool = False
+    ) -> Self:
+        """Make a branch, which can be written to with `ref=`.
+
+        A tag `branch-<name>` keeps the files that it begins with, for other engines, too.
+
+        Args:
+            name: Its name.
+            snapshot: Where it begins; the tip of `ref` if None.
+            ref: A branch or tag.
+            replace: Whether a branch of that name may exist, and is then made anew.
+
+        Raises:
+            AlreadyExistsError: There is a branch or tag of that name.
+            NotFoundError: There is no such snapshot or reference.
+        """
+        storage, paths = self.state.storage, self.state.paths
+        if tags.find_tag(storage, paths, name) is not None:
+            raise AlreadyExistsError(f"there is a tag {name!r} already")
+        if name in branches.branch_names(storage, paths):
+            if not replace:
+                raise AlreadyExistsError(f"there is a branch {name!r} already")
+            self.drop_ref(name)
+        if snapshot is None and state_at_ref(self.refresh(), ref).snapshot is None:
+            branches.create_branch(storage, paths, name)
+            return self
+        kept = _BRANCH_TAG + name
+        self.create_tag(kept, snapshot, ref=ref, replace=True)
+        try:
+            branches.create_branch(storage, paths, name, tag=kept)
+        except SkerryError:
+            with suppress(SkerryError):
+                tags.delete_tag(storage, paths, kept)
+            raise
+        return self
+
+    def drop_ref(self, name: str) -> Self:
+        """Forget a branch or tag. Files that only it needs stay until orphans are removed.
+
+        Raises:
+            NotFoundError: There is no such branch or tag.
+            SchemaError: It is `main`.
+        """
+        storage, paths = self.state.storage, self.state.paths
+        if name == MAIN_BRANCH:
+            raise SchemaError("the branch main cannot be dropped")
+        if name in branches.branch_names(storage, paths):
+            branches.delete_branch(storage, paths, name)
+            with suppress(NotFoundError):
+                tags.delete_tag(storage, paths, _BRANCH_TAG + name)
+        elif tags.find_tag(storage, paths, name) is not None:
+            tags.delete_tag(storage, paths, name)
+        else:
+            known = [ref.name for ref in self.references()]
+            raise NotFoundError(f"no branch or tag {name!r}{nearest(name, known)}", location=self.state.name)
+        return self
+
+    def fast_forward(self, branch: str, to: str) -> Snapshot | None:
+        """Move a branch to the tip of another branch, which must have been made from it.
+
+        Returns:
+            The branch's snapshot now.
+
+        Raises:
+            ConflictError: The branches have gone different ways.
+            NotFoundError: There is no such branch.
+        """
+        state = self.branch_state(branch)
+        branches.fast_forward(state.storage, state.paths, to)
+        return self.branch_state(branch).snapshot
+
+    def rollback(self, to: int | datetime, *, ref: str = MAIN_BRANCH) -> Snapshot | None:
+        """Move a branch back to a snapshot. Later snapshots of it are deleted, with the files that only they need.
+
+        Nobody else may write to the branch meanwhile.
+
+        Args:
+            to: A snapshot id, or a moment (UTC if it has no zone): the newest snapshot committed by then.
+            ref: The branch.
+
+        Raises:
+            NotFoundError: There is no such branch or snapshot, or none so old.
+        """
+        state = self.branch_state(ref)
+        target = state_as_of(state, to).snapshot if isinstance(to, datetime) else None
+        target = target or read_snapshot(state.storage, state.paths, to if isinstance(to, int) else -1)
+        later = [found for found in self.snapshots(ref) if found.id > target.id]
+        if later:
+            _forget(state, later, target.id)
+        return self.branch_state(ref).snapshot
+
+    def _snapshot(self, snapshot: int | None, ref: str) -> Snapshot:
+        found = (
+            state_at_ref(self.refresh(), ref).snapshot
+            if snapshot is None
+            else state_at_snapshot(self.refresh(), snapshot).snapshot
+        )
+        if found is None:
+            raise NotFoundError("the table has no snapshot yet", location=self.state.name)
+        return found
+
+
+def _forget(state: PaimonState, later: Sequence[Snapshot], target_id: int) -> None:
+    """Delete the newest snapshots of a branch, and the files that nothing else needs."""
+    gone = [snapshot.id for snapshot in later]
+    needed = reachable(state, later, MetadataReader(state, lenient=True), mentioned=True)
+    reader = MetadataReader(state)
+    for run in kept_snapshots(state, gone):
+        needed -= reachable(state, run, reader)
+    write_hint(state.storage, state.paths, target_id)
+    for number in reversed(gone):
+        state.storage.delete([state.paths.snapshot(number)])
+    state.storage.delete([file.location for file in needed if is_within(state.location, file.location)])

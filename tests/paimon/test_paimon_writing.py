@@ -1,0 +1,399 @@
+"""Rows that are written to Paimon tables, as pypaimon and Paimon Java read them back."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from paimon_peers import JavaPaimon, PyPaimon, java_rows
+
+from skerry.errors import AlreadyExistsError, ConflictError, SchemaError, UnsupportedError
+from skerry.paimon.live_files import delta_entries, index_entries, live_entries
+from skerry.paimon.operations import CommitId
+from skerry.paimon.snapshot import CommitKind
+from skerry.paimon.table import PaimonTable
+from skerry.storage import Storage
+
+SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string()), ("number", pa.float64())])
+
+
+def make(path: Path, schema: pa.Schema = SCHEMA, **how: Any) -> PaimonTable:
+    return PaimonTable.create(Storage(), str(path), schema, **how)
+
+
+def rows(first: int, count: int, text: str = "x") -> pa.Table:
+    ids = range(first, first + count)
+    return pa.table({"id": ids, "text": [f"{text}{i}" for i in ids], "number": [i / 2 for i in ids]}, schema=SCHEMA)
+
+
+def plain(table: pa.Table) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row.values()) for row in table.to_pylist()), key=repr)
+
+
+WRITTEN = {
+    "append": {},
+    "append in buckets": {"properties": {"bucket": "3", "bucket-key": "text"}},
+    "key": {"primary_key": ["id"], "properties": {"bucket": "2"}},
+    "key, dynamic buckets": {"primary_key": ["id"], "properties": {"dynamic-bucket.target-row-num": "7"}},
+    "key, thin": {"primary_key": ["id"], "properties": {"bucket": "1", "data-file.thin-mode": "true"}},
+    "key, ORC": {"primary_key": ["id"], "properties": {"bucket": "1", "file.format": "orc"}},
+    "key, Avro": {"primary_key": ["id"], "properties": {"bucket": "1", "file.format": "avro"}},
+    "ORC": {"properties": {"file.format": "orc"}},
+    "Avro": {"properties": {"file.format": "avro"}},
+    "no statistics": {"properties": {"metadata.stats-mode": "none"}},
+    "bloom": {
+        "properties": {
+            "file-index.bloom-filter.columns": "id,text",
+            "file-index.bloom-filter.id.items": "100",
+            "file-index.bloom-filter.text.items": "20000",
+        }
+    },
+}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("how", WRITTEN.values(), ids=WRITTEN)
+def test_peers_read_what_is_written(
+    tmp_path: Path, pypaimon: PyPaimon, java_paimon: JavaPaimon, how: dict[str, Any]
+) -> None:
+    table = make(tmp_path / "t", **how)
+    expected: dict[int, tuple[Any, ...]] = {}
+    for number in range(3):
+        data = rows(number * 10, 20, f"{number}-")
+        table.append(data)
+        expected |= {row["id"]: tuple(row.values()) for row in data.to_pylist()}
+    if how.get("primary_key"):
+        wanted = sorted(expected.values(), key=repr)
+    else:
+        wanted = plain(pa.concat_tables([rows(number * 10, 20, f"{number}-") for number in range(3)]))
+    assert plain(pypaimon.read(tmp_path / "t")) == wanted
+    table_rows = pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in wanted], SCHEMA)
+    assert sorted(java_paimon.read(tmp_path / "t"), key=repr) == sorted(java_rows(table_rows), key=repr)
+
+
+MOMENT = datetime.datetime(2026, 2, 28, 12, 30, 15, 123456)
+EVERY_TYPE = pa.schema(
+    [
+        pa.field("pk", pa.int32(), nullable=False),
+        ("b", pa.bool_()),
+        ("t1", pa.int8()),
+        ("t2", pa.int16()),
+        ("t8", pa.int64()),
+        ("f4", pa.float32()),
+        ("f8", pa.float64()),
+        ("d9", pa.decimal128(9, 2)),
+        ("d18", pa.decimal128(18, 6)),
+        ("d38", pa.decimal128(38, 10)),
+        ("st", pa.string()),
+        ("by", pa.binary()),
+        ("bi", pa.binary(3)),
+        ("da", pa.date32()),
+        ("ti", pa.time32("ms")),
+        ("s0", pa.timestamp("s")),
+        ("s3", pa.timestamp("ms")),
+        ("s6", pa.timestamp("us")),
+        ("z3", pa.timestamp("ms", "UTC")),
+        ("z6", pa.timestamp("us", "UTC")),
+        ("ar", pa.list_(pa.int32())),
+        ("aar", pa.list_(pa.list_(pa.string()))),
+        ("mp", pa.map_(pa.string(), pa.int32())),
+        ("mi", pa.map_(pa.int32(), pa.decimal128(10, 2))),
+        ("rw", pa.struct([("a", pa.int32()), ("b", pa.string())])),
+    ]
+)
+
+
+def every_type() -> pa.Table:
+    full = {
+        "pk": 1,
+        "b": True,
+        "t1": -128,
+        "t2": 32767,
+        "t8": -(2**63),
+        "f4": 1.5,
+        "f8": float("inf"),
+        "d9": decimal.Decimal("1234567.89"),
+        "d18": decimal.Decimal("-123456789012.345678"),
+        "d38": decimal.Decimal("9999999999999999999999999999.0123456789"),
+        "st": "a😀é" * 12,
+        "by": b"\x00\xff" * 9,
+        "bi": b"abc",
+        "da": datetime.date(1969, 12, 31),
+        "ti": datetime.time(23, 59, 59, 999000),
+        "s0": MOMENT.replace(microsecond=0),
+        "s3": MOMENT.replace(microsecond=123000),
+        "s6": MOMENT,
+        "z3": MOMENT.replace(microsecond=123000, tzinfo=datetime.UTC),
+        "z6": MOMENT.replace(tzinfo=datetime.UTC),
+        "ar": [1, None, 3],
+        "aar": [["x", None], None, []],
+        "mp": [("k", 1), ("l", None)],
+        "mi": [(5, decimal.Decimal("1.25")), (6, None)],
+        "rw": {"a": 7, "b": None},
+    }
+    return pa.Table.from_pylist([full, {"pk": 2}, {**full, "pk": 3, "f8": float("nan"), "rw": None}], EVERY_TYPE)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+@pytest.mark.parametrize("key", [[], ["pk"]], ids=["append", "key"])
+def test_every_type(tmp_path: Path, java_paimon: JavaPaimon, file_format: str, key: list[str]) -> None:
+    properties = {"file.format": file_format, **({"bucket": "1"} if key else {})}
+    table = make(tmp_path / "t", EVERY_TYPE, primary_key=key, properties=properties)
+    table.append(every_type())
+    expected = java_rows(every_type())
+    for row in expected:
+        for name in ("mp", "mi"):
+            place = EVERY_TYPE.get_field_index(name)
+            row[place] = None if row[place] is None else [list(pair) for pair in row[place]]
+    assert sorted(java_paimon.read(tmp_path / "t"), key=repr) == sorted(expected, key=repr)
+
+
+@pytest.mark.spark
+def test_nanoseconds_are_int96(tmp_path: Path, java_paimon: JavaPaimon) -> None:
+    schema = pa.schema([("ns", pa.timestamp("ns")), ("ms", pa.timestamp("ms")), ("us", pa.timestamp("us", "UTC"))])
+    values = pa.table(
+        {"ns": [1_700_000_000_123_456_789, -1], "ms": [1_700_000_000_123, -1], "us": [1_700_000_000_123_456, -1]}
+    ).cast(schema)
+    make(tmp_path / "t", schema).append(values)
+    found = sorted(java_paimon.read(tmp_path / "t"), key=repr)
+    assert found == [
+        [[-1, 999_999], [-1, 0], [-1, 999_000]],
+        [[1_700_000_000_123, 456_789], [1_700_000_000_123, 0], [1_700_000_000_123, 456_000]],
+    ]
+
+
+@pytest.mark.spark
+def test_partitions(tmp_path: Path, pypaimon: PyPaimon, java_paimon: JavaPaimon) -> None:
+    schema = pa.schema([("day", pa.date32()), ("place", pa.string()), ("id", pa.int32())])
+    table = make(tmp_path / "t", schema, partition_by=["day", "place"])
+    days = [datetime.date(2026, 2, 28), datetime.date(1969, 12, 31), None]
+    places = ["a/b", "x=y z", "ü%", "", None]
+    data = pa.table(
+        {"day": days * 5, "place": [place for place in places for _ in range(3)], "id": range(15)}, schema=schema
+    )
+    table.append(data)
+    table.append(data.slice(0, 4))
+    expected = pa.concat_tables([data, data.slice(0, 4)])
+    assert sorted(java_paimon.read(tmp_path / "t"), key=repr) == sorted(java_rows(expected), key=repr)
+    assert plain(pypaimon.read(tmp_path / "t")) == plain(expected)
+    assert len({entry.partition for entry in live_entries(table.state)}) == 15
+
+
+def test_records_of_one_key(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", primary_key=["id"], properties={"bucket": "1"})
+    table.append(pa.concat_tables([rows(0, 3, "old"), rows(1, 3, "new")]))
+    (entry,) = live_entries(table.state)
+    assert (entry.file.row_count, entry.file.delete_row_count) == (4, 0)
+    assert (entry.file.min_sequence_number, entry.file.max_sequence_number) == (0, 5)
+    table.append(rows(2, 1))
+    assert sorted(entry.file.min_sequence_number for entry in live_entries(table.state)) == [0, 6]
+
+
+def test_not_a_number_is_no_key(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", primary_key=["number"], properties={"bucket": "1"})
+    data = pa.table({"id": [1], "text": ["x"], "number": [float("nan")]}, schema=SCHEMA)
+    with pytest.raises(SchemaError, match="'number' is NaN"):
+        table.append(data)
+    assert table.refresh().snapshot is None
+
+
+@pytest.mark.parametrize("properties", [{}, {"bucket": "2", "bucket-key": "id"}], ids=["no buckets", "buckets"])
+def test_sequence_numbers_of_append_tables(tmp_path: Path, properties: dict[str, str]) -> None:
+    """Without buckets they begin at 0 in every file, else they go on in every bucket (as Java's do)."""
+    table = make(tmp_path / "t", properties=properties)
+    for _ in range(2):
+        table.append(rows(0, 10))
+    found: dict[int, list[tuple[int, int]]] = {}
+    for entry in live_entries(table.state):
+        found.setdefault(entry.bucket, []).append((entry.file.min_sequence_number, entry.file.max_sequence_number))
+    if properties:
+        assert all(second[0] == first[1] + 1 for first, second in found.values())
+    else:
+        assert found == {0: [(0, 9), (0, 9)]}
+
+
+class Rival:
+    """Commits something of its own between our writing and our commit."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, table: PaimonTable, *data: pa.Table) -> None:
+        from skerry.paimon.commit import PaimonTarget
+
+        publish, waiting = PaimonTarget.publish, list(data)
+
+        def late(target: PaimonTarget, staged: Any) -> Any:
+            if waiting:
+                one = waiting.pop()
+                PaimonTable.open(Storage(), table.location).append(one)
+            return publish(target, staged)
+
+        monkeypatch.setattr(PaimonTarget, "publish", late)
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_a_rival_in_the_same_bucket(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pypaimon: PyPaimon, file_format: str
+) -> None:
+    """Whoever commits last has the last word, although both have begun at the same time."""
+    table = make(tmp_path / "t", primary_key=["id"], properties={"bucket": "1", "file.format": file_format})
+    table.append(rows(0, 2, "first"))
+    Rival(monkeypatch, table, rows(0, 9, "rival"))
+    table.append(rows(0, 3, "ours"))
+    assert plain(pypaimon.read(tmp_path / "t")) == plain(pa.concat_tables([rows(0, 3, "ours"), rows(3, 6, "rival")]))
+    entries = live_entries(table.state)
+    assert [(entry.file.min_sequence_number, entry.file.max_sequence_number) for entry in entries] == [
+        (0, 1),
+        (2, 10),
+        (11, 13),
+    ]
+    assert len(list((tmp_path / "t" / "bucket-0").iterdir())) == 3
+
+
+def test_a_rival_in_dynamic_buckets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pypaimon: PyPaimon) -> None:
+    table = make(tmp_path / "t", primary_key=["id"], properties={"dynamic-bucket.target-row-num": "5"})
+    Rival(monkeypatch, table, rows(0, 4, "rival"))
+    table.append(rows(2, 6, "ours"))
+    assert plain(pypaimon.read(tmp_path / "t")) == plain(pa.concat_tables([rows(0, 2, "rival"), rows(2, 6, "ours")]))
+    assert sum(entry.row_count for entry in index_entries(table.state)) == 8
+    assert len(list((tmp_path / "t" / "index").iterdir())) == len(index_entries(table.state)) + 1
+
+
+def test_a_commit_is_made_once(tmp_path: Path) -> None:
+    table = make(tmp_path / "t")
+    for number in (1, 2, 1, 2, 3):
+        table.append(rows(number, 1), commit_id=CommitId("stream", number))
+    assert table.refresh().snapshot.total_record_count == 3
+    assert [snapshot.commit_identifier for snapshot in table.snapshots()] == [1, 2, 3]
+    assert len(list((tmp_path / "t" / "bucket-0").iterdir())) == 3
+
+
+def test_an_unknown_outcome_is_looked_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from skerry.errors import CommitUnknownError, StorageError
+
+    table = make(tmp_path / "t")
+    write = Storage.write
+
+    def lost_answer(self: Storage, location: str, data: Any, *, overwrite: bool = False) -> None:
+        write(self, location, data, overwrite=overwrite)
+        if "/snapshot/snapshot-" in location:
+            raise StorageError("the answer was lost", location=location)
+
+    monkeypatch.setattr(Storage, "write", lost_answer)
+    table.append(rows(0, 3))
+    assert table.state.snapshot.total_record_count == 3
+
+    def never_sent(self: Storage, location: str, data: Any, *, overwrite: bool = False) -> None:
+        if "/snapshot/snapshot-" in location:
+            raise StorageError("timed out", location=location)
+        write(self, location, data, overwrite=overwrite)
+
+    monkeypatch.setattr(Storage, "write", never_sent)
+    before = {path for path in (tmp_path / "t").rglob("*") if path.is_file()}
+    with pytest.raises(CommitUnknownError):
+        table.append(rows(3, 3))
+    after = {path for path in (tmp_path / "t").rglob("*") if path.is_file()}
+    assert len(after - before) == 4  # a data file, a manifest and two lists: it may still be published
+
+
+def test_a_failed_commit_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make(tmp_path / "t", primary_key=["id"], properties={"bucket": "2", "commit.max-retries": "0"})
+    table.append(rows(0, 3))
+    Rival(monkeypatch, table, rows(0, 3))
+    with pytest.raises(ConflictError, match="gave up after 1 attempt"):
+        table.append(rows(5, 20))
+    monkeypatch.undo()
+    known = {entry.file.file_name for entry in live_entries(table.refresh())}
+    on_disk = {path.name for folder in (tmp_path / "t").glob("bucket-*") for path in folder.iterdir()}
+    assert on_disk == known
+
+
+# Overwriting ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spark
+def test_overwrite(tmp_path: Path, pypaimon: PyPaimon, java_paimon: JavaPaimon) -> None:
+    schema = pa.schema([("part", pa.int32()), ("id", pa.int64())])
+
+    def data(part: int, *ids: int) -> pa.Table:
+        return pa.table({"part": [part] * len(ids), "id": ids}, schema=schema)
+
+    table = make(tmp_path / "t", schema, partition_by=["part"])
+    table.append(pa.concat_tables([data(1, 1, 2), data(2, 3, 4), data(3, 5)]))
+    counts = table.overwrite(data(2, 30), "part = 2")
+    assert (counts.inserted_rows, counts.deleted_rows, counts.added_files, counts.removed_files) == (1, 2, 1, 1)
+    assert table.state.snapshot.commit_kind is CommitKind.OVERWRITE
+    table.overwrite(data(1, 10), dynamic=True)
+    expected = plain(pa.concat_tables([data(1, 10), data(2, 30), data(3, 5)]))
+    assert plain(pypaimon.read(tmp_path / "t")) == expected
+    assert sorted(map(tuple, java_paimon.read(tmp_path / "t"))) == expected
+    table.overwrite(data(7, 70))
+    assert plain(pypaimon.read(tmp_path / "t")) == [(7, 70)]
+    table.truncate()
+    assert pypaimon.read(tmp_path / "t").num_rows == 0
+    assert table.state.snapshot.total_record_count == 0
+    assert java_paimon.read(tmp_path / "t") == []
+
+
+def test_overwrite_takes_rivals_rows_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pypaimon: PyPaimon) -> None:
+    table = make(tmp_path / "t")
+    table.append(rows(0, 3))
+    Rival(monkeypatch, table, rows(3, 3))
+    table.overwrite(rows(100, 2))
+    assert plain(pypaimon.read(tmp_path / "t")) == plain(rows(100, 2))
+    assert [snapshot.commit_kind.value for snapshot in table.snapshots()] == ["APPEND", "APPEND", "OVERWRITE"]
+
+
+# What is refused -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("properties", "message"),
+    [
+        ({"bucket": "1", "merge-engine": "first-row"}, "merge-engine=first-row"),
+        ({"bucket": "1", "deletion-vectors.enabled": "true"}, "deletion-vectors.enabled=true"),
+        ({"bucket": "1", "changelog-producer": "lookup"}, "changelog-producer=lookup"),
+        ({"bucket": "-2"}, "bucket=-2"),
+        ({"bucket": "1", "file-index.bitmap.columns": "text"}, "file-index.bitmap.columns"),
+    ],
+)
+def test_options_that_are_not_done(tmp_path: Path, properties: dict[str, str], message: str) -> None:
+    table = make(tmp_path / "t", primary_key=["id"], properties=properties)
+    with pytest.raises(UnsupportedError, match=message):
+        table.append(rows(0, 1))
+
+
+def test_a_table_is_made_once(tmp_path: Path) -> None:
+    make(tmp_path / "t")
+    with pytest.raises(AlreadyExistsError):
+        make(tmp_path / "t")
+
+
+def test_times_that_orc_cannot_hold(tmp_path: Path) -> None:
+    schema = pa.schema([("at", pa.timestamp("us"))])
+    table = make(tmp_path / "t", schema, properties={"file.format": "orc"})
+    for micros in (-1, -500_000, -1_000_001):
+        with pytest.raises(UnsupportedError, match="before 1970"):
+            table.append(pa.table({"at": pa.array([micros], pa.timestamp("us"))}))
+    table.append(pa.table({"at": pa.array([-2_000_000, -1_001_000, 0, None], pa.timestamp("us"))}))
+    assert table.refresh().snapshot.total_record_count == 4
+
+
+# Files ---------------------------------------------------------------------------------------------------------------
+
+
+def test_large_buckets_become_several_files(tmp_path: Path, pypaimon: PyPaimon) -> None:
+    options = {"bucket": "1", "target-file-size": "200 kb"}
+    table = make(tmp_path / "t", primary_key=["id"], properties=options)
+    chance = np.random.default_rng(3)
+    ids = chance.permutation(40_000)
+    text = [f"{number * 2_654_435_761 % 2**32:08x}" for number in range(40_000)]
+    table.append(pa.table({"id": ids, "text": text, "number": chance.random(40_000)}, schema=SCHEMA))
+    entries = delta_entries(table.state, table.state.snapshot)
+    assert len(entries) > 2
+    assert sum(entry.file.row_count for entry in entries) == 40_000
+    assert pypaimon.read(tmp_path / "t").num_rows == 40_000
