@@ -5,9 +5,9 @@ Spec: `formats/paimon.md` § 9.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -16,21 +16,15 @@ import pyarrow as pa
 
 from skerry.errors import FormatError
 from skerry.paimon.bucket_pruning import BucketPruner
-from skerry.paimon.bucket_sections import (
-    bucket_groups,
-    bucket_sections,
-    keeps_values,
-    pack_sections,
-    single_files,
-    wanted_sections,
-)
+from skerry.paimon.bucket_sections import bucket_numbers, file_sections, keeps_values, merge_sections, pack_sections
 from skerry.paimon.byte_spans import Longs
 from skerry.paimon.entry_columns import PartitionCodes, live_rows, partition_metrics
 from skerry.paimon.file_places import bucket_folders, check_places
 from skerry.paimon.file_pruning import FilePruner, index_sources
 from skerry.paimon.manifest import FileKind
 from skerry.paimon.paths import POSTPONE_BUCKET
-from skerry.paimon.planned_splits import PaimonPlan, PlannedFiles, PlannedSection, PlannedSplits
+from skerry.paimon.planned_splits import PaimonPlan, PlannedFiles, PlannedSplits
+from skerry.paimon.sections import KeyRanges, Sections, key_ranges
 from skerry.paimon.snapshot import Snapshot
 from skerry.paimon.splits import VectorLocation
 from skerry.paimon.state import PaimonState
@@ -113,9 +107,9 @@ class EntryPruner:
         verdict = judge.by_keys() if self.state.schema.primary_keys else judge.by_values()
         rows = np.flatnonzero(verdict.may)
         self.steps.append(_step("files by bounds", live, np.arange(live.entries.num_rows), rows, verdict.reasons))
-        _, members = bucket_groups(live.partitions.codes[rows], live.numbers("_BUCKET")[rows])
-        sections = single_files([rows[places] for places in members])
-        return self._finish(live, sections, verdict.must & (not self.state.schema.primary_keys), {}, {})
+        numbers = bucket_numbers(live.partitions.codes, live.numbers("_BUCKET"))[rows]
+        sections = Sections.of_files(rows, numbers)
+        return self._finish(live, sections, None, verdict.must & (not self.state.schema.primary_keys), {}, {})
 
     # ---- entries ----
 
@@ -196,96 +190,87 @@ class EntryPruner:
 
     def _sections(self, live: ReadEntries, vectors: Mapping[VectorKey, VectorLocation]) -> PaimonPlan:
         """Prune live files by keys, then sections of them by values and indexes."""
-        schema, options = self.state.schema, self.state.options
+        options = self.state.options
         rows = np.flatnonzero(self._pruner(live).by_keys().may) if self.conjuncts else np.arange(live.entries.num_rows)
         files = live.take(rows)
-        groups, members = bucket_groups(files.partitions.codes, files.numbers("_BUCKET"))
-        if schema.primary_keys:
-            sections = bucket_sections(
-                files.entries,
-                groups,
-                members,
-                schema,
-                merged_already=options.batch_reads_skip_level_0,
-                location=self.location,
-            )
-        else:
-            sections = single_files(_in_order(files, members) if options.bucket > 0 else members)
+        sections, ranges = self._overlaps(files)
         pruner = self._pruner(files)
         verdict = pruner.by_values()
         whole_rows = keeps_values(options)
-        judged = [wanted_sections(bucket, verdict.may, whole_rows=whole_rows) for bucket in sections]
-        kept = [bucket for bucket, _ in judged]
+        kept = sections.only(sections.any(verdict.may) | (~sections.is_raw & (not whole_rows)))
         must = verdict.must.copy()
         if not whole_rows:
-            must[[row for bucket in kept for section in bucket if not section.is_raw for row in _rows(section)]] = False
+            must[kept.rows[~kept.is_raw[kept.of_row]]] = False
         self._tell_bounds(live, files, kept, verdict.reasons)
         indexes: Mapping[int, str | bytes] = {}
         if self.conjuncts and options.file_index_read:
             kept, indexes = self._prune_indexes(pruner, files, kept, must)
-        return self._finish(files, kept, must, vectors, indexes)
+        return self._finish(files, kept, ranges, must, vectors, indexes)
+
+    def _overlaps(self, files: ReadEntries) -> tuple[Sections, KeyRanges | None]:
+        """Sections of files, and their keys where they are merged."""
+        schema, options = self.state.schema, self.state.options
+        numbers = bucket_numbers(files.partitions.codes, files.numbers("_BUCKET"))
+        if not schema.primary_keys:
+            order = files.numbers("_MIN_SEQUENCE_NUMBER") if options.bucket > 0 else None
+            return file_sections(numbers, order), None
+        entries = files.entries
+        ranges = key_ranges(
+            entries.column("_MIN_KEY"), entries.column("_MAX_KEY"), schema.key_fields, location=self.location
+        )
+        sections = merge_sections(
+            entries, numbers, ranges, merged_already=options.batch_reads_skip_level_0, location=self.location
+        )
+        return sections, ranges
 
     def _tell_bounds(
-        self,
-        before: ReadEntries,
-        files: ReadEntries,
-        kept: Sequence[Sequence[PlannedSection]],
-        reasons: Sequence[tuple[str, int]],
+        self, before: ReadEntries, files: ReadEntries, kept: Sections, reasons: Sequence[tuple[str, int]]
     ) -> None:
-        rows = np.array([row for bucket in kept for section in bucket for row in _rows(section)], np.int64)
-        counts = files.numbers("_ROW_COUNT")
         by_keys = before.entries.num_rows - files.entries.num_rows
+        by_values = files.entries.num_rows - len(kept.rows)
         dropped = [("keys without what is wanted", by_keys)] if by_keys else []
-        by_values = files.entries.num_rows - len(rows)
         if by_values:
             dropped += reasons if sum(count for _, count in reasons) == by_values else [("bounds", by_values)]
         self.steps.append(
             ScanStep(
                 "files by bounds",
                 before.entries.num_rows,
-                len(rows),
+                len(kept.rows),
                 int(before.numbers("_ROW_COUNT").sum()),
-                int(counts[rows].sum()),
+                int(files.numbers("_ROW_COUNT")[kept.rows].sum()),
                 tuple(dropped),
             )
         )
 
     def _prune_indexes(
-        self, pruner: FilePruner, files: ReadEntries, sections: list[list[PlannedSection]], must: _Mask
-    ) -> tuple[list[list[PlannedSection]], Mapping[int, str | bytes]]:
+        self, pruner: FilePruner, files: ReadEntries, sections: Sections, must: _Mask
+    ) -> tuple[Sections, Mapping[int, str | bytes]]:
         """Sections without the files whose indexes leave no row, and the indexes of the others."""
-        raw = [row for bucket in sections for section in bucket if section.is_raw for row in _rows(section)]
-        rows = np.array([row for row in raw if not must[row]], np.int64)
+        raw = sections.rows[sections.is_raw[sections.of_row]]
+        rows = raw[~must[raw]]
         folders, folder_of = bucket_folders(self.state, files.partitions, files.numbers("_BUCKET"))
         sources = index_sources(files.entries, rows, folders, folder_of)
         if not sources:
             return sections, {}
-        empty = set(pruner.by_indexes(rows.tolist(), sources, self.pool))
-        counts = files.numbers("_ROW_COUNT")
-        before = np.array([row for bucket in sections for section in bucket for row in _rows(section)], np.int64)
-        after = before[~np.isin(before, list(empty))]
+        empty = pruner.by_indexes(rows.tolist(), sources, self.pool)
+        is_left = np.full(files.entries.num_rows, True)
+        is_left[empty] = False
+        left = sections.only(sections.any(is_left) | ~sections.is_raw)
         reasons = (("indexes", len(empty)),) if empty else ()
-        self.steps.append(
-            ScanStep(
-                "files by index", len(before), len(after), int(counts[before].sum()), int(counts[after].sum()), reasons
-            )
-        )
-        left = [
-            [section for section in bucket if not (section.is_raw and section.runs[0][0] in empty)]
-            for bucket in sections
-        ]
-        return left, {row: source for row, source in sources.items() if row not in empty}
+        self.steps.append(_step("files by index", files, sections.rows, left.rows, reasons))
+        return left, {row: source for row, source in sources.items() if is_left[row]}
 
     def _finish(
         self,
         files: ReadEntries,
-        sections: Sequence[Sequence[PlannedSection]],
+        sections: Sections,
+        ranges: KeyRanges | None,
         must: _Mask,
         vectors: Mapping[VectorKey, VectorLocation],
         indexes: Mapping[int, str | bytes],
     ) -> PaimonPlan:
         """The plan of the sections of some of the files."""
-        rows = np.array(sorted(row for bucket in sections for section in bucket for row in _rows(section)), np.int64)
+        rows = np.sort(sections.rows)
         place = np.zeros(files.entries.num_rows, np.int64)
         place[rows] = np.arange(len(rows))
         kept = files.take(rows)
@@ -298,37 +283,16 @@ class EntryPruner:
             _by_row(kept.entries, vectors),
             {int(place[row]): source for row, source in indexes.items()},
         )
-        sizes = kept.numbers("_FILE_SIZE")
         options = self.state.options
-        splits = [
-            split
-            for bucket in sections
-            for split in pack_sections(
-                [_moved(section, place) for section in bucket],
-                sizes,
-                options.split_target_size,
-                options.split_open_file_cost,
-            )
-        ]
-        return PaimonPlan(PlannedSplits(planned, splits, self.snapshot.id), tuple(self.steps))
+        moved = replace(sections, rows=place[sections.rows])
+        bounds = pack_sections(
+            moved, kept.numbers("_FILE_SIZE"), options.split_target_size, options.split_open_file_cost
+        )
+        left = None if ranges is None else KeyRanges(ranges.lowest[rows], ranges.highest[rows])
+        return PaimonPlan(PlannedSplits(planned, moved, bounds, left, self.snapshot.id), tuple(self.steps))
 
 
 _STATS: Final = ("_KEY_STATS", "_VALUE_STATS", "_VALUE_STATS_COLS", "_EMBEDDED_FILE_INDEX")
-
-
-def _rows(section: PlannedSection) -> Iterator[int]:
-    for run in section.runs:
-        yield from run
-
-
-def _moved(section: PlannedSection, place: Longs) -> PlannedSection:
-    return PlannedSection([[int(place[row]) for row in run] for run in section.runs], section.is_raw)
-
-
-def _in_order(files: ReadEntries, members: Sequence[Longs]) -> list[Longs]:
-    """The files of buckets in the order in which their rows were written."""
-    least = files.numbers("_MIN_SEQUENCE_NUMBER")
-    return [rows[np.argsort(least[rows], kind="stable")] for rows in members]
 
 
 def _by_row(entries: pa.RecordBatch, vectors: Mapping[VectorKey, VectorLocation]) -> dict[int, VectorLocation]:

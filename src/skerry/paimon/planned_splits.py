@@ -5,19 +5,21 @@ Spec: `formats/paimon.md` § 9.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final, TypeAlias, overload
+from typing import Final, overload
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skerry.paimon.sections import KeyRanges, Sections, sorted_runs
 from skerry.paimon.splits import Section, Split, SplitFile, VectorLocation
 from skerry.table.scan import ScanStep
 
-__all__ = ["PaimonPlan", "PlannedFiles", "PlannedSection", "PlannedSplits"]
+__all__ = ["PaimonPlan", "PlannedFiles", "PlannedSplits"]
 
 _COLUMNS: Final = (
     "_FILE_NAME",
@@ -33,23 +35,6 @@ _COLUMNS: Final = (
 )
 _STEP: Final = 512
 """Files whose columns become Python values at a time."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedSection:
-    """A section: rows of files, by sorted run.
-
-    Args:
-        runs: Rows of `PlannedFiles.entries`.
-        is_raw: Whether nothing needs merging.
-    """
-
-    runs: Sequence[Sequence[int]]
-    is_raw: bool
-
-
-PlannedSplit: TypeAlias = Sequence[PlannedSection]
-"""Sections of one bucket."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,16 +107,20 @@ class PlannedSplits(Sequence[Split]):
 
     Args:
         files: The files.
-        planned: What each split has: sections of one bucket.
+        sections: Sections of them.
+        bounds: int64[splits + 1] The first section of each split, with the end of the last.
+        ranges: Keys of the files; None where nothing is merged.
         snapshot_id: The snapshot.
     """
 
     files: PlannedFiles
-    planned: Sequence[PlannedSplit]
+    sections: Sections
+    bounds: npt.NDArray[np.int64]
+    ranges: KeyRanges | None
     snapshot_id: int
 
     def __len__(self) -> int:
-        return len(self.planned)
+        return len(self.bounds) - 1
 
     @overload
     def __getitem__(self, index: int) -> Split: ...
@@ -139,31 +128,41 @@ class PlannedSplits(Sequence[Split]):
     def __getitem__(self, index: slice) -> list[Split]: ...
     def __getitem__(self, index: int | slice) -> Split | list[Split]:
         if isinstance(index, slice):
-            return list(self._splits(self.planned[index]))
-        return next(self._splits([self.planned[index]]))
+            return [self[number] for number in range(*index.indices(len(self)))]
+        number = index + len(self) if index < 0 else index
+        if not 0 <= number < len(self):
+            raise IndexError(f"split {index} of {len(self)}")
+        return next(self._splits(number, number + 1))
 
     def __iter__(self) -> Iterator[Split]:
-        pending: list[PlannedSplit] = []
-        count = 0
-        for planned in self.planned:
-            pending.append(planned)
-            count += sum(len(run) for section in planned for run in section.runs)
-            if count >= _STEP:
-                yield from self._splits(pending)
-                pending, count = [], 0
-        yield from self._splits(pending)
+        ends = self.sections.starts[self.bounds]
+        first = 0
+        while first < len(self):
+            last = max(int(np.searchsorted(ends, ends[first] + _STEP, side="right")) - 1, first + 1)
+            yield from self._splits(first, last)
+            first = last
 
-    def _splits(self, planned: Sequence[PlannedSplit]) -> Iterator[Split]:
-        rows = [row for split in planned for section in split for run in section.runs for row in run]
+    def _splits(self, first: int, last: int) -> Iterator[Split]:
+        """Splits, whose files become records together."""
+        low, high = self.bounds[first].item(), self.bounds[last].item()
+        starts = self.sections.starts[low : high + 1].tolist()
+        rows = self.sections.rows[starts[0] : starts[-1]].tolist()
         files = self.files.records(rows)
-        for split in planned:
-            row = split[0].runs[0][0]
-            partition, bucket, total = (column[row].as_py() for column in self._place_columns)
-            sections = tuple(
-                Section(tuple(tuple(files[row] for row in run) for run in section.runs), section.is_raw)
-                for section in split
-            )
+        places = zip(*(column.take(pa.array(rows)).to_pylist() for column in self._place_columns), strict=True)
+        place_of = dict(zip(rows, places, strict=True))
+        raw = self.sections.is_raw[low:high].tolist()
+        for begin, end in itertools.pairwise((self.bounds[first : last + 1] - low).tolist()):
+            groups = [
+                (rows[starts[number] - starts[0] : starts[number + 1] - starts[0]], raw[number])
+                for number in range(begin, end)
+            ]
+            sections = tuple(self._section(group, is_raw, files) for group, is_raw in groups)
+            partition, bucket, total = place_of[groups[0][0][0]]
             yield Split(partition, bucket, total, sections, self.snapshot_id)
+
+    def _section(self, rows: list[int], is_raw: bool, files: Mapping[int, SplitFile]) -> Section:
+        runs = [rows] if len(rows) == 1 or self.ranges is None else sorted_runs(rows, self.ranges)
+        return Section(tuple(tuple(files[row] for row in run) for run in runs), is_raw)
 
     @cached_property
     def _place_columns(self) -> list[pa.Array]:

@@ -27,6 +27,7 @@ from skerry.paimon.manifest import ENTRY_SCHEMA, read_entries
 from skerry.paimon.manifest_list import ManifestFileMeta, read_manifest_list
 from skerry.paimon.metadata_file import stats_struct
 from skerry.paimon.planned_splits import PaimonPlan, PlannedFiles, PlannedSplits
+from skerry.paimon.sections import Sections
 from skerry.paimon.simple_stats import stats_record
 from skerry.paimon.snapshot import Snapshot
 from skerry.paimon.state import PaimonState
@@ -98,7 +99,8 @@ class ScanPlanner:
     def _empty(self) -> PaimonPlan:
         nothing = pa.RecordBatch.from_pylist([], schema=ENTRY_SCHEMA)
         files = PlannedFiles(nothing, (), np.zeros(0, np.int64), np.zeros(0, bool))
-        return PaimonPlan(PlannedSplits(files, (), 0), ())
+        sections = Sections.of_files(np.zeros(0, np.int64), np.zeros(0, np.int64))
+        return PaimonPlan(PlannedSplits(files, sections, np.zeros(1, np.int64), None, 0), ())
 
     # ---- manifests ----
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,7 +20,7 @@ from skerry.paimon.binary_reading import decode_rows
 from skerry.paimon.byte_spans import Longs
 from skerry.paimon.types import DataField
 
-__all__ = ["KeyRanges", "check_levels", "key_ranges", "plan_sections"]
+__all__ = ["KeyRanges", "Sections", "check_levels", "key_ranges", "overlapping_sections", "sorted_runs"]
 
 _RULE: Final = "Paimon: LSM tree"
 
@@ -101,42 +102,104 @@ def check_levels(groups: Longs, levels: Longs, ranges: KeyRanges, *, location: s
         )
 
 
-def plan_sections(files: Sequence[int], ranges: KeyRanges) -> list[list[list[int]]]:
-    """Cut the files of a bucket into sections, and these into as few sorted runs as possible.
+def sorted_runs(rows: Sequence[int], ranges: KeyRanges) -> list[list[int]]:
+    """Put the files of a section into as few sorted runs as possible.
 
     Args:
-        files: Rows of the files.
+        rows: The files, by least key.
         ranges: Keys of all files.
 
     Returns:
-        Sections in the order of keys; each a list of runs; each a list of files in the order of keys.
+        The runs, each with its files in the order of keys.
     """
-    lowest, highest = ranges.lowest[list(files)].tolist(), ranges.highest[list(files)].tolist()
-    ordered = sorted(zip(lowest, highest, files, strict=True))
-    sections: list[list[list[int]]] = []
-    section: list[tuple[int, int, int]] = []
-    bound = -1
-    for low, high, file in ordered:
-        if section and low > bound:
-            sections.append(_runs(section))
-            section = []
-        section.append((low, high, file))
-        bound = max(bound, high)
-    if section:
-        sections.append(_runs(section))
-    return sections
-
-
-def _runs(section: Sequence[tuple[int, int, int]]) -> list[list[int]]:
-    """Put every file behind the run that ended first, or begin another."""
     runs: list[list[int]] = []
     ends: list[tuple[int, int]] = []
-    for low, high, file in section:
+    lowest, highest = ranges.lowest[list(rows)].tolist(), ranges.highest[list(rows)].tolist()
+    for low, high, row in zip(lowest, highest, rows, strict=True):
         if ends and ends[0][0] < low:
             _, number = heapq.heappop(ends)
-            runs[number].append(file)
+            runs[number].append(row)
         else:
             number = len(runs)
-            runs.append([file])
+            runs.append([row])
         heapq.heappush(ends, (high, number))
     return runs
+
+
+@dataclass(frozen=True, slots=True)
+class Sections:
+    """Files of buckets in sections, which stay or go as a whole.
+
+    Args:
+        rows: int64[files] The files, section by section; bucket after bucket.
+        starts: int64[sections + 1] Where each section begins, with the end of the last.
+        buckets: int64[sections] The bucket of each, as a number.
+        is_raw: bool[sections] Whether its rows are read as they are; such a section is one file.
+    """
+
+    rows: Longs
+    starts: Longs
+    buckets: Longs
+    is_raw: npt.NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.buckets)
+
+    @classmethod
+    def of_files(cls, rows: Longs, buckets: Longs) -> Sections:
+        """Files that are read one by one.
+
+        Args:
+            rows: int64[n] The files.
+            buckets: int64[n] Their buckets, which follow each other.
+        """
+        return cls(rows, np.arange(len(rows) + 1, dtype=np.int64), buckets, np.full(len(rows), True))
+
+    @property
+    def of_row(self) -> Longs:
+        """int64[files] The section of each of `rows`."""
+        return np.repeat(np.arange(len(self)), np.diff(self.starts))
+
+    def any(self, flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """bool[sections] Whether a flag is set for any file of a section.
+
+        Args:
+            flags: bool[all files].
+        """
+        return self.sums(flags[self.rows].astype(np.int64)) > 0
+
+    def sums(self, values: Longs) -> Longs:
+        """int64[sections] Sums over sections of a number for each of `rows`."""
+        totals = np.concatenate([np.zeros(1, np.int64), np.cumsum(values)])
+        return totals[self.starts[1:]] - totals[self.starts[:-1]]
+
+    def only(self, wanted: npt.NDArray[np.bool_]) -> Sections:
+        """The sections that a mask is true for."""
+        if wanted.all():
+            return self
+        lengths = np.diff(self.starts)[wanted]
+        starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        return Sections(self.rows[wanted[self.of_row]], starts, self.buckets[wanted], self.is_raw[wanted])
+
+
+def overlapping_sections(buckets: Longs, ranges: KeyRanges, has_deletes: npt.NDArray[np.bool_]) -> Sections:
+    """Cut the files of buckets into sections of overlapping keys.
+
+    Args:
+        buckets: int64[files] Their buckets as numbers from 0.
+        ranges: Their keys.
+        has_deletes: bool[files] Whether a file has rows that delete; alone in its section, it is no raw one.
+
+    Returns:
+        Sections in the order of buckets and keys.
+    """
+    rows = np.lexsort((ranges.highest, ranges.lowest, buckets))
+    # one number line for all buckets, so that a running maximum never reaches into the next one
+    line = buckets[rows] * (int(ranges.highest.max(initial=0)) + 1)
+    bound = np.maximum.accumulate(line + ranges.highest[rows])
+    begins = np.full(len(rows), True)
+    begins[1:] = (line + ranges.lowest[rows])[1:] > bound[:-1]
+    firsts = np.flatnonzero(begins)
+    starts = np.append(firsts, len(rows)).astype(np.int64)
+    is_raw = (np.diff(starts) == 1) & ~has_deletes[rows[firsts]]
+    return Sections(rows, starts, buckets[rows[firsts]], is_raw)
