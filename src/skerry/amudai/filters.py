@@ -129,7 +129,7 @@ _COMPARISONS: Final[dict[str, Callable[[Any, Any], pc.Expression]]] = {
 
 def _columns_of(expression: pc.Expression, schema: pa.Schema) -> pa.Schema:
     """The columns without which an expression cannot be bound."""
-    empty = schema.empty_table()
+    empty = pa.Table.from_batches([], schema)
     try:
         empty.filter(expression)
     except (pa.ArrowException, KeyError) as error:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skerry.amudai.datetimes import encode_ticks, is_tick_type
-from skerry.amudai.decimals import encode_decimals
+from skerry.amudai.decimals import DECIMAL_BYTES, encode_decimals
 from skerry.amudai.schema import BasicType, DataType
 
 __all__ = ["NodeColumn", "shred_column"]
 
 _Valid = npt.NDArray[np.bool_] | None
+_VIEWS: Final = (pa.string_view(), pa.binary_view())
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ def _plain(array: pa.Array) -> pa.Array:
         if isinstance(kind, pa.BaseExtensionType):
             array = array.storage
         elif pa.types.is_dictionary(kind):
-            array = array.dictionary_decode()
+            array = pa.DictionaryArray.from_arrays(array.indices, _without_views(array.dictionary)).dictionary_decode()
         elif pa.types.is_run_end_encoded(kind):
             array = pc.run_end_decode(array)
         else:
@@ -125,6 +126,8 @@ def _shred_numbers(node: DataType, array: pa.Array) -> NodeColumn:
 
 def _shred_decimals(node: DataType, array: pa.Array) -> NodeColumn:
     valid = _validity(array)
+    if len(array) == 0:
+        return NodeColumn(node, 0, None, pa.array([], pa.binary(DECIMAL_BYTES)), np.empty(0, np.uint64))
     if not pa.types.is_decimal(array.type):
         return NodeColumn(node, len(array), valid, array)
     encoded = encode_decimals(array)  # refuses more than 34 digits, so that 38 hold what is there
@@ -134,16 +137,26 @@ def _shred_decimals(node: DataType, array: pa.Array) -> NodeColumn:
 
 
 def _shred_lists(node: DataType, array: pa.Array) -> Iterator[NodeColumn]:
-    if node.basic_type is BasicType.MAP:
-        array = array.cast(pa.list_(pa.struct([array.type.key_field, array.type.item_field])))
-    lengths = pc.list_value_length(array).fill_null(0)
-    offsets = np.zeros(len(array) + 1, np.int64)
-    np.cumsum(lengths.to_numpy(), out=offsets[1:])
-    yield NodeColumn(node, len(array), _validity(array), offsets)
+    array = _as_list(array)
+    yield NodeColumn(node, len(array), _validity(array), _list_offsets(array))
     items = array.flatten()
     children = items.flatten() if node.basic_type is BasicType.MAP else [items]
     for child, values in zip(node.children, children, strict=True):
         yield from shred_column(child, values)
+
+
+def _as_list(array: pa.Array) -> pa.Array:
+    """Maps as lists of structs."""
+    if not pa.types.is_map(array.type):
+        return array
+    return array.cast(pa.list_(pa.struct([array.type.key_field, array.type.item_field])))
+
+
+def _list_offsets(array: pa.Array) -> npt.NDArray[np.int64]:
+    """Where the items of each list begin among those that are not behind nulls, and where the last end."""
+    offsets = np.zeros(len(array) + 1, np.int64)
+    np.cumsum(pc.list_value_length(array).fill_null(0).to_numpy(), out=offsets[1:])
+    return offsets
 
 
 def _shred_fixed_lists(node: DataType, array: pa.Array) -> Iterator[NodeColumn]:
@@ -174,4 +187,32 @@ def _blank(array: pa.Array, valid: npt.NDArray[np.bool_]) -> pa.Array:
 
 def _pick(array: pa.Array, places: npt.NDArray[Any], wanted: npt.NDArray[np.bool_]) -> pa.Array:
     """The values at some places, null where they are not wanted."""
-    return array.take(pa.array(places, mask=~wanted))
+    return _without_views(array).take(pa.array(places, mask=~wanted))
+
+
+def _without_views(array: pa.Array) -> pa.Array:
+    """The array with offsets where it has views of strings or binaries, which PyArrow cannot take from."""
+    kind = array.type
+    if kind in _VIEWS:
+        return array.cast(pa.large_binary())
+    if not any(f"{view}" in str(kind) for view in _VIEWS):
+        return array
+    mask = array.is_null() if array.null_count else None
+    if pa.types.is_struct(kind):
+        names = [field.name for field in kind]
+        return pa.StructArray.from_arrays([_without_views(child) for child in array.flatten()], names, mask=mask)
+    if pa.types.is_fixed_size_list(kind):
+        items = array.values.slice(array.offset * kind.list_size, len(array) * kind.list_size)
+        return pa.FixedSizeListArray.from_arrays(_without_views(items), kind.list_size, mask=mask)
+    if pa.types.is_union(kind):
+        codes = np.frombuffer(array.buffers()[1], np.int8, len(array), array.offset)
+        places = np.arange(len(array))
+        if kind.mode == "dense":
+            places = np.frombuffer(array.buffers()[2], np.int32, len(array), 4 * array.offset)
+        children = [_pick(array.field(number), places, codes == code) for number, code in enumerate(kind.type_codes)]
+        names = [kind.field(number).name for number in range(kind.num_fields)]
+        return pa.UnionArray.from_sparse(pa.array(codes), children, names, kind.type_codes)
+    if isinstance(kind, pa.BaseExtensionType):
+        return _without_views(array.storage)
+    array = _as_list(array)
+    return pa.LargeListArray.from_arrays(pa.array(_list_offsets(array)), _without_views(array.flatten()), mask=mask)
