@@ -73,7 +73,7 @@ def _stored_field(field: Field, stored: list[pa.Schema]) -> pa.Field | None:
 
 def _chosen_field(field: Field, range_of: RangeOf) -> pa.Field:
     chosen = arrow_field(field.data_type, lambda node: _leaf_type(node, range_of))
-    return chosen if field.name else chosen.with_name(field.internal_kind or "")
+    return chosen.with_name(field.name)
 
 
 def _leaf_type(node: DataType, range_of: RangeOf) -> pa.DataType | None:

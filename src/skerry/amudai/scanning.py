@@ -162,7 +162,7 @@ class ScanPlan:
 
 def _column(schema: Schema, arrow: pa.Schema, name: str) -> _Column:
     field = schema.field(name)
-    found = arrow.field(arrow.get_field_index(field.name or field.internal_kind or ""))
+    found = arrow.field(arrow.get_field_index(field.name))
     return _Column(field.data_type, found.with_name(name))
 
 
@@ -201,7 +201,7 @@ def join_tables(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
     """The rows of tables of a schema, one after the other."""
     if not len(schema):  # PyArrow forgets how many rows there are
         return _rows_alone(sum(table.num_rows for table in tables))
-    return pa.concat_tables(tables) if tables else schema.empty_table()
+    return pa.concat_tables(tables) if tables else pa.Table.from_batches([], schema)  # unions, too
 
 
 def split_batches(table: pa.Table, batch_size: int) -> Iterator[pa.RecordBatch]:

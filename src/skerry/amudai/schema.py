@@ -186,8 +186,8 @@ class Field:
 
     @property
     def name(self) -> str:
-        """The field's name."""
-        return self.data_type.name
+        """The field's name; of an internal field without a name its kind."""
+        return self.data_type.name or self.internal_kind or ""
 
     @property
     def schema_id(self) -> int:

@@ -69,7 +69,7 @@ def decode_schema(frame: memoryview, *, location: str | None = None, offset: int
     if node_count != count:
         raise root.fail(f"schema_id_count is {count}, expected {node_count}, the number of types")
     # internal fields are told by their kind and need no names
-    _check_names((field.data_type for field in fields if field.name or field.internal_kind is None), root)
+    _check_names((field.data_type for field in fields if field.internal_kind is None), root)
     return Schema(fields, count)
 
 
@@ -160,7 +160,7 @@ def encode_schema(schema: Schema) -> bytes:
 
     Spec: Amudai, chapter 6, "Schema".
     """
-    named = [field.data_type for field in schema.fields if field.name or field.internal_kind is None]
+    named = [field.data_type for field in schema.fields if field.internal_kind is None]
     _check_writable_names(named, "the schema")
     builder = flatbuffers.Builder(1024)
     fields = []
@@ -171,7 +171,7 @@ def encode_schema(schema: Schema) -> bytes:
             internal = _write_table(builder, 1, {0: ("offset", builder.CreateString(field.internal_kind))})
         fields.append(_write_table(builder, 2, {0: ("offset", data_type), 1: ("offset", internal)}))
     slots = {
-        2: ("offset", _write_lookup(builder, [field.name for field in schema.fields])),
+        2: ("offset", _write_lookup(builder, [field.data_type.name for field in schema.fields])),
         0: ("offset", _write_offsets(builder, fields)),
         1: ("u32", schema.schema_id_count),
     }
