@@ -28,8 +28,8 @@ from skerry.iceberg.state import TableState
 from skerry.iceberg.table import IcebergTable
 from skerry.jobs.analyze import catch_up
 from skerry.jobs.executor import Executor, Progress, ThreadExecutor, Watcher
+from skerry.jobs.lost_values import follow_deletes
 from skerry.jobs.rewrite import FileChange, Rewriter, UpdateRows, pack
-from skerry.jobs.sketch_files import sample_again
 from skerry.storage import Storage
 from skerry.table.commit import RetryPolicy
 from skerry.table.files import DeleteKind, WrittenFile
@@ -259,7 +259,9 @@ def apply_changes(request: ChangeRequest, found: Found) -> RowChanges:
     copies = request.mode(state) is ChangeMode.COPY_ON_WRITE
     made = _copied(request, found) if copies else _marked(found)
     changes = () if copies else [change for change in found.changes if change.location in made.delete_changes]
-    resketched = sample_again(request.executor, state, request.ref, changes, made.removed, made.delete_changes)
+    thinned, resketched = follow_deletes(
+        request.executor, state, request.ref, changes, made.removed, made.delete_changes
+    )
     snapshot = state.snapshot(request.ref)
     starting_snapshot_id = snapshot.snapshot_id if snapshot is not None else None
     operation: OverwriteFiles | RowDelta
@@ -283,6 +285,7 @@ def apply_changes(request: ChangeRequest, found: Found) -> RowChanges:
             removed_deletes=made.replaced_deletes,
             referenced_files=made.referenced,
             delete_changes=made.delete_changes,
+            thinned=thinned,
             resketched=resketched,
             starting_snapshot_id=starting_snapshot_id,
             isolation=request.isolation(state),

@@ -25,7 +25,7 @@ from skerry.table.statistics import SketchPolicy
 from skerry.table.table_sample import sketched_file
 from skerry.theta import Sample
 
-__all__ = ["FileSample", "SketchTask", "sample_again", "sketch_file"]
+__all__ = ["FileSample", "SketchTask", "sample_again", "samples_to_follow", "sketch_file"]
 
 POSITION = "_pos"
 DELETES_PROPERTY = "skerry.statistics.row-deletes"
@@ -111,13 +111,24 @@ def sketch_file(task: SketchTask) -> FileSample:
     return FileSample(rows, {field_id: sample.settle() for field_id, sample in sketcher.samples.items()})
 
 
+def samples_to_follow(state: TableState, ref: str) -> GroupSamples | None:
+    """The samples of a branch that a change of rows has to follow; None if nothing is to be read for that."""
+    snapshot = state.snapshot(ref)
+    enabled = SketchPolicy.from_properties(state.properties).enabled
+    if snapshot is None or RowDeletePolicy.from_properties(state.properties) is RowDeletePolicy.UPPER_BOUND:
+        return None
+    known = read_sample(state, snapshot) if enabled else None
+    return known.groups if known is not None and known.groups.columns else None
+
+
 def sample_again(
     executor: Executor,
     state: TableState,
     ref: str,
-    changes: Sequence[FileChange],
+    groups: GroupSamples,
+    touched: Mapping[int, FileChange],
     removed: Sequence[str],
-    delete_changes: Mapping[str, int],
+    deletes: Mapping[int, int],
 ) -> tuple[SketchedFile, ...]:
     """Sample what a change leaves of files whose group would no longer be exact.
 
@@ -127,30 +138,21 @@ def sample_again(
         executor: Where files are read.
         state: The state that the change is made on.
         ref: The branch.
-        changes: The files that lose rows and stay.
+        groups: The samples of its files.
+        touched: The files that lose rows and stay, by key of their location.
         removed: The files that go.
-        delete_changes: By location, the key of the deletes that each file gains and loses.
+        deletes: By key of the location, the key of the deletes that apply after the change.
     """
-    snapshot = state.snapshot(ref)
-    enabled = SketchPolicy.from_properties(state.properties).enabled
-    if snapshot is None or RowDeletePolicy.from_properties(state.properties) is RowDeletePolicy.UPPER_BOUND:
-        return ()
-    known = read_sample(state, snapshot) if enabled else None
-    if known is None or not known.groups.columns:
-        return ()
-    files = known.groups.files
-    now = {key: files[key] ^ delta for place, delta in delete_changes.items() if (key := key_of(place)) in files}
-    touched = {key_of(change.location): change for change in changes}
-    wanted = _files_to_sample(
-        known.groups, known.groups.with_columns(()).without_files(removed).with_deletes(now), set(touched)
-    )
+    files = groups.files
+    left = groups.with_columns(()).without_files(removed).with_deletes(deletes)
+    wanted = _files_to_sample(groups, left, set(touched))
     if not wanted:
         return ()
     tasks = {key: change.whole for key, change in touched.items() if key in wanted}
     if len(tasks) < len(wanted):
         planned = scan(state, ref=ref).plan()
         tasks |= {key: task for task in planned if (key := key_of(task.data_file.location)) in wanted - tasks.keys()}
-    columns = [leaf for leaf in leaves(state.schema) if leaf.field_id in known.groups.columns]
+    columns = [leaf for leaf in leaves(state.schema) if leaf.field_id in groups.columns]
     todo = _tasks(state, ref, tasks, touched, columns)
     found = executor.map(sketch_file, todo)
     return tuple(
@@ -158,7 +160,7 @@ def sample_again(
             task.file.data_file,
             sampled.samples,
             row_count=sampled.row_count,
-            deletes=now.get(key := key_of(task.file.data_file.location), files[key]),
+            deletes=deletes.get(key := key_of(task.file.data_file.location), files[key]),
         )
         for task, sampled in zip(todo, found, strict=True)
     )

@@ -26,7 +26,7 @@ from skerry.theta import Sample, ThetaSketch
 from skerry.theta.layout import EMPTY_SKETCH, MAX_THETA, CompactSketch
 from skerry.theta.setops import below, smallest, union
 
-__all__ = ["ColumnSample", "FileGroup", "GroupSamples", "SketchedFile", "deletes_key", "key_of"]
+__all__ = ["ColumnSample", "FileGroup", "GroupSamples", "SketchedFile", "ThinnedGroup", "deletes_key", "key_of"]
 
 SAMPLE_HASHES = 8192
 MAX_GROUPS = 128
@@ -83,6 +83,23 @@ class FileGroup:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class ThinnedGroup:
+    """A group that has lost rows, of which somebody looked up what they took along.
+
+    Args:
+        before: Its files as they were sampled, by key of the location with the key of their deletes.
+        deletes: The key of the deletes that apply now to those files of which rows are gone.
+        row_count: Rows that are left.
+        gone: By field id, uint64[n], the hashes of the column's sample that no row which is left has.
+    """
+
+    before: Mapping[int, int]
+    deletes: Mapping[int, int]
+    row_count: int
+    gone: Mapping[int, _Hashes]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ColumnSample:
     """The sample of one column and its bitmaps.
 
@@ -132,6 +149,19 @@ class ColumnSample:
         for row, sample in enumerate(samples, groups):
             bits[row, np.searchsorted(hashes, below(sample.hashes, theta))] = True
         return ColumnSample(theta, hashes, _pack(bits))
+
+    def without(self, row: int, hashes: _Hashes) -> ColumnSample:
+        """The column whose group in that row has some hashes no longer."""
+        if not len(hashes):
+            return self
+        places = np.searchsorted(self.hashes, hashes)
+        found = places < len(self.hashes)
+        found[found] = self.hashes[places[found]] == hashes[found]
+        bits = _unpack(self.members[row], len(self.hashes)).copy()
+        bits[places[found]] = False
+        members = self.members.copy()
+        members[row] = _pack(bits)
+        return ColumnSample(self.theta, self.hashes, members)
 
     def with_rows(self, members: _Bits) -> ColumnSample:
         """The column with other bitmaps over the same hashes, some of which no group may hold any more.
@@ -259,6 +289,21 @@ class GroupSamples:
             exact = group.exact and (same_rows or not changed)
             groups.append(replace(group, files={**group.files, **changed}, exact=exact) if changed else group)
         return GroupSamples(tuple(groups), self.columns)
+
+    def with_thinned(self, thinned: Iterable[ThinnedGroup]) -> GroupSamples:
+        """Take away what went with rows; the groups stay exact.
+
+        Only groups that are exact and have just these files, with just these deletes, are thinned, and only if all of
+        their columns were looked at.
+        """
+        groups, columns = list(self.groups), dict(self.columns)
+        for thin in thinned:
+            for row, group in enumerate(groups):
+                if group.exact and group.files == thin.before and columns.keys() <= thin.gone.keys():
+                    files = {**group.files, **thin.deletes}
+                    groups[row] = replace(group, files=files, row_count=thin.row_count)
+                    columns = {id_: column.without(row, thin.gone[id_]) for id_, column in columns.items()}
+        return GroupSamples(tuple(groups), columns)
 
     def with_rows_gone(self, partition: str | None, deletes: int) -> GroupSamples:
         """Note that any rows may be gone, nobody knows which: groups are no longer exact.

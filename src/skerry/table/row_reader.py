@@ -145,6 +145,21 @@ class RowReader:
                     if left is not None and left <= 0:
                         return
 
+    def batches_around(self, task: FileScanTask, positions: _Positions) -> Iterator[pa.RecordBatch]:
+        """Read those parts of a file in which some rows are.
+
+        Args:
+            task: The file.
+            positions: int64[n], the rows, ascending.
+
+        Raises:
+            SkerryError: As `batches`.
+        """
+        with self._pool() as pool:
+            work = [work for work in self._open(task, self._deletes) if _has_any(work.part, positions)]
+            for found in read_ahead(pool, lambda item: self._read(item, None), work, _size_of, _BUDGET_BYTES):
+                yield from found
+
     def count(self, tasks: Iterable[FileScanTask]) -> int:
         """Count the rows of files; what metadata, delete files or statistics tell is not read from them."""
         deletes, known = self._deletes, 0
@@ -303,6 +318,11 @@ class RowReader:
             name = "_last_updated_sequence_number"
             batch = _with_column(batch, name, LAST_UPDATED_SEQUENCE_NUMBER, inherited)
         return batch
+
+
+def _has_any(part: Part, positions: _Positions) -> bool:
+    start, end = np.searchsorted(positions, [part.first_row, part.first_row + part.row_count])
+    return bool(start < end)
 
 
 def _constants(task: FileScanTask) -> dict[int, Any]:

@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 from skerry.table.files import DataFile, WrittenFile
-from skerry.table.group_samples import MAX_GROUPS, GroupSamples, SketchedFile, key_of
+from skerry.table.group_samples import MAX_GROUPS, GroupSamples, SketchedFile, ThinnedGroup, key_of
 from skerry.table.properties import whole_number
 from skerry.theta import Sample
 
@@ -66,6 +66,7 @@ class SampleChange:
         unsampled_files: How many data files come without samples.
         removed: Locations of the data files that go.
         deletes: By location of a data file, the key of the deletes that it gains and loses: see `deletes_key`.
+        thinned: Groups of which rows go, and what these take along.
         resketched: Files that stay and were sampled again, with the deletes that apply to them after the change.
         rows_gone: Keys of deletes for which nobody looked in which files rows are gone, by the partition in which they
             apply; None for all.
@@ -78,6 +79,7 @@ class SampleChange:
     unsampled_files: int = 0
     removed: frozenset[str] = frozenset()
     deletes: Mapping[str, int] = field(default_factory=dict)
+    thinned: tuple[ThinnedGroup, ...] = ()
     resketched: tuple[SketchedFile, ...] = ()
     rows_gone: Mapping[str | None, int] = field(default_factory=dict)
     same_rows: bool = False
@@ -120,6 +122,7 @@ class TableSample:
             groups = groups.with_files_rewritten(change.removed, change.added, max_groups=max_groups)
         else:
             groups = groups.without_files(change.removed)
+        groups = groups.with_thinned(change.thinned)
         changed = {key_of(location): delta for location, delta in change.deletes.items()}
         now = {key: known[key] ^ delta for key, delta in changed.items() if key in known}
         groups = groups.with_deletes(now, same_rows=change.same_rows)

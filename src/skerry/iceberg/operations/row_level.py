@@ -19,7 +19,7 @@ from skerry.iceberg.operations.change import DeleteKey, SnapshotChange
 from skerry.iceberg.operations.conflicts import Conflicts, Isolation
 from skerry.iceberg.state import MAIN, TableState
 from skerry.table.files import WrittenFile
-from skerry.table.group_samples import SketchedFile, key_of
+from skerry.table.group_samples import SketchedFile, ThinnedGroup, key_of
 from skerry.table.predicate import ALWAYS_TRUE, Predicate
 from skerry.table.table_sample import SampleChange, delete_name, partition_name, sketched_files
 
@@ -53,6 +53,7 @@ class RowDelta:
             one file of positions may be of many data files.
         delete_changes: By location of a data file, the key of the deletes that it gains and loses
             (`skerry.table.group_samples.deletes_key`); told by the new deletes alone if None.
+        thinned: Groups of files of which somebody looked up what the deleted rows take along.
         resketched: Files whose remaining rows were sampled.
     """
 
@@ -68,6 +69,7 @@ class RowDelta:
     staged: bool = False
     referenced_files: tuple[str, ...] = ()
     delete_changes: Mapping[str, int] | None = None
+    thinned: tuple[ThinnedGroup, ...] = ()
     resketched: tuple[SketchedFile, ...] = ()
 
     def apply(self, base: TableState) -> SnapshotChange | None:
@@ -109,6 +111,7 @@ class RowDelta:
         return replace(
             _sample_change(self.added, self.removed_files),
             deletes=_delete_changes(self.added_deletes, self.referenced_files) if changes is None else changes,
+            thinned=self.thinned,
             resketched=self.resketched,
             rows_gone=_rows_gone(base, self.added_deletes, self.referenced_files),
         )
