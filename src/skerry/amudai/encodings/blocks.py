@@ -1,0 +1,133 @@
+"""Blocks: presence and values in a frame.
+
+Spec: amudai-encodings 3.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from skerry.amudai.checksum import CHECKSUM_BYTES, checksum
+from skerry.amudai.encodings.binary_encoding import Strings, encode_binary
+from skerry.amudai.encodings.codes import PresenceKind, Profile
+from skerry.amudai.encodings.fsst import SymbolTable
+from skerry.amudai.encodings.numeric_encoding import encode_numeric
+from skerry.amudai.encodings.packing import carry_forward
+from skerry.amudai.encodings.plans import Plan
+from skerry.bitmaps import roaring32_from_positions
+
+__all__ = ["BLOCK_ALIGNMENT", "encode_binary_block", "encode_numeric_block", "encode_presence", "frame_block"]
+
+_Bitmap = npt.NDArray[np.uint8]
+
+BLOCK_ALIGNMENT: Final = 8
+_HEAD: Final = struct.Struct("<II")
+_NEGATED: Final = 1
+
+
+def encode_presence(valid: npt.NDArray[np.bool_] | None, profile: Profile = Profile.BALANCED) -> bytes:
+    """Encode which values are not null, in the fewest bytes.
+
+    Args:
+        valid: bool[n], None if no value is null.
+        profile: `PLAIN` makes bytes of them, whatever that takes.
+
+    Returns:
+        The presence section, empty if no value is null.
+
+    Spec: amudai-encodings 3.1.
+    """
+    if valid is None:
+        return b""
+    count = int(np.count_nonzero(valid))
+    if count == len(valid):
+        return b""
+    if count == 0:
+        return bytes((PresenceKind.ALL_NULL,))
+    plain = bytes((PresenceKind.PLAIN,)) + valid.astype(np.uint8).tobytes()
+    if profile == Profile.PLAIN:
+        return plain
+    is_negated = 2 * count > len(valid)
+    positions = np.flatnonzero(valid != is_negated)
+    roaring = bytes((PresenceKind.ROARING, int(is_negated))) + roaring32_from_positions(positions)
+    return roaring if len(roaring) < len(plain) else plain
+
+
+def frame_block(presence: bytes, values: bytes, *, has_checksum: bool = True) -> bytes:
+    """Put a block together.
+
+    Args:
+        presence: The presence section.
+        values: The values section.
+        has_checksum: Whether a checksum ends the block.
+
+    Returns:
+        The block, a multiple of 8 bytes.
+    """
+    parts = [_HEAD.pack(len(presence), len(values)), presence, bytes(-len(presence) % BLOCK_ALIGNMENT), values]
+    size = sum(map(len, parts))
+    tail = CHECKSUM_BYTES if has_checksum else 0
+    parts.append(bytes(-(size + tail) % BLOCK_ALIGNMENT))
+    block = b"".join(parts)
+    return block + checksum(block).to_bytes(CHECKSUM_BYTES, "little") if has_checksum else block
+
+
+def encode_numeric_block(
+    values: npt.NDArray[Any],
+    validity: _Bitmap | None,
+    plan: Plan,
+    *,
+    profile: Profile = Profile.BALANCED,
+    has_checksum: bool = True,
+) -> bytes:
+    """Encode a block of numbers.
+
+    Args:
+        values: T[n], at least one; at nulls anything.
+        validity: uint8[⌈n / 8⌉], None if no value is null.
+        plan: How the values are encoded.
+        profile: How hard codecs try, and whether presence is packed.
+        has_checksum: Whether a checksum ends the block.
+
+    Returns:
+        The block.
+    """
+    presence = b""
+    if validity is not None:
+        presence = encode_presence(unpack_bits(validity, len(values)), profile)
+        if presence:
+            values = carry_forward(values, validity)
+    return frame_block(presence, encode_numeric(values, plan, profile), has_checksum=has_checksum)
+
+
+def encode_binary_block(
+    strings: Strings,
+    plan: Plan,
+    *,
+    profile: Profile = Profile.BALANCED,
+    symbols: SymbolTable | None = None,
+    has_checksum: bool = True,
+) -> bytes:
+    """Encode a block of strings of bytes.
+
+    Args:
+        strings: The values, at least one.
+        plan: How they are encoded.
+        profile: How hard codecs try, and whether presence is packed.
+        symbols: For FSST; trained on these values if missing.
+        has_checksum: Whether a checksum ends the block.
+
+    Returns:
+        The block.
+    """
+    presence = encode_presence(strings.valid, profile)
+    return frame_block(presence, encode_binary(strings, plan, profile, symbols), has_checksum=has_checksum)
+
+
+def unpack_bits(validity: _Bitmap, count: int) -> npt.NDArray[np.bool_]:
+    """A bitmap as booleans."""
+    return np.unpackbits(validity, count=count, bitorder="little").view(np.bool_)
