@@ -191,6 +191,7 @@ class TableBackend(Protocol):
         options: WriteOptions,
         *,
         sort_by: Sequence[str] | None,
+        z_order: Sequence[str] | None,
         target_file_size_bytes: int | None,
         min_input_files: int,
         min_deletes: int | None,

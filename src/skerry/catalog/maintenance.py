@@ -48,6 +48,7 @@ class TableMaintenance(TableHistory):
         where: str | Any = None,
         *,
         sort_by: Sequence[str] | None = None,
+        z_order: Sequence[str] | None = None,
         target_file_size_bytes: int | None = None,
         min_input_files: int = 5,
         min_deletes: int | None = 1,
@@ -67,6 +68,8 @@ class TableMaintenance(TableHistory):
         Args:
             where: Only files that can hold rows for which this is true: SQL text or a PyArrow expression.
             sort_by: Write all files anew, sorted like this; without it the table's sort order is kept.
+            z_order: Write all files anew, rows along a Z-curve of these columns, so that conditions on any of them
+                leave files out.
             target_file_size_bytes: The size that files are to have; `write.target-file-size-bytes` if None.
             min_input_files: So many small files of a partition are made one, even if they do not fill it.
             min_deletes: So many delete files of a data file are folded in; None leaves deletes alone.
@@ -86,6 +89,7 @@ class TableMaintenance(TableHistory):
             where,
             WriteOptions(ref, False, snapshot_properties or {}, executor, watcher),
             sort_by=sort_by,
+            z_order=z_order,
             target_file_size_bytes=target_file_size_bytes,
             min_input_files=min_input_files,
             min_deletes=min_deletes,

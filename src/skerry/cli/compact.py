@@ -24,6 +24,10 @@ def compact(
         list[str] | None,
         typer.Option("--sort-by", metavar="COLUMN,COLUMN", help="Write all files anew, sorted like this."),
     ] = None,
+    z_order: Annotated[
+        list[str] | None,
+        typer.Option("--z-order", metavar="COLUMN,COLUMN", help="Write all files anew, near rows in near files."),
+    ] = None,
     target_size: Annotated[
         int | None,
         typer.Option(
@@ -50,6 +54,7 @@ def compact(
         summary = opened.compact(
             where,
             sort_by=split_names(sort_by) or None,
+            z_order=split_names(z_order) or None,
             target_file_size_bytes=target_size,
             min_input_files=min_files,
             min_deletes=None if keep_deletes else 1,

@@ -58,6 +58,7 @@ class FileLayout:
         deletes: The format of delete files.
         deletes_by_partition: Whether one file of positions is of all data files of a partition, instead of one.
         lineage: Whether rows come with `_row_id` and `_last_updated_sequence_number`, because they are written anew.
+        presorted: Whether rows come in the sort order, so that writers need not wait for all rows of a file.
     """
 
     table: str
@@ -76,6 +77,7 @@ class FileLayout:
     deletes: FileEncoding = field(default_factory=FileEncoding)
     deletes_by_partition: bool = False
     lineage: bool = False
+    presorted: bool = False
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: self.__dict__[name] for name in self.__dataclass_fields__}
@@ -127,6 +129,11 @@ class FileLayout:
         """Whether files must be sorted."""
         return not self.sort_order.is_unsorted
 
+    @property
+    def sorts(self) -> bool:
+        """Whether writers must sort."""
+        return self.is_sorted and not self.presorted
+
     def split(self, batch: pa.RecordBatch) -> list[tuple[tuple[Any, ...], pa.RecordBatch]]:
         """The rows of a batch by partition, as (partition values, rows) in a fixed order."""
         if not self.is_partitioned:
@@ -135,7 +142,7 @@ class FileLayout:
 
     def sort(self, rows: pa.Table) -> pa.Table:
         """Rows in the table's sort order."""
-        return rows.take(sort_indices(self.iceberg_schema, self.sort_order, rows)) if self.is_sorted else rows
+        return rows.take(sort_indices(self.iceberg_schema, self.sort_order, rows)) if self.sorts else rows
 
     def partition_folder(self, partition: tuple[Any, ...]) -> str:
         """The folder of a partition's files."""

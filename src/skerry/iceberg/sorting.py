@@ -20,7 +20,7 @@ from skerry.iceberg.schema import to_arrow_type
 from skerry.iceberg.transforms import apply, parse_transform, result_type
 from skerry.table.values import is_uuid
 
-__all__ = ["sort_indices", "sort_order"]
+__all__ = ["sort_indices", "sort_order", "sortable"]
 
 _FIELD = re.compile(
     r"(?P<transform>.+?)(?:\s+(?P<direction>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?\s*",
@@ -82,17 +82,17 @@ def sort_indices(schema: Schema, order: SortOrder, rows: pa.RecordBatch | pa.Tab
             # a key of its own, since Arrow puts all keys' nulls at the same end
             keys[f"n{number}"] = column.is_null() if field.null_order == NullOrder.NULLS_LAST else column.is_valid()
             directions.append((f"n{number}", "ascending"))
-        keys[f"v{number}"] = _sortable(column)
+        keys[f"v{number}"] = sortable(column)
         directions.append((f"v{number}", "descending" if field.direction == SortDirection.DESC else "ascending"))
     if not keys:
         return pa.array(np.arange(rows.num_rows, dtype=np.uint64))
     return pc.sort_indices(pa.table(keys), sort_keys=directions)
 
 
-def _sortable(column: Any) -> Any:
+def sortable(column: Any) -> Any:
     """A column that Arrow sorts as the specification says."""
     if isinstance(column, pa.ChunkedArray):
-        chunks = [_sortable(chunk) for chunk in column.chunks]
+        chunks = [sortable(chunk) for chunk in column.chunks]
         return pa.chunked_array(chunks, type=chunks[0].type) if chunks else column
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()

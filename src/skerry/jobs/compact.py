@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyiceberg.table.snapshots import Snapshot
-from pyiceberg.table.sorting import UNSORTED_SORT_ORDER_ID
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, UNSORTED_SORT_ORDER_ID
 
-from skerry.errors import CommitUnknownError, ConflictError, SkerryError
+from skerry.errors import CommitUnknownError, ConflictError, SchemaError, SkerryError
 from skerry.iceberg.files import live_data_files, needless_deletes
 from skerry.iceberg.layout import FileLayout
 from skerry.iceberg.operations import RewriteFiles
@@ -28,6 +28,8 @@ from skerry.iceberg.scan import scan
 from skerry.iceberg.sorting import sort_order
 from skerry.iceberg.state import MAIN, TableState
 from skerry.iceberg.table import IcebergTable
+from skerry.iceberg.z_order import z_order_columns
+from skerry.jobs.clustering import Clustering, clustered
 from skerry.jobs.compact_plan import CompactRules, FileGroup, plan_groups
 from skerry.jobs.executor import Executor, Progress, ThreadExecutor, Watcher
 from skerry.jobs.write import write_batches
@@ -82,16 +84,20 @@ class CompactTask:
         group: The files.
         reader: Reads their live rows, with row ids where the table has them.
         layout: How the new files must look.
+        clustering: The order of all rows of the group; None to read them as they come.
     """
 
     group: FileGroup
     reader: RowReader
     layout: FileLayout
+    clustering: Clustering | None = None
 
 
 def compact_group(task: CompactTask) -> list[WrittenFile]:
     """Write the live rows of a group of files into new ones; if that fails, what was written is removed."""
-    return write_batches(task.layout, task.reader.batches(task.group.tasks))
+    if task.clustering is None:
+        return write_batches(task.layout, task.reader.batches(task.group.tasks))
+    return write_batches(task.layout, clustered(task.clustering, task.layout, task.reader, task.group.tasks))
 
 
 def compact(
@@ -99,6 +105,7 @@ def compact(
     where: str | Any = None,
     *,
     sort_by: Sequence[str] | None = None,
+    z_order: Sequence[str] | None = None,
     target_file_size_bytes: int | None = None,
     min_input_files: int = 5,
     min_deletes: int | None = 1,
@@ -114,7 +121,9 @@ def compact(
     Args:
         table: The table; refreshed first.
         where: Only files that can hold rows for which this condition is true.
-        sort_by: Sort every new file so, and write all files anew; the table's own sort order if None.
+        sort_by: Sort all rows of a group so, and write all files anew; the table's own sort order, within each file,
+            if None.
+        z_order: Put rows along a Z-curve of these columns instead, and write all files anew.
         target_file_size_bytes: The size that files are to have; `write.target-file-size-bytes` if None.
         min_input_files: So many small files of a partition are worth the work.
         min_deletes: So many delete files of a data file are worth folding in; None leaves deletes alone.
@@ -130,14 +139,18 @@ def compact(
         CommitUnknownError: The outcome is unknown; nothing was cleaned up.
         SchemaError: An argument does not fit.
     """
+    if sort_by is not None and z_order is not None:
+        raise SchemaError("rows are sorted, or put in Z-order: sort_by and z_order cannot both be given")
     state = table.refresh()
     target = target_file_size_bytes or table.layout(ref=ref).target_file_size_bytes
-    job = _Compaction(table, where, sort_by, target, ref, properties or {}, executor or ThreadExecutor(), watcher)
+    job = _Compaction(
+        table, where, sort_by, z_order, target, ref, properties or {}, executor or ThreadExecutor(), watcher
+    )
     rules = CompactRules(
         target,
         min_input_files=min_input_files,
         min_deletes=min_deletes,
-        all_files=rewrite_all or sort_by is not None,
+        all_files=rewrite_all or sort_by is not None or z_order is not None,
     )
     summary = CompactSummary(_id(state.snapshot(ref)), dry_run=dry_run)
     if state.snapshot(ref) is None:
@@ -188,6 +201,7 @@ class _Compaction:
     table: IcebergTable
     where: str | Any
     sort_by: Sequence[str] | None
+    z_order: Sequence[str] | None
     target_file_size_bytes: int
     ref: str
     properties: Mapping[str, str]
@@ -198,13 +212,33 @@ class _Compaction:
         """How new files must look."""
         layout = self.table.layout(ref=self.ref, lineage=True)
         layout = dataclasses.replace(layout, target_file_size_bytes=self.target_file_size_bytes)
+        if self.z_order is not None:
+            z_order_columns(layout.iceberg_schema, self.z_order)
+            return dataclasses.replace(layout, sort_order_json=UNSORTED_SORT_ORDER.model_dump_json())
         if self.sort_by is None:
             return layout
         wanted = sort_order(state.metadata.schema(), self.sort_by)
         # an order that the table does not have may be obeyed, but not be named
         known = [order.order_id for order in state.metadata.sort_orders if order.fields == wanted.fields]
         order = wanted.model_copy(update={"order_id": known[0] if known else UNSORTED_SORT_ORDER_ID})
-        return dataclasses.replace(layout, sort_order_json=order.model_dump_json())
+        return dataclasses.replace(layout, sort_order_json=order.model_dump_json(), presorted=True)
+
+    def clustering(self, state: TableState, layout: FileLayout) -> Clustering | None:
+        """The order of all rows of a group, if one was asked for.
+
+        Raises:
+            SchemaError: A column does not fit.
+        """
+        if self.z_order is not None:
+            ids = z_order_columns(layout.iceberg_schema, self.z_order)
+        elif layout.is_sorted and self.sort_by is not None:
+            ids = ()
+        else:
+            return None
+        looked_at = ids or [item.source_id for item in layout.sort_order.fields]
+        names = [str(layout.iceberg_schema.find_column_name(field_id)) for field_id in looked_at]
+        columns = [name for name in layout.schema.names if any(f"{one}.".startswith(f"{name}.") for one in names)]
+        return Clustering(scan(state, columns, ref=self.ref, threads=1).row_reader(), ids)
 
     # ---- planning ----
 
@@ -251,8 +285,9 @@ class _Compaction:
             if partitions is None or _partition(group) in partitions
         ]
         reader = scan(state, layout.file_schema.names, ref=self.ref, threads=1).row_reader()
+        clustering = self.clustering(state, layout)
         todo = [
-            CompactTask(group, reader, dataclasses.replace(layout, folder=join(layout.folder, str(number))))
+            CompactTask(group, reader, dataclasses.replace(layout, folder=join(layout.folder, str(number))), clustering)
             for number, group in enumerate(groups)
         ]
         committed: list[_Written] = []

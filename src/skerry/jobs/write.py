@@ -83,7 +83,7 @@ class PartitionedWriter:
         while self.buffered_bytes > MAX_BUFFERED_BYTES:
             largest = max(self._open, key=lambda key: self._open[key].buffered_bytes)
             self.buffered_bytes -= self._open[largest].buffered_bytes
-            if self._layout.is_sorted:
+            if self._layout.sorts:
                 self._written.append(self._open.pop(largest).close())
             else:
                 self._open[largest].flush()
@@ -133,7 +133,7 @@ class _OpenFile:
     @property
     def is_full(self) -> bool:
         """Whether the file has reached its target size; rows not yet encoded count with what they take in memory."""
-        if self._layout.is_sorted:
+        if self._layout.sorts:
             return self.buffered_bytes >= self._layout.target_file_size_bytes
         return self._writer.size_bytes >= self._layout.target_file_size_bytes
 
@@ -141,7 +141,7 @@ class _OpenFile:
         """Buffer the rows; a sorted file takes all its rows before it writes the first."""
         self._buffer.append(rows)
         self.buffered_bytes += rows.nbytes
-        if self.buffered_bytes >= self._layout.row_group_size_bytes and not self._layout.is_sorted:
+        if self.buffered_bytes >= self._layout.row_group_size_bytes and not self._layout.sorts:
             self.flush()
 
     def flush(self) -> None:
