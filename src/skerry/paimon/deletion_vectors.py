@@ -31,12 +31,11 @@ from skerry.bitmaps import (
 )
 from skerry.errors import FormatError, UnsupportedError
 from skerry.paimon.index_manifest import DeletionVectorMeta
-from skerry.storage import Storage
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["VectorBits", "decode_vector", "encode_vectors", "read_vector"]
+__all__ = ["VectorBits", "decode_vector", "encode_vectors", "find_vector"]
 
 _Positions: TypeAlias = npt.NDArray[np.int64]
 
@@ -163,35 +162,31 @@ def encode_vectors(
     return b"".join(parts), tuple(ranges)
 
 
-def read_vector(storage: Storage, location: str, meta: DeletionVectorMeta, file_size: int) -> _Positions:
-    """Read one deletion vector from an index file.
+def find_vector(data: Buffer, meta: DeletionVectorMeta, *, location: str | None = None) -> _Positions:
+    """Decode one deletion vector of an index file.
 
     Args:
-        storage: Access to the file.
-        location: The file.
+        data: The file.
         meta: Where the vector is.
-        file_size: Exact size of the file.
+        location: The file, for messages.
 
     Returns:
         int64[n] Positions of the deleted rows, ascending and distinct.
 
     Raises:
         FormatError: The file is corrupt, or other than the index manifest says.
-        NotFoundError: It is missing.
         UnsupportedError: It is of another version.
     """
-    most = file_size - meta.offset
-    if meta.offset < 1 or not 0 <= meta.length <= most:
+    whole = memoryview(data).cast("B")
+    if meta.offset < 1 or not 0 <= meta.length <= len(whole) - meta.offset:
         raise FormatError(
-            f"a deletion vector of {meta.length} bytes at {meta.offset} in a file of {file_size}",
+            f"a deletion vector of {meta.length} bytes at {meta.offset} in a file of {len(whole)}",
             location=location,
             rule=_RULE,
         )
-    # which kind it is, and so how long, shows only in its bytes
-    size = min(meta.length + _FRAME_BYTES, most)
-    head, vector = storage.read_ranges(location, [0, meta.offset], [1, size])
-    if head[0] != _VERSION:
+    if whole[0] != _VERSION:
         raise UnsupportedError(
-            f"deletion vectors of version {head[0]}, only {_VERSION} is known", location=location, rule=_RULE
+            f"deletion vectors of version {whole[0]}, only {_VERSION} is known", location=location, rule=_RULE
         )
+    vector = whole[meta.offset :]
     return decode_vector(vector, meta.length, cardinality=meta.cardinality, location=location, offset=meta.offset)

@@ -22,6 +22,7 @@ from skerry.table.schema import FIELD_ID_KEY
 from skerry.table.values import is_uuid
 
 __all__ = [
+    "FileNames",
     "NameMapping",
     "all_ids",
     "column_positions",
@@ -40,6 +41,12 @@ __all__ = [
 NameMapping: TypeAlias = Mapping[tuple[str, ...], int]
 """Field ids by path of names, for files without ids. Elements of lists are called `element`, those of maps `key` and
 `value`."""
+
+
+
+class FileNames(dict[tuple[str, ...], int]):
+    """A name mapping that holds for a file even if it has ids: some formats find columns by name only."""
+
 
 _Path: TypeAlias = tuple[str, ...]
 _Convert: TypeAlias = Callable[[pa.Array], pa.Array]
@@ -81,12 +88,12 @@ def has_ids(schema: pa.Schema) -> bool:
 
 
 def with_ids(schema: pa.Schema, mapping: NameMapping) -> pa.Schema:
-    """The schema of a file without field ids, with the ids that a name mapping gives to its columns."""
+    """The schema of a file with the ids that a name mapping gives to its columns, and no others."""
 
     def give(field: pa.Field, path: _Path) -> pa.Field:
         children = [give(child, (*path, name)) for name, child in _children(field.type)]
         field = field.with_type(_with_children(field.type, children)) if children else field
-        return field.with_metadata({FIELD_ID_KEY: str(mapping[path]).encode()}) if path in mapping else field
+        return field.with_metadata({FIELD_ID_KEY: str(mapping[path]).encode()} if path in mapping else None)
 
     return pa.schema([give(field, (field.name,)) for field in schema], metadata=schema.metadata)
 
@@ -95,12 +102,12 @@ def identify(schema: pa.Schema, mapping: NameMapping | None) -> pa.Schema:
     """The schema of a file with field ids: its own ones, or those of a name mapping.
 
     Returns:
-        `schema` itself if it has ids.
+        `schema` itself if it has ids that count.
 
     Raises:
         SchemaError: It has none, and there is no mapping.
     """
-    if has_ids(schema):
+    if has_ids(schema) and not isinstance(mapping, FileNames):
         return schema
     if mapping is None:
         raise SchemaError("the file has no field ids, and the table has no schema.name-mapping.default")

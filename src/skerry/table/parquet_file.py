@@ -70,8 +70,14 @@ def open_parquet(storage: Storage, location: str, wanted: pa.Schema, names: Name
             names=None if schema is stored else names,
             paths=tuple(metadata.schema.column(leaf).path for leaf in leaves),
             dictionaries=tuple(_dictionaries(schema, wanted)),
+            int96_unit=_int96_unit(wanted),
             parts=tuple(_parts(metadata, leaves)),
         )
+
+
+def _int96_unit(wanted: pa.Schema) -> str:
+    """The unit of timestamps that are stored in the old way, which tells none: that of the finest wanted one."""
+    return "ns" if any(field.type in (pa.timestamp("ns"), pa.timestamp("ns", "UTC")) for field in wanted) else "us"
 
 
 def _dictionaries(schema: pa.Schema, wanted: pa.Schema) -> Iterator[str]:
@@ -115,6 +121,7 @@ class _ParquetFile:
         names: Field ids by name, if the file itself has none.
         paths: The wanted primitive columns.
         dictionaries: The columns that are read as dictionaries.
+        int96_unit: The unit that timestamps of type INT96 are read in.
         parts: Its row groups.
     """
 
@@ -125,6 +132,7 @@ class _ParquetFile:
     names: NameMapping | None
     paths: tuple[str, ...]
     dictionaries: tuple[str, ...]
+    int96_unit: str
     parts: tuple[Part, ...]
 
     @property
@@ -144,7 +152,7 @@ class _ParquetFile:
                 self.source,
                 metadata=self.metadata,
                 read_dictionary=self.dictionaries,
-                coerce_int96_timestamp_unit="us",
+                coerce_int96_timestamp_unit=self.int96_unit,
                 pre_buffer=not isinstance(self.source, pa.OSFile),  # one request for all columns of the row group
             )
             for batch in parquet.iter_batches(

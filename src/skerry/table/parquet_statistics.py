@@ -16,7 +16,7 @@ from skerry.table.values import is_uuid
 __all__ = ["bound_of"]
 
 _NANOSECONDS = {"milliseconds": 1_000_000, "microseconds": 1000, "nanoseconds": 1}
-_UNITS = {"us": 1000, "ns": 1}
+_UNITS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
 _WIDE = decimal.Context(prec=80)
 
 

@@ -1,0 +1,546 @@
+"""Rows of splits: raw sections read part by part, others merged, deleted rows left out, what is wanted kept.
+
+A piece of work is a part of a file (a row group, a stripe) that is read as it is, or a section that is merged. Pieces
+are done by threads, in order, as far ahead as a memory budget allows; a section that is larger than that is merged as a
+stream, window by window.
+
+Spec: `formats/paimon.md` § 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, Final, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skerry.errors import FormatError, NotFoundError
+from skerry.paimon.data_files import KIND, NUMBER, SYSTEM_COLUMNS, DataFile, open_data_file
+from skerry.paimon.deletion_vectors import find_vector
+from skerry.paimon.index_manifest import DeletionVectorMeta
+from skerry.paimon.merge_reading import KeyedRecords, RunReader, merge_sorted_runs
+from skerry.paimon.merging import MergeFunction, Records, RowKind, check_kinds
+from skerry.paimon.splits import Section, Split, SplitFile
+from skerry.paimon.state import PaimonState
+from skerry.storage import name
+from skerry.table.evolution import plan_conversion, prune, top_level
+from skerry.table.metadata_columns import FILE, METADATA_COLUMNS, POSITION, is_metadata_column
+from skerry.table.predicate import (
+    ALWAYS_TRUE,
+    Column,
+    FieldMetrics,
+    In,
+    Predicate,
+    columns_of,
+    conjunction,
+    conjuncts_of,
+    evaluate,
+    row_mask,
+)
+from skerry.table.read_ahead import SharedCache, read_ahead
+from skerry.table.schema import field_id
+from skerry.table.stored_file import Part
+
+__all__ = ["SplitReader"]
+
+_BATCH_ROWS: Final = 1 << 17
+_LEAST_BATCH_ROWS: Final = 1 << 10
+_BUDGET_BYTES: Final = 256 << 20
+_MIN_PIECE_BYTES: Final = 1 << 16
+_VECTOR_CACHE_BYTES: Final = 64 << 20
+_COPIES: Final = 4
+"""How often the records of a window are in memory while they are merged: as read, joined, merged, delivered."""
+
+_Positions: TypeAlias = npt.NDArray[np.int64]
+_NO_POSITIONS: Final = np.zeros(0, np.int64)
+_KIND_COLUMN: Final = Column(field_id(KIND), (KIND.name,), pa.int32())
+_ADDED: Final = In(_KIND_COLUMN, (RowKind.INSERT.value, RowKind.UPDATE_AFTER.value))
+
+
+@dataclass(frozen=True, slots=True)
+class _RawPart:
+    """A part of a file that is read as it is.
+
+    Args:
+        opened: The file.
+        part: The part.
+        deleted: int64[n] Positions in the part that are deleted, ascending.
+        matches_all: Whether every row that is not deleted is wanted.
+        adds_only: Whether no record is of kind -U or -D.
+    """
+
+    opened: DataFile
+    part: Part
+    deleted: _Positions
+    matches_all: bool
+    adds_only: bool
+
+    @property
+    def known_rows(self) -> int | None:
+        """How many rows come of it; None if that shows only on reading."""
+        return self.part.row_count - len(self.deleted) if self.matches_all and self.adds_only else None
+
+    @property
+    def size_bytes(self) -> int:
+        """About how much memory its rows take."""
+        return max(self.part.size_bytes, _MIN_PIECE_BYTES)
+
+
+_OpenRun: TypeAlias = tuple[tuple[DataFile, tuple[Part, ...], _Positions], ...]
+"""The files of a sorted run, each with the parts that are read and the positions that are deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenSection:
+    """A section to be merged.
+
+    Args:
+        runs: Its sorted runs.
+    """
+
+    runs: tuple[_OpenRun, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """About how much memory merging takes, all at once."""
+        parts = [part for run in self.runs for _, parts, _ in run for part in parts]
+        return max(_COPIES * sum(part.size_bytes for part in parts), _MIN_PIECE_BYTES)
+
+    @property
+    def row_count(self) -> int:
+        """Records before merging."""
+        return sum(part.row_count for run in self.runs for _, parts, _ in run for part in parts)
+
+
+_Piece: TypeAlias = _RawPart | _OpenSection
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True)
+class SplitReader:
+    """Reads the rows of splits that a predicate keeps and nothing deletes; picklable.
+
+    Args:
+        state: The table, with the schema of the scan.
+        columns: The columns to deliver: those of the table, perhaps with some members of structs only, and of tables
+            without primary key `_file` and `_pos`.
+        predicate: Which rows.
+        threads: How many pieces are read at a time.
+        memory_bytes: About how much memory may be taken by what is read and merged at a time.
+    """
+
+    state: PaimonState
+    columns: pa.Schema
+    predicate: Predicate = ALWAYS_TRUE
+    threads: int = 1
+    memory_bytes: int = _BUDGET_BYTES
+
+    def batches(self, splits: Iterable[Split], *, limit: int | None = None) -> Iterator[pa.RecordBatch]:
+        """Read splits in order.
+
+        Args:
+            splits: The splits.
+            limit: Stop after so many rows.
+
+        Yields:
+            Batches of `columns` with at least one row, in the order of splits, sections, and the rows in them.
+
+        Raises:
+            FormatError: A file is corrupt, or is not what the metadata says.
+            NotFoundError: A file is missing; the snapshot is named.
+            SchemaError: A file's columns are not what its schema says.
+            UnsupportedError: A file is in a format, or has something that is not read.
+        """
+        if limit == 0:
+            return
+        left = limit
+        with self._pool() as pool:
+            for batch in self._read_pieces(pool, splits, partial(self._deliver, limit=limit), limit=limit):
+                yield batch if left is None else batch.slice(0, left)
+                left = None if left is None else left - batch.num_rows
+                if left is not None and left <= 0:
+                    return
+
+    def count(self, splits: Iterable[Split]) -> int:
+        """Count the rows of splits; what metadata or statistics tell is not read."""
+        known = 0
+
+        def others() -> Iterator[Split]:
+            nonlocal known
+            for split in splits:
+                rows = self._known_rows(split)
+                if rows is None:
+                    yield split
+                else:
+                    known += rows
+
+        counting = SplitReader(self.state, pa.schema([]), self.predicate, self.threads, self.memory_bytes)
+        with counting._pool() as pool:
+            counted = sum(counting._read_pieces(pool, others(), counting._count))
+        return known + counted
+
+    def records(self, splits: Iterable[Split]) -> Iterator[Records]:
+        """Read records of a primary-key table with kinds and sequence numbers.
+
+        Raw sections are delivered as they are, others merged; records of kind -U and -D are delivered, too.
+
+        Args:
+            splits: The splits.
+
+        Yields:
+            Records with the values of `columns` for which the predicate holds.
+
+        Raises:
+            SkerryError: As `batches`.
+        """
+        with self._pool() as pool:
+            columns = pa.schema([*self._tested, *SYSTEM_COLUMNS])
+            yield from self._read_pieces(pool, splits, self._records, raw_columns=columns)
+
+    # ---- columns ----
+
+    @cached_property
+    def _function(self) -> MergeFunction:
+        return MergeFunction(self.state.schema)
+
+    @cached_property
+    def _has_keys(self) -> bool:
+        return bool(self.state.schema.primary_keys)
+
+    @cached_property
+    def _tested(self) -> pa.Schema:
+        """The columns of the table that are delivered or tested."""
+        table = self.state.arrow_schema
+        delivered = {number for field in self.columns for number in _leaf_ids(field)}
+        tested = {column.field_id for column in columns_of(self.predicate)}
+        return prune(table, delivered | tested)
+
+    @cached_property
+    def _raw_columns(self) -> pa.Schema:
+        """What is read of files that are read as they are."""
+        return pa.schema([*self._tested, *([KIND] if self._has_keys else ())])
+
+    @cached_property
+    def _merge_columns(self) -> pa.Schema:
+        """What is read of files that are merged."""
+        chosen = {field.name: field for field in self._tested}
+        names = self._function.columns_for([*chosen, *self.state.schema.trimmed_primary_keys])
+        table = self.state.arrow_schema
+        return pa.schema([*(chosen.get(name, table.field(name)) for name in names), NUMBER, KIND])
+
+    # ---- pieces of work ----
+
+    @contextmanager
+    def _pool(self) -> Iterator[ThreadPoolExecutor]:
+        pool = ThreadPoolExecutor(self.threads, thread_name_prefix="skerry-scan")
+        try:
+            yield pool
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _read_pieces(
+        self,
+        pool: ThreadPoolExecutor,
+        splits: Iterable[Split],
+        read: Callable[[_Piece], Iterator[_Result]],
+        *,
+        raw_columns: pa.Schema | None = None,
+        limit: int | None = None,
+    ) -> Iterator[_Result]:
+        """Read pieces in order: those that fit the memory in threads, larger ones here, as streams."""
+        share = self.memory_bytes // self.threads
+
+        def work(piece: _Piece) -> list[_Result] | _OpenSection:
+            is_large = isinstance(piece, _OpenSection) and piece.size_bytes > share
+            return piece if is_large and isinstance(piece, _OpenSection) else list(read(piece))
+
+        def weight(piece: _Piece) -> int:
+            return min(piece.size_bytes, share)
+
+        pieces = self._pieces(pool, splits, self._raw_columns if raw_columns is None else raw_columns, limit)
+        for done in read_ahead(pool, work, pieces, weight, self.memory_bytes):
+            yield from read(done) if isinstance(done, _OpenSection) else done
+
+    def _pieces(
+        self, pool: ThreadPoolExecutor, splits: Iterable[Split], raw_columns: pa.Schema, limit: int | None
+    ) -> Iterator[_Piece]:
+        """Pieces that may have wanted rows; no more of them than certainly fill the limit."""
+        certain = 0
+        for found in read_ahead(pool, partial(self._open, raw_columns), splits, lambda _: 1, 2 * self.threads):
+            for piece in found:
+                yield piece
+                certain += (piece.known_rows or 0) if isinstance(piece, _RawPart) else 0
+                if limit is not None and certain >= limit:
+                    return
+
+    def _open(self, raw_columns: pa.Schema, split: Split) -> list[_Piece]:
+        pieces: list[_Piece] = []
+        try:
+            for section in split.sections:
+                if section.is_raw:
+                    for file in section.files:
+                        pieces += self._raw_parts(file, raw_columns)
+                else:
+                    pieces.append(self._section(section))
+        except NotFoundError as error:
+            error.message += f"; snapshot {split.snapshot_id} of the table needs it"
+            raise
+        return pieces
+
+    def _open_file(self, file: SplitFile, columns: pa.Schema) -> DataFile:
+        then = self.state.schema_by_id(file.schema_id)
+        return open_data_file(self.state.storage, file, then, self.state.schema, columns)
+
+    def _raw_parts(self, file: SplitFile, columns: pa.Schema) -> Iterator[_RawPart]:
+        opened = self._open_file(file, columns)
+        deleted = self._deleted(file)
+        count = len(opened.parts)
+        may, must = np.full(count, True), np.full(count, True)
+        if not file.matches_all:
+            verdict = evaluate(self.predicate, partial(_metrics, opened), count)
+            may, must = verdict.may, verdict.must
+        adds = evaluate(_ADDED, opened.metrics, count).must if self._has_keys else must | True
+        for part in opened.parts:
+            start, end = np.searchsorted(deleted, [part.first_row, part.first_row + part.row_count])
+            if may[part.index] and end - start < part.row_count:
+                within = deleted[start:end] - part.first_row
+                yield _RawPart(opened, part, within, bool(must[part.index]), bool(adds[part.index]))
+
+    def _section(self, section: Section) -> _OpenSection:
+        """Open the files of a section; parts that cannot have a wanted key are left out of all runs alike."""
+        runs = []
+        for run in section.runs:
+            files = []
+            for file in run:
+                opened = self._open_file(file, self._merge_columns)
+                may = evaluate(self._key_condition, partial(_metrics, opened), len(opened.parts)).may
+                parts = tuple(part for part in opened.parts if may[part.index])
+                if parts:
+                    files.append((opened, parts, self._deleted(file)))
+            if files:
+                runs.append(tuple(files))
+        return _OpenSection(tuple(runs))
+
+    @cached_property
+    def _key_condition(self) -> Predicate:
+        """What the predicate demands of keys alone: all records of a key fulfil it, or none does."""
+        keys = {field.id for field in self.state.schema.key_fields}
+        return conjunction(
+            part for part in conjuncts_of(self.predicate) if {column.field_id for column in columns_of(part)} <= keys
+        )
+
+    # ---- deleted rows ----
+
+    @cached_property
+    def _vector_files(self) -> SharedCache:
+        return SharedCache(_VECTOR_CACHE_BYTES)
+
+    def _deleted(self, file: SplitFile) -> _Positions:
+        """int64[n] Positions in a file that its deletion vector names.
+
+        Raises:
+            FormatError: The vector is damaged, or names rows that the file does not have.
+        """
+        vector = file.deletion_vector
+        if vector is None:
+            return _NO_POSITIONS
+        data = self._vector_files.get(vector.location, lambda: self.state.storage.read(vector.location), len)
+        meta = DeletionVectorMeta(name(file.location), vector.offset, vector.length, vector.cardinality)
+        positions = find_vector(data, meta, location=vector.location)
+        if len(positions) and positions[-1] >= file.row_count:
+            raise FormatError(
+                f"row {positions[-1]} of {file.location} is deleted, which has {file.row_count} rows",
+                location=vector.location,
+                offset=vector.offset,
+            )
+        return positions
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field: self.__dict__[field] for field in ("state", "columns", "predicate", "threads", "memory_bytes")}
+
+    # ---- raw parts ----
+
+    def _raw_batches(self, work: _RawPart, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """The wanted rows of a part in the columns that are read, records that take something away left out."""
+        row = 0
+        for stored in work.opened.batches(work.part, batch_rows):
+            keep = _alive(work.deleted, row, stored.num_rows)
+            batch = self._with_places(stored, work, row)
+            row += stored.num_rows
+            if not work.adds_only:
+                adds = pa.array((_kinds(batch) & 1) == 0)
+                keep = adds if keep is None else pc.and_(keep, adds)
+            if not work.matches_all:
+                matches = row_mask(self.predicate, batch)
+                keep = matches if keep is None else pc.and_kleene(keep, matches)
+            if keep is not None:
+                batch = batch.filter(keep)
+            if batch.num_rows:
+                yield batch
+
+    def _with_places(self, batch: pa.RecordBatch, work: _RawPart, row: int) -> pa.RecordBatch:
+        """A batch with the columns that tell where rows lie, if those are wanted."""
+        for number in self._places:
+            if number == FILE:
+                column = pa.repeat(work.opened.file.location, batch.num_rows)
+            else:
+                first = work.part.first_row + row
+                column = pa.array(np.arange(first, first + batch.num_rows, dtype=np.int64))
+            field = next(field for field in METADATA_COLUMNS if field_id(field) == number)
+            batch = batch.append_column(field, column)
+        return batch
+
+    @cached_property
+    def _places(self) -> tuple[int, ...]:
+        tested = {column.field_id for column in columns_of(self.predicate)} | top_level(self.columns).keys()
+        return tuple(number for number in (FILE, POSITION) if number in tested)
+
+    # ---- sections ----
+
+    def _merged(self, work: _OpenSection) -> Iterator[Records]:
+        """The records of a section, one per key."""
+        is_large = work.size_bytes > self.memory_bytes // self.threads
+        batch_rows = self._window_rows(work) if is_large else _BATCH_ROWS
+        runs = [RunReader(self._run_batches(run, batch_rows), run[0][0].file.location) for run in work.runs]
+        if not is_large:
+            for run in runs:
+                run.read_all()
+        return merge_sorted_runs(runs, self._function)
+
+    def _window_rows(self, work: _OpenSection) -> int:
+        """Rows of a batch, so that those of all runs take their share of the memory."""
+        row_bytes = max(work.size_bytes // max(work.row_count, 1), 1)
+        rows = self.memory_bytes // self.threads // (row_bytes * len(work.runs))
+        return min(max(rows, _LEAST_BATCH_ROWS), _BATCH_ROWS)
+
+    def _run_batches(self, run: _OpenRun, batch_rows: int) -> Iterator[KeyedRecords]:
+        key_columns = self.state.schema.trimmed_primary_keys
+        for opened, parts, deleted in run:
+            for part in parts:
+                row = part.first_row
+                for stored in opened.batches(part, batch_rows):
+                    keep = _alive(deleted, row, stored.num_rows)
+                    row += stored.num_rows
+                    batch = stored if keep is None else stored.filter(keep)
+                    yield KeyedRecords.of(_as_records(batch), key_columns)
+
+    def _wanted(self, records: Records) -> Records:
+        """The records for which the predicate holds."""
+        if self.predicate == ALWAYS_TRUE:
+            return records
+        return _filtered(records, row_mask(self.predicate, records.values))
+
+    # ---- results ----
+
+    def _deliver(self, piece: _Piece, limit: int | None) -> Iterator[pa.RecordBatch]:
+        rows = 0
+        for batch in self._rows(piece, _BATCH_ROWS if limit is None else min(limit, _BATCH_ROWS)):
+            yield plan_conversion(batch.schema, self.columns)(batch)
+            rows += batch.num_rows
+            if limit is not None and rows >= limit:
+                return
+
+    def _rows(self, piece: _Piece, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        if isinstance(piece, _RawPart):
+            yield from self._raw_batches(piece, batch_rows)
+            return
+        for records in self._merged(piece):
+            adds = (records.kinds & 1) == 0
+            kept = records if adds.all() else _filtered(records, pa.array(adds))
+            values = self._wanted(kept).values
+            if values.num_rows:
+                yield values
+
+    def _count(self, piece: _Piece) -> Iterator[int]:
+        if isinstance(piece, _RawPart) and piece.known_rows is not None:
+            yield piece.known_rows
+            return
+        for batch in self._rows(piece, _BATCH_ROWS):
+            yield batch.num_rows
+
+    def _records(self, piece: _Piece) -> Iterator[Records]:
+        deliver: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None
+        for records in self._piece_records(piece):
+            kept = self._wanted(records)
+            deliver = deliver or plan_conversion(kept.values.schema, self.columns)
+            if len(kept):
+                yield Records(deliver(kept.values), kept.kinds, kept.numbers)
+
+    def _piece_records(self, piece: _Piece) -> Iterator[Records]:
+        if isinstance(piece, _OpenSection):
+            yield from self._merged(piece)
+            return
+        row = 0
+        for stored in piece.opened.batches(piece.part, _BATCH_ROWS):
+            keep = _alive(piece.deleted, row, stored.num_rows)
+            row += stored.num_rows
+            records = _as_records(stored if keep is None else stored.filter(keep))
+            check_kinds(records.kinds)
+            yield records
+
+    def _known_rows(self, split: Split) -> int | None:
+        """How many rows come of a split, if that takes no look at its files."""
+        if self._has_keys:
+            return None  # kinds stand in the files
+        rows = 0
+        for file in split.files:
+            vector = file.deletion_vector
+            if not file.matches_all or (vector is not None and vector.cardinality is None):
+                return None
+            rows += file.row_count - (vector.cardinality or 0 if vector is not None else 0)
+        return rows
+
+
+def _metrics(opened: DataFile, column: Column) -> FieldMetrics | None:
+    return None if is_metadata_column(column.field_id) else opened.metrics(column)
+
+
+def _leaf_ids(field: pa.Field) -> list[int]:
+    """The ids to read for a column: those of a struct's members, so that the struct itself is not read whole."""
+    if pa.types.is_struct(field.type):
+        return [number for child in field.type for number in _leaf_ids(child)]
+    return [field_id(field)]
+
+
+def _alive(deleted: _Positions, first: int, count: int) -> pa.BooleanArray | None:
+    """bool[count]: whether rows `first`, `first + 1`, … are not among the deleted ones; None if none is."""
+    start, end = np.searchsorted(deleted, [first, first + count])
+    if start == end:
+        return None
+    alive = np.ones(count, bool)
+    alive[deleted[start:end] - first] = False
+    return pa.array(alive)
+
+
+def _kinds(batch: pa.RecordBatch) -> npt.NDArray[np.int8]:
+    """The kinds of records.
+
+    Raises:
+        FormatError: One is none.
+    """
+    column = batch.column(KIND.name)
+    if column.null_count:
+        raise FormatError("a record has no kind", rule="Paimon: _VALUE_KIND")
+    kinds: npt.NDArray[np.int8] = column.to_numpy()
+    check_kinds(kinds)
+    return kinds
+
+
+def _as_records(batch: pa.RecordBatch) -> Records:
+    numbers = batch.column(NUMBER.name)
+    if numbers.null_count:
+        raise FormatError("a record has no sequence number", rule="Paimon: _SEQUENCE_NUMBER")
+    values = batch.select([field for field in batch.schema.names if field not in (KIND.name, NUMBER.name)])
+    return Records(values, _kinds(batch), numbers.to_numpy())
+
+
+def _filtered(records: Records, mask: pa.BooleanArray) -> Records:
+    kept = np.asarray(mask.fill_null(False))
+    return Records(records.values.filter(mask), records.kinds[kept], records.numbers[kept])
