@@ -8,14 +8,14 @@ Spec: docs/amudai.md, "Types".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Final
 
 import pyarrow as pa
 
-from skerry.amudai.any_value import Property
 from skerry.amudai.datetimes import EPOCH_TICKS, fits_nanoseconds
+from skerry.amudai.messages import ShardProperties
 from skerry.amudai.schema import BasicType, DataType, ExtendedLabel, Field, Schema
 from skerry.amudai.statistics import ValueRange
 from skerry.amudai.types import ARROW_SCHEMA_PROPERTY, arrow_field, is_stored_as
@@ -28,13 +28,13 @@ _TICKS_PER_MICROSECOND: Final = 10
 RangeOf = Callable[[DataType], "ValueRange | None"]
 
 
-def stored_schemas(properties: Iterable[Property]) -> list[pa.Schema]:
+def stored_schemas(properties: ShardProperties) -> list[pa.Schema]:
     """The Arrow schemas that a shard keeps among its properties; several if it was merged from several."""
     found = []
-    for item in properties:
-        if item.name == ARROW_SCHEMA_PROPERTY and isinstance(item.value, bytes):
+    for pair in properties.custom_properties:
+        if pair.name == ARROW_SCHEMA_PROPERTY and pair.value.HasField("bytes_value"):
             try:
-                found.append(pa.ipc.read_schema(pa.py_buffer(item.value)))
+                found.append(pa.ipc.read_schema(pa.py_buffer(pair.value.bytes_value)))
             except (pa.ArrowException, OSError, ValueError):
                 continue  # another writer's, or damaged: the shard's own schema is what counts
     return found

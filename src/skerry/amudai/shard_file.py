@@ -131,7 +131,7 @@ class ShardFile:
         return self._arrow_schema(internal=False)
 
     def _arrow_schema(self, *, internal: bool) -> pa.Schema:
-        stored = stored_schemas(self.properties.custom)
+        stored = stored_schemas(self.metadata.properties_message)
         schema = choose_schema(self.shard_schema, stored, self._range_of, internal=internal)
         if self._asked is None:
             return schema

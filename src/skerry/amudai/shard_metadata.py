@@ -95,13 +95,17 @@ class ShardMetadata:
         return int(self.directory.total_record_count - self.directory.deleted_record_count)
 
     @cached_property
+    def properties_message(self) -> ShardProperties:
+        """The shard's properties as they are stored."""
+        if self._properties is None:
+            return ShardProperties()
+        at = self._properties_at
+        return decode_message(ShardProperties, self._properties, location=redact(at.location), offset=at.start)
+
+    @cached_property
     def properties(self) -> PropertyBag:
         """The shard's properties."""
-        if self._properties is None:
-            return PropertyBag()
-        at = self._properties_at
-        message = decode_message(ShardProperties, self._properties, location=redact(at.location), offset=at.start)
-        return decode_shard_properties(message, self._follow)
+        return decode_shard_properties(self.properties_message, self._follow)
 
     def stripe_properties(self, ordinal: int) -> PropertyBag:
         """The properties of a stripe."""
