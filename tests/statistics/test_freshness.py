@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
@@ -401,3 +402,26 @@ def test_a_statistics_file_that_another_took_the_place_of_goes_with_expiry(catal
     table.analyze(full=True)
     catalog.drop_table("d.t", purge=True)
     assert statistics_below(tmp_path) == set()
+
+
+@pytest.mark.parametrize("job", ["compact", "add_files", "overwrite", "upsert", "blind upsert"])
+def test_every_job_catches_up_first_if_the_table_wants_that(catalog, tmp_path, job):
+    properties = {"skerry.statistics.catch-up": "true", "skerry.statistics.row-deletes": "sketch"}
+    table = catalog.create_table("d.t", SCHEMA, properties=properties)
+    table.append(rows(0, 1000))
+    peer(tmp_path).load_table("d.t").append(rows(1000, 1100))
+    path = Path(table.location.removeprefix("file://")) / "data" / "extra.parquet"
+    pq.write_table(rows(5000, 5010), path)
+    jobs = {
+        "compact": lambda: table.compact(rewrite_all=True),
+        "add_files": lambda: table.add_files([str(path)]),
+        "overwrite": lambda: table.overwrite(rows(0, 10), "k < 500"),
+        "upsert": lambda: table.upsert(rows(990, 1010), on=["k"]),
+        "blind upsert": lambda: table.upsert(rows(990, 1010), on=["k"], blind=True),
+    }
+    jobs[job]()
+    expected = {UPPER_BOUND} if job == "blind upsert" else {FRESH}
+    assert expected <= set(states(table.refresh()).values()) <= {FRESH, *expected}
+    state = table.implementation.state
+    caught = [file.snapshot_id for file in state.metadata.statistics]
+    assert state.snapshot().parent_snapshot_id in caught, "what the other writer added was sketched for its snapshot"

@@ -23,6 +23,7 @@ from skerry.iceberg.schema_evolution import NAME_MAPPING_PROPERTY, name_mapping
 from skerry.iceberg.settings import ChangeProperties
 from skerry.iceberg.state import MAIN, OUTSIDE_PROPERTY, TableState
 from skerry.iceberg.table import IcebergTable
+from skerry.jobs.analyze import catch_up
 from skerry.jobs.executor import Executor, Progress, ThreadExecutor, Watcher
 from skerry.parquet import FileMetadata, read_metadata
 from skerry.storage import file_key, is_within
@@ -112,6 +113,7 @@ def add_files(
     if NAME_MAPPING_PROPERTY not in state.properties and not all(has_ids(_schema(footer)) for footer in footers):
         mapping = name_mapping(state.metadata.schema())
         state = table.commit(ChangeProperties({NAME_MAPPING_PROPERTY: mapping}))
+    state = catch_up(table, ref, executor=executor)
     layout = table.layout(ref=ref)
     reader = scan(state).row_reader()
     defaults = {

@@ -29,6 +29,7 @@ from skerry.iceberg.sorting import sort_order
 from skerry.iceberg.state import MAIN, TableState
 from skerry.iceberg.table import IcebergTable
 from skerry.iceberg.z_order import z_order_columns
+from skerry.jobs.analyze import catch_up
 from skerry.jobs.clustering import Clustering, clustered
 from skerry.jobs.compact_plan import CompactRules, FileGroup, plan_groups
 from skerry.jobs.executor import Executor, Progress, ThreadExecutor, Watcher
@@ -157,6 +158,7 @@ def compact(
         return summary
     if dry_run:
         return job.planned(state, rules)
+    state = catch_up(table, ref, executor=executor)
     affected: set[Any] | None = None
     for _ in range(RetryPolicy.from_properties(state.properties).num_retries + 1):
         round_ = job.run(state, rules, job.layout(state), affected)

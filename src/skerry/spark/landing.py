@@ -19,6 +19,7 @@ from skerry.catalog import Table
 from skerry.errors import CommitUnknownError, SkerryError
 from skerry.iceberg.layout import FileLayout
 from skerry.iceberg.state import MAIN
+from skerry.jobs.analyze import catch_up
 from skerry.jobs.describe import DescribeTask, describe_file
 from skerry.jobs.executor import Progress, Watcher
 from skerry.spark.arrow_writer import write_frame_as_arrow
@@ -85,7 +86,9 @@ def ingest(
     """
     begin = time.perf_counter()
     table.refresh()
-    layout = iceberg_table(table).layout(ref=ref)
+    inner = iceberg_table(table)
+    catch_up(inner, ref, executor=SparkExecutor(spark))
+    layout = inner.layout(ref=ref)
     if isinstance(source, DataFrame):
         rows = Source(source)
     else:
