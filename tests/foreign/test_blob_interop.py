@@ -73,6 +73,9 @@ def test_blobs_of_iceberg_java_and_ours_are_one_set(iceberg_spark: Callable[[str
     assert ours.keys() == theirs.keys() == set(range(1, len(COLUMNS) + 1))
     for field_id, name in enumerate(COLUMNS, 1):
         mine, other = ours[field_id], theirs[field_id]
+        if name == "u":  # a text to Spark, and so to the procedure: not what the specification says
+            assert not np.isin(mine.hashes, other.hashes).any()
+            continue
         limit = min(mine.theta, other.theta)
         assert np.array_equal(mine.hashes[mine.hashes < limit], other.hashes[other.hashes < limit]), name
         both = theta.union([mine, other])
@@ -82,7 +85,8 @@ def test_blobs_of_iceberg_java_and_ours_are_one_set(iceberg_spark: Callable[[str
     assert all(str(column.freshness) == "fresh" for column in table.statistics().values())
     table.append(ROWS.slice(0, 10))
     united = sketches_of(metadata_of(table)["statistics"][-1])
-    assert all(united[key].estimate() == pytest.approx(ours[key].estimate(), rel=0.05) for key in ours)
+    assert all(united[key].estimate() == pytest.approx(ours[key].estimate(), rel=0.05) for key in united)
+    assert ours.keys() - united.keys() <= {[*COLUMNS].index("u") + 1}
 
 
 def test_the_connector_finds_our_counts(iceberg_spark: Callable[[str | Path], Any], tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ __all__ = [
 THETA_BLOB = "apache-datasketches-theta-v1"
 NDV = "ndv"
 SCHEMA_ID = "skerry.schema-id"
+CREATED_BY = "created-by"
 
 
 def column_blobs(file: StatisticsFile) -> Iterator[tuple[int, RegisteredBlob]]:
@@ -101,7 +102,8 @@ def extendable_sketches(state: TableState, snapshot: Snapshot) -> dict[int, Thet
     """The fresh sketches of a snapshot that new rows can be united with.
 
     A promoted column (int to long, float to double) is left out: its old values were hashed as the old type's bytes,
-    and united with the new type's they would be counted twice.
+    and united with the new type's they would be counted twice. So are UUIDs that another writer has sketched: Iceberg's
+    procedure in Spark hashes them as text.
     """
     file = state.statistics_file(snapshot.snapshot_id)
     if file is None:
@@ -112,7 +114,20 @@ def extendable_sketches(state: TableState, snapshot: Snapshot) -> dict[int, Thet
         for field_id, blob in column_blobs(file)
         if field_id in types and is_fresh(blob, snapshot) and hashed_type(state, snapshot, blob) == types[field_id]
     ]
+    uuids = {field_id for field_id in extendable if isinstance(types[field_id], pa.UuidType)}
+    if uuids and not _is_ours(state.storage, file):
+        extendable = [field_id for field_id in extendable if field_id not in uuids]
     return read_sketches(state.storage, file, snapshot, extendable)
+
+
+def _is_ours(storage: Storage, file: StatisticsFile) -> bool:
+    reader = PuffinReader(
+        storage,
+        file.statistics_path,
+        file_size=file.file_size_in_bytes,
+        footer_size=file.file_footer_size_in_bytes,
+    )
+    return reader.properties.get(CREATED_BY, "").startswith(ENGINE_NAME)
 
 
 def hashed_type(state: TableState, snapshot: Snapshot, blob: RegisteredBlob) -> pa.DataType | None:
