@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from google.protobuf.message import Message
+
 from skerry.amudai.artifact_writer import ArtifactWriter
 from skerry.amudai.directory import encode_directory
 from skerry.amudai.messages import (
@@ -55,29 +57,22 @@ class StripeParts:
         sizes = [part.field.raw_data_size for part in self.fields if part and part.field.HasField("raw_data_size")]
         return sum(sizes) if sizes else None
 
-    def data_refs(self) -> Iterator[DataRef]:
-        """All references to data of the stripe."""
-        for part in self.fields:
-            if part is not None:
+    def messages(self) -> Iterator[Message]:
+        """All messages of the stripe."""
+        yield from (part for part in self.fields if part is not None)
+        yield from (message for message in (self.properties, self.indexes) if message is not None)
+
+
+def data_refs(message: Message) -> Iterator[DataRef]:
+    """All references in a message, however deep; to change one changes the message."""
+    for field, value in message.ListFields():
+        if field.message_type is None:
+            continue
+        for part in value if field.is_repeated else (value,):
+            if isinstance(part, DataRef):
+                yield part
+            else:
                 yield from data_refs(part)
-        if self.indexes is not None:
-            for index in self.indexes.index_descriptors:
-                yield from (artifact.data_ref for artifact in index.artifacts)
-
-
-def data_refs(part: StripeFieldDescriptor) -> Iterator[DataRef]:
-    """All references to data of a field in a stripe; to change one changes the descriptor."""
-    for encoding in part.encodings:
-        for buffer in encoding.native.buffers:
-            if buffer.HasField("buffer"):
-                yield buffer.buffer
-            if buffer.HasField("block_map"):
-                yield buffer.block_map
-        for file in encoding.parquet.file_column_refs:
-            yield file.file_ref
-            yield from (chunk.data_page_map for chunk in file.column_chunks if chunk.HasField("data_page_map"))
-    for index in part.field.indexes.index_descriptors:
-        yield from (artifact.data_ref for artifact in index.artifacts)
 
 
 def merge_fields(
@@ -112,7 +107,8 @@ def finish_root(
     listed = StripeList()
     for stripe in stripes:
         _add_stripe(root, listed, stripe)
-    urls = sorted({data_ref.url for stripe in stripes for data_ref in stripe.data_refs() if data_ref.url})
+    messages = [message for stripe in stripes for message in stripe.messages()]
+    urls = sorted({data_ref.url for message in messages for data_ref in data_refs(message) if data_ref.url})
     directory = ShardDirectory(
         stripe_count=len(stripes),
         total_record_count=sum(stripe.record_count for stripe in stripes),
