@@ -134,8 +134,8 @@ class ShardMetadata:
         return self.files.read([reference])[0], reference.location
 
     @cached_property
-    def _shard_references(self) -> list[Reference | None]:
-        """Where the shard's descriptors of fields are, by schema id.
+    def descriptor_references(self) -> list[Reference | None]:
+        """Where the shard's descriptors of fields are, by schema id; None where there is none.
 
         The reference implementation stores the url that the root had when it was written. The message's checksum tells
         whether the root has the descriptor still.
@@ -154,7 +154,7 @@ class ShardMetadata:
         Raises:
             FormatError: A descriptor is damaged.
         """
-        references = [self._shard_references[node.schema_id] for node in nodes]
+        references = [self.descriptor_references[node.schema_id] for node in nodes]
         messages = iter(self.files.read_messages(FieldDescriptor, [found for found in references if found]))
         return [next(messages) if found else None for found in references]
 

@@ -14,6 +14,7 @@ from skerry.cli.expire import expire
 from skerry.cli.explain import explain
 from skerry.cli.failures import ReportingGroup
 from skerry.cli.ingest import ingest
+from skerry.cli.inspect import inspect
 from skerry.cli.joinable import joinable
 from skerry.cli.listing import ls, show
 from skerry.cli.orphans import remove_orphans
@@ -71,6 +72,7 @@ for _command in (
     remove_orphans,
     joinable,
     explain,
+    inspect,
 ):
     app.command()(_command)
 app.add_typer(refs, name="refs")

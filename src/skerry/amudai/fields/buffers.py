@@ -77,12 +77,12 @@ class StoredBuffer:
         """All bytes of the buffer."""
         return self._whole if self._whole is not None else files.read([self.reference])[0]
 
-    def block_map(self, files: ShardFiles, value_count: int) -> BlockMap:
+    def block_map(self, files: ShardFiles, value_count: int | None) -> BlockMap:
         """The buffer's block map.
 
         Args:
             files: Where to read it from.
-            value_count: How many values the buffer must hold.
+            value_count: How many values the buffer must hold; None where that is not known.
 
         Raises:
             FormatError: It is damaged, or tells of another number of values.
@@ -101,7 +101,7 @@ class StoredBuffer:
         found = decode_block_map(
             data, buffer_size=self.reference.length, location=self.shown, offset=self.map_reference.start
         )
-        if found.value_count != value_count:
+        if value_count is not None and found.value_count != value_count:
             raise FormatError(
                 f"the block map tells of {found.value_count} values, expected {value_count}",
                 location=self.shown,

@@ -84,18 +84,22 @@ class StripeReader:
                 rule="Amudai, chapter 6, Stripe List",
             )
 
+    def descriptor_reference(self, node: DataType) -> Reference | None:
+        """Where a node's descriptor is; None if the stripe has none."""
+        entry = self._references[node.schema_id] if node.schema_id < len(self._references) else None
+        return None if entry is None else Reference(self._rules.resolve(entry[0]), entry[1], entry[2])
+
     def descriptor_references(self, nodes: Iterable[DataType]) -> list[tuple[int, Reference]]:
         """Where the descriptors of nodes are that have not been read yet, with the nodes' numbers."""
         found = []
         for node in nodes:
             if node.schema_id in self._messages:
                 continue
-            entry = self._references[node.schema_id] if node.schema_id < len(self._references) else None
-            if entry is None:
+            reference = self.descriptor_reference(node)
+            if reference is None:
                 self._messages[node.schema_id] = None
             else:
-                url, start, end = entry
-                found.append((node.schema_id, Reference(self._rules.resolve(url), start, end)))
+                found.append((node.schema_id, reference))
         return found
 
     def keep_descriptor(self, schema_id: int, message: StripeFieldDescriptor, location: str) -> None:
