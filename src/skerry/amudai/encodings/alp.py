@@ -113,7 +113,7 @@ def choose(values: _Floats, most: int) -> Any:
     best = np.int64(1 << 62)
     answer = np.int64(0)
     for exponent in range(most, -1, -1):
-        for factor in range(0, max(exponent, 1)):
+        for factor in range(max(exponent, 1)):
             lowest, highest = np.float64(LIMIT_8), -np.float64(LIMIT_8)
             exceptions = np.int64(0)
             for i in range(len(values)):

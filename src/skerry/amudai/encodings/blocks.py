@@ -22,8 +22,6 @@ from skerry.bitmaps import roaring32_from_positions
 
 __all__ = ["BLOCK_ALIGNMENT", "encode_binary_block", "encode_numeric_block", "encode_presence", "frame_block"]
 
-_Bitmap = npt.NDArray[np.uint8]
-
 BLOCK_ALIGNMENT: Final = 8
 _HEAD: Final = struct.Struct("<II")
 _NEGATED: Final = 1
@@ -78,7 +76,7 @@ def frame_block(presence: bytes, values: bytes, *, has_checksum: bool = True) ->
 
 def encode_numeric_block(
     values: npt.NDArray[Any],
-    validity: _Bitmap | None,
+    valid: npt.NDArray[np.bool_] | None,
     plan: Plan,
     *,
     profile: Profile = Profile.BALANCED,
@@ -88,7 +86,7 @@ def encode_numeric_block(
 
     Args:
         values: T[n], at least one; at nulls anything.
-        validity: uint8[⌈n / 8⌉], None if no value is null.
+        valid: bool[n], None if no value is null.
         plan: How the values are encoded.
         profile: How hard codecs try, and whether presence is packed.
         has_checksum: Whether a checksum ends the block.
@@ -96,11 +94,9 @@ def encode_numeric_block(
     Returns:
         The block.
     """
-    presence = b""
-    if validity is not None:
-        presence = encode_presence(unpack_bits(validity, len(values)), profile)
-        if presence:
-            values = carry_forward(values, validity)
+    presence = encode_presence(valid, profile)
+    if presence and valid is not None:
+        values = carry_forward(values, valid)
     return frame_block(presence, encode_numeric(values, plan, profile), has_checksum=has_checksum)
 
 
@@ -126,8 +122,3 @@ def encode_binary_block(
     """
     presence = encode_presence(strings.valid, profile)
     return frame_block(presence, encode_binary(strings, plan, profile, symbols), has_checksum=has_checksum)
-
-
-def unpack_bits(validity: _Bitmap, count: int) -> npt.NDArray[np.bool_]:
-    """A bitmap as booleans."""
-    return np.unpackbits(validity, count=count, bitorder="little").view(np.bool_)

@@ -104,7 +104,7 @@ def count_symbols(
         singles: uint32[512], takes how often each code, or byte without one, stands.
         pairs: uint32[512 · 512], takes how often two stand side by side.
     """
-    place = 0
+    place: Integer = 0
     last = np.int64(-1)
     while place < size:
         word = load_u64(sample, place)
@@ -136,7 +136,7 @@ def encode(data: Bytes, size: int, symbols: _Words, short: _Words, long: _Words,
     Returns:
         How many bytes they are.
     """
-    place = 0
+    place: Integer = 0
     written = 0
     while place < size:
         word = load_u64(data, place)

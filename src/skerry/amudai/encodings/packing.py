@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from skerry.amudai.encodings.fastlanes import CHUNK, pack_chunk
-from skerry.amudai.encodings.machine import Bytes, Integer
+from skerry.amudai.encodings.machine import Bytes
 from skerry.amudai.encodings.parts import load_any, move, store_any
 from skerry.kernels import kernel
 
-__all__ = ["carry_forward", "pack_bits"]
+__all__ = ["as_bytes", "carry_forward", "pack_bits"]
 
 U1, U2, U4, U8 = np.uint8(0), np.uint16(0), np.uint32(0), np.uint64(0)
 
@@ -56,31 +56,21 @@ def pack_any(values: Bytes, source: int, width: int, packed: Bytes, target: int,
         pack_chunk(U1, values, source, width, packed, target, reference, 1)
 
 
-@kernel("int64(uint8[::1], int64, int64, uint8[::1], int64)")
-def first_valid(values: Bytes, count: int, size: int, validity: Bytes, bit: int) -> Integer:
-    """The first value that is not null, -1 if there is none."""
-    for i in range(count):
-        if (validity[(bit + i) >> 3] >> ((bit + i) & 7)) & 1:
-            return np.int64(i)
-    return np.int64(-1)
-
-
 @kernel("void(uint8[::1], int64, int64, uint8[::1], int64, out uint8[::1])")
-def carry(values: Bytes, count: int, size: int, validity: Bytes, first: int, carried: Bytes) -> None:
+def carry(values: Bytes, count: int, size: int, valid: Bytes, first: int, carried: Bytes) -> None:
     """Copy values, and in place of each null the value before it.
 
     Args:
         values: uint8[count · size].
         count: How many there are.
         size: Bytes of each.
-        validity: Bitmap, least significant bit first.
+        valid: uint8[count], 0 for a null.
         first: The value for nulls that none goes before.
         carried: Takes the values.
     """
     last = load_any(values, first * size, size)
     for i in range(count):
-        if (validity[i >> 3] >> (i & 7)) & 1:
-            last = load_any(values, i * size, size)
+        last = load_any(values, i * size, size) if valid[i] else last
         store_any(carried, i * size, last, size)
 
 
@@ -108,20 +98,20 @@ def pack_bits(values: npt.NDArray[Any], width: int, reference: int = 0) -> bytes
     return packed.tobytes()
 
 
-def carry_forward(values: npt.NDArray[Any], validity: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
+def carry_forward(values: npt.NDArray[Any], valid: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
     """Replace nulls by the value before, so that no encoding suffers from what happens to lie there.
 
     Args:
         values: T[n].
-        validity: uint8[⌈n / 8⌉].
+        valid: bool[n].
 
     Returns:
         T[n], the values, with nulls before the first replaced by that; zeros if all are null.
     """
-    plain = as_bytes(values)
-    first = first_valid(plain, len(values), values.itemsize, validity, 0)
-    if first < 0:
+    first = int(valid.argmax()) if len(valid) else 0
+    if not len(valid) or not valid[first]:
         return np.zeros_like(values)
+    plain = as_bytes(values)
     carried = np.empty(len(plain), np.uint8)
-    carry(plain, len(values), values.itemsize, validity, first, carried)
+    carry(plain, len(values), values.itemsize, as_bytes(valid), first, carried)
     return carried.view(values.dtype)

@@ -1,0 +1,186 @@
+"""Values of a stripe to an encoded buffer: blocks, and the map of them.
+
+Spec: amudai-encodings 1 and 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from skerry.amudai.encodings.binary_encoding import Strings
+from skerry.amudai.encodings.block_map import encode_block_map
+from skerry.amudai.encodings.blocks import encode_binary_block, encode_numeric_block
+from skerry.amudai.encodings.choosing import BinaryChoice, choose_binary, choose_numeric
+from skerry.amudai.encodings.codes import Encoding, Profile
+from skerry.amudai.encodings.packing import carry_forward
+from skerry.amudai.encodings.plans import Plan
+
+__all__ = ["BuiltBuffer", "encode_binary_buffer", "encode_numeric_buffer"]
+
+_Flags = npt.NDArray[np.bool_] | None
+
+_MAP_ALIGNMENT: Final = 16
+_LIGHT_VALUES: Final = 4 * 1024
+"""Values of a block that kernels alone decode: few, as rows by position decode whole blocks."""
+_SHARED_VALUES: Final = 16 * 1024
+"""Values of a block whose values share something: a dictionary, or what a codec has seen."""
+_SMALL_VALUES: Final = 256 * 1024
+_CHOICE_VALUES: Final = 1 << 20
+"""After so many values a plan is chosen anew."""
+_SHARED: Final = frozenset((Encoding.ZSTD, Encoding.LZ4, Encoding.BLOCK_DICTIONARY, Encoding.SPARSE))
+_BLOCK_BYTES: Final = {Profile.SMALL: 1 << 22, Profile.HIGH: 1 << 20}
+_LIGHT_BYTES: Final = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltBuffer:
+    """An encoded buffer; it must begin at a multiple of 64 of its file.
+
+    Args:
+        data: All its bytes, the block map last.
+        map_bytes: Bytes of the block map.
+        block_count: How many blocks it has.
+        plans: What was chosen, in order, without repetitions.
+    """
+
+    data: bytes
+    map_bytes: int
+    block_count: int
+    plans: tuple[Plan, ...]
+
+
+def encode_numeric_buffer(
+    values: npt.NDArray[Any],
+    valid: _Flags,
+    *,
+    profile: Profile = Profile.BALANCED,
+    plan: Plan | None = None,
+    block_values: int | None = None,
+    has_checksums: bool = True,
+) -> BuiltBuffer:
+    """Encode numbers as a buffer.
+
+    Args:
+        values: T[n], of one of the ten types of streams; at nulls anything.
+        valid: bool[n], None if no value is null.
+        profile: What to strive for.
+        plan: How each block is encoded; chosen by samples if None.
+        block_values: Values of a block; by plan and profile if None.
+        has_checksums: Whether blocks have checksums.
+
+    Returns:
+        The buffer.
+    """
+    counts, blocks, plans = [], [], []
+    for start, stop in _stretches(len(values), plan):
+        chosen = plan
+        if chosen is None:
+            chosen = choose_numeric(_without_nulls(values[start:stop], valid, start), profile)
+        plans.append(chosen)
+        size = block_values or _block_values(chosen, profile)
+        for first in range(start, stop, size):
+            last = min(first + size, stop)
+            flags = None if valid is None else valid[first:last]
+            counts.append(last - first)
+            blocks.append(
+                encode_numeric_block(values[first:last], flags, chosen, profile=profile, has_checksum=has_checksums)
+            )
+    return _built(counts, blocks, plans)
+
+
+def encode_binary_buffer(
+    offsets: npt.NDArray[np.int64] | None,
+    data: npt.NDArray[np.uint8],
+    valid: _Flags,
+    *,
+    fixed_size: int | None = None,
+    profile: Profile = Profile.BALANCED,
+    plan: Plan | None = None,
+    block_values: int | None = None,
+    has_checksums: bool = True,
+) -> BuiltBuffer:
+    """Encode strings of bytes as a buffer.
+
+    Args:
+        offsets: int64[n + 1], from 0 to m; None if all values have one size, which is not 0.
+        data: uint8[m]; a null has no bytes, or any if all values have one size.
+        valid: bool[n], None if no value is null.
+        fixed_size: Bytes of each value, None if they differ.
+        profile: What to strive for.
+        plan: How each block is encoded; chosen by samples if None.
+        block_values: The most values of a block; by plan and profile if None.
+        has_checksums: Whether blocks have checksums.
+
+    Returns:
+        The buffer.
+    """
+    if offsets is None:
+        assert fixed_size
+        offsets = np.arange(len(data) // fixed_size + 1, dtype=np.int64) * fixed_size
+    strings = Strings(offsets, data, valid, fixed_size)
+    counts, blocks, plans = [], [], []
+    for start, stop in _stretches(strings.count, plan):
+        stretch = _slice(strings, start, stop)
+        choice = choose_binary(stretch, profile) if plan is None else BinaryChoice(plan)
+        plans.append(choice.plan)
+        for block in _cut(stretch, choice.plan, profile, block_values):
+            counts.append(block.count)
+            blocks.append(
+                encode_binary_block(
+                    block, choice.plan, profile=profile, symbols=choice.symbols, has_checksum=has_checksums
+                )
+            )
+    return _built(counts, blocks, plans)
+
+
+def _stretches(count: int, plan: Plan | None) -> Iterator[tuple[int, int]]:
+    """Ranges of values that share a plan."""
+    size = _CHOICE_VALUES if plan is None else max(count, 1)
+    for start in range(0, count, size):
+        yield start, min(start + size, count)
+
+
+def _without_nulls(values: npt.NDArray[Any], valid: _Flags, start: int) -> npt.NDArray[Any]:
+    if valid is None:
+        return values
+    return carry_forward(values, valid[start : start + len(values)])
+
+
+def _block_values(plan: Plan, profile: Profile) -> int:
+    if profile == Profile.SMALL and not _SHARED.isdisjoint(plan.encodings()):
+        return _SMALL_VALUES
+    return _LIGHT_VALUES if _SHARED.isdisjoint(plan.encodings()) else _SHARED_VALUES
+
+
+def _slice(strings: Strings, start: int, stop: int) -> Strings:
+    """Some of the values, counted from 0 on."""
+    if start == 0 and stop == strings.count:
+        return strings
+    first, last = int(strings.offsets[start]), int(strings.offsets[stop])
+    valid = None if strings.valid is None else strings.valid[start:stop]
+    return Strings(strings.offsets[start : stop + 1] - first, strings.data[first:last], valid, strings.fixed_size)
+
+
+def _cut(strings: Strings, plan: Plan, profile: Profile, block_values: int | None) -> Iterator[Strings]:
+    """Blocks of so many bytes, and values, as suit a plan."""
+    most_bytes = _BLOCK_BYTES.get(profile, _LIGHT_BYTES)
+    most = block_values or (_SMALL_VALUES if profile in _BLOCK_BYTES else _SHARED_VALUES)
+    start = 0
+    while start < strings.count:
+        limit = int(strings.offsets[start]) + most_bytes
+        stop = int(np.searchsorted(strings.offsets, limit, "right")) - 1
+        stop = min(max(stop, start + 1), start + most, strings.count)
+        yield _slice(strings, start, stop)
+        start = stop
+
+
+def _built(counts: list[int], blocks: list[bytes], plans: list[Plan]) -> BuiltBuffer:
+    block_map = encode_block_map(np.array(counts, np.int64), np.fromiter(map(len, blocks), np.int64, len(blocks)))
+    size = sum(map(len, blocks))
+    data = b"".join((*blocks, bytes(-size % _MAP_ALIGNMENT), block_map))
+    return BuiltBuffer(data, len(block_map), len(blocks), tuple(dict.fromkeys(plans)))

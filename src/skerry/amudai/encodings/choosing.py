@@ -1,0 +1,220 @@
+"""Which encoding suits some values: candidates are tried on a sample, and weighed by what they cost to read.
+
+A light encoding is read several times faster than a codec's frame. So each profile says by how much a candidate must be
+smaller than lighter ones to be chosen, and which candidates there are at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from skerry.amudai.encodings.binary_encoding import Strings, encode_binary
+from skerry.amudai.encodings.codes import Encoding, Profile
+from skerry.amudai.encodings.dictionaries import number_values
+from skerry.amudai.encodings.fsst import SymbolTable, train_fsst
+from skerry.amudai.encodings.numeric_encoding import BIT_PACKED, FRAMED, PLAIN, encode_numeric
+from skerry.amudai.encodings.plans import Plan
+
+__all__ = ["BinaryChoice", "choose_binary", "choose_numeric"]
+
+_Values = npt.NDArray[Any]
+
+SAMPLE_VALUES: Final = 16 * 1024
+_LIGHT_SAMPLE: Final = 4 * 1024
+_SAMPLE_BYTES: Final = 256 * 1024
+_WORTH: Final = 0.95
+"""An encoding must make the sample smaller than this part of its plain size."""
+_MAX_DICTIONARY: Final = 4096
+
+_ZSTD: Final = Plan(Encoding.ZSTD)
+_LZ4: Final = Plan(Encoding.LZ4)
+_SINGLE: Final = Plan(Encoding.SINGLE_VALUE)
+_DELTA: Final = Plan(Encoding.DELTA, (FRAMED,))
+_RUNS: Final = Plan(Encoding.RUN_LENGTH, (FRAMED, FRAMED))
+_FLOAT_RUNS: Final = Plan(Encoding.RUN_LENGTH, (None, FRAMED))
+_DICTIONARY: Final = Plan(Encoding.BLOCK_DICTIONARY, (BIT_PACKED,))
+_ALP: Final = Plan(Encoding.ALP, (FRAMED,))
+_ALP_RD: Final = Plan(Encoding.ALP_RD)
+_SPARSE: Final = Plan(Encoding.SPARSE, (_DELTA, None))
+
+_CODEC_WEIGHT: Final = {
+    Profile.FAST: 2.0,
+    Profile.BALANCED: 1.35,
+    Profile.HIGH: 1.05,
+    Profile.SMALL: 1.0,
+}
+"""By how much a size counts for more if a codec made it."""
+_CODECS: Final = frozenset((Encoding.ZSTD, Encoding.LZ4))
+_SIZES: Final = {1: Encoding.TRUNCATE_8, 2: Encoding.TRUNCATE_16, 4: Encoding.TRUNCATE_32, 8: Encoding.TRUNCATE_64}
+
+
+def choose_numeric(values: _Values, profile: Profile) -> Plan:
+    """Choose how numbers are encoded.
+
+    Args:
+        values: T[n], none of them null.
+        profile: What the writer strives for.
+
+    Returns:
+        The plan.
+    """
+    if profile == Profile.PLAIN or not len(values):
+        return PLAIN
+    words = np.ascontiguousarray(values).view(f"u{values.itemsize}")
+    if bool((words == words[0]).all()):
+        return _SINGLE
+    sample = _sample_numbers(values, _LIGHT_SAMPLE if profile == Profile.FAST else SAMPLE_VALUES)
+    best, best_cost = PLAIN, _WORTH * sample.nbytes
+    for plan in _candidates(sample, profile):
+        cost = len(encode_numeric(sample, plan, profile)) * _weight(plan, profile)
+        if cost < best_cost:
+            best, best_cost = plan, cost
+    return best
+
+
+def _weight(plan: Plan, profile: Profile) -> float:
+    return _CODEC_WEIGHT[profile] if not _CODECS.isdisjoint(plan.encodings()) else 1.0
+
+
+def _sample_numbers(values: _Values, size: int) -> _Values:
+    """Some stretches of neighbours."""
+    if len(values) <= size:
+        return values
+    pieces = 4
+    step = (len(values) - size // pieces) // (pieces - 1)
+    return np.concatenate([values[i * step : i * step + size // pieces] for i in range(pieces)])
+
+
+def _candidates(sample: _Values, profile: Profile) -> Iterator[Plan]:
+    """Plans worth a try, light ones first."""
+    words = sample.view(f"u{sample.itemsize}")
+    runs = 1 + int(np.count_nonzero(words[1:] != words[:-1]))
+    is_float = sample.dtype.kind == "f"
+    if 2 * runs < len(sample):
+        yield _FLOAT_RUNS if is_float else _RUNS
+    if np.count_nonzero(words) * 16 < len(sample):
+        yield _SPARSE
+    if not is_float:
+        yield FRAMED
+        yield _DELTA
+    elif profile != Profile.FAST or sample.itemsize == 8:
+        yield _ALP
+    if sample.itemsize > 1 and number_values(sample, min(_MAX_DICTIONARY, len(sample) // 4 + 1)) is not None:
+        yield _DICTIONARY
+    if is_float:
+        yield _ALP_RD
+    if profile == Profile.FAST:
+        yield _LZ4
+        return
+    yield from _deep_candidates(sample, profile)
+
+
+def _deep_candidates(sample: _Values, profile: Profile) -> Iterator[Plan]:
+    """Cascades that end in a codec."""
+    yield _ZSTD
+    if profile == Profile.BALANCED:
+        yield _LZ4
+    packed = _ZSTD
+    if sample.dtype.kind == "f":
+        yield Plan(Encoding.ALP, (_narrowed(4),))
+        yield Plan(Encoding.ALP, (Plan(Encoding.DELTA, (_narrowed(4),)),))
+    elif sample.dtype.kind == "i" and sample.itemsize > 1:
+        low, high = int(sample.min()), int(sample.max())
+        width = max(low.bit_length(), high.bit_length()) + 1
+        if width <= 4 * sample.itemsize:
+            yield _narrowed(max(1, 1 << ((width - 1) // 8).bit_length()))
+        yield Plan(Encoding.DELTA, (_narrowed(4 if sample.itemsize == 8 else 2),))
+    else:
+        yield Plan(Encoding.DELTA, (packed,))
+    if sample.itemsize > 1:
+        yield Plan(Encoding.RUN_LENGTH, (packed, packed))
+        yield Plan(Encoding.BLOCK_DICTIONARY, (packed, None))
+    if profile == Profile.SMALL:
+        yield Plan(Encoding.FRAME_OF_REFERENCE, (packed,))
+        yield Plan(Encoding.BLOCK_DICTIONARY, (packed, packed))
+
+
+def _narrowed(size: int) -> Plan:
+    """Signed integers of some bytes (more if they need more), compressed."""
+    return Plan(_SIZES[size], (_ZSTD,))
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryChoice:
+    """How strings of bytes are encoded.
+
+    Args:
+        plan: The plan of each block.
+        symbols: For FSST, else None.
+    """
+
+    plan: Plan
+    symbols: SymbolTable | None = None
+
+
+def choose_binary(strings: Strings, profile: Profile) -> BinaryChoice:
+    """Choose how strings of bytes are encoded.
+
+    Args:
+        strings: All of them.
+        profile: What the writer strives for.
+
+    Returns:
+        The plan, and what it needs.
+    """
+    if profile == Profile.PLAIN or not strings.count:
+        return BinaryChoice(PLAIN)
+    sample = sample_strings(strings)
+    if not len(sample.data):
+        return BinaryChoice(Plan(Encoding.BLOCK_DICTIONARY, (BIT_PACKED,)) if sample.fixed_size is None else PLAIN)
+    best = BinaryChoice(PLAIN)
+    best_cost = _WORTH * len(encode_binary(sample, PLAIN, profile))
+    for choice in _binary_candidates(sample, profile):
+        cost = len(encode_binary(sample, choice.plan, profile, choice.symbols)) * _binary_weight(choice.plan, profile)
+        if cost < best_cost:
+            best, best_cost = choice, cost
+    return best
+
+
+def _binary_candidates(sample: Strings, profile: Profile) -> Iterator[BinaryChoice]:
+    # the reference implementation misreads dictionaries of values of one size
+    if sample.fixed_size is None:
+        yield BinaryChoice(Plan(Encoding.BLOCK_DICTIONARY, (BIT_PACKED, BIT_PACKED)))
+    if profile in (Profile.FAST, Profile.BALANCED):
+        yield BinaryChoice(Plan(Encoding.FSST), train_fsst(sample.data))
+        yield BinaryChoice(Plan(Encoding.LZ4))
+    if profile != Profile.FAST:
+        yield BinaryChoice(Plan(Encoding.ZSTD))
+    if profile in (Profile.HIGH, Profile.SMALL) and sample.fixed_size is None:
+        yield BinaryChoice(Plan(Encoding.ZSTD, (Plan(Encoding.DELTA, (_ZSTD,)),)))
+
+
+def _binary_weight(plan: Plan, profile: Profile) -> float:
+    if plan.encoding == Encoding.LZ4:
+        return 1.1 if profile != Profile.FAST else 1.0
+    return _CODEC_WEIGHT[profile] if plan.encoding == Encoding.ZSTD else 1.0
+
+
+def sample_strings(strings: Strings) -> Strings:
+    """Some stretches of neighbours."""
+    if len(strings.data) <= _SAMPLE_BYTES and strings.count <= SAMPLE_VALUES:
+        return strings
+    pieces = 4
+    mean = max(1, len(strings.data) // strings.count)
+    size = max(1, min(SAMPLE_VALUES, _SAMPLE_BYTES // mean, strings.count) // pieces)
+    step = (strings.count - size) // (pieces - 1)
+    data, lengths, valid = [], [], []
+    for i in range(pieces):
+        offsets = strings.offsets[i * step : i * step + size + 1]
+        data.append(strings.data[offsets[0] : offsets[-1]])
+        lengths.append(np.diff(offsets))
+        if strings.valid is not None:
+            valid.append(strings.valid[i * step : i * step + size])
+    edges = np.concatenate(([0], np.cumsum(np.concatenate(lengths))))
+    flags = np.concatenate(valid) if valid else None
+    return Strings(edges, np.concatenate(data), flags, strings.fixed_size)
