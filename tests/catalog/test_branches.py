@@ -381,7 +381,7 @@ def test_one_wap_id_is_published_once_even_from_another_snapshot(catalog, table)
 def test_an_unknown_outcome_of_a_metadata_change_is_found_in_the_log(catalog, table, monkeypatch):
     from pyiceberg.exceptions import CommitStateUnknownException
 
-    inner = catalog._catalog
+    inner = catalog.iceberg_catalog
     commit_table = inner.commit_table
     rival = rival_of(catalog)
 

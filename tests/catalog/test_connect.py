@@ -72,9 +72,10 @@ def test_a_sql_catalog_by_uri(tmp_path):
 
 
 @pytest.mark.parametrize("target", ["s3://bucket/lake", "gs://bucket/lake", "abfss://c@a.dfs.core.windows.net/lake"])
-def test_an_object_store_alone_orders_no_commits(target):
+def test_an_object_store_alone_orders_no_commits_of_iceberg_tables(target):
+    catalog = skerry.connect(target)
     with pytest.raises(UnsupportedError, match="need a catalog that orders their commits"):
-        skerry.connect(target)
+        catalog.create_table("a.b", pa.schema([("x", pa.int64())]))
 
 
 def test_an_unknown_scheme_is_named_and_credentials_are_not_printed():

@@ -17,8 +17,8 @@ from skerry.iceberg.expiry import ExpireSnapshots, RetentionDefaults
 from skerry.iceberg.manifest_list import read_manifest_list
 from skerry.iceberg.manifest_reader import read_manifest
 from skerry.iceberg.operations import MetadataChange
-from skerry.iceberg.reachability import FileKind
 from skerry.storage import Storage
+from skerry.table.table_files import FileKind
 
 
 @pytest.fixture

@@ -130,7 +130,7 @@ def test_a_rival_commit_between_build_and_commit_is_covered(catalog, monkeypatch
 def test_a_race_lost_at_the_compare_itself_leaves_no_metadata_file(catalog, monkeypatch, tmp_path):
     table = catalog.create_table("d.t", SCHEMA, properties={"commit.retry.min-wait-ms": "1"})
     rival = skerry.connect(tmp_path / "warehouse").load_table("d.t")
-    inner = catalog._catalog
+    inner = catalog.iceberg_catalog
     write = inner._write_metadata
     written = []
 
@@ -334,7 +334,7 @@ def test_a_failure_in_the_middle_of_the_data_leaves_the_old_state_and_no_file(ca
 
 def test_a_database_error_after_the_compare_is_unknown_and_nothing_is_cleaned_up(catalog, monkeypatch, tmp_path):
     table = catalog.create_table("d.t", SCHEMA)
-    inner = catalog._catalog
+    inner = catalog.iceberg_catalog
     write = inner._write_metadata
 
     def commit_table(handle, requirements, updates):
@@ -356,7 +356,7 @@ def test_a_database_error_before_the_compare_is_a_plain_failure_and_cleaned_up(c
     def commit_table(handle, requirements, updates):
         raise OperationalError("SELECT", {}, Exception("no connection"))
 
-    monkeypatch.setattr(catalog._catalog, "commit_table", commit_table)
+    monkeypatch.setattr(catalog.iceberg_catalog, "commit_table", commit_table)
     with pytest.raises(SkerryError, match="failed before it was sent"):
         table.append(rows(0, 10))
     assert files_below(tmp_path / "warehouse") == before
@@ -364,13 +364,13 @@ def test_a_database_error_before_the_compare_is_a_plain_failure_and_cleaned_up(c
 
 def test_an_answer_lost_on_its_way_back_is_found_by_reading_back(catalog, monkeypatch):
     table = catalog.create_table("d.t", SCHEMA)
-    commit_table = catalog._catalog.commit_table
+    commit_table = catalog.iceberg_catalog.commit_table
 
     def commit_and_lose_the_answer(*arguments):
         commit_table(*arguments)
         raise CommitStateUnknownException("504")
 
-    monkeypatch.setattr(catalog._catalog, "commit_table", commit_and_lose_the_answer)
+    monkeypatch.setattr(catalog.iceberg_catalog, "commit_table", commit_and_lose_the_answer)
     table.append(rows(0, 10))
     assert table.scan().count() == 10
     assert table.statistics()["k"].freshness.is_fresh
@@ -386,7 +386,7 @@ def test_retries_obey_the_table_property(catalog, monkeypatch):
         attempts.append(handle)
         raise CommitFailedException("lost")
 
-    monkeypatch.setattr(catalog._catalog, "commit_table", always_lost)
+    monkeypatch.setattr(catalog.iceberg_catalog, "commit_table", always_lost)
     with pytest.raises(ConflictError, match="gave up after 3 attempts"):
         table.append(rows(0, 10))
     assert len(attempts) == 3

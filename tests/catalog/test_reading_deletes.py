@@ -142,7 +142,10 @@ def test_deletes_outlive_partitioning_and_names(tmp_path):
     added = tuple(write_equality_deletes(inner.layout(), [pa.record_batch({"word": ["w2"]})], [word]))
     inner.commit(RowDelta(added_deletes=added, starting_snapshot_id=inner.state.snapshot().snapshot_id))
     left = [n for n in range(200) if n not in (3, 103) and n % 5 != 2]
-    with table.implementation.catalog.load_table(inner.identifier).update_schema(allow_incompatible_changes=True) as update:
+    outside = table.implementation.catalog.load_table(inner.identifier)
+    with outside.update_schema(allow_incompatible_changes=True) as update:
+        allow_incompatible_changes=True
+    ) as update:
         update.delete_column("word")
         update.rename_column("n", "number")
     table.refresh()

@@ -2,82 +2,109 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyiceberg.catalog as pyiceberg_catalog
-from pyiceberg.exceptions import (
-    NamespaceAlreadyExistsError,
-    NamespaceNotEmptyError,
-    NoSuchNamespaceError,
-    NoSuchTableError,
-    TableAlreadyExistsError,
-)
 
-from skerry.catalog.iceberg_backend import IcebergBackend
+from skerry.catalog.iceberg_tables import IcebergTables
+from skerry.catalog.names import check_choice, identifier_of
+from skerry.catalog.paimon_tables import PaimonTables
 from skerry.catalog.querying import explain_query, plan_table_joins, run_query
 from skerry.catalog.sketch_index import SketchIndex
+from skerry.catalog.stores import NewTable, TableStore
 from skerry.catalog.table import Table
-from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError, SkerryError, UnsupportedError
-from skerry.iceberg.metadata_reading import check_metadata
-from skerry.iceberg.partitions import partition_spec
-from skerry.iceberg.schema import to_arrow_schema, to_iceberg_schema, with_identifier
-from skerry.iceberg.sorting import sort_order
-from skerry.iceberg.table import IcebergTable
+from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError, UnsupportedError
 from skerry.planner.explanation import QueryPlan
 from skerry.planner.ordering import JoinPlan
 from skerry.storage import redact
 from skerry.table.joinable import JoinableColumns, find_joinable
 from skerry.table.schema import nearest
-from skerry.table.statistics import SketchPolicy
 
 __all__ = ["Catalog"]
 
-
-FORMATS = ("iceberg",)
-FILE_FORMATS = ("parquet", "orc", "avro")
+ICEBERG, PAIMON = FORMATS = ("iceberg", "paimon")
 
 
 class Catalog:
     """Named tables in namespaces. Made by `skerry.connect`.
 
+    Iceberg tables stand in the catalog behind it; Paimon tables are found where they lie, in the folders
+    `<namespace>.db/<table>` of the warehouse. A name is given once, whatever the format.
+
     Args:
-        catalog: The PyIceberg catalog behind it.
+        name: The catalog's name; Spark must configure the same catalog under the same name.
+        properties: What it was connected with.
+        iceberg: Its Iceberg tables; None if it has no room for them.
+        paimon: Its Paimon tables; None if it has no warehouse folder.
     """
 
-    def __init__(self, catalog: pyiceberg_catalog.Catalog) -> None:
-        self._catalog = catalog
-        self._sketch_index = SketchIndex(catalog)
+    def __init__(
+        self, name: str, properties: Mapping[str, str], iceberg: IcebergTables | None, paimon: PaimonTables | None
+    ) -> None:
+        self._name = name
+        self._properties = dict(properties)
+        self._iceberg = iceberg
+        self._paimon = paimon
+        self._sketch_index = SketchIndex(self._stores)
 
     @property
     def name(self) -> str:
         """The catalog's name; Spark must configure the same catalog under the same name."""
-        return str(self._catalog.name)
+        return self._name
 
     @property
     def properties(self) -> dict[str, str]:
         """The catalog's properties; may hold credentials."""
-        return dict(self._catalog.properties)
+        return dict(self._properties)
+
+    @property
+    def iceberg_catalog(self) -> pyiceberg_catalog.Catalog:
+        """PyIceberg's own object for the same catalog, for what only it can do.
+
+        Raises:
+            UnsupportedError: The catalog has no room for Iceberg tables.
+        """
+        store = self._store(ICEBERG)
+        assert isinstance(store, IcebergTables)
+        return store.catalog
 
     def __repr__(self) -> str:
-        uri = self._catalog.properties.get("uri")
+        uri = self._properties.get("uri") or self._properties.get("warehouse")
         return f"Catalog({self.name!r}{f', uri={redact(uri)!r}' if uri else ''})"
+
+    @property
+    def _stores(self) -> list[TableStore]:
+        return [store for store in (self._iceberg, self._paimon) if store is not None]
+
+    def _store(self, format: str) -> TableStore:
+        """The tables of one format."""
+        check_choice("format", format, FORMATS)
+        store: TableStore | None = self._iceberg if format == ICEBERG else self._paimon
+        if store is not None:
+            return store
+        if format == ICEBERG:
+            raise UnsupportedError(
+                f"Iceberg tables in {redact(self._properties['warehouse'])} need a catalog that orders their commits: "
+                "connect to its URI (rest+https://…, postgresql://…) or to a configured name, with this location as "
+                "warehouse="
+            )
+        raise UnsupportedError("Paimon tables need a folder to lie in: connect with warehouse='…'")
+
+    def _store_of(self, name: str) -> TableStore | None:
+        """Where a table is; None if there is none of that name."""
+        return next((store for store in self._stores if store.exists(name)), None)
+
+    def _known(self, name: str) -> TableStore:
+        store = self._store_of(name)
+        if store is None:
+            raise NotFoundError(f"no table {name!r}{nearest(name, self.list_tables())}")
+        return store
 
     def list_namespaces(self) -> list[str]:
         """All namespaces, nested ones dotted, in alphabetical order."""
-
-        def below(parent: tuple[str, ...]) -> list[str]:
-            found = []
-            for namespace in self._catalog.list_namespaces(parent) if parent else self._catalog.list_namespaces():
-                parts = tuple(namespace)
-                if len(parts) > len(parent) and parts[: len(parent)] == parent:
-                    found += [".".join(parts), *(below(parts) if len(parts) > 1 or not parent else [])]
-            return found
-
-        with _catalog_errors():
-            return sorted(set(below(())))
+        return sorted({name for store in self._stores for name in store.list_namespaces()})
 
     def create_namespace(self, name: str, properties: Mapping[str, str] | None = None) -> None:
         """Create a namespace.
@@ -85,8 +112,9 @@ class Catalog:
         Raises:
             AlreadyExistsError: It exists.
         """
-        with _catalog_errors():
-            self._catalog.create_namespace(_parts(name), dict(properties or {}))
+        if name in self.list_namespaces():
+            raise AlreadyExistsError(f"namespace {name!r} exists already")
+        self._stores[0].create_namespace(name, dict(properties or {}))
 
     def list_tables(self, namespace: str | None = None) -> list[str]:
         """Names of all tables, or of those in one namespace, in alphabetical order.
@@ -94,25 +122,25 @@ class Catalog:
         Raises:
             NotFoundError: There is no such namespace.
         """
-        if namespace is not None and namespace not in (known := self.list_namespaces()):
+        known = self.list_namespaces()
+        if namespace is not None and namespace not in known:
             raise NotFoundError(f"no namespace {namespace!r}{nearest(namespace, known)}")
-        namespaces = self.list_namespaces() if namespace is None else [namespace]
-        with _catalog_errors():
-            return sorted(".".join(table) for name in namespaces for table in self._catalog.list_tables(_parts(name)))
+        namespaces = known if namespace is None else [namespace]
+        return sorted({table for store in self._stores for name in namespaces for table in store.list_tables(name)})
 
     def create_table(
         self,
         name: str,
         schema: pa.Schema | Any,
         *,
-        format: str = "iceberg",
+        format: str = ICEBERG,
         file_format: str = "parquet",
         partition_by: Sequence[str] = (),
         sort_by: Sequence[str] = (),
         primary_key: Sequence[str] = (),
         properties: Mapping[str, str] | None = None,
         location: str | None = None,
-        format_version: int = 2,
+        format_version: int | None = None,
     ) -> Table:
         """Create a table; its namespace is created if need be.
 
@@ -120,49 +148,40 @@ class Catalog:
             name: `namespace.table`.
             schema: Arrow schema, or data that has one. Field ids (`PARQUET:field_id`) are kept if every field has one,
                 else given.
-            format: `iceberg`.
-            file_format: What data files are written in, `parquet`, `orc` or `avro` (table property
-                `write.format.default`).
+            format: `iceberg` or `paimon`.
+            file_format: What data files are written in: `parquet`, `orc` or `avro` (table property
+                `write.format.default`, Paimon's option `file.format`).
             partition_by: Transforms: `col`, `year(ts)`, `month(ts)`, `day(ts)`, `hour(ts)`, `bucket(16, id)`,
-                `truncate(10, s)`, `void(x)`.
-            sort_by: Order of the rows in each file: `col`, `col desc`, `col asc nulls last`, transforms too.
-            primary_key: Columns that identify a row (Iceberg's identifier fields).
+                `truncate(10, s)`, `void(x)`. Paimon has `col`, and one `bucket(16, id, …)` for its buckets.
+            sort_by: Order of the rows in each file: `col`, `col desc`, `col asc nulls last`, transforms too (Iceberg).
+            primary_key: Columns that identify a row: Iceberg's identifier fields, which nothing enforces; Paimon's
+                primary key, by which rows replace each other.
             properties: Table properties; ours begin with `skerry.`.
             location: The table's folder; chosen by the catalog if None.
-            format_version: Iceberg format version, 1 to 3.
+            format_version: Iceberg format version, 1 to 3; 2 if None.
 
         Raises:
             AlreadyExistsError: There is a table of that name.
             SchemaError: A column, type, transform or property does not fit.
-            UnsupportedError: The format is not supported.
+            UnsupportedError: The format is not supported, or has no such thing.
         """
-        _choice("format", format, FORMATS)
-        _choice("file_format", file_format, FILE_FORMATS)
-        if format_version not in (1, 2, 3):
-            raise SchemaError(f"format_version must be 1, 2 or 3, found {format_version!r}")
-        identifier = _identifier(name)
-        arrow_schema = _arrow_schema(schema)
-        iceberg_schema = with_identifier(to_iceberg_schema(arrow_schema, format_version=format_version), primary_key)
-        settings = {"format-version": str(format_version), **(properties or {})}
-        if file_format != FILE_FORMATS[0]:
-            settings.setdefault("write.format.default", file_format)
-        SketchPolicy.from_properties(settings).check(to_arrow_schema(iceberg_schema))
-        with _catalog_errors(name):
-            if not self._catalog.namespace_exists(identifier[:-1]):
-                self._create_namespace_unless_another_did(identifier[:-1])
-            self._catalog.create_table(
-                identifier,
-                schema=iceberg_schema,
-                location=location,
-                partition_spec=partition_spec(iceberg_schema, partition_by),
-                sort_order=sort_order(iceberg_schema, sort_by),
-                properties=settings,
-            )
+        store = self._store(format)
+        identifier_of(name)
+        other = self._store_of(name)
+        if other is not None and other is not store:
+            raise AlreadyExistsError(f"table {name!r} exists already")
+        new = NewTable(
+            schema=_arrow_schema(schema),
+            file_format=file_format,
+            partition_by=partition_by,
+            sort_by=sort_by,
+            primary_key=primary_key,
+            properties=dict(properties or {}),
+            location=location,
+            format_version=format_version,
+        )
+        store.create(name, new)
         return self.load_table(name)
-
-    def _create_namespace_unless_another_did(self, namespace: tuple[str, ...]) -> None:
-        with suppress(NamespaceAlreadyExistsError):
-            self._catalog.create_namespace(namespace)
 
     def load_table(self, name: str) -> Table:
         """Load a table.
@@ -170,29 +189,32 @@ class Catalog:
         Raises:
             NotFoundError: There is none of that name; the message proposes the nearest.
         """
-        identifier = _identifier(name)
-        with _catalog_errors(name):
+        identifier_of(name)
+        for store in self._stores:
             try:
-                return Table(self, IcebergBackend(IcebergTable(self._catalog, identifier)))
+                return Table(self, store.load(name))
             except NotFoundError as error:
                 if error.location is not None:  # of a file
                     raise
-                raise NotFoundError(f"no table {name!r}{nearest(name, self.list_tables())}") from None
+        raise NotFoundError(f"no table {name!r}{nearest(name, self.list_tables())}")
 
     def table_exists(self, name: str) -> bool:
         """Whether there is a table of that name."""
-        with _catalog_errors(name):
-            return bool(self._catalog.table_exists(_identifier(name)))
+        identifier_of(name)
+        return self._store_of(name) is not None
 
     def rename_table(self, name: str, to: str) -> Table:
-        """Give a table another name; its files stay where they are.
+        """Give a table another name. Files of an Iceberg table stay where they are, a Paimon table's folder moves.
 
         Raises:
             NotFoundError: There is no such table, or no such namespace to move to.
             AlreadyExistsError: The new name is taken.
+            UnsupportedError: A Paimon table lies where folders cannot be moved at once.
         """
-        with _catalog_errors(name):
-            self._catalog.rename_table(_identifier(name), _identifier(to))
+        identifier_of(to)
+        if self._store_of(to) is not None:
+            raise AlreadyExistsError(f"table {to!r} exists already")
+        self._known(name).rename(name, to)
         return self.load_table(to)
 
     def drop_table(self, name: str, *, purge: bool = False) -> None:
@@ -200,27 +222,19 @@ class Catalog:
 
         Args:
             name: `namespace.table`.
-            purge: Whether to delete its files too: those that its metadata reaches, below its location. Nothing is
-                dropped if some metadata cannot be read, or if the table property `gc.enabled` is false.
+            purge: Whether to delete its files too: of an Iceberg table those that its metadata reaches, below its
+                location, and nothing is dropped if some metadata cannot be read, or if the table property `gc.enabled`
+                is false. A Paimon table is nothing but its folder, and can only be dropped with it.
 
         Raises:
             NotFoundError: There is no such table, or a metadata file is missing.
             FormatError: Metadata is corrupt.
-            SchemaError: The table's files may be other tables' too.
+            SchemaError: The table's files may be other tables' too, or the files of a Paimon table were to stay.
         """
-        table = self.load_table(name)
-
-        def drop() -> None:
-            with _catalog_errors(name):
-                self._catalog.drop_table(_identifier(name))
-
-        if purge:
-            table.backend.purge(drop)
-        else:
-            drop()
+        self._known(name).drop(name, purge=purge)
 
     def register_table(self, name: str, metadata_path: str) -> Table:
-        """Put a table into the catalog that exists already as files.
+        """Put an Iceberg table into the catalog that exists already as files.
 
         Args:
             name: `namespace.table`.
@@ -232,12 +246,11 @@ class Catalog:
             NotFoundError: There is no such file.
             UnsupportedError: It is of a format version that is not known.
         """
-        identifier = _identifier(name)
-        with _catalog_errors(name):
-            check_metadata(self._catalog, metadata_path)
-            if not self._catalog.namespace_exists(identifier[:-1]):
-                self._create_namespace_unless_another_did(identifier[:-1])
-            self._catalog.register_table(identifier, metadata_path)
+        store = self._store(ICEBERG)
+        assert isinstance(store, IcebergTables)
+        if self._paimon is not None and self._paimon.exists(name):
+            raise AlreadyExistsError(f"table {name!r} exists already")
+        store.register(name, metadata_path)
         return self.load_table(name)
 
     # ---- across tables ----
@@ -266,8 +279,7 @@ class Catalog:
         names = self.list_tables()
         if table not in names:
             raise NotFoundError(f"no table {table!r}{nearest(table, names)}")
-        with _catalog_errors():
-            tables, broken = self._sketch_index.read(names)
+        tables, broken = self._sketch_index.read(names)
         for without in broken:
             if without.table == table:
                 raise NotFoundError(f"table {table!r} cannot be read: {without.reason}")
@@ -331,25 +343,6 @@ class Catalog:
         return run_query(self, sql)
 
 
-def _parts(name: str) -> tuple[str, ...]:
-    parts = tuple(name.split("."))
-    if not all(parts):
-        raise SchemaError(f"{name!r} is no name: a part between dots is empty")
-    return parts
-
-
-def _identifier(name: str) -> tuple[str, ...]:
-    parts = _parts(name)
-    if len(parts) < 2:
-        raise SchemaError(f"a table name is namespace.table, found {name!r}")
-    return parts
-
-
-def _choice(option: str, value: str, known: Sequence[str]) -> None:
-    if value not in known:
-        raise UnsupportedError(f"{option}={value!r} is not supported{nearest(value, known)}")
-
-
 def _arrow_schema(schema: Any) -> pa.Schema:
     if isinstance(schema, pa.Schema):
         return schema
@@ -360,20 +353,3 @@ def _arrow_schema(schema: Any) -> pa.Schema:
     if hasattr(schema, "__arrow_c_stream__"):
         return pa.RecordBatchReader.from_stream(schema).schema
     raise SchemaError(f"expected an Arrow schema or data with one, found {type(schema).__name__}")
-
-
-@contextmanager
-def _catalog_errors(name: str = "") -> Iterator[None]:
-    """PyIceberg's exceptions as ours."""
-    try:
-        yield
-    except SkerryError:
-        raise
-    except (NoSuchTableError, NoSuchNamespaceError) as error:
-        raise NotFoundError(str(error)) from None
-    except TableAlreadyExistsError:
-        raise AlreadyExistsError(f"table {name!r} exists already") from None
-    except (NamespaceAlreadyExistsError, NamespaceNotEmptyError) as error:
-        raise AlreadyExistsError(str(error)) from None
-    except Exception as error:
-        raise SkerryError(f"the catalog failed: {type(error).__name__}: {error}") from error

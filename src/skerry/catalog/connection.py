@@ -11,10 +11,13 @@ import sqlite3
 from pathlib import Path
 
 import pyiceberg.catalog as pyiceberg_catalog
+from pyiceberg.catalog.sql import SqlCatalog
 from sqlalchemy import URL
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
 from skerry.catalog.catalog import Catalog
+from skerry.catalog.iceberg_tables import IcebergTables
+from skerry.catalog.paimon_tables import PaimonTables
 from skerry.errors import NotFoundError, SkerryError, UnsupportedError
 from skerry.iceberg.commit import watch_metadata_writes
 from skerry.storage import redact
@@ -24,12 +27,13 @@ __all__ = ["connect"]
 
 CATALOG_FILE = "catalog.db"
 EMBEDDED_NAME = "skerry"
+PAIMON_WAREHOUSE = "paimon.warehouse"
 FILE_IO = "skerry.iceberg.file_io.SkerryFileIO"
 # How long a writer waits for another one's lock on the SQLite file; a commit holds it for milliseconds.
 _SQLITE_TIMEOUT_S = 60
 
 _SQL_SCHEMES = ("sqlite", "postgresql", "mysql")
-_OBJECT_STORES = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "az")
+_OBJECT_STORES = ("memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az")
 
 
 def connect(target: str | os.PathLike[str], *, create: bool = True, **properties: str) -> Catalog:
@@ -42,10 +46,12 @@ def connect(target: str | os.PathLike[str], *, create: bool = True, **properties
               connector opens as its JDBC catalog of the name `skerry`;
             - the name of a catalog in PyIceberg's configuration (`.pyiceberg.yaml`, `PYICEBERG_CATALOG__…`);
             - `rest+https://host/path` or `rest+http://…`: an Iceberg REST catalog;
-            - `sqlite:///file`, `postgresql://…`: a SQL catalog; give `warehouse=` too.
+            - `sqlite:///file`, `postgresql://…`: a SQL catalog; give `warehouse=` too;
+            - `s3://…`, `gs://…`, `abfs://…`: a folder of Paimon tables; Iceberg tables need one of the catalogs above.
         create: Whether to create a warehouse folder that does not exist.
         properties: Further catalog properties in PyIceberg's words, such as `**{"s3.endpoint": …}`. They win over the
-            configuration's.
+            configuration's. `paimon.warehouse` is the folder of Paimon tables; the warehouse of a folder or a SQL
+            catalog is one if it is not given.
 
     Returns:
         The catalog.
@@ -53,7 +59,7 @@ def connect(target: str | os.PathLike[str], *, create: bool = True, **properties
     Raises:
         NotFoundError: The folder does not exist and `create` is false, or no such name is configured.
         SkerryError: The catalog cannot be reached.
-        UnsupportedError: The target is an object store without a catalog, or of a scheme that is none of the above.
+        UnsupportedError: The target is of a scheme that is none of the above.
     """
     text = os.fspath(target)
     options = {"py-io-impl": FILE_IO, **properties}
@@ -84,10 +90,8 @@ def _connect_uri(text: str, scheme: str, options: dict[str, str]) -> Catalog:
             raise SkerryError(f"a SQL catalog needs the folder of its tables: connect({redact(text)!r}, warehouse='…')")
         return _open(options.pop("name", EMBEDDED_NAME), {"type": "sql", "uri": _with_timeout(text), **options})
     if scheme in _OBJECT_STORES:
-        raise UnsupportedError(
-            f"Iceberg tables in {redact(text)} need a catalog that orders their commits: connect to its URI "
-            "(rest+https://…, postgresql://…) or to a configured name, with this location as warehouse="
-        )
+        warehouse = {**options, "warehouse": text}
+        return Catalog(EMBEDDED_NAME, warehouse, None, PaimonTables(text, options))
     raise UnsupportedError(
         f"cannot connect to {redact(text)}: expected a folder, a configured name, or a URI that begins with "
         "rest+https://, rest+http://, sqlite:// or postgresql://"
@@ -128,4 +132,15 @@ def _open(name: str, options: dict[str, str]) -> Catalog:
         raise SkerryError(
             f"cannot open catalog {name!r}: {type(error).__name__}: {error}", location=redact(options.get("uri", name))
         ) from error
-    return Catalog(watch_metadata_writes(catalog))
+    return Catalog(
+        str(catalog.name), catalog.properties, IcebergTables(watch_metadata_writes(catalog)), _paimon_tables(catalog)
+    )
+
+
+def _paimon_tables(catalog: pyiceberg_catalog.Catalog) -> PaimonTables | None:
+    """Paimon tables in the warehouse folder of a SQL catalog; of others, where they hand out credentials by table and
+    name warehouses as they like, only in the folder that is named for it."""
+    warehouse = catalog.properties.get(PAIMON_WAREHOUSE)
+    if warehouse is None and isinstance(catalog, SqlCatalog):
+        warehouse = catalog.properties.get("warehouse")
+    return None if warehouse is None else PaimonTables(warehouse, catalog.properties)

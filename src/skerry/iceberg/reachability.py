@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
@@ -23,13 +22,12 @@ from skerry.iceberg.state import TableState
 from skerry.iceberg.stray_metadata import decode_json
 from skerry.storage import Storage, file_key
 from skerry.table.reachability import FileKey, TaskMap
+from skerry.table.table_files import FileKind, TableFile
 
 __all__ = [
-    "FileKind",
     "FileReader",
     "ListTask",
     "ManifestTask",
-    "TableFile",
     "keyed",
     "manifest_files",
     "metadata_files",
@@ -38,32 +36,6 @@ __all__ = [
     "replaced_statistics",
     "statistics_files",
 ]
-
-
-class FileKind(Enum):
-    """What a file is to a table."""
-
-    DATA = "data"
-    DELETES = "deletes"
-    MANIFEST = "manifest"
-    MANIFEST_LIST = "manifest list"
-    STATISTICS = "statistics"
-    METADATA = "metadata"
-
-
-@dataclass(frozen=True, slots=True)
-class TableFile:
-    """A file of a table.
-
-    Args:
-        location: Where it lies.
-        kind: What it is.
-        size_bytes: Its size.
-    """
-
-    location: str
-    kind: FileKind
-    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,7 @@ from pyiceberg.table.snapshots import Snapshot
 from skerry.errors import SchemaError, SkerryError
 from skerry.iceberg.expiry import ExpireSnapshots, refuse_kept_files
 from skerry.iceberg.reachability import (
-    FileKind,
     FileReader,
-    TableFile,
     keyed,
     manifest_files,
     metadata_files,
@@ -30,6 +28,7 @@ from skerry.iceberg.state import TableState
 from skerry.iceberg.table import IcebergTable
 from skerry.jobs.executor import Executor, Progress, ThreadExecutor, Watcher
 from skerry.storage import file_key, is_within
+from skerry.table.table_files import FileKind, TableFile
 
 __all__ = ["ExpireSummary", "deletable", "expire_snapshots"]
 

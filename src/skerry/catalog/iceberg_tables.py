@@ -1,0 +1,182 @@
+"""The Iceberg tables of a catalog: PyIceberg's catalogs, their errors as ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+
+import pyiceberg.catalog as pyiceberg_catalog
+from pyiceberg.catalog.sql import IcebergTables as CatalogRows
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import (
+    NamespaceAlreadyExistsError,
+    NamespaceNotEmptyError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+)
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from skerry.catalog.iceberg_backend import IcebergBackend
+from skerry.catalog.names import check_choice, identifier_of, parts_of
+from skerry.catalog.stores import NewTable
+from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError, SkerryError
+from skerry.iceberg.commit import load_state
+from skerry.iceberg.metadata_reading import check_metadata
+from skerry.iceberg.partitions import partition_spec
+from skerry.iceberg.schema import to_arrow_schema, to_iceberg_schema, with_identifier
+from skerry.iceberg.sketch_cache import table_sketches
+from skerry.iceberg.sorting import sort_order
+from skerry.iceberg.table import IcebergTable
+from skerry.table.joinable import TableSketches
+from skerry.table.statistics import SketchPolicy
+
+__all__ = ["IcebergTables"]
+
+FILE_FORMATS = ("parquet", "orc", "avro")
+_VERSIONS = (1, 2, 3)
+_USUAL_VERSION = 2
+
+
+class IcebergTables:
+    """The methods of `skerry.catalog.stores.TableStore` on a PyIceberg catalog.
+
+    Args:
+        catalog: The catalog.
+    """
+
+    def __init__(self, catalog: pyiceberg_catalog.Catalog) -> None:
+        self.catalog = catalog
+
+    def list_namespaces(self) -> list[str]:
+        """All namespaces."""
+
+        def below(parent: tuple[str, ...]) -> list[str]:
+            found = []
+            for namespace in self.catalog.list_namespaces(parent) if parent else self.catalog.list_namespaces():
+                parts = tuple(namespace)
+                if len(parts) > len(parent) and parts[: len(parent)] == parent:
+                    found += [".".join(parts), *(below(parts) if len(parts) > 1 or not parent else [])]
+            return found
+
+        with _catalog_errors():
+            return sorted(set(below(())))
+
+    def create_namespace(self, name: str, properties: Mapping[str, str]) -> None:
+        """Create a namespace."""
+        with _catalog_errors():
+            self.catalog.create_namespace(parts_of(name), dict(properties))
+
+    def list_tables(self, namespace: str) -> list[str]:
+        """Names of the tables in a namespace."""
+        with _catalog_errors():
+            try:
+                return [".".join(table) for table in self.catalog.list_tables(parts_of(namespace))]
+            except NoSuchNamespaceError:
+                return []
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a table of that name."""
+        with _catalog_errors(name):
+            return bool(self.catalog.table_exists(identifier_of(name)))
+
+    def create(self, name: str, table: NewTable) -> None:
+        """Create a table."""
+        check_choice("file_format", table.file_format, FILE_FORMATS)
+        version = _USUAL_VERSION if table.format_version is None else table.format_version
+        if version not in _VERSIONS:
+            raise SchemaError(f"format_version must be 1, 2 or 3, found {version!r}")
+        schema = with_identifier(to_iceberg_schema(table.schema, format_version=version), table.primary_key)
+        settings = {"format-version": str(version), **table.properties}
+        if table.file_format != FILE_FORMATS[0]:
+            settings.setdefault("write.format.default", table.file_format)
+        SketchPolicy.from_properties(settings).check(to_arrow_schema(schema))
+        identifier = identifier_of(name)
+        with _catalog_errors(name):
+            self._ensure_namespace(identifier[:-1])
+            self.catalog.create_table(
+                identifier,
+                schema=schema,
+                location=table.location,
+                partition_spec=partition_spec(schema, table.partition_by),
+                sort_order=sort_order(schema, table.sort_by),
+                properties=settings,
+            )
+
+    def load(self, name: str) -> IcebergBackend:
+        """Load a table."""
+        with _catalog_errors(name):
+            return IcebergBackend(IcebergTable(self.catalog, identifier_of(name)))
+
+    def rename(self, name: str, to: str) -> None:
+        """Give a table another name; its files stay where they are."""
+        with _catalog_errors(name):
+            self.catalog.rename_table(identifier_of(name), identifier_of(to))
+
+    def drop(self, name: str, *, purge: bool) -> None:
+        """Take a table out of the catalog."""
+        backend = self.load(name)
+
+        def drop() -> None:
+            with _catalog_errors(name):
+                self.catalog.drop_table(identifier_of(name))
+
+        if purge:
+            backend.purge(drop)
+        else:
+            drop()
+
+    def register(self, name: str, metadata_path: str) -> None:
+        """Put a table into the catalog that exists already as files.
+
+        Raises:
+            AlreadyExistsError: There is a table of that name.
+            FormatError: The file is no table metadata; nothing was registered.
+            NotFoundError: There is no such file.
+            UnsupportedError: It is of a format version that is not known.
+        """
+        identifier = identifier_of(name)
+        with _catalog_errors(name):
+            check_metadata(self.catalog, metadata_path)
+            self._ensure_namespace(identifier[:-1])
+            self.catalog.register_table(identifier, metadata_path)
+
+    def versions(self) -> dict[str, str]:
+        """Metadata files by table, where the catalog tells them all at once."""
+        if not isinstance(self.catalog, SqlCatalog):
+            return {}
+        query = select(CatalogRows).where(CatalogRows.catalog_name == self.catalog.name)
+        with Session(self.catalog.engine) as session:
+            rows = session.scalars(query)
+            return {f"{row.table_namespace}.{row.table_name}": row.metadata_location or "" for row in rows}
+
+    def sketches(self, name: str, known: tuple[str, TableSketches] | None) -> tuple[str, TableSketches]:
+        """A table's metadata file and fresh sketches."""
+        with _catalog_errors(name):
+            state = load_state(self.catalog, identifier_of(name))
+            if known is not None and known[0] == state.metadata_location:
+                return known
+            return state.metadata_location, table_sketches(state)
+
+    def _ensure_namespace(self, namespace: tuple[str, ...]) -> None:
+        if not self.catalog.namespace_exists(namespace):
+            with suppress(NamespaceAlreadyExistsError):  # another writer did
+                self.catalog.create_namespace(namespace)
+
+
+@contextmanager
+def _catalog_errors(name: str = "") -> Iterator[None]:
+    """PyIceberg's exceptions as ours."""
+    try:
+        yield
+    except SkerryError:
+        raise
+    except (NoSuchTableError, NoSuchNamespaceError) as error:
+        raise NotFoundError(str(error)) from None
+    except TableAlreadyExistsError:
+        raise AlreadyExistsError(f"table {name!r} exists already") from None
+    except (NamespaceAlreadyExistsError, NamespaceNotEmptyError) as error:
+        raise AlreadyExistsError(str(error)) from None
+    except Exception as error:
+        raise SkerryError(f"the catalog failed: {type(error).__name__}: {error}") from error

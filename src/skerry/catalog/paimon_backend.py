@@ -1,0 +1,484 @@
+"""A Paimon table behind the public one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, NoReturn
+
+import pyarrow as pa
+
+from skerry.catalog.backend import SchemaStep, SpecStep, WriteOptions
+from skerry.catalog.names import check_choice
+from skerry.catalog.stores import NewTable
+from skerry.errors import SchemaError, UnsupportedError
+from skerry.jobs.analyze import AnalyzeSummary
+from skerry.jobs.compact import CompactSummary
+from skerry.jobs.executor import Executor, Watcher
+from skerry.jobs.expire import ExpireSummary
+from skerry.jobs.merge import MergeClauses
+from skerry.jobs.rewrite_deletes import DeletesSummary
+from skerry.jobs.rewrite_manifests import ManifestSummary
+from skerry.jobs.row_changes import RowChanges
+from skerry.paimon.reachability import FileUse, PaimonFile
+from skerry.paimon.row_counts import RowCounts
+from skerry.paimon.scan import PaimonScan, scan
+from skerry.paimon.schema_evolution import ChangeOptions, ChangeSchema, SchemaChange, commit_schema
+from skerry.paimon.snapshot import CommitKind
+from skerry.paimon.snapshot import Snapshot as PaimonSnapshot
+from skerry.paimon.table import PaimonTable
+from skerry.storage import Storage
+from skerry.table.files import DataFile, WrittenFile
+from skerry.table.history import Ref, Snapshot
+from skerry.table.joinable import NotCompared, TableSketches
+from skerry.table.reachability import ReachableTable
+from skerry.table.row_stream import RowStream
+from skerry.table.schema import leaves
+from skerry.table.statistics import ColumnStatistics, Freshness
+from skerry.table.table_files import FileKind, TableFile
+from skerry.theta import pack_sketches
+
+__all__ = ["PaimonBackend"]
+
+FILE_FORMATS: Final = ("parquet", "orc", "avro")
+_BUCKETS: Final = re.compile(r"\s*bucket\s*\(\s*(-?\d+)\s*((?:,\s*[^,()]+)*)\)\s*")
+_OPERATIONS: Final = {
+    CommitKind.APPEND: "append",
+    CommitKind.COMPACT: "replace",
+    CommitKind.OVERWRITE: "overwrite",
+    CommitKind.ANALYZE: "replace",
+}
+
+
+_KINDS: Final = {
+    FileUse.DATA: FileKind.DATA,
+    FileUse.MANIFEST: FileKind.MANIFEST,
+    FileUse.MANIFEST_LIST: FileKind.MANIFEST_LIST,
+    FileUse.INDEX: FileKind.INDEX,
+    FileUse.STATISTICS: FileKind.STATISTICS,
+}
+
+
+class PaimonBackend:
+    """The methods of `skerry.catalog.backend.TableBackend` for a Paimon table.
+
+    Args:
+        table: The table.
+    """
+
+    def __init__(self, table: PaimonTable) -> None:
+        self._table = table
+
+    @classmethod
+    def create(cls, storage: Storage, location: str, name: str, new: NewTable) -> PaimonBackend:
+        """Make a table; see `skerry.catalog.stores.TableStore.create`."""
+        check_choice("file_format", new.file_format, FILE_FORMATS)
+        if new.sort_by:
+            raise UnsupportedError("sort_by= is Iceberg's; rows of Paimon tables are sorted by their primary key")
+        partition_keys, options = _partitioning(new.partition_by)
+        options |= new.properties
+        if new.file_format != FILE_FORMATS[0]:
+            options.setdefault("file.format", new.file_format)
+        table = PaimonTable.create(
+            storage,
+            location,
+            new.schema,
+            partition_by=partition_keys,
+            primary_key=new.primary_key,
+            properties=options,
+            name=name,
+        )
+        return cls(table)
+
+    @classmethod
+    def open(cls, storage: Storage, location: str, name: str) -> PaimonBackend:
+        """Load a table."""
+        return cls(PaimonTable.open(storage, location, name=name))
+
+    @property
+    def implementation(self) -> PaimonTable:
+        """The table."""
+        return self._table
+
+    @property
+    def name(self) -> str:
+        """`namespace.table`."""
+        return self._table.name
+
+    @property
+    def format(self) -> str:
+        """The table format."""
+        return "paimon"
+
+    @property
+    def format_version(self) -> int:
+        """The version of the schema file."""
+        return self._table.state.schema.version
+
+    @property
+    def location(self) -> str:
+        """The table's folder."""
+        return self._table.location
+
+    @property
+    def metadata_location(self) -> str:
+        """The snapshot file of the state at hand, the schema file before the first commit."""
+        state = self._table.state
+        paths = state.paths
+        return paths.snapshot(state.snapshot.id) if state.snapshot is not None else paths.schema(state.schema.id)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The newest schema."""
+        return self._table.schema
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The table's options."""
+        return self._table.properties
+
+    @property
+    def partition_by(self) -> list[str]:
+        """Partition keys, and buckets if their number is fixed."""
+        keys = self._table.partition_by
+        buckets = self._table.state.options.bucket
+        if buckets > 0:
+            keys.append(f"bucket({buckets}, {', '.join(self._table.state.schema.bucket_keys)})")
+        return keys
+
+    @property
+    def sort_by(self) -> list[str]:
+        """What rows are sorted by in each file."""
+        return list(self._table.state.schema.trimmed_primary_keys)
+
+    @property
+    def primary_key(self) -> list[str]:
+        """The primary key."""
+        return self._table.primary_key
+
+    def refresh(self) -> None:
+        """Load the newest state."""
+        self._table.refresh()
+
+    @property
+    def version(self) -> str:
+        """What tells the state at hand from others."""
+        snapshot = self._table.state.snapshot
+        of_snapshot = f"{snapshot.id} {snapshot.commit_user} {snapshot.time_millis}" if snapshot is not None else ""
+        return f"{self._table.state.schema.id} {of_snapshot}"
+
+    def sketches(self) -> TableSketches:
+        """The fresh sketches of the newest snapshot."""
+        missing = tuple(
+            NotCompared(self.name, column.name, "no sketch of it is published") for column in leaves(self.schema)
+        )
+        return TableSketches(self.name, (), pack_sketches([]), missing)
+
+    # ---- history ----
+
+    def snapshots(self) -> list[Snapshot]:
+        """The snapshots of `main` that have not expired, oldest first."""
+        return [_described(snapshot) for snapshot in self._table.snapshots()]
+
+    def current_snapshot(self, ref: str) -> Snapshot | None:
+        """The snapshot that a branch or tag names."""
+        snapshot = self._table.current_snapshot(ref)
+        return None if snapshot is None else _described(snapshot)
+
+    def references(self) -> list[Ref]:
+        """All branches and tags."""
+        return self._table.references()
+
+    def history(self) -> list[tuple[datetime, int]]:
+        """When which snapshot became the current one."""
+        return self._table.history()
+
+    def create_branch(
+        self,
+        name: str,
+        snapshot: int | None,
+        ref: str,
+        max_ref_age: timedelta | None,
+        max_snapshot_age: timedelta | None,
+        min_snapshots_to_keep: int | None,
+        replace: bool,
+    ) -> None:
+        """Make a branch."""
+        if (max_ref_age, max_snapshot_age, min_snapshots_to_keep) != (None, None, None):
+            self._refuse("rules of a single branch", "set the table's options")
+        self._table.create_branch(name, snapshot, ref=ref, replace=replace)
+
+    def create_tag(
+        self, name: str, snapshot: int | None, ref: str, max_ref_age: timedelta | None, replace: bool
+    ) -> None:
+        """Make a tag."""
+        self._table.create_tag(name, snapshot, ref=ref, max_ref_age=max_ref_age, replace=replace)
+
+    def set_retention(
+        self,
+        ref: str,
+        max_ref_age: timedelta | None,
+        max_snapshot_age: timedelta | None,
+        min_snapshots_to_keep: int | None,
+    ) -> None:
+        """Not in this format."""
+        self._refuse("set_retention", "a tag's age is given when it is made, that of snapshots by the table's options")
+
+    def drop_ref(self, name: str) -> None:
+        """Forget a branch or tag."""
+        self._table.drop_ref(name)
+
+    def fast_forward(self, branch: str, to: str) -> None:
+        """Move a branch ahead."""
+        self._table.fast_forward(branch, to)
+
+    def cherry_pick(self, snapshot: int, ref: str) -> None:
+        """Not in this format."""
+        self._refuse("cherry_pick", "use branches and fast_forward")
+
+    def publish(self, wap_id: str, ref: str) -> None:
+        """Not in this format."""
+        self._refuse("publish", "use branches and fast_forward")
+
+    def rollback(self, to: int | datetime, ref: str, anywhere: bool) -> None:
+        """Forget the snapshots after one."""
+        if anywhere:
+            self._refuse("set_current_snapshot", "use rollback")
+        self._table.rollback(to, ref=ref)
+
+    # ---- reading ----
+
+    def files(self) -> list[DataFile]:
+        """The data files of the newest snapshot."""
+        return [
+            DataFile(file.location, file.file_format, file.row_count, file.file_size)
+            for split in scan(self._table.state).plan()
+            for section in split.sections
+            for run in section.runs
+            for file in run
+        ]
+
+    def scan(
+        self,
+        columns: Sequence[str] | None,
+        where: str | Any,
+        *,
+        limit: int | None,
+        snapshot: int | None,
+        ref: str | None,
+        as_of: datetime | None,
+    ) -> PaimonScan:
+        """Describe a read."""
+        return scan(self._table.state, columns, where, limit=limit, snapshot=snapshot, ref=ref, as_of=as_of)
+
+    def changes(
+        self,
+        from_snapshot: int | str | None,
+        to_snapshot: int | str | None,
+        *,
+        columns: Sequence[str] | None,
+        where: str | Any,
+        on: Sequence[str] | None,
+        carried_over: bool,
+    ) -> RowStream:
+        """Describe the changes between two snapshots."""
+        self._refuse("changes", "not done yet")
+
+    def statistics(self, where: str | Any) -> dict[str, ColumnStatistics]:
+        """What is known about every primitive column."""
+        self._refuse("statistics", "not done yet")
+
+    def freshness(self) -> dict[str, Freshness]:
+        """How far every column's distinct count holds."""
+        self._refuse("freshness", "not done yet")
+
+    # ---- rows ----
+
+    def append(self, data: Any, options: WriteOptions) -> Snapshot | None:
+        """Append rows."""
+        self._check(options)
+        snapshot = self._table.append(data, ref=options.ref, snapshot_properties=options.properties)
+        return None if snapshot is None else _described(snapshot)
+
+    def append_files(self, files: Iterable[WrittenFile], options: WriteOptions) -> None:
+        """Not in this format."""
+        self._refuse("append_files", "use append")
+
+    def delete(self, where: str | Any, options: WriteOptions) -> RowChanges:
+        """Delete rows."""
+        self._check(options)
+        self._refuse("delete", "not done yet")
+
+    def overwrite(self, data: Any, where: str | Any, options: WriteOptions) -> RowChanges:
+        """Put rows in place of others."""
+        self._check(options)
+        done = self._table.overwrite(data, where, ref=options.ref, snapshot_properties=options.properties)
+        return _changes(done)
+
+    def upsert(self, data: Any, on: str | Sequence[str] | None, blind: bool, options: WriteOptions) -> RowChanges:
+        """Update rows by primary key, and insert the others."""
+        self._check(options)
+        self._refuse("upsert", "append replaces rows by primary key")
+
+    def merge(
+        self, data: Any, on: str | Sequence[str], clauses: MergeClauses, blind: bool, options: WriteOptions
+    ) -> RowChanges:
+        """Merge rows by key."""
+        self._refuse("merge", "use upsert and delete")
+
+    # ---- settings ----
+
+    def change_schema(self, steps: tuple[SchemaStep, ...], allow_incompatible_changes: bool) -> None:
+        """Change the schema."""
+        self._change(ChangeSchema(steps, allow_incompatible_changes))
+
+    def _change(self, change: SchemaChange) -> None:
+        self._table.state = commit_schema(self._table.refresh(), change)
+
+    def change_spec(self, steps: tuple[SpecStep, ...]) -> None:
+        """Not in this format."""
+        self._refuse("update_spec", "the partition keys of a Paimon table never change")
+
+    def change_sort_order(self, sort_by: tuple[str, ...]) -> None:
+        """Not in this format."""
+        self._refuse("update_sort_order", "rows of Paimon tables are sorted by their primary key")
+
+    def change_properties(self, updates: Mapping[str, str], removals: tuple[str, ...]) -> None:
+        """Set and remove options."""
+        self._change(ChangeOptions(updates, removals))
+
+    def upgrade(self, format_version: int) -> None:
+        """Not in this format."""
+        self._refuse("upgrade", "every commit writes the newest version")
+
+    # ---- upkeep ----
+
+    def analyze(
+        self, columns: Sequence[str] | None, full: bool, executor: Executor | None, watcher: Watcher | None
+    ) -> AnalyzeSummary:
+        """Sketch what is not sketched yet."""
+        self._refuse("analyze", "not done yet")
+
+    def compact(
+        self,
+        where: str | Any,
+        options: WriteOptions,
+        *,
+        sort_by: Sequence[str] | None,
+        z_order: Sequence[str] | None,
+        target_file_size_bytes: int | None,
+        min_input_files: int,
+        min_deletes: int | None,
+        rewrite_all: bool,
+        dry_run: bool,
+    ) -> CompactSummary:
+        """Merge sorted runs, or put small files together."""
+        self._refuse("compact", "not done yet")
+
+    def expire_snapshots(
+        self,
+        *,
+        keep_last: int | None,
+        older_than: datetime | None,
+        dry_run: bool,
+        executor: Executor | None,
+        watcher: Watcher | None,
+    ) -> ExpireSummary:
+        """Forget old snapshots of `main`; as in Iceberg tables, those stay that the table's options hold for young."""
+        if keep_last is not None and older_than is None:
+            older_than = datetime.now(UTC) - timedelta(milliseconds=self._table.state.options.snapshot_time_retained_ms)
+        told = self._table.expire_snapshots(keep_last=keep_last, older_than=older_than, dry_run=dry_run)
+        return ExpireSummary(
+            told.snapshot_ids,
+            files=tuple(map(_table_file, told.files)),
+            kept_outside=tuple(map(_table_file, told.kept_outside)),
+            dry_run=dry_run,
+        )
+
+    def rewrite_manifests(self, options: WriteOptions, *, rewrite_all: bool, dry_run: bool) -> ManifestSummary:
+        """Not in this format."""
+        self._refuse("rewrite_manifests", "commits merge manifests as the options manifest.* say")
+
+    def rewrite_deletes(self, options: WriteOptions, *, min_input_files: int, dry_run: bool) -> DeletesSummary:
+        """Not in this format."""
+        self._refuse("rewrite_deletes", "a bucket has one deletion vector per file; compact folds them in")
+
+    def reachable(self, executor: Executor | None) -> ReachableTable:
+        """What the table's snapshots, tags, branches, changelogs and consumers reach."""
+        self._refuse("remove_orphans", "not done yet")
+
+    def add_files(self, locations: Iterable[str], options: WriteOptions) -> None:
+        """Not in this format."""
+        self._refuse("add_files", "append what they hold")
+
+    def purge(self, drop: Callable[[], None]) -> None:
+        """Drop the table with its folder."""
+        drop()
+
+    def _check(self, options: WriteOptions) -> None:
+        if options.staged:
+            self._refuse("staged=True", "write to a branch, and fast-forward to it")
+
+    def _refuse(self, what: str, instead: str) -> NoReturn:
+        raise UnsupportedError(f"Paimon tables have no {what}: {instead}", location=self.name)
+
+
+def _partitioning(transforms: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Partition keys, and the options of buckets."""
+    if isinstance(transforms, str):
+        raise SchemaError(f"partition_by must be a list of texts, found {transforms!r}")
+    keys: list[str] = []
+    options: dict[str, str] = {}
+    for text in transforms:
+        found = _BUCKETS.fullmatch(text)
+        if found is not None and not options:
+            options["bucket"] = found.group(1)
+            columns = [name.strip() for name in found.group(2).split(",") if name.strip()]
+            if columns:
+                options["bucket-key"] = ",".join(columns)
+        elif found is not None or "(" in text:
+            raise UnsupportedError(
+                f"partition_by {text!r}: Paimon tables are partitioned by columns and one bucket(n, columns…)"
+            )
+        else:
+            keys.append(text.strip())
+    return keys, options
+
+
+def _described(snapshot: PaimonSnapshot) -> Snapshot:
+    summary = dict(snapshot.properties or {})
+    for name, count in (
+        ("total-records", snapshot.total_record_count),
+        ("delta-records", snapshot.delta_record_count),
+        ("changelog-records", snapshot.changelog_record_count),
+        ("watermark", snapshot.watermark),
+    ):
+        if count is not None:
+            summary[name] = str(count)
+    summary |= {"commit-kind": snapshot.commit_kind.value, "commit-user": snapshot.commit_user}
+    return Snapshot(
+        snapshot_id=snapshot.id,
+        parent_id=snapshot.id - 1 if snapshot.id > 1 else None,
+        sequence_number=snapshot.id,
+        timestamp=datetime.fromtimestamp(snapshot.time_millis / 1000, UTC),
+        operation=_OPERATIONS[snapshot.commit_kind],
+        summary=summary,
+        has_statistics=snapshot.statistics is not None,
+    )
+
+
+def _table_file(file: PaimonFile) -> TableFile:
+    return TableFile(file.location, _KINDS[file.use], file.size_bytes)
+
+
+def _changes(counts: RowCounts) -> RowChanges:
+    return RowChanges(
+        snapshot_id=counts.snapshot_id,
+        inserted_rows=counts.inserted_rows,
+        updated_rows=counts.updated_rows,
+        deleted_rows=counts.deleted_rows,
+        added_files=counts.added_files,
+        removed_files=counts.removed_files,
+        added_delete_files=counts.added_vectors,
+    )

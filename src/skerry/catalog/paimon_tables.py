@@ -1,0 +1,144 @@
+"""The Paimon tables of a warehouse folder: `<namespace>.db/<table>`, each known by its schema files.
+
+Spec: `formats/paimon.md` § 1 (file system catalog).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import NoReturn
+
+from skerry.catalog.names import identifier_of, parts_of
+from skerry.catalog.paimon_backend import PaimonBackend
+from skerry.catalog.stores import NewTable
+from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError, SkerryError, StorageError, UnsupportedError
+from skerry.paimon.paths import TablePaths
+from skerry.paimon.schemas import schema_ids
+from skerry.storage import Storage, join, local_path, name
+from skerry.table.joinable import TableSketches
+
+__all__ = ["PaimonTables"]
+
+_SUFFIX = ".db"
+_MARK = ".skerry-namespace"
+"""Object stores have no empty folders: this file makes a namespace one."""
+
+
+class PaimonTables:
+    """The methods of `skerry.catalog.stores.TableStore` on a folder.
+
+    Args:
+        warehouse: The folder.
+        options: Options of its storage.
+    """
+
+    def __init__(self, warehouse: str, options: Mapping[str, str]) -> None:
+        self.warehouse = warehouse
+        self.storage = Storage(options)
+
+    def list_namespaces(self) -> list[str]:
+        """Names of the folders `….db`."""
+        names = [name(folder) for folder in self.storage.list_folder(self.warehouse).folders]
+        return sorted(text.removesuffix(_SUFFIX) for text in names if text.endswith(_SUFFIX) and text != _SUFFIX)
+
+    def create_namespace(self, name: str, properties: Mapping[str, str]) -> None:
+        """Create a namespace."""
+        if properties:
+            raise UnsupportedError("a namespace that is a folder has no properties")
+        try:
+            self.storage.write(join(self._namespace(parts_of(name)), _MARK), b"")
+        except AlreadyExistsError:
+            raise AlreadyExistsError(f"namespace {name!r} exists already") from None
+
+    def list_tables(self, namespace: str) -> list[str]:
+        """Names of the tables in a namespace."""
+        parts = parts_of(namespace)
+        if len(parts) > 1:
+            return []
+        folders = self.storage.list_folder(self._namespace(parts)).folders
+        return sorted(f"{namespace}.{name(folder)}" for folder in folders if schema_ids(self.storage, _paths(folder)))
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a table of that name."""
+        parts = identifier_of(name)
+        return len(parts) == 2 and bool(schema_ids(self.storage, _paths(self._location(parts))))
+
+    def create(self, name: str, table: NewTable) -> None:
+        """Create a table."""
+        parts = identifier_of(name)
+        if table.location is not None:
+            raise UnsupportedError("a Paimon table lies in the folder that its name says: leave out location=")
+        if table.format_version is not None:
+            raise UnsupportedError("format_version= is Iceberg's; Paimon tables have none")
+        location = self._location(parts)
+        try:
+            PaimonBackend.create(self.storage, location, name, table)
+        except AlreadyExistsError:
+            raise AlreadyExistsError(f"table {name!r} exists already") from None
+
+    def load(self, name: str) -> PaimonBackend:
+        """Load a table."""
+        if not self.exists(name):
+            raise NotFoundError(f"no Paimon table {name!r}")
+        return PaimonBackend.open(self.storage, self._location(identifier_of(name)), name)
+
+    def rename(self, name: str, to: str) -> None:
+        """Move a table's folder."""
+        if not self.exists(name):
+            raise NotFoundError(f"no Paimon table {name!r}")
+        source, target = (self._location(identifier_of(each)) for each in (name, to))
+        old, new = local_path(source), local_path(target)
+        if old is None or new is None:
+            raise UnsupportedError("a Paimon table is its folder, and an object store cannot move one at once")
+        if not os.path.isdir(os.path.dirname(new)):
+            raise NotFoundError(f"no namespace {to.rpartition('.')[0]!r}")
+        try:
+            os.rename(old, new)
+        except OSError as error:
+            raise StorageError(f"the table's folder cannot be moved: {error.strerror}", location=source) from error
+
+    def drop(self, name: str, *, purge: bool) -> None:
+        """Delete a table's folder: its schemas first, so that it is gone for readers at once."""
+        if not self.exists(name):
+            raise NotFoundError(f"no Paimon table {name!r}")
+        if not purge:
+            raise SchemaError(
+                "a Paimon table is nothing but its folder: purge=True drops it with its files", location=name
+            )
+        location = self._location(identifier_of(name))
+        schemas = [file.location for file in self.storage.list_folder(_paths(location).schemas).files]
+        self.storage.delete(schemas)
+        try:
+            self.storage.delete(file.location for file in self.storage.list(location))
+        except SkerryError as error:
+            error.message = f"the table was dropped, but not all of its files were deleted: {error.message}"
+            raise
+
+    def versions(self) -> dict[str, str]:
+        """Nothing: each table's folder must be looked at."""
+        return {}
+
+    def sketches(self, name: str, known: tuple[str, TableSketches] | None) -> tuple[str, TableSketches]:
+        """A table's newest snapshot and fresh sketches."""
+        backend = self.load(name)
+        version = backend.version
+        return known if known is not None and known[0] == version else (version, backend.sketches())
+
+    def _namespace(self, parts: tuple[str, ...]) -> str:
+        if len(parts) > 1:
+            self._refuse_nesting(parts)
+        return join(self.warehouse, parts[0] + _SUFFIX)
+
+    def _location(self, parts: tuple[str, ...]) -> str:
+        if len(parts) > 2:
+            self._refuse_nesting(parts[:-1])
+        return join(self.warehouse, parts[0] + _SUFFIX, parts[1])
+
+    @staticmethod
+    def _refuse_nesting(parts: tuple[str, ...]) -> NoReturn:
+        raise UnsupportedError(f"namespaces of Paimon tables do not nest: {'.'.join(parts)!r}")
+
+
+def _paths(location: str) -> TablePaths:
+    return TablePaths(location)

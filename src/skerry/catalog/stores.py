@@ -1,0 +1,104 @@
+"""Where a catalog finds the tables of one format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pyarrow as pa
+
+from skerry.catalog.backend import TableBackend
+from skerry.table.joinable import TableSketches
+
+__all__ = ["NewTable", "TableStore"]
+
+
+@dataclass(frozen=True, slots=True)
+class NewTable:
+    """What a table is to be; the arguments of `Catalog.create_table`.
+
+    Args:
+        schema: Its columns.
+        file_format: What data files are written in.
+        partition_by: Transforms.
+        sort_by: Order of the rows in each file.
+        primary_key: Columns that identify a row.
+        properties: Table properties.
+        location: The table's folder; None to leave it to the catalog.
+        format_version: Version of the table format; None for the usual one.
+    """
+
+    schema: pa.Schema
+    file_format: str = "parquet"
+    partition_by: Sequence[str] = ()
+    sort_by: Sequence[str] = ()
+    primary_key: Sequence[str] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    location: str | None = None
+    format_version: int | None = None
+
+
+class TableStore(Protocol):
+    """The tables of one format in a catalog. Names are dotted; the last part is the table's own."""
+
+    def list_namespaces(self) -> list[str]:
+        """All namespaces, nested ones dotted."""
+
+    def create_namespace(self, name: str, properties: Mapping[str, str]) -> None:
+        """Create a namespace.
+
+        Raises:
+            AlreadyExistsError: It exists.
+        """
+
+    def list_tables(self, namespace: str) -> list[str]:
+        """Names of the tables in a namespace; none if there is no such namespace."""
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a table of that name."""
+
+    def create(self, name: str, table: NewTable) -> None:
+        """Create a table; its namespace is created if need be.
+
+        Raises:
+            AlreadyExistsError: There is a table of that name.
+            SchemaError: A column, type, transform or property does not fit.
+            UnsupportedError: The table format has no such thing.
+        """
+
+    def load(self, name: str) -> TableBackend:
+        """Load a table.
+
+        Raises:
+            NotFoundError: There is none of that name (without location), or a file of it is missing (with one).
+        """
+
+    def rename(self, name: str, to: str) -> None:
+        """Give a table another name.
+
+        Raises:
+            NotFoundError: There is no such table, or no such namespace to move to.
+            AlreadyExistsError: The new name is taken.
+        """
+
+    def drop(self, name: str, *, purge: bool) -> None:
+        """Take a table out of the catalog, and delete its files if so wanted.
+
+        Raises:
+            NotFoundError: There is no such table.
+        """
+
+    def versions(self) -> Mapping[str, str]:
+        """What tells the present states of tables from others, by name; only where all are told at once."""
+
+    def sketches(self, name: str, known: tuple[str, TableSketches] | None) -> tuple[str, TableSketches]:
+        """The version of a table and its fresh sketches.
+
+        Args:
+            name: The table.
+            known: What was found before; given back if nothing has changed since.
+
+        Raises:
+            NotFoundError: As `load`.
+        """

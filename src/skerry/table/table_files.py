@@ -1,0 +1,35 @@
+"""The files that a table consists of, by what they are for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+__all__ = ["FileKind", "TableFile"]
+
+
+class FileKind(Enum):
+    """What a file is to a table."""
+
+    DATA = "data"
+    DELETES = "deletes"
+    MANIFEST = "manifest"
+    MANIFEST_LIST = "manifest list"
+    INDEX = "index"
+    STATISTICS = "statistics"
+    METADATA = "metadata"
+
+
+@dataclass(frozen=True, slots=True)
+class TableFile:
+    """A file of a table.
+
+    Args:
+        location: Where it lies.
+        kind: What it is.
+        size_bytes: Its size.
+    """
+
+    location: str
+    kind: FileKind
+    size_bytes: int
