@@ -1,8 +1,7 @@
 """Rows of splits: raw sections read part by part, others merged, deleted rows left out, what is wanted kept.
 
-A piece of work is a part of a file (a row group, a stripe) that is read as it is, or a section that is merged. Pieces
-are done by threads, in order, as far ahead as a memory budget allows; a section that is larger than that is merged as a
-stream, window by window.
+Pieces (`skerry.paimon.pieces`) are done by threads, in order, as far ahead as a memory budget allows; a section that is
+larger than that is merged as a stream, window by window.
 
 Spec: `formats/paimon.md` § 9.
 """
@@ -14,112 +13,36 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skerry.errors import FormatError, NotFoundError
-from skerry.paimon.data_files import KIND, NUMBER, SYSTEM_COLUMNS, DataFile, open_data_file
-from skerry.paimon.deletion_vectors import find_vector
-from skerry.paimon.index_manifest import DeletionVectorMeta
+from skerry.errors import FormatError
+from skerry.paimon.data_files import KIND, NUMBER, SYSTEM_COLUMNS
 from skerry.paimon.merge_reading import KeyedRecords, RunReader, merge_sorted_runs
-from skerry.paimon.merging import MergeFunction, Records, RowKind, check_kinds
-from skerry.paimon.splits import Section, Split, SplitFile
+from skerry.paimon.merging import MergeFunction, Records, check_kinds
+from skerry.paimon.pieces import OpenRun, OpenSection, Piece, PieceOpener, Positions, RawPart
+from skerry.paimon.splits import Split
 from skerry.paimon.state import PaimonState
-from skerry.storage import name
 from skerry.table.evolution import plan_conversion, prune, top_level
-from skerry.table.metadata_columns import FILE, METADATA_COLUMNS, POSITION, is_metadata_column
+from skerry.table.metadata_columns import FILE, METADATA_COLUMNS, POSITION
 from skerry.table.predicate import (
     ALWAYS_TRUE,
-    Column,
-    FieldMetrics,
-    In,
     Predicate,
     columns_of,
-    conjunction,
-    conjuncts_of,
-    evaluate,
     row_mask,
 )
-from skerry.table.read_ahead import SharedCache, read_ahead
+from skerry.table.read_ahead import read_ahead
 from skerry.table.schema import field_id
-from skerry.table.stored_file import Part
 
 __all__ = ["SplitReader"]
 
 _BATCH_ROWS: Final = 1 << 17
 _LEAST_BATCH_ROWS: Final = 1 << 10
 _BUDGET_BYTES: Final = 256 << 20
-_MIN_PIECE_BYTES: Final = 1 << 16
-_VECTOR_CACHE_BYTES: Final = 64 << 20
-_COPIES: Final = 4
-"""How often the records of a window are in memory while they are merged: as read, joined, merged, delivered."""
-
-_Positions: TypeAlias = npt.NDArray[np.int64]
-_NO_POSITIONS: Final = np.zeros(0, np.int64)
-_KIND_COLUMN: Final = Column(field_id(KIND), (KIND.name,), pa.int32())
-_ADDED: Final = In(_KIND_COLUMN, (RowKind.INSERT.value, RowKind.UPDATE_AFTER.value))
-
-
-@dataclass(frozen=True, slots=True)
-class _RawPart:
-    """A part of a file that is read as it is.
-
-    Args:
-        opened: The file.
-        part: The part.
-        deleted: int64[n] Positions in the part that are deleted, ascending.
-        matches_all: Whether every row that is not deleted is wanted.
-        adds_only: Whether no record is of kind -U or -D.
-    """
-
-    opened: DataFile
-    part: Part
-    deleted: _Positions
-    matches_all: bool
-    adds_only: bool
-
-    @property
-    def known_rows(self) -> int | None:
-        """How many rows come of it; None if that shows only on reading."""
-        return self.part.row_count - len(self.deleted) if self.matches_all and self.adds_only else None
-
-    @property
-    def size_bytes(self) -> int:
-        """About how much memory its rows take."""
-        return max(self.part.size_bytes, _MIN_PIECE_BYTES)
-
-
-_OpenRun: TypeAlias = tuple[tuple[DataFile, tuple[Part, ...], _Positions], ...]
-"""The files of a sorted run, each with the parts that are read and the positions that are deleted."""
-
-
-@dataclass(frozen=True, slots=True)
-class _OpenSection:
-    """A section to be merged.
-
-    Args:
-        runs: Its sorted runs.
-    """
-
-    runs: tuple[_OpenRun, ...]
-
-    @property
-    def size_bytes(self) -> int:
-        """About how much memory merging takes, all at once."""
-        parts = [part for run in self.runs for _, parts, _ in run for part in parts]
-        return max(_COPIES * sum(part.size_bytes for part in parts), _MIN_PIECE_BYTES)
-
-    @property
-    def row_count(self) -> int:
-        """Records before merging."""
-        return sum(part.row_count for run in self.runs for _, parts, _ in run for part in parts)
-
-
-_Piece: TypeAlias = _RawPart | _OpenSection
 _Result = TypeVar("_Result")
 
 
@@ -201,8 +124,7 @@ class SplitReader:
             SkerryError: As `batches`.
         """
         with self._pool() as pool:
-            columns = pa.schema([*self._tested, *SYSTEM_COLUMNS])
-            yield from self._read_pieces(pool, splits, self._records, raw_columns=columns)
+            yield from self._read_pieces(pool, splits, self._records, with_numbers=True)
 
     # ---- columns ----
 
@@ -221,11 +143,6 @@ class SplitReader:
         delivered = {number for field in self.columns for number in _leaf_ids(field)}
         tested = {column.field_id for column in columns_of(self.predicate)}
         return prune(table, delivered | tested)
-
-    @cached_property
-    def _raw_columns(self) -> pa.Schema:
-        """What is read of files that are read as they are."""
-        return pa.schema([*self._tested, *([KIND] if self._has_keys else ())])
 
     @cached_property
     def _merge_columns(self) -> pa.Schema:
@@ -249,125 +166,46 @@ class SplitReader:
         self,
         pool: ThreadPoolExecutor,
         splits: Iterable[Split],
-        read: Callable[[_Piece], Iterator[_Result]],
+        read: Callable[[Piece], Iterator[_Result]],
         *,
-        raw_columns: pa.Schema | None = None,
+        with_numbers: bool = False,
         limit: int | None = None,
     ) -> Iterator[_Result]:
         """Read pieces in order: those that fit the memory in threads, larger ones here, as streams."""
         share = self.memory_bytes // self.threads
 
-        def work(piece: _Piece) -> list[_Result] | _OpenSection:
-            is_large = isinstance(piece, _OpenSection) and piece.size_bytes > share
-            return piece if is_large and isinstance(piece, _OpenSection) else list(read(piece))
+        def work(piece: Piece) -> list[_Result] | OpenSection:
+            is_large = isinstance(piece, OpenSection) and piece.size_bytes > share
+            return piece if is_large and isinstance(piece, OpenSection) else list(read(piece))
 
-        def weight(piece: _Piece) -> int:
+        def weight(piece: Piece) -> int:
             return min(piece.size_bytes, share)
 
-        pieces = self._pieces(pool, splits, self._raw_columns if raw_columns is None else raw_columns, limit)
+        pieces = self._pieces(pool, splits, limit, with_numbers=with_numbers)
         for done in read_ahead(pool, work, pieces, weight, self.memory_bytes):
-            yield from read(done) if isinstance(done, _OpenSection) else done
+            yield from read(done) if isinstance(done, OpenSection) else done
 
     def _pieces(
-        self, pool: ThreadPoolExecutor, splits: Iterable[Split], raw_columns: pa.Schema, limit: int | None
-    ) -> Iterator[_Piece]:
+        self, pool: ThreadPoolExecutor, splits: Iterable[Split], limit: int | None, *, with_numbers: bool
+    ) -> Iterator[Piece]:
         """Pieces that may have wanted rows; no more of them than certainly fill the limit."""
+        system = () if not self._has_keys else SYSTEM_COLUMNS if with_numbers else (KIND,)
+        raw_columns = pa.schema([*self._tested, *system])
+        opener = PieceOpener(self.state, self.predicate, raw_columns, self._merge_columns)
         certain = 0
-        for found in read_ahead(pool, partial(self._open, raw_columns), splits, lambda _: 1, 2 * self.threads):
+        for found in read_ahead(pool, opener.open, splits, lambda _: 1, 2 * self.threads):
             for piece in found:
                 yield piece
-                certain += (piece.known_rows or 0) if isinstance(piece, _RawPart) else 0
+                certain += (piece.known_rows or 0) if isinstance(piece, RawPart) else 0
                 if limit is not None and certain >= limit:
                     return
-
-    def _open(self, raw_columns: pa.Schema, split: Split) -> list[_Piece]:
-        pieces: list[_Piece] = []
-        try:
-            for section in split.sections:
-                if section.is_raw:
-                    for file in section.files:
-                        pieces += self._raw_parts(file, raw_columns)
-                else:
-                    pieces.append(self._section(section))
-        except NotFoundError as error:
-            error.message += f"; snapshot {split.snapshot_id} of the table needs it"
-            raise
-        return pieces
-
-    def _open_file(self, file: SplitFile, columns: pa.Schema) -> DataFile:
-        then = self.state.schema_by_id(file.schema_id)
-        return open_data_file(self.state.storage, file, then, self.state.schema, columns)
-
-    def _raw_parts(self, file: SplitFile, columns: pa.Schema) -> Iterator[_RawPart]:
-        opened = self._open_file(file, columns)
-        deleted = self._deleted(file)
-        count = len(opened.parts)
-        may, must = np.full(count, True), np.full(count, True)
-        if not file.matches_all:
-            verdict = evaluate(self.predicate, partial(_metrics, opened), count)
-            may, must = verdict.may, verdict.must
-        adds = evaluate(_ADDED, opened.metrics, count).must if self._has_keys else must | True
-        for part in opened.parts:
-            start, end = np.searchsorted(deleted, [part.first_row, part.first_row + part.row_count])
-            if may[part.index] and end - start < part.row_count:
-                within = deleted[start:end] - part.first_row
-                yield _RawPart(opened, part, within, bool(must[part.index]), bool(adds[part.index]))
-
-    def _section(self, section: Section) -> _OpenSection:
-        """Open the files of a section; parts that cannot have a wanted key are left out of all runs alike."""
-        runs = []
-        for run in section.runs:
-            files = []
-            for file in run:
-                opened = self._open_file(file, self._merge_columns)
-                may = evaluate(self._key_condition, partial(_metrics, opened), len(opened.parts)).may
-                parts = tuple(part for part in opened.parts if may[part.index])
-                if parts:
-                    files.append((opened, parts, self._deleted(file)))
-            if files:
-                runs.append(tuple(files))
-        return _OpenSection(tuple(runs))
-
-    @cached_property
-    def _key_condition(self) -> Predicate:
-        """What the predicate demands of keys alone: all records of a key fulfil it, or none does."""
-        keys = {field.id for field in self.state.schema.key_fields}
-        return conjunction(
-            part for part in conjuncts_of(self.predicate) if {column.field_id for column in columns_of(part)} <= keys
-        )
-
-    # ---- deleted rows ----
-
-    @cached_property
-    def _vector_files(self) -> SharedCache:
-        return SharedCache(_VECTOR_CACHE_BYTES)
-
-    def _deleted(self, file: SplitFile) -> _Positions:
-        """int64[n] Positions in a file that its deletion vector names.
-
-        Raises:
-            FormatError: The vector is damaged, or names rows that the file does not have.
-        """
-        vector = file.deletion_vector
-        if vector is None:
-            return _NO_POSITIONS
-        data = self._vector_files.get(vector.location, lambda: self.state.storage.read(vector.location), len)
-        meta = DeletionVectorMeta(name(file.location), vector.offset, vector.length, vector.cardinality)
-        positions = find_vector(data, meta, location=vector.location)
-        if len(positions) and positions[-1] >= file.row_count:
-            raise FormatError(
-                f"row {positions[-1]} of {file.location} is deleted, which has {file.row_count} rows",
-                location=vector.location,
-                offset=vector.offset,
-            )
-        return positions
 
     def __getstate__(self) -> dict[str, Any]:
         return {field: self.__dict__[field] for field in ("state", "columns", "predicate", "threads", "memory_bytes")}
 
     # ---- raw parts ----
 
-    def _raw_batches(self, work: _RawPart, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def _raw_batches(self, work: RawPart, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """The wanted rows of a part in the columns that are read, records that take something away left out."""
         row = 0
         for stored in work.opened.batches(work.part, batch_rows):
@@ -385,7 +223,7 @@ class SplitReader:
             if batch.num_rows:
                 yield batch
 
-    def _with_places(self, batch: pa.RecordBatch, work: _RawPart, row: int) -> pa.RecordBatch:
+    def _with_places(self, batch: pa.RecordBatch, work: RawPart, row: int) -> pa.RecordBatch:
         """A batch with the columns that tell where rows lie, if those are wanted."""
         for number in self._places:
             if number == FILE:
@@ -404,7 +242,7 @@ class SplitReader:
 
     # ---- sections ----
 
-    def _merged(self, work: _OpenSection) -> Iterator[Records]:
+    def _merged(self, work: OpenSection) -> Iterator[Records]:
         """The records of a section, one per key."""
         is_large = work.size_bytes > self.memory_bytes // self.threads
         batch_rows = self._window_rows(work) if is_large else _BATCH_ROWS
@@ -414,13 +252,13 @@ class SplitReader:
                 run.read_all()
         return merge_sorted_runs(runs, self._function)
 
-    def _window_rows(self, work: _OpenSection) -> int:
+    def _window_rows(self, work: OpenSection) -> int:
         """Rows of a batch, so that those of all runs take their share of the memory."""
         row_bytes = max(work.size_bytes // max(work.row_count, 1), 1)
         rows = self.memory_bytes // self.threads // (row_bytes * len(work.runs))
         return min(max(rows, _LEAST_BATCH_ROWS), _BATCH_ROWS)
 
-    def _run_batches(self, run: _OpenRun, batch_rows: int) -> Iterator[KeyedRecords]:
+    def _run_batches(self, run: OpenRun, batch_rows: int) -> Iterator[KeyedRecords]:
         key_columns = self.state.schema.trimmed_primary_keys
         for opened, parts, deleted in run:
             for part in parts:
@@ -439,7 +277,7 @@ class SplitReader:
 
     # ---- results ----
 
-    def _deliver(self, piece: _Piece, limit: int | None) -> Iterator[pa.RecordBatch]:
+    def _deliver(self, piece: Piece, limit: int | None) -> Iterator[pa.RecordBatch]:
         rows = 0
         for batch in self._rows(piece, _BATCH_ROWS if limit is None else min(limit, _BATCH_ROWS)):
             yield plan_conversion(batch.schema, self.columns)(batch)
@@ -447,8 +285,8 @@ class SplitReader:
             if limit is not None and rows >= limit:
                 return
 
-    def _rows(self, piece: _Piece, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        if isinstance(piece, _RawPart):
+    def _rows(self, piece: Piece, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        if isinstance(piece, RawPart):
             yield from self._raw_batches(piece, batch_rows)
             return
         for records in self._merged(piece):
@@ -458,14 +296,14 @@ class SplitReader:
             if values.num_rows:
                 yield values
 
-    def _count(self, piece: _Piece) -> Iterator[int]:
-        if isinstance(piece, _RawPart) and piece.known_rows is not None:
+    def _count(self, piece: Piece) -> Iterator[int]:
+        if isinstance(piece, RawPart) and piece.known_rows is not None:
             yield piece.known_rows
             return
         for batch in self._rows(piece, _BATCH_ROWS):
             yield batch.num_rows
 
-    def _records(self, piece: _Piece) -> Iterator[Records]:
+    def _records(self, piece: Piece) -> Iterator[Records]:
         deliver: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None
         for records in self._piece_records(piece):
             kept = self._wanted(records)
@@ -473,8 +311,8 @@ class SplitReader:
             if len(kept):
                 yield Records(deliver(kept.values), kept.kinds, kept.numbers)
 
-    def _piece_records(self, piece: _Piece) -> Iterator[Records]:
-        if isinstance(piece, _OpenSection):
+    def _piece_records(self, piece: Piece) -> Iterator[Records]:
+        if isinstance(piece, OpenSection):
             yield from self._merged(piece)
             return
         row = 0
@@ -498,10 +336,6 @@ class SplitReader:
         return rows
 
 
-def _metrics(opened: DataFile, column: Column) -> FieldMetrics | None:
-    return None if is_metadata_column(column.field_id) else opened.metrics(column)
-
-
 def _leaf_ids(field: pa.Field) -> list[int]:
     """The ids to read for a column: those of a struct's members, so that the struct itself is not read whole."""
     if pa.types.is_struct(field.type):
@@ -509,7 +343,7 @@ def _leaf_ids(field: pa.Field) -> list[int]:
     return [field_id(field)]
 
 
-def _alive(deleted: _Positions, first: int, count: int) -> pa.BooleanArray | None:
+def _alive(deleted: Positions, first: int, count: int) -> pa.BooleanArray | None:
     """bool[count]: whether rows `first`, `first + 1`, … are not among the deleted ones; None if none is."""
     start, end = np.searchsorted(deleted, [first, first + count])
     if start == end:

@@ -1,0 +1,224 @@
+"""Pieces of work of a scan: splits whose files are open, cut into what is read at a time.
+
+A piece is a part of a file (a row group, a stripe) that is read as it is, or a section that is merged. What statistics
+in the files rule out is left out here.
+
+Spec: `formats/paimon.md` § 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skerry.errors import FormatError, NotFoundError
+from skerry.paimon.data_files import KIND, DataFile, open_data_file
+from skerry.paimon.deletion_vectors import find_vector
+from skerry.paimon.index_manifest import DeletionVectorMeta
+from skerry.paimon.merging import RowKind
+from skerry.paimon.splits import Section, Split, SplitFile
+from skerry.paimon.state import PaimonState
+from skerry.storage import name
+from skerry.table.metadata_columns import is_metadata_column
+from skerry.table.predicate import (
+    Column,
+    FieldMetrics,
+    In,
+    Predicate,
+    columns_of,
+    conjunction,
+    conjuncts_of,
+    evaluate,
+)
+from skerry.table.read_ahead import SharedCache
+from skerry.table.schema import field_id
+from skerry.table.stored_file import Part
+
+__all__ = ["OpenRun", "OpenSection", "Piece", "PieceOpener", "Positions", "RawPart"]
+
+Positions: TypeAlias = npt.NDArray[np.int64]
+
+_MIN_PIECE_BYTES: Final = 1 << 16
+_VECTOR_CACHE_BYTES: Final = 64 << 20
+_COPIES: Final = 4
+"""How often the records of a window are in memory while they are merged: as read, joined, merged, delivered."""
+_NO_POSITIONS: Final = np.zeros(0, np.int64)
+_KIND_COLUMN: Final = Column(field_id(KIND), (KIND.name,), pa.int32())
+_ADDED: Final = In(_KIND_COLUMN, (RowKind.INSERT.value, RowKind.UPDATE_AFTER.value))
+
+
+@dataclass(frozen=True, slots=True)
+class RawPart:
+    """A part of a file that is read as it is.
+
+    Args:
+        opened: The file.
+        part: The part.
+        deleted: int64[n] Positions in the part that are deleted, ascending.
+        matches_all: Whether every row that is not deleted is wanted.
+        adds_only: Whether no record is of kind -U or -D.
+    """
+
+    opened: DataFile
+    part: Part
+    deleted: Positions
+    matches_all: bool
+    adds_only: bool
+
+    @property
+    def known_rows(self) -> int | None:
+        """How many rows come of it; None if that shows only on reading."""
+        return self.part.row_count - len(self.deleted) if self.matches_all and self.adds_only else None
+
+    @property
+    def size_bytes(self) -> int:
+        """About how much memory its rows take."""
+        return max(self.part.size_bytes, _MIN_PIECE_BYTES)
+
+
+OpenRun: TypeAlias = tuple[tuple[DataFile, tuple[Part, ...], Positions], ...]
+"""The files of a sorted run, each with the parts that are read and the positions that are deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSection:
+    """A section to be merged.
+
+    Args:
+        runs: Its sorted runs.
+    """
+
+    runs: tuple[OpenRun, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """About how much memory merging takes, all at once."""
+        parts = [part for run in self.runs for _, parts, _ in run for part in parts]
+        return max(_COPIES * sum(part.size_bytes for part in parts), _MIN_PIECE_BYTES)
+
+    @property
+    def row_count(self) -> int:
+        """Records before merging."""
+        return sum(part.row_count for run in self.runs for _, parts, _ in run for part in parts)
+
+
+Piece: TypeAlias = RawPart | OpenSection
+
+
+@dataclass(frozen=True)
+class PieceOpener:
+    """Opens the files of splits.
+
+    Args:
+        state: The table, with the schema of the scan.
+        predicate: Which rows are wanted.
+        raw_columns: What is read of files that are read as they are.
+        merge_columns: What is read of files that are merged.
+    """
+
+    state: PaimonState
+    predicate: Predicate
+    raw_columns: pa.Schema
+    merge_columns: pa.Schema
+
+    def open(self, split: Split) -> list[Piece]:
+        """Open the files of a split.
+
+        Returns:
+            Pieces that may have wanted rows, in the order of the split.
+
+        Raises:
+            FormatError: A file is corrupt, or is not what the metadata says.
+            NotFoundError: A file is missing; the snapshot is named.
+            UnsupportedError: A file is in a format that is not read.
+        """
+        pieces: list[Piece] = []
+        try:
+            for section in split.sections:
+                if section.is_raw:
+                    for file in section.files:
+                        pieces += self._raw_parts(file)
+                else:
+                    pieces.append(self._section(section))
+        except NotFoundError as error:
+            error.message += f"; snapshot {split.snapshot_id} of the table needs it"
+            raise
+        return pieces
+
+    def _open_file(self, file: SplitFile, columns: pa.Schema) -> DataFile:
+        then = self.state.schema_by_id(file.schema_id)
+        return open_data_file(self.state.storage, file, then, self.state.schema, columns)
+
+    def _raw_parts(self, file: SplitFile) -> Iterator[RawPart]:
+        opened = self._open_file(file, self.raw_columns)
+        deleted = self._deleted(file)
+        count = len(opened.parts)
+        may, must = np.full(count, True), np.full(count, True)
+        if not file.matches_all:
+            verdict = evaluate(self.predicate, partial(_metrics, opened), count)
+            may, must = verdict.may, verdict.must
+        adds = evaluate(_ADDED, opened.metrics, count).must if self.state.schema.primary_keys else must | True
+        for part in opened.parts:
+            start, end = np.searchsorted(deleted, [part.first_row, part.first_row + part.row_count])
+            if may[part.index] and end - start < part.row_count:
+                within = deleted[start:end] - part.first_row
+                yield RawPart(opened, part, within, bool(must[part.index]), bool(adds[part.index]))
+
+    def _section(self, section: Section) -> OpenSection:
+        """Open the files of a section; parts that cannot have a wanted key are left out of all runs alike."""
+        runs = []
+        for run in section.runs:
+            files = []
+            for file in run:
+                opened = self._open_file(file, self.merge_columns)
+                may = evaluate(self._key_condition, partial(_metrics, opened), len(opened.parts)).may
+                parts = tuple(part for part in opened.parts if may[part.index])
+                if parts:
+                    files.append((opened, parts, self._deleted(file)))
+            if files:
+                runs.append(tuple(files))
+        return OpenSection(tuple(runs))
+
+    @cached_property
+    def _key_condition(self) -> Predicate:
+        """What the predicate demands of keys alone: all records of a key fulfil it, or none does."""
+        keys = {field.id for field in self.state.schema.key_fields}
+        return conjunction(
+            part for part in conjuncts_of(self.predicate) if {column.field_id for column in columns_of(part)} <= keys
+        )
+
+    # ---- deleted rows ----
+
+    @cached_property
+    def _vector_files(self) -> SharedCache:
+        return SharedCache(_VECTOR_CACHE_BYTES)
+
+    def _deleted(self, file: SplitFile) -> Positions:
+        """int64[n] Positions in a file that its deletion vector names.
+
+        Raises:
+            FormatError: The vector is damaged, or names rows that the file does not have.
+        """
+        vector = file.deletion_vector
+        if vector is None:
+            return _NO_POSITIONS
+        data = self._vector_files.get(vector.location, lambda: self.state.storage.read(vector.location), len)
+        meta = DeletionVectorMeta(name(file.location), vector.offset, vector.length, vector.cardinality)
+        positions = find_vector(data, meta, location=vector.location)
+        if len(positions) and positions[-1] >= file.row_count:
+            raise FormatError(
+                f"row {positions[-1]} of {file.location} is deleted, which has {file.row_count} rows",
+                location=vector.location,
+                offset=vector.offset,
+            )
+        return positions
+
+
+def _metrics(opened: DataFile, column: Column) -> FieldMetrics | None:
+    return None if is_metadata_column(column.field_id) else opened.metrics(column)
