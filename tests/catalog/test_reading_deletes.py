@@ -144,8 +144,6 @@ def test_deletes_outlive_partitioning_and_names(tmp_path):
     left = [n for n in range(200) if n not in (3, 103) and n % 5 != 2]
     outside = table.implementation.catalog.load_table(inner.identifier)
     with outside.update_schema(allow_incompatible_changes=True) as update:
-        allow_incompatible_changes=True
-    ) as update:
         update.delete_column("word")
         update.rename_column("n", "number")
     table.refresh()
