@@ -140,6 +140,11 @@ class ShardWriter:
         self._is_closed = False
         self._root = ArtifactWriter(self._storage, self.location, overwrite=overwrite)
 
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the root file so far; rows that are held do not count."""
+        return self._root.position
+
     def write(self, data: pa.Table | pa.RecordBatch) -> None:
         """Add rows, a table or a batch of the writer's schema."""
         if isinstance(data, pa.Table):
