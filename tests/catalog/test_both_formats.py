@@ -93,6 +93,16 @@ def test_branches_and_tags_keep_what_they_name(table):
         table.scan(ref="audit")
 
 
+def test_changes_are_told_from_snapshot_to_snapshot(table):
+    first = table.append(rows((1, "north", 1.0)))
+    table.append(rows((2, "south", 2.0)))
+    table.overwrite(rows((3, "north", 3.0)), where="region = 'north'")
+    told = table.changes(first.snapshot_id, on=[]).to_arrow()
+    found = sorted((row["_change_type"], row["id"]) for row in told.to_pylist())
+    assert found == [("DELETE", 1), ("INSERT", 2), ("INSERT", 3)]
+    assert told.column_names == [*SCHEMA.names, "_change_type", "_change_ordinal", "_commit_snapshot_id"]
+
+
 def test_old_snapshots_go_with_their_files(table):
     for number in range(4):
         table.overwrite(rows((number, "north", 1.0)))

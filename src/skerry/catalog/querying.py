@@ -223,8 +223,7 @@ def _column_of(text: str, schemas: Mapping[str, pa.Schema]) -> tuple[str, str]:
 
 def _rows_of(table: Table, where: str | None) -> Estimate:
     """Rows of the files that may have wanted rows; those of files that have no others are certain."""
-    certain, others = table.scan(where=where).plan().settled()  # type: ignore[attr-defined]
-    possible = certain + sum(int(batch.column("record_count").sum()) for batch in others.batches)
+    certain, possible = table.scan(where=where).row_bounds()
     return Estimate(float(possible), float(certain), float(possible))
 
 

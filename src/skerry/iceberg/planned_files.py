@@ -83,6 +83,11 @@ class PlannedFiles(Sequence[FileScanTask]):
         return sum(int(batch.column("file_size_in_bytes").sum()) for batch in self.batches)
 
     @property
+    def row_count(self) -> int:
+        """Rows of all data files, deleted ones included."""
+        return sum(int(batch.column("record_count").sum()) for batch in self.batches)
+
+    @property
     def unfiltered_count(self) -> int:
         """Data files whose rows are all wanted, but for deleted ones."""
         return sum(int(np.count_nonzero(batch.matches_all)) for batch in self.batches)

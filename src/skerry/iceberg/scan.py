@@ -135,6 +135,15 @@ class Scan(RowStream):
         """
         return self._plan().tasks.to_arrow()
 
+    def row_bounds(self) -> tuple[int, int]:
+        """Least and most rows that match, as far as metadata tells; the limit does not count.
+
+        Raises:
+            SkerryError: As `plan`.
+        """
+        certain, others = self._plan().tasks.settled()
+        return certain, certain + others.row_count
+
     def explain(self, *, row_groups: bool | None = None) -> Explanation:
         """Plan, and tell how many manifests, files, row groups and rows remain after each step, and why others do not.
 

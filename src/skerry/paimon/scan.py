@@ -104,6 +104,15 @@ class PaimonScan(RowStream):
         """
         return self._plan().splits
 
+    def row_bounds(self) -> tuple[int, int]:
+        """Least and most rows that match, as far as metadata tells; the limit does not count.
+
+        Raises:
+            SkerryError: As `plan`.
+        """
+        files = self._plan().splits.files
+        return 0, files.row_count
+
     def explain(self) -> Explanation:
         """Plan, and tell how many manifests, files and rows remain after each step, and why others do not.
 
