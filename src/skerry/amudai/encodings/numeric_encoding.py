@@ -63,9 +63,11 @@ def _stream(encoding: Encoding, header_bytes: int, header: bytes, *data: bytes) 
 
 def _part(values: _Values, plan: Plan | None, profile: Profile) -> tuple[int, bytes]:
     """A part: a flag that tells whether it is a stream, and its bytes."""
-    if plan is None:
-        return 0, values.tobytes()
-    return 1, encode_numeric(values, plan, profile)
+    if plan is not None:
+        stream = encode_numeric(values, plan, profile)
+        if len(stream) < values.nbytes:  # of few values, those of bit packing fill up a chunk
+            return 1, stream
+    return 0, values.tobytes()
 
 
 def _pad(data: bytes) -> bytes:
