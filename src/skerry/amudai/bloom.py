@@ -35,7 +35,7 @@ _SALTS: Final = np.array(
 _Hashes = npt.NDArray[np.uint64]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class BloomFilter:
     """A filter over hashes.
 
@@ -50,6 +50,11 @@ class BloomFilter:
     num_values: int
     target_fpp: float = TARGET_FPP
     hash_seed: int = HASH_SEED
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, BloomFilter) and self.to_message() == other.to_message()
+
+    __hash__ = None  # type: ignore[assignment]
 
     @classmethod
     def build(cls, hashes: _Hashes, target_fpp: float = TARGET_FPP) -> BloomFilter:

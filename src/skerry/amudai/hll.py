@@ -31,7 +31,7 @@ _FEWEST_BITS, _MOST_BITS = 4, 18
 _LINEAR_UP_TO: Final = 80.0  # the estimate from empty counters is the better one up to here, for 128 counters
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class HllSketch:
     """Counters of the values seen so far.
 
@@ -44,6 +44,11 @@ class HllSketch:
     bits_per_index: int = BITS_PER_INDEX
     hash_seed: int = HASH_SEED
     counters: npt.NDArray[np.uint8] = field(default_factory=lambda: np.zeros(1 << BITS_PER_INDEX, np.uint8))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, HllSketch) and self.to_message() == other.to_message()
+
+    __hash__ = None  # type: ignore[assignment]
 
     def update(self, hashes: npt.NDArray[np.uint64]) -> None:
         """Take in values.

@@ -12,6 +12,7 @@ from google.protobuf.message import Message
 from skerry.amudai.framing import decode_message
 from skerry.amudai.references import Reference
 from skerry.errors import FormatError, NotFoundError, UnsupportedError
+from skerry.parquet import FileMetadata, read_metadata
 from skerry.storage import Storage, redact
 
 __all__ = ["FRAME", "MAGIC_BYTES", "ShardFiles", "check_magic"]
@@ -67,6 +68,7 @@ class ShardFiles:
         self._tail = memoryview(tail)
         self._tail_start = root_size - len(tail)
         self._checked: set[str] = set()
+        self._parquet: dict[str, FileMetadata] = {}
         self._lock = threading.Lock()
         if self._tail_start == 0:
             check_magic(self._tail[:MAGIC_BYTES], location=self.shown, offset=0)
@@ -109,12 +111,7 @@ class ShardFiles:
             except NotFoundError as error:
                 if location == self.root:
                     raise
-                raise FormatError(
-                    f"the shard refers to {redact(location)}, which does not exist",
-                    location=self.shown,
-                    offset=references[places[0]].start,
-                    rule="Amudai, chapter 6, URL List",
-                ) from error
+                raise self._missing(location, references[places[0]].start) from error
             for i, part in zip(places, parts, strict=True):
                 found[i] = part
         return found
@@ -131,6 +128,42 @@ class ShardFiles:
         with self._lock:
             self._checked.add(location)
         return parts
+
+    def _missing(self, location: str, offset: int | None = None) -> FormatError:
+        return FormatError(
+            f"the shard refers to {redact(location)}, which does not exist",
+            location=self.shown,
+            offset=offset,
+            rule="Amudai, chapter 6, URL List",
+        )
+
+    def read_foreign(self, location: str, offsets: Sequence[int], lengths: Sequence[int]) -> list[memoryview]:
+        """Read ranges of a file that is none of a shard's.
+
+        Raises:
+            FormatError: A range reaches beyond the end of the file, or there is no such file.
+        """
+        try:
+            return self._storage.read_ranges(location, offsets, lengths)
+        except NotFoundError as error:
+            raise self._missing(location) from error
+
+    def parquet_metadata(self, location: str) -> FileMetadata:
+        """The footer of a Parquet file; it is read once.
+
+        Raises:
+            FormatError: It is unsound, or there is no such file.
+        """
+        with self._lock:
+            found = self._parquet.get(location)
+        if found is None:
+            try:
+                found = read_metadata(self._storage, location)
+            except NotFoundError as error:
+                raise self._missing(location) from error
+            with self._lock:
+                self._parquet[location] = found
+        return found
 
     def read_messages(self, kind: type[M], references: Sequence[Reference]) -> list[M]:
         """Read protobuf messages, each in a frame of its own.

@@ -18,7 +18,7 @@ from skerry.amudai.references import encode_data_ref
 from skerry.amudai.schema import BasicType, Field, InternalKind, Schema
 from skerry.amudai.shredding import shred_column
 
-__all__ = ["write_stripe"]
+__all__ = ["write_fields", "write_stripe"]
 
 
 def write_stripe(
@@ -51,10 +51,7 @@ def write_stripe(
     """
     parts: list[StripeFieldDescriptor | None] = [None] * schema.schema_id_count
     for field, encoded in zip(schema.fields, _encode_all(schema, columns, options, threads), strict=True):
-        for node, result in zip(field.data_type.nodes(), encoded, strict=True):
-            parts[node.schema_id] = _write_field(file, url, result)
-        top = parts[field.schema_id]
-        assert top is not None
+        top = write_fields(file, url, field, encoded, parts)
         top.field.custom_properties.extend((field_properties or {}).get(field.name, ()))
     return StripeParts(parts, record_count, _deleted_count(schema, parts), properties)
 
@@ -73,6 +70,31 @@ def _encode_all(
         return
     with ThreadPoolExecutor(threads) as pool:
         yield from pool.map(encode, schema.fields, columns)
+
+
+def write_fields(
+    file: ArtifactWriter,
+    url: str,
+    field: Field,
+    encoded: Sequence[EncodedField],
+    parts: list[StripeFieldDescriptor | None],
+) -> StripeFieldDescriptor:
+    """Write the buffers of a top-level field and note the descriptors of its nodes.
+
+    Args:
+        file: Takes the buffers.
+        url: The url of that file against the root.
+        field: The field.
+        encoded: Its nodes, in order of their numbers.
+        parts: Takes the descriptors, by schema id.
+
+    Returns:
+        The descriptor of the field itself.
+    """
+    written = [_write_field(file, url, result) for result in encoded]
+    for node, part in zip(field.data_type.nodes(), written, strict=True):
+        parts[node.schema_id] = part
+    return written[0]
 
 
 def _write_field(file: ArtifactWriter, url: str, encoded: EncodedField) -> StripeFieldDescriptor:

@@ -7,6 +7,7 @@ does not need its values laid out: sketches from dictionaries, null counts, sing
 from __future__ import annotations
 
 from skerry.parquet.codecs import SUPPORTED_CODECS, PageBuffer
+from skerry.parquet.column_file import decode_column_pages
 from skerry.parquet.encryption import is_encrypted
 from skerry.parquet.hybrid import count_codes
 from skerry.parquet.metadata import (
@@ -39,6 +40,7 @@ __all__ = [
     "PhysicalType",
     "RowGroup",
     "count_codes",
+    "decode_column_pages",
     "decode_metadata",
     "decode_page_header",
     "decode_plain_byte_array",

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from skerry.amudai.fields.constants import repeat_constant
 from skerry.amudai.fields.leaves import ColumnTooLongError, read_bitmap, read_bytes, read_numbers, read_offsets
+from skerry.amudai.fields.parquet_pages import read_parquet_column
 from skerry.amudai.fields.selection import Selection
 from skerry.amudai.fields.stored_field import StoredField
 from skerry.amudai.messages import BufferKind
@@ -62,7 +63,7 @@ def read_node(
     elif field.constant is not None and not node.basic_type.is_composite:
         array = repeat_constant(field, field.constant, selection.count, plain)
     elif field.parquet is not None:
-        raise UnsupportedError("column chunks of Parquet files", location=redact(field.location), rule=_RULE)
+        array = read_parquet_column(reader.files, reader.rules, field, selection, plain)
     else:
         array = _READERS[node.basic_type](reader, field, selection, plain)
     return _dressed(array, target)

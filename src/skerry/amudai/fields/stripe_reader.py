@@ -59,7 +59,7 @@ class StripeReader:
         self.schema = schema
         self.deleted: npt.NDArray[np.bool_] | None = None
         self.candidates: Selection | None = None
-        self._rules = rules
+        self.rules = rules
         self._references = references
         self._messages: dict[int, tuple[StripeFieldDescriptor, str] | None] = {}
         self._fields: dict[int, StoredField] = {}
@@ -87,7 +87,7 @@ class StripeReader:
     def descriptor_reference(self, node: DataType) -> Reference | None:
         """Where a node's descriptor is; None if the stripe has none."""
         entry = self._references[node.schema_id] if node.schema_id < len(self._references) else None
-        return None if entry is None else Reference(self._rules.resolve(entry[0]), entry[1], entry[2])
+        return None if entry is None else Reference(self.rules.resolve(entry[0]), entry[1], entry[2])
 
     def descriptor_references(self, nodes: Iterable[DataType]) -> list[tuple[int, Reference]]:
         """Where the descriptors of nodes are that have not been read yet, with the nodes' numbers."""
@@ -118,6 +118,12 @@ class StripeReader:
         entry = self._messages[node.schema_id]
         return None if entry is None else entry[0]
 
+    def first_buffer(self, node: DataType) -> int | None:
+        """Where the first buffer of a node begins in its file; None if the node has none."""
+        if self._messages[node.schema_id] is None:
+            return None
+        return min((buffer.reference.start for buffer in self.field(node).buffers.values()), default=None)
+
     def field(self, node: DataType, positions: int | None = None) -> StoredField:
         """What the stripe stores of a node that has a descriptor, which has been loaded.
 
@@ -133,7 +139,7 @@ class StripeReader:
             entry = self._messages[node.schema_id]
             if entry is None:
                 raise FormatError(f"field {node.name!r} has no descriptor", location=self.files.shown)
-            found = self._fields[node.schema_id] = open_field(node, entry[0], self._rules, entry[1])
+            found = self._fields[node.schema_id] = open_field(node, entry[0], self.rules, entry[1])
         if positions is not None and found.positions != positions:
             raise FormatError(
                 f"field {node.name!r} (schema id {node.schema_id}) has {found.positions} positions, "
