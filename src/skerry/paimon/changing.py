@@ -25,12 +25,12 @@ from skerry.paimon.writing.bucket_book import BucketBook
 from skerry.paimon.writing.data_files import WrittenDataFile
 from skerry.paimon.writing.dynamic_buckets import DynamicBuckets
 from skerry.paimon.writing.layout import WriteLayout
-from skerry.paimon.writing.table_writers import KIND_COLUMN, WrittenRows, write_rows
+from skerry.paimon.writing.table_writers import WrittenRows, write_rows
 from skerry.storage import Storage
 from skerry.table.commit import commit
 from skerry.table.incoming import conform, open_stream
 
-__all__ = ["ChangeRequest", "append", "commit_files", "overwrite_partitions", "redo_after_conflicts"]
+__all__ = ["ChangeRequest", "append", "append_batches", "commit_files", "overwrite_partitions", "redo_after_conflicts"]
 
 Result = TypeVar("Result")
 
@@ -117,29 +117,43 @@ def _remove(storage: Storage, files: Collection[WrittenDataFile]) -> None:
 # Adding rows ---------------------------------------------------------------------------------------------------------
 
 
-def append(request: ChangeRequest, data: Any, kinds: int | None = None) -> PaimonState:
-    """Add rows, or records by key.
+def append(request: ChangeRequest, data: Any) -> PaimonState:
+    """Add rows, or in a primary-key table records by key.
 
     Args:
         request: Where to.
         data: Anything with the Arrow C stream interface.
-        kinds: What the records do, all of them alike: 0 +I, 3 -D; None if the table's `rowkind.field` says it, or 0.
     """
     state = request.target.load()
     if request.commit_id is not None and find_commit(state, request.commit_id) is not None:
         return state
     if state.options.bucket != -1 or not state.schema.primary_keys:
-        return _append(request, state, data, kinds)
+        return _append(request, state, data)
     # dynamic buckets have one writer at a time, so that rows may have to be written again
     rows = open_stream(data).read_all()
-    return redo_after_conflicts(request, lambda state: _append(request, state, rows, kinds))
+    return redo_after_conflicts(request, lambda state: _append(request, state, rows))
 
 
-def _append(request: ChangeRequest, state: PaimonState, data: Any, kinds: int | None) -> PaimonState:
-    layout = WriteLayout.of(state)
+def _append(request: ChangeRequest, state: PaimonState, data: Any) -> PaimonState:
     batches: Iterable[pa.RecordBatch] = conform(data, state.arrow_schema)
-    if kinds is not None:
-        batches = _with_kind(batches, kinds)
+    return append_batches(request, state, batches)[1]
+
+
+def append_batches(
+    request: ChangeRequest, state: PaimonState, batches: Iterable[pa.RecordBatch], *, exclusive: bool = False
+) -> tuple[WrittenRows, PaimonState]:
+    """Write batches of a state's columns, `KIND_COLUMN` perhaps behind them, and commit them.
+
+    Args:
+        request: Where to.
+        state: The state that they were made for.
+        batches: The rows.
+        exclusive: Whether nobody else may have written to the same buckets since.
+
+    Returns:
+        What was written, and the state after the commit.
+    """
+    layout = WriteLayout.of(state)
     book, indexes = _book(state, layout), _indexes(state, layout)
     written = write_rows(layout, batches, book, indexes)
     operation = AppendRows(
@@ -150,13 +164,9 @@ def _append(request: ChangeRequest, state: PaimonState, data: Any, kinds: int | 
         commit_id=request.commit_id,
         properties=request.properties,
         watermark=request.watermark,
+        exclusive=exclusive,
     )
-    return commit_files(request, operation, _locations(layout, written))
-
-
-def _with_kind(batches: Iterable[pa.RecordBatch], kind: int) -> Iterable[pa.RecordBatch]:
-    for batch in batches:
-        yield batch.append_column(KIND_COLUMN, pa.repeat(pa.scalar(kind, pa.int8()), batch.num_rows))
+    return written, commit_files(request, operation, _locations(layout, written))
 
 
 def _book(state: PaimonState, layout: WriteLayout) -> BucketBook:

@@ -8,13 +8,13 @@ Spec: Paimon, `formats/paimon.md` §§ 9, 10.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from skerry.paimon.manifest import DataFileMeta
+from skerry.paimon.manifest import DataFileMeta, ManifestEntry
 from skerry.paimon.options import CoreOptions
 
-__all__ = ["CompactionUnit", "SortedRun", "TreeShape", "plan_full", "plan_universal", "sorted_runs"]
+__all__ = ["CompactionUnit", "SortedRun", "TreeShape", "plan_full", "plan_small_files", "plan_universal", "sorted_runs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,3 +160,46 @@ def _unit(runs: Sequence[SortedRun], count: int, shape: TreeShape) -> Compaction
         level = top
     rest = runs[count:]
     return CompactionUnit(level, tuple(runs[:count]), level >= max((run.level for run in rest), default=0))
+
+
+def plan_small_files(
+    entries: Sequence[ManifestEntry],
+    target_bytes: int,
+    least: int,
+    *,
+    must: Collection[str] = (),
+    is_ordered: bool = False,
+    every: bool = False,
+) -> list[list[ManifestEntry]]:
+    """Which files of an append table's bucket become one.
+
+    Args:
+        entries: The bucket's files.
+        target_bytes: What a file should have.
+        least: So many small files are joined, even if they do not fill one.
+        must: Names of files that are written anew in any case: those with deleted rows.
+        is_ordered: Whether rows stay in the order of their sequence numbers, so that only neighbours are joined.
+        every: Whether to join all files that are smaller than they should be.
+
+    Returns:
+        Groups of files, each in the order of their sequence numbers.
+    """
+    ordered = sorted(entries, key=lambda entry: (entry.file.min_sequence_number, entry.file.creation_time or 0))
+    groups: list[list[ManifestEntry]] = [[]]
+    size = 0
+    for entry in ordered:
+        is_small = entry.file.file_size < target_bytes // 2 or entry.file.file_name in must
+        if not is_small and not is_ordered:
+            continue
+        if not is_small or (groups[-1] and size + entry.file.file_size > target_bytes):
+            groups.append([])
+            size = 0
+        if is_small:
+            groups[-1].append(entry)
+            size += entry.file.file_size
+
+    def is_worth(group: Sequence[ManifestEntry]) -> bool:
+        enough = 2 if every else max(least, 2)
+        return len(group) >= enough or any(entry.file.file_name in must for entry in group)
+
+    return [group for group in groups if is_worth(group)]

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from skerry.paimon.binary_reading import decode_rows
 from skerry.paimon.schema import TableSchema
-from skerry.table.predicate import Predicate, columns_of, row_mask
+from skerry.table.predicate import Constant, Predicate, columns_of, row_mask
 
 __all__ = ["names_partitions", "partitions_where"]
 
@@ -25,12 +25,11 @@ def partitions_where(predicate: Predicate, schema: TableSchema) -> Callable[[Col
 
     def choose(partitions: Collection[bytes]) -> Collection[bytes]:
         known = list(partitions)
-        if not known or not fields:
-            batch = pa.RecordBatch.from_pylist([{}] * len(known), pa.schema([]))
-        else:
-            columns = decode_rows([field.type for field in fields], known)
-            wanted = [schema.arrow_schema.field(field.name) for field in fields]
-            batch = pa.RecordBatch.from_arrays(columns, schema=pa.schema(wanted))
+        if isinstance(predicate, Constant):
+            return known if predicate.value else []
+        columns = decode_rows([field.type for field in fields], known)
+        wanted = [schema.arrow_schema.field(field.name) for field in fields]
+        batch = pa.RecordBatch.from_arrays(columns, schema=pa.schema(wanted))
         mask = row_mask(predicate, batch)
         return [partition for partition, is_chosen in zip(known, mask.to_pylist(), strict=True) if is_chosen]
 

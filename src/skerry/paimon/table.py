@@ -8,14 +8,18 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from skerry.errors import UnsupportedError
 from skerry.paimon.changing import ChangeRequest, append, overwrite_partitions
 from skerry.paimon.commit import PaimonTarget, retry_policy
+from skerry.paimon.compaction import CompactionCounts, compact
 from skerry.paimon.creation import create_table, first_schema
 from skerry.paimon.expiry import ExpiryPlan, ExpiryRule, expire_snapshots
 from skerry.paimon.operations import CommitId, TableChange
-from skerry.paimon.partition_choice import partitions_where
+from skerry.paimon.partition_choice import names_partitions, partitions_where
 from skerry.paimon.paths import MAIN_BRANCH
+from skerry.paimon.row_changes import delete, overwrite_rows, upsert
 from skerry.paimon.row_counts import RowCounts
+from skerry.paimon.scan import PaimonScan, scan
 from skerry.paimon.snapshot import Snapshot
 from skerry.paimon.state import PaimonState, load_state
 from skerry.paimon.table_refs import TableRefs
@@ -124,6 +128,21 @@ class PaimonTable(TableRefs):
         """Names of the columns that identify a row; none in append tables."""
         return list(self.state.schema.primary_keys)
 
+    # ---- reading ----
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        where: str | Any = None,
+        *,
+        limit: int | None = None,
+        snapshot: int | None = None,
+        ref: str | None = None,
+        as_of: datetime | None = None,
+    ) -> PaimonScan:
+        """Describe a read of the table; see `skerry.paimon.scan.scan`."""
+        return scan(self.state, columns, where, limit=limit, snapshot=snapshot, ref=ref, as_of=as_of)
+
     # ---- rows ----
 
     def append(
@@ -179,10 +198,70 @@ class PaimonTable(TableRefs):
             ConflictError: Others changed the same rows, again and again; nothing was changed.
             CommitUnknownError: The outcome is unknown; nothing was cleaned up.
             SchemaError: `where` or the data does not fit the table's columns.
-            UnsupportedError: The condition is not about partition keys only, or `dynamic` is given with one.
+            UnsupportedError: The table's merge engine knows no deletes; the message names the option.
         """
         request = ChangeRequest(self._target(ref), dict(snapshot_properties or {}))
-        counts = overwrite_partitions(request, data, self._partitions(where, ref), dynamic=dynamic)
+        schema = self.branch_state(ref).schema
+        if where is None or names_partitions(parse(where, schema.arrow_schema), schema):
+            counts = overwrite_partitions(request, data, self._partitions(where, ref), dynamic=dynamic)
+        else:
+            counts = overwrite_rows(request, data, where)
+        self.refresh()
+        return counts
+
+    def delete(
+        self, where: str | Any, *, ref: str = MAIN_BRANCH, snapshot_properties: Mapping[str, str] | None = None
+    ) -> RowCounts:
+        """Delete the rows that a condition holds for.
+
+        Whole partitions go by metadata alone. Else files of append tables are written anew, or get deletion vectors
+        where the option `deletion-vectors.enabled` is set; rows of primary-key tables are taken away by records.
+
+        Args:
+            where: Which rows: SQL text or a PyArrow expression.
+            ref: The branch.
+            snapshot_properties: The snapshot's properties.
+
+        Raises:
+            ConflictError: Others changed the same rows, again and again; nothing was changed.
+            CommitUnknownError: The outcome is unknown; nothing was cleaned up.
+            FormatError: `where` is no condition.
+            SchemaError: `where` does not fit the table's columns.
+            UnsupportedError: The table's merge engine knows no deletes; the message names the option.
+        """
+        request = ChangeRequest(self._target(ref), dict(snapshot_properties or {}))
+        schema = self.branch_state(ref).schema
+        if where is not None and names_partitions(parse(where, schema.arrow_schema), schema):
+            counts = overwrite_partitions(request, None, self._partitions(where, ref))
+        else:
+            counts = delete(request, where)
+        self.refresh()
+        return counts
+
+    def upsert(
+        self,
+        data: Any,
+        on: str | Sequence[str] = (),
+        *,
+        ref: str = MAIN_BRANCH,
+        snapshot_properties: Mapping[str, str] | None = None,
+    ) -> RowCounts:
+        """Update the rows that have the keys of new rows, and insert the new rows whose keys no row has.
+
+        Args:
+            data: The new rows: anything with the Arrow C stream interface, held in memory.
+            on: The key columns; the primary key if there is one.
+            ref: The branch.
+            snapshot_properties: The snapshot's properties.
+
+        Raises:
+            ConflictError: Others changed the same rows, again and again; nothing was changed.
+            CommitUnknownError: The outcome is unknown; nothing was cleaned up.
+            SchemaError: The data does not fit the table, or a key is in it twice; the message names it.
+            UnsupportedError: `on` is not the primary key of a table that has one.
+        """
+        request = ChangeRequest(self._target(ref), dict(snapshot_properties or {}))
+        counts = upsert(request, data, [on] if isinstance(on, str) else on)
         self.refresh()
         return counts
 
@@ -194,6 +273,49 @@ class PaimonTable(TableRefs):
         return counts
 
     # ---- upkeep ----
+
+    def compact(
+        self,
+        where: str | Any = None,
+        *,
+        target_file_size_bytes: int | None = None,
+        min_input_files: int | None = None,
+        rewrite_all: bool = False,
+        ref: str = MAIN_BRANCH,
+        dry_run: bool = False,
+        snapshot_properties: Mapping[str, str] | None = None,
+    ) -> CompactionCounts:
+        """Merge sorted runs and small files; rows stay the same.
+
+        Args:
+            where: Only partitions for which this is true: SQL text or a PyArrow expression on partition keys.
+            target_file_size_bytes: The size that files are to have; `target-file-size` if None.
+            min_input_files: So many small files of an append table are made one, even if they do not fill it;
+                `compaction.min.file-num` if None.
+            rewrite_all: Merge every bucket to its highest level; else those that have too many sorted runs.
+            ref: The branch.
+            dry_run: Only tell what would be done.
+            snapshot_properties: The snapshot's properties.
+
+        Raises:
+            ConflictError: Others compacted the same files, again and again.
+            CommitUnknownError: The outcome is unknown; nothing was cleaned up.
+            UnsupportedError: The condition is about other columns than partition keys, or the table is of a kind that
+                is not compacted.
+        """
+        schema = self.branch_state(ref).schema
+        if where is not None and not names_partitions(parse(where, schema.arrow_schema), schema):
+            raise UnsupportedError("only whole partitions are compacted: the condition must be on partition keys")
+        counts = compact(
+            ChangeRequest(self._target(ref), dict(snapshot_properties or {})),
+            full=rewrite_all,
+            choose=self._partitions(where, ref),
+            min_input_files=min_input_files,
+            target_file_size=target_file_size_bytes,
+            dry_run=dry_run,
+        )
+        self.refresh()
+        return counts
 
     def expire_snapshots(
         self,

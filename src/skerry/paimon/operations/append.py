@@ -40,6 +40,7 @@ class AppendRows:
         commit_id: Who commits.
         properties: The snapshot's properties.
         watermark: Event time that the rows have reached.
+        exclusive: Whether it is a conflict when others have written to the same buckets since the writer began.
 
     Attributes:
         superseded: Files that were written again; they belong to nothing.
@@ -56,6 +57,7 @@ class AppendRows:
         commit_id: CommitId | None = None,
         properties: Mapping[str, str] | None = None,
         watermark: int | None = None,
+        exclusive: bool = False,
     ) -> None:
         self._layout = layout
         self.files = written.files
@@ -65,6 +67,7 @@ class AppendRows:
         self._commit_id = commit_id or CommitId.fresh()
         self._properties = dict(properties or {})
         self._watermark = watermark
+        self._exclusive = exclusive
         self.superseded: list[WrittenDataFile] = []
         self.was_done = False
 
@@ -118,6 +121,8 @@ class AppendRows:
             shift = self._book.next_sequence(*key) - least
             if self._layout.has_keys:
                 shift = max(shift, 0)
+            if shift and self._exclusive:
+                raise ConflictError("another writer has changed the same bucket", retryable=False)
             for file in files:
                 if not shift:
                     moved.append(file)

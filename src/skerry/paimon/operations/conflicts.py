@@ -5,7 +5,7 @@ Spec: `formats/paimon.md` § 4, conflicts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,7 @@ import pyarrow as pa
 from skerry.errors import ConflictError, FormatError
 from skerry.paimon.index_manifest import IndexManifestEntry
 from skerry.paimon.manifest import FileIdentity, FileKind, ManifestEntry
+from skerry.paimon.operations.change import IndexChange
 from skerry.paimon.schema import TableSchema
 from skerry.paimon.sections import check_levels as check_overlaps
 from skerry.paimon.sections import key_ranges
@@ -75,13 +76,33 @@ def check_levels(live: Sequence[ManifestEntry], schema: TableSchema) -> None:
         raise _conflict(f"another writer has put files into the same level: {error.message}") from error
 
 
-def check_indexes(now: Iterable[IndexManifestEntry], removed: Iterable[IndexManifestEntry]) -> None:
-    """Refuse to take index files away that are gone.
+def check_indexes(now: Iterable[IndexManifestEntry], change: IndexChange, entries: Iterable[ManifestEntry]) -> None:
+    """Refuse to take index files away that are gone, and to overlook deleted rows.
+
+    Args:
+        now: The base's index files.
+        change: What is to become of them.
+        entries: Data files that come and go.
 
     Raises:
         ConflictError: Another writer was first; the work must be done again.
     """
-    known = {(entry.partition, entry.bucket, entry.index_type, entry.file_name) for entry in now}
-    for entry in removed:
-        if (entry.partition, entry.bucket, entry.index_type, entry.file_name) not in known:
+    known = {_index_key(entry): entry for entry in now}
+    for entry in change.removed:
+        if known.pop(_index_key(entry), None) is None:
             raise _conflict(f"index file {entry.file_name} was replaced by another writer")
+    staying = {key for entry in known.values() for key in _with_vectors(entry)}
+    gone = {(entry.partition, entry.bucket, entry.file.file_name) for entry in entries if entry.kind is FileKind.DELETE}
+    marked = {key for entry in change.added for key in _with_vectors(entry)}
+    for _, _, name in staying & (gone | marked):
+        raise _conflict(f"rows of data file {name} were deleted by another writer")
+
+
+def _index_key(entry: IndexManifestEntry) -> tuple[bytes, int, str, str]:
+    return entry.partition, entry.bucket, entry.index_type, entry.file_name
+
+
+def _with_vectors(entry: IndexManifestEntry) -> Iterator[tuple[bytes, int, str]]:
+    """The data files that an index file has deletion vectors of."""
+    for vector in entry.deletion_vectors_ranges or ():
+        yield entry.partition, entry.bucket, vector.data_file_name

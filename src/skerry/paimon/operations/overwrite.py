@@ -140,8 +140,7 @@ class ReplaceFiles:
                 )
         if self._layout.has_keys:
             check_levels(after, self._layout.schema)
-        if self._index:
-            check_indexes(index_entries(base), self._index.removed)
+        check_indexes(index_entries(base), self._index, entries)
         return TableChange(
             self._kind,
             self._commit_id,

@@ -82,7 +82,7 @@ def _type(type_: pa.DataType, name: str) -> Any:
 
 
 def stored_rows(rows: pa.Table) -> pa.Table:
-    """Rows with the values that are encoded: decimals as bytes, times as numbers, timestamps in milliseconds or less."""
+    """Rows with the values that are encoded: decimals as bytes, times as numbers, timestamps in parts of a second."""
     fields, columns = [], []
     for field, column in zip(rows.schema, rows.columns, strict=True):
         stored = [_stored(chunk) for chunk in column.chunks] or [_stored(pa.array([], field.type))]

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from skerry.avro import ContainerEncoder
 from skerry.errors import SchemaError
 from skerry.paimon.options import CoreOptions, FileFormat
+from skerry.paimon.schema import KEY_PREFIX, SEQUENCE_NUMBER
 from skerry.paimon.writing.avro_layout import avro_schema, stored_rows
 from skerry.paimon.writing.orc_layout import check_times, orc_schema
 from skerry.storage import Sink, Storage
@@ -120,9 +121,11 @@ def open_writer(encoding: FileEncoding, storage: Storage, location: str, schema:
 class _ParquetWriter:
     def __init__(self, encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> None:
         self._sink = storage.open_output(location)
+        distinct = [name for name in schema.names if name.startswith(KEY_PREFIX) or name == SEQUENCE_NUMBER]
         self._writer = pq.ParquetWriter(
             self._sink,
             schema,
+            use_dictionary=[name for name in schema.names if name not in distinct] if distinct else True,
             compression=encoding.codec,
             compression_level=encoding.codec_level,
             store_schema=False,

@@ -23,11 +23,12 @@ import pyarrow.compute as pc
 from skerry.errors import SchemaError
 from skerry.paimon.binary_row import encode_rows
 from skerry.paimon.index_manifest import IndexManifestEntry
+from skerry.paimon.merging import MergeFunction, Records
 from skerry.paimon.options import ChangelogProducer
 from skerry.paimon.writing.bucket_book import BucketBook
 from skerry.paimon.writing.data_files import BucketFiles, BucketPlace, WrittenDataFile
 from skerry.paimon.writing.dynamic_buckets import DynamicBuckets
-from skerry.paimon.writing.key_sorting import Records, merge_buffer, sort_records
+from skerry.paimon.writing.key_sorting import file_rows, order_records
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.paimon.writing.routing import Router
 
@@ -168,6 +169,8 @@ class KeyedWriter:
     def __init__(self, layout: WriteLayout, book: BucketBook, indexes: DynamicBuckets | None) -> None:
         self._layout = layout
         self._book = book
+        self._function = MergeFunction(layout.schema)
+        self._function.check()
         self._indexes = indexes
         bucket = layout.options.bucket
         self._router = Router(
@@ -225,15 +228,16 @@ class KeyedWriter:
         kinds = np.concatenate(buffer.kinds)
         first = self._next.get(place.key, self._book.next_sequence(*place.key))
         self._next[place.key] = first + len(kinds)
-        values = pa.Table.from_batches(buffer.rows)
-        records = sort_records(layout, Records(values, kinds, np.arange(first, first + len(kinds))))
+        values = pa.concat_batches(buffer.rows)
+        records = Records(values, kinds, np.arange(first, first + len(kinds)))
+        order = order_records(layout, self._function, records)
         written = []
         if layout.options.changelog_producer is ChangelogProducer.INPUT:
             changes = BucketFiles(layout, place, is_changelog=True)
-            changes.write(records.to_table(layout))
+            changes.write(file_rows(layout, records.take(order.rows)))
             written += changes.close()
         files = BucketFiles(layout, place)
-        files.write(merge_buffer(layout, records).to_table(layout))
+        files.write(file_rows(layout, self._function.merge(records, order)))
         return written + files.close()
 
     def _kinds(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, npt.NDArray[np.int8]]:
