@@ -146,7 +146,7 @@ class ShardFile:
             found = None  # the shard was moved, and what its descriptors' urls name is something else
         if found is not None and found.range is not None:
             return found.range
-        ranges = [found.range for found in self._stripe_statistics(node) if found is not None]
+        ranges = [found.range for found in self.node_statistics(node) if found is not None]
         if not ranges or any(each is None or each.low is None or each.high is None for each in ranges):
             return None
         return ValueRange(min(each.low for each in ranges if each), max(each.high for each in ranges if each))
@@ -165,9 +165,10 @@ class ShardFile:
         Raises:
             NotFoundError: There is no such column.
         """
-        return self._stripe_statistics(self.shard_schema.field(column).data_type)
+        return self.node_statistics(self.shard_schema.field(column).data_type)
 
-    def _stripe_statistics(self, node: DataType) -> list[FieldStatistics | None]:
+    def node_statistics(self, node: DataType) -> list[FieldStatistics | None]:
+        """What is known of any node of the shard's schema in each stripe."""
         readers = self.metadata.stripe_readers()
         self.metadata.load_descriptors(readers, [node])
         found = [reader.descriptor(node) for reader in readers]

@@ -189,6 +189,28 @@ class ShardMetadata:
             readers.append(StripeReader(self.files, self.rules, self.schema, stripe, entries))
         return readers
 
+    def stripe_offsets(self) -> list[int]:
+        """Where the data of each stripe begins in the file that holds it: at its first buffer.
+
+        A stripe without buffers, because all its fields are constant, begins where the one before does, but one.
+        """
+        readers = self.stripe_readers()
+        found: dict[int, int] = {}
+        for node in self.schema.nodes():
+            missing = [reader for reader in readers if reader.stripe.ordinal not in found]
+            if not missing:
+                break
+            self.load_descriptors(missing, [node])
+            for reader in missing:
+                start = reader.first_buffer(node)
+                if start is not None:
+                    found[reader.stripe.ordinal] = start
+        offsets: list[int] = []
+        for stripe in self.stripes:
+            before = offsets[-1] + 1 if offsets else 0
+            offsets.append(found.get(stripe.ordinal, before))
+        return offsets
+
     def load_descriptors(self, readers: Iterable[StripeReader], nodes: Iterable[DataType]) -> None:
         """Read the descriptors of nodes in several stripes, together."""
         wanted = [(reader, *entry) for reader in readers for entry in reader.descriptor_references(nodes)]

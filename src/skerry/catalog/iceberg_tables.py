@@ -23,6 +23,7 @@ from skerry.catalog.names import check_choice, identifier_of, parts_of
 from skerry.catalog.stores import NewTable
 from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError, SkerryError
 from skerry.iceberg.commit import load_state
+from skerry.iceberg.file_writers import check_columns
 from skerry.iceberg.metadata_reading import check_metadata
 from skerry.iceberg.partitions import partition_spec
 from skerry.iceberg.schema import to_arrow_schema, to_iceberg_schema, with_identifier
@@ -34,7 +35,7 @@ from skerry.table.statistics import SketchPolicy
 
 __all__ = ["IcebergTables"]
 
-FILE_FORMATS = ("parquet", "orc", "avro")
+FILE_FORMATS = ("parquet", "orc", "avro", "amudai")
 _VERSIONS = (1, 2, 3)
 _USUAL_VERSION = 2
 
@@ -92,6 +93,7 @@ class IcebergTables:
         if table.file_format != FILE_FORMATS[0]:
             settings.setdefault("write.format.default", table.file_format)
         SketchPolicy.from_properties(settings).check(to_arrow_schema(schema))
+        check_columns(to_arrow_schema(schema), settings)
         identifier = identifier_of(name)
         with _catalog_errors(name):
             self._ensure_namespace(identifier[:-1])

@@ -1,7 +1,7 @@
-"""Files of rows in the formats that tables want: Parquet, ORC and Avro, with the metrics that manifests keep.
+"""Files of rows in the formats that tables want: Parquet, ORC, Avro and Amudai, with the metrics that manifests keep.
 
-A Parquet footer tells a file's metrics. PyArrow shows no statistics of ORC files and Avro has none, so that theirs are
-gathered from the rows on their way to the file.
+A Parquet footer tells a file's metrics. PyArrow shows no statistics of ORC files, Avro has none, and shards bound no
+strings without cutting them, so that theirs are gathered from the rows on their way to the file.
 
 Spec: Iceberg table spec, Appendix A, Format-specific Requirements.
 """
@@ -9,13 +9,15 @@ Spec: Iceberg table spec, Appendix A, Format-specific Requirements.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
+from skerry.amudai import Profile, ShardWriter
+from skerry.amudai.types import schema_from_arrow
 from skerry.avro import ContainerEncoder
 from skerry.errors import SchemaError
 from skerry.iceberg.avro_files import avro_schema
@@ -27,8 +29,9 @@ from skerry.table.files import DataFile
 from skerry.table.properties import whole_number
 from skerry.table.schema import nearest
 
-__all__ = ["FileEncoding", "FileWriter", "open_writer"]
+__all__ = ["AMUDAI", "FileEncoding", "FileWriter", "check_columns", "open_writer", "wants_shards"]
 
+AMUDAI = "amudai"
 _PARQUET_CODECS = {
     "zstd": "zstd",
     "snappy": "snappy",
@@ -45,16 +48,20 @@ _ORC_CODECS = {
     "none": "uncompressed",
 }
 _AVRO_CODECS = {"gzip": "deflate", "zstd": "zstandard", "snappy": "snappy", "uncompressed": "null"}
-# per format: codecs by the property's value, and the default
+_AMUDAI_PROFILES = {profile.value: profile.value for profile in Profile}
+# per format: the property that names the codec, codecs by its value, and the default
 _CODECS = {
-    "parquet": (_PARQUET_CODECS, "zstd"),
-    "orc": (_ORC_CODECS, "zlib"),
-    "avro": (_AVRO_CODECS, "gzip"),
+    "parquet": ("parquet.compression-codec", _PARQUET_CODECS, "zstd"),
+    "orc": ("orc.compression-codec", _ORC_CODECS, "zlib"),
+    "avro": ("avro.compression-codec", _AVRO_CODECS, "gzip"),
+    AMUDAI: ("amudai.profile", _AMUDAI_PROFILES, Profile.BALANCED.value),
 }
 
 
 # a quarter of what Iceberg Java has: a stripe is kept in memory, for each of up to 128 open files
 _ORC_STRIPE_BYTES = 16 << 20
+# a row group of narrow rows may be larger than what is read at once
+_AMUDAI_STRIPE_ROWS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +69,8 @@ class FileEncoding:
     """The format of a file and how it is compressed.
 
     Args:
-        file_format: `parquet`, `orc` or `avro`.
-        codec: Compression codec, in the words of the format's writer.
+        file_format: `parquet`, `orc`, `avro` or `amudai`.
+        codec: Compression codec, in the words of the format's writer; of Amudai what the writer strives for.
         codec_level: Its level, None for the codec's default.
         ascending: Integer columns whose values mostly ascend, of which Parquet files keep the differences.
     """
@@ -79,7 +86,7 @@ class FileEncoding:
 
         Args:
             properties: The table's: `write.format.default`, `write.<format>.compression-codec` and
-                `….compression-level`.
+                `….compression-level`; `write.amudai.profile` is `plain`, `fast`, `balanced`, `high` or `small`.
             deletes: Whether `write.delete.…` comes first.
 
         Raises:
@@ -94,15 +101,42 @@ class FileEncoding:
 
         name, file_format = value("format.default", "parquet")
         assert file_format is not None
+        if deletes and file_format.lower() == AMUDAI:
+            # readers of row deletes know Parquet; only the table's own rows are shards
+            file_format = "parquet"
         if file_format.lower() not in _CODECS:
             raise SchemaError(f"table property {name} is {file_format!r}{nearest(file_format, _CODECS)}")
         file_format = file_format.lower()
-        codecs, default = _CODECS[file_format]
-        name, codec = value(f"{file_format}.compression-codec", default)
+        property_name, codecs, default = _CODECS[file_format]
+        name, codec = value(property_name, default)
         if codec is None or codec.lower() not in codecs:
             raise SchemaError(f"table property {name} must be one of {', '.join(codecs)}, found {codec!r}")
         name, _ = value(f"{file_format}.compression-level")
         return cls(file_format, codecs[codec.lower()], whole_number(properties, name, None))
+
+    @property
+    def suffix(self) -> str:
+        """What the names of such files end in, without the dot."""
+        return "amudai.shard" if self.file_format == AMUDAI else self.file_format
+
+
+def wants_shards(properties: Mapping[str, str]) -> bool:
+    """Whether a table's data files are Amudai shards."""
+    return properties.get("write.format.default", "").strip().lower() == AMUDAI
+
+
+def check_columns(schema: pa.Schema, properties: Mapping[str, str]) -> None:
+    """Refuse columns that a table's data files cannot hold.
+
+    Args:
+        schema: The table's schema.
+        properties: The table's properties.
+
+    Raises:
+        UnsupportedError: A column has a type that no shard can hold.
+    """
+    if wants_shards(properties):
+        schema_from_arrow(_without_unknown(schema))
 
 
 class FileWriter(Protocol):
@@ -340,8 +374,62 @@ class _AvroWriter(_MeasuredWriter):
             self._sink.write(block)
 
 
+def _without_unknown(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([field for field in schema if not pa.types.is_null(field.type)])
+
+
+class _AmudaiWriter:
+    """A shard whose stripes are the row groups that come; columns of the type unknown, without values, are left out."""
+
+    def __init__(self, encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> None:
+        self._location = location
+        self._metrics = RowMetrics(schema)
+        self._stored = _without_unknown(schema)
+        self._writer = ShardWriter(
+            location, self._stored, storage=storage, profile=encoding.codec, stripe_rows=_AMUDAI_STRIPE_ROWS
+        )
+
+    @property
+    def size_bytes(self) -> int:
+        return self._writer.size_bytes
+
+    def write(self, rows: pa.Table) -> None:
+        self._metrics.update(rows)
+        self._writer.write_table(rows.select(self._stored.names))
+        self._writer.end_stripe()
+
+    def close(
+        self,
+        modes: Mapping[int, MetricsMode],
+        *,
+        spec_id: int = 0,
+        partition: tuple[Any, ...] = (),
+        sort_order_id: int | None = None,
+        nan_value_counts: Mapping[int, int] | None = None,
+    ) -> DataFile:
+        try:
+            written = self._writer.close()
+        except BaseException:
+            self.abort()
+            raise
+        described = self._metrics.data_file(
+            self._location,
+            AMUDAI,
+            written.size_bytes,
+            modes,
+            spec_id=spec_id,
+            partition=partition,
+            sort_order_id=sort_order_id,
+        )
+        return replace(described, split_offsets=written.stripe_offsets)
+
+    def abort(self) -> None:
+        self._writer.abort()
+
+
 _WRITERS: dict[str, Callable[[FileEncoding, Storage, str, pa.Schema], FileWriter]] = {
     "parquet": _ParquetWriter,
     "orc": _OrcWriter,
     "avro": _AvroWriter,
+    AMUDAI: _AmudaiWriter,
 }

@@ -49,7 +49,7 @@ class FileLayout:
         sort_order_json: Sort order.
         modes: Metrics mode by field id.
         sketched: Field ids of the columns to sample.
-        file_format: `parquet`, `orc` or `avro`.
+        file_format: `parquet`, `orc`, `avro` or `amudai`.
         codec: Compression codec, in the words of the format's writer.
         codec_level: Its level, None for the codec's default.
         target_file_size_bytes: A file is closed when it has grown to this.

@@ -66,7 +66,7 @@ class RowMetrics:
 
         Args:
             location: Where it lies.
-            file_format: `orc` or `avro`.
+            file_format: `orc`, `avro` or `amudai`.
             file_size_bytes: Its exact size.
             modes: Which metrics to keep, by field id.
             spec_id: The partition spec.

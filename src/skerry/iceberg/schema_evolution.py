@@ -26,6 +26,7 @@ from pyiceberg.transforms import VoidTransform
 from pyiceberg.types import DateType, NestedField
 
 from skerry.errors import FormatError, SchemaError
+from skerry.iceberg.file_writers import check_columns
 from skerry.iceberg.operations import MetadataChange
 from skerry.iceberg.schema import to_arrow_schema
 from skerry.iceberg.schema_draft import SchemaDraft, children_of
@@ -60,6 +61,7 @@ class ChangeSchema:
 
         Raises:
             SchemaError: A change does not fit the schema, the partition spec or the sort order as they are now.
+            UnsupportedError: The table's data files cannot hold a column's new type.
         """
         metadata = base.metadata
         before = metadata.schema()
@@ -76,6 +78,7 @@ class ChangeSchema:
         updates: list[TableUpdate] = []
         if not _is_same(before, after):
             _check_dependents(base, before, after)
+            check_columns(to_arrow_schema(after), base.properties)
             known = next((schema for schema in metadata.schemas if _is_same(schema, after)), None)
             if known is None:
                 updates.append(AddSchemaUpdate(schema_=after))

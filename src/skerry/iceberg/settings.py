@@ -19,6 +19,7 @@ from pyiceberg.table.update import (
 )
 
 from skerry.errors import NotFoundError, SchemaError
+from skerry.iceberg.file_writers import AMUDAI, wants_shards
 from skerry.iceberg.metadata_updates import UpgradeUpdate
 from skerry.iceberg.operations import MetadataChange
 from skerry.iceberg.sorting import sort_order
@@ -73,6 +74,12 @@ class ChangeProperties:
             if name not in before:
                 raise NotFoundError(f"no table property {name!r}{nearest(name, before)}", location=base.name)
         after = {name: value for name, value in before.items() if name not in self.removals} | dict(self.updates)
+        if wants_shards(after) and not wants_shards(before):
+            raise SchemaError(
+                "write.format.default cannot become amudai: other engines fail on a table as soon as it has one shard; "
+                f"create a table with file_format={AMUDAI!r}",
+                location=base.name,
+            )
         SketchPolicy.from_properties(after).check(base.schema)
         RetryPolicy.from_properties(after)
         updates: list[TableUpdate] = []

@@ -124,7 +124,7 @@ class _OpenFile:
     def __init__(self, layout: FileLayout, partition: tuple[Any, ...]) -> None:
         self._layout = layout
         self._partition = partition
-        location = join(layout.partition_folder(partition), f"{uuid.uuid4()}.{layout.file_format}")
+        location = join(layout.partition_folder(partition), f"{uuid.uuid4()}.{layout.encoding.suffix}")
         self._buffer: list[pa.RecordBatch] = []
         self.buffered_bytes = 0
         self._sketcher = BatchSketcher(layout.schema, layout.sketched)

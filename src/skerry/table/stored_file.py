@@ -83,4 +83,4 @@ def reading(location: str, file_format: str) -> Iterator[None]:
         raise FormatError(f"the file is not {_NAMES[file_format]}, or corrupt: {error}", location=location) from error
 
 
-_NAMES = {"parquet": "Parquet", "orc": "ORC", "avro": "Avro"}
+_NAMES = {"parquet": "Parquet", "orc": "ORC", "avro": "Avro", "amudai": "an Amudai shard"}

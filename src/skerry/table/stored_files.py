@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from skerry.errors import UnsupportedError
 from skerry.storage import Storage
+from skerry.table.amudai_file import open_amudai
 from skerry.table.avro_file import open_avro
 from skerry.table.evolution import NameMapping
 from skerry.table.orc_file import open_orc
@@ -20,6 +21,7 @@ _OPEN: dict[str, Callable[[Storage, str, pa.Schema, NameMapping | None], StoredF
     "parquet": open_parquet,
     "orc": open_orc,
     "avro": open_avro,
+    "amudai": open_amudai,
 }
 
 
