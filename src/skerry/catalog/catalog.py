@@ -149,8 +149,8 @@ class Catalog:
             schema: Arrow schema, or data that has one. Field ids (`PARQUET:field_id`) are kept if every field has one,
                 else given.
             format: `iceberg` or `paimon`.
-            file_format: What data files are written in: `parquet`, `orc` or `avro` (table property
-                `write.format.default`, Paimon's option `file.format`).
+            file_format: What data files are written in: `parquet`, `orc`, `avro`, or `amudai`, which no other engine
+                reads (table property `write.format.default`, Paimon's option `file.format`).
             partition_by: Transforms: `col`, `year(ts)`, `month(ts)`, `day(ts)`, `hour(ts)`, `bucket(16, id)`,
                 `truncate(10, s)`, `void(x)`. Paimon has `col`, and one `bucket(16, id, …)` for its buckets.
             sort_by: Order of the rows in each file: `col`, `col desc`, `col asc nulls last`, transforms too (Iceberg).
