@@ -246,7 +246,7 @@ def _decimals(type_: AtomicType, slots: _Slots) -> pa.Array:
         negative = np.take_along_axis(content, first[:, None], axis=1) >= 0x80
         content[(np.arange(_DECIMAL_BYTES) < first[:, None]) & negative] = 0xFF
         values = content[:, ::-1]
-    array = _array(arrow_type(type_), values.reshape(len(slots.words), -1), slots.is_null)
+    array = _array(arrow_type(type_), values, slots.is_null)
     try:
         array.validate(full=True)
     except pa.ArrowInvalid as error:

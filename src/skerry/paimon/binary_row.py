@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skerry.errors import SchemaError
+from skerry.paimon.arrow_types import arrow_type
 from skerry.paimon.byte_spans import Bytes, Longs, Words, copy_spans, hash_spans, put_words
 from skerry.paimon.types import ArrayType, AtomicType, MapType, MultisetType, PaimonType, RowType, TypeRoot
 
@@ -188,7 +189,7 @@ def _slots(type_: PaimonType, column: pa.Array, in_row: bool) -> _Slots:
                 return _decimal_slots(type_, column, is_null, in_row)
             if root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
                 return _timestamp_slots(type_, column, is_null, in_row)
-            return _Slots(np.where(is_null, np.uint64(0), _number_words(root, column)), is_null)
+            return _Slots(np.where(is_null, np.uint64(0), _number_words(type_, column)), is_null)
         case RowType(fields):
             rows = encode_rows([field.type for field in fields], column.flatten())
             return _nested_slots(rows.data, rows.offsets, is_null)
@@ -221,13 +222,12 @@ def _values(column: pa.Array, dtype: npt.DTypeLike) -> npt.NDArray[np.generic]:
     return np.frombuffer(buffer, dtype)[column.offset : column.offset + len(column)]
 
 
-def _number_words(root: TypeRoot, column: pa.Array) -> Words:
-    if root is TypeRoot.BOOLEAN:
+def _number_words(type_: AtomicType, column: pa.Array) -> Words:
+    if column.type != arrow_type(type_):
+        raise SchemaError(f"{type_} expected, found a column of type {column.type}")
+    if type_.root is TypeRoot.BOOLEAN:
         return column.fill_null(False).to_numpy(zero_copy_only=False).astype(np.uint64)
-    dtype = np.dtype(_NUMBERS[root])
-    if pa.types.is_nested(column.type) or column.type.bit_width != 8 * dtype.itemsize:
-        raise SchemaError(f"{root.value} expected, found a column of type {column.type}")
-    return _values(column, dtype).astype(np.uint64)
+    return _values(column, _NUMBERS[type_.root]).astype(np.uint64)
 
 
 def _byte_slots(column: pa.Array, is_null: npt.NDArray[np.bool_]) -> _Slots:
