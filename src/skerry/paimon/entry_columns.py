@@ -259,7 +259,7 @@ def _groups(entries: pa.RecordBatch, keys: bool) -> dict[tuple[int, tuple[str, .
     columns = entries.column("_VALUE_STATS_COLS")
     if keys or columns.null_count == len(columns):
         return {(int(number), None): np.flatnonzero(ids == number) for number in np.unique(ids)}
-    encoded = pc.binary_join(columns, "\0").dictionary_encode()  # names have no NUL
+    encoded = pc.binary_join(columns.cast(pa.list_(pa.string())), "\0").dictionary_encode()  # names have no NUL
     lengths = pc.fill_null(columns.value_lengths(), -1).to_numpy(zero_copy_only=False)
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     shapes, places = np.unique(np.stack([ids, codes, lengths], axis=1), axis=0, return_inverse=True)
