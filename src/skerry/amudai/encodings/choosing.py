@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from skerry.amudai.encodings.alp import find_decimals
 from skerry.amudai.encodings.binary_encoding import Strings, encode_binary
 from skerry.amudai.encodings.codes import Encoding, Profile
 from skerry.amudai.encodings.dictionaries import number_values
@@ -39,14 +40,16 @@ _SINGLE: Final = Plan(Encoding.SINGLE_VALUE)
 _DELTA: Final = Plan(Encoding.DELTA, (FRAMED,))
 _RUNS: Final = Plan(Encoding.RUN_LENGTH, (FRAMED, FRAMED))
 _FLOAT_RUNS: Final = Plan(Encoding.RUN_LENGTH, (None, FRAMED))
-_DICTIONARY: Final = Plan(Encoding.BLOCK_DICTIONARY, (BIT_PACKED,))
-_ALP: Final = Plan(Encoding.ALP, (FRAMED,))
+_DICTIONARY: Final = Plan(Encoding.BLOCK_DICTIONARY, (BIT_PACKED, FRAMED))
+_FLOAT_DICTIONARY: Final = Plan(Encoding.BLOCK_DICTIONARY, (BIT_PACKED,))
 _ALP_RD: Final = Plan(Encoding.ALP_RD)
 _SPARSE: Final = Plan(Encoding.SPARSE, (_DELTA, None))
 
-_CODEC_COST: Final = {Profile.FAST: 0.1, Profile.BALANCED: 0.07, Profile.HIGH: 0.01, Profile.SMALL: 0.0}
+_CODEC_COST: Final = {
+    Encoding.ZSTD: {Profile.FAST: 0.2, Profile.BALANCED: 0.07, Profile.HIGH: 0.01, Profile.SMALL: 0.0},
+    Encoding.LZ4: {Profile.FAST: 0.05, Profile.BALANCED: 0.03, Profile.HIGH: 0.01, Profile.SMALL: 0.0},
+}
 """What it costs to read values through a codec: a part of their plain size, as if it took so many bytes more."""
-_CODECS: Final = frozenset((Encoding.ZSTD, Encoding.LZ4))
 _SIZES: Final = {1: Encoding.TRUNCATE_8, 2: Encoding.TRUNCATE_16, 4: Encoding.TRUNCATE_32, 8: Encoding.TRUNCATE_64}
 
 
@@ -66,7 +69,8 @@ def choose_numeric(values: _Values, profile: Profile) -> Plan:
     if bool((words == words[0]).all()):
         return _SINGLE
     sample = _sample_numbers(values, _LIGHT_SAMPLE if profile == Profile.FAST else SAMPLE_VALUES)
-    best, best_cost = PLAIN, _WORTH * sample.nbytes
+    best = PLAIN
+    best_cost: float = _WORTH * sample.nbytes
     for plan in _candidates(sample, profile):
         cost = len(encode_numeric(sample, plan, profile)) + _cost_of_reading(plan, sample.nbytes, profile)
         if cost < best_cost:
@@ -76,7 +80,8 @@ def choose_numeric(values: _Values, profile: Profile) -> Plan:
 
 def _cost_of_reading(plan: Plan, size: int, profile: Profile) -> float:
     """What is added to the bytes of a plan for `size` bytes of values."""
-    return 0.0 if _CODECS.isdisjoint(plan.encodings()) else _CODEC_COST[profile] * size
+    used = frozenset(plan.encodings())
+    return size * sum(_CODEC_COST[encoding][profile] for encoding in _CODEC_COST if encoding in used)
 
 
 def _sample_numbers(values: _Values, size: int) -> _Values:
@@ -101,9 +106,9 @@ def _candidates(sample: _Values, profile: Profile) -> Iterator[Plan]:
         yield FRAMED
         yield _DELTA
     elif profile != Profile.FAST or sample.itemsize == 8:
-        yield _ALP
+        yield Plan(Encoding.ALP, (FRAMED,), find_decimals(sample))
     if sample.itemsize > 1 and number_values(sample, min(_MAX_DICTIONARY, len(sample) // 4 + 1)) is not None:
-        yield _DICTIONARY
+        yield _FLOAT_DICTIONARY if is_float else _DICTIONARY
     if is_float:
         yield _ALP_RD
     if profile == Profile.FAST:
@@ -119,8 +124,9 @@ def _deep_candidates(sample: _Values, profile: Profile) -> Iterator[Plan]:
         yield _LZ4
     packed = _ZSTD
     if sample.dtype.kind == "f":
-        yield Plan(Encoding.ALP, (_narrowed(4),))
-        yield Plan(Encoding.ALP, (Plan(Encoding.DELTA, (_narrowed(4),)),))
+        decimals = find_decimals(sample)
+        yield Plan(Encoding.ALP, (_narrowed(4),), decimals)
+        yield Plan(Encoding.ALP, (Plan(Encoding.DELTA, (_narrowed(4),)),), decimals)
     elif sample.dtype.kind == "i" and sample.itemsize > 1:
         low, high = int(sample.min()), int(sample.max())
         width = max(low.bit_length(), high.bit_length()) + 1
@@ -173,8 +179,8 @@ def choose_binary(strings: Strings, profile: Profile) -> BinaryChoice:
     best = BinaryChoice(PLAIN)
     best_cost: float = _WORTH * len(encode_binary(sample, PLAIN, profile))
     for choice in _binary_candidates(sample, profile):
-        cost = len(encode_binary(sample, choice.plan, profile, choice.symbols))
-        cost += _cost_of_reading(choice.plan, len(sample.data), profile)
+        size = len(encode_binary(sample, choice.plan, profile, choice.symbols))
+        cost = size + _cost_of_reading(choice.plan, len(sample.data), profile)
         if cost < best_cost:
             best, best_cost = choice, cost
     return best

@@ -28,6 +28,8 @@ __all__ = ["ByteValues", "Numbers", "decode_binary", "decode_byte_values", "deco
 _Bitmap = npt.NDArray[np.uint8]
 
 _CHUNK_BYTES: Final = 8 * 1024
+_MAX_EXPANSION: Final = 64
+"""Room is not taken in advance for more than so many times the encoded bytes."""
 _EMPTY: Final = np.zeros(0, np.uint8)
 _MAX_OFFSET_32: Final = (1 << 31) - 1
 _RULE: Final = "amudai-encodings 3 to 5"
@@ -215,7 +217,8 @@ class _Machine:
         state[m.TAIL], state[m.TOP] = size, size + _CHUNK_BYTES
         state[m.FIXED], state[m.OFFSET_BYTES] = fixed, offset_bytes
         if kind < 0:
-            self._grow_values(fixed * self.value_count if fixed >= 0 else len(data))
+            largest_block = int((ends - blocks.starts).max()) if len(ends) else 0
+            self._grow_values(fixed * self.value_count if fixed >= 0 else 2 * largest_block)
         while status := run_blocks(
             data, blocks.starts, ends, self.rows, kind, int(self.has_presence),
             self.memory, self.values, self.offsets, self.validity, self.tasks, state,
@@ -226,7 +229,7 @@ class _Machine:
                 room = max(2 * (len(self.memory) - size), int(state[m.TOP]) - size + int(state[m.WANTED]))
                 self.memory = _grown(self.memory, size + room)
             elif status == m.WANT_BYTES:
-                self._grow_values(max(int(state[m.WANTED]), min(2 * len(self.values), self.max_bytes)))
+                self._grow_values(self._estimated_bytes())
             else:
                 self._decompress(data, status)
 
@@ -238,6 +241,12 @@ class _Machine:
             self.validity[-1] &= (1 << self.value_count % 8) - 1
         null_count = self.value_count - int(np.bitwise_count(self.validity).sum(dtype=np.int64))
         return (self.validity if null_count else None), null_count
+
+    def _estimated_bytes(self) -> int:
+        """How many bytes of values there may be in all, if the blocks to come are like those before."""
+        wanted, row = int(self.state[m.WANTED]), int(self.state[m.ROW])
+        by_rows = int(self.state[m.USED]) * self.value_count // max(row, 1) * 17 // 16
+        return max(wanted, min(2 * wanted + by_rows, _MAX_EXPANSION * len(self.blocks.data), self.max_bytes))
 
     def _grow_values(self, size: int) -> None:
         """Make room for so many bytes of values, if they may be so many."""

@@ -31,8 +31,8 @@ BIT_PACKED: Final = Plan(Encoding.BIT_PACKING)
 FRAMED: Final = Plan(Encoding.FUSED_FRAME_OF_REFERENCE)
 _RUNS: Final = Plan(Encoding.RUN_LENGTH, (None, BIT_PACKED))
 
-ZSTD_LEVELS: Final = {Profile.PLAIN: 1, Profile.FAST: 1, Profile.BALANCED: 1, Profile.HIGH: 3, Profile.SMALL: 19}
-LZ4_LEVELS: Final = {Profile.PLAIN: 0, Profile.FAST: 0, Profile.BALANCED: 9, Profile.HIGH: 9, Profile.SMALL: 12}
+ZSTD_LEVELS: Final = {Profile.PLAIN: 1, Profile.FAST: 1, Profile.BALANCED: 1, Profile.HIGH: 6, Profile.SMALL: 9}
+LZ4_LEVELS: Final = {Profile.PLAIN: 0, Profile.FAST: 0, Profile.BALANCED: 0, Profile.HIGH: 4, Profile.SMALL: 9}
 
 _MAX_EXCEPTIONS: Final = (1 << 16) - 1
 _MAX_LEFTS: Final = 8
@@ -178,7 +178,7 @@ def _zig_zag(values: _Values, plan: Plan, profile: Profile) -> bytes:
 def _alp(values: _Values, plan: Plan, profile: Profile) -> bytes:
     if values.dtype.kind != "f":
         return _fused_frame_of_reference(values, plan, profile)
-    found = to_decimals(values, *find_decimals(values))
+    found = to_decimals(values, *(plan.decimals or find_decimals(values)))
     if len(found.exceptions) > min(_MAX_EXCEPTIONS, len(values) // 2):
         return _alp_rd(values, plan, profile)
     numbers = encode_numeric(found.numbers, plan.part(0) or FRAMED, profile)

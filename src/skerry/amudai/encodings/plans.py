@@ -21,10 +21,12 @@ class Plan:
         encoding: Of the stream itself.
         parts: Of the streams within, in the order in which they are stored; a part that is missing, or None, is stored
             as it is.
+        decimals: For `ALP`: exponent and factor; found by a sample of each block if None.
     """
 
     encoding: Encoding
     parts: tuple[Plan | None, ...] = ()
+    decimals: tuple[int, int] | None = None
 
     def part(self, index: int) -> Plan | None:
         """The plan of a part, None for one stored as it is."""
