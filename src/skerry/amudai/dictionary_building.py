@@ -43,20 +43,21 @@ class BuiltDictionary:
     counts: npt.NDArray[np.int64]
 
 
-def build_dictionary(node: DataType, values: pa.Array) -> BuiltDictionary | None:
+def build_dictionary(node: DataType, values: pa.Array, *, is_forced: bool = False) -> BuiltDictionary | None:
     """Make a dictionary, if it makes the field smaller.
 
     Args:
         node: Type of the values.
         values: large_binary or fixed_size_binary, not all of them null.
+        is_forced: Whether it is made in any case.
 
     Returns:
         The dictionary; None if values are better stored one by one.
     """
-    if len(values) > 2 * _TRIAL and not _pays(values.slice(0, _TRIAL).dictionary_encode()):
+    if not is_forced and len(values) > 2 * _TRIAL and not _pays(values.slice(0, _TRIAL).dictionary_encode()):
         return None
     encoded = values.dictionary_encode()
-    if not _pays(encoded):
+    if not is_forced and not _pays(encoded):
         return None
     entries = encoded.dictionary.cast(pa.large_binary())
     order = pc.sort_indices(entries).to_numpy()

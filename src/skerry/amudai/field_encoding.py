@@ -25,9 +25,10 @@ from skerry.amudai.descriptions import (
     spans_of,
 )
 from skerry.amudai.dictionary_building import build_dictionary
-from skerry.amudai.encodings.codes import Profile
+from skerry.amudai.encodings import Profile
+from skerry.amudai.encodings.buffers import BuiltBuffer, encode_binary_buffer, encode_numeric_buffer
+from skerry.amudai.encodings.plans import Plan
 from skerry.amudai.messages import BufferKind, EncodedBuffer, FieldDescriptor
-from skerry.amudai.plain_buffers import encode_plain_binaries, encode_plain_numbers
 from skerry.amudai.range_index import RangeIndex, encode_range_index, index_numbers
 from skerry.amudai.schema import BasicType
 from skerry.amudai.shredding import NodeColumn
@@ -44,13 +45,17 @@ class FieldOptions:
 
     Args:
         profile: What the writer strives for.
-        with_dictionary: Whether strings and binaries may get a value dictionary. True: if it makes them smaller.
+        plan: How the blocks of values (ids, if there is a dictionary) are encoded; chosen by samples if None.
+        block_values: Values of a block; by plan and profile if None.
+        with_dictionary: Whether strings and binaries get a value dictionary; None: if it makes them smaller.
         with_index: Whether numbers get a range index.
         with_filter: Whether strings and binaries of few distinct values get a Bloom filter.
     """
 
     profile: Profile = Profile.BALANCED
-    with_dictionary: bool = True
+    plan: Plan | None = None
+    block_values: int | None = None
+    with_dictionary: bool | None = None
     with_index: bool = True
     with_filter: bool = True
 
@@ -136,8 +141,7 @@ def _encode_decimals(column: NodeColumn, options: FieldOptions) -> EncodedField:
     described = describe_decimals(present, column.null_count, summary)
     if described.HasField("constant_value"):
         return EncodedField(described)
-    offsets = np.arange(0, encoded.size + 1, DECIMAL_BYTES, dtype=np.int64)
-    data = _binaries(offsets, encoded.reshape(-1), column.valid, DECIMAL_BYTES, options)
+    data = _binaries(None, encoded.reshape(-1), column.valid, DECIMAL_BYTES, options)
     return EncodedField(described, [data, *_index(summary.index if summary is not None else None, options)])
 
 
@@ -145,8 +149,8 @@ def _encode_bytes(column: NodeColumn, options: FieldOptions) -> EncodedField:
     node, values = column.node, column.values
     with_filter = options.with_filter or node.basic_type is BasicType.GUID
     built = None
-    if options.with_dictionary and column.positions > column.null_count:
-        built = build_dictionary(node, values)
+    if options.with_dictionary is not False and column.positions > column.null_count:
+        built = build_dictionary(node, values, is_forced=options.with_dictionary is True)
     if built is not None:
         described = describe_bytes(node, built.entries, column.null_count, counts=built.counts, with_filter=with_filter)
         if described.HasField("constant_value"):
@@ -160,8 +164,7 @@ def _encode_bytes(column: NodeColumn, options: FieldOptions) -> EncodedField:
     if described.HasField("constant_value"):
         return EncodedField(described)
     if node.fixed_size:
-        data = _fixed_values(values, node.fixed_size).reshape(-1)
-        offsets = np.arange(0, data.size + 1, node.fixed_size, dtype=np.int64)
+        offsets, data = None, _fixed_values(values, node.fixed_size).reshape(-1)
     else:
         offsets, data = _variable_values(values)
     return EncodedField(described, [_binaries(offsets, data, column.valid, node.fixed_size, options)])
@@ -175,23 +178,40 @@ def _numbers(
     kind: BufferKind = BufferKind.DATA,
     has_presence: bool = True,
 ) -> StoredBuffer:
-    data, map_bytes, blocks = encode_plain_numbers(values, valid)
-    message = EncodedBuffer(kind=kind, block_count=blocks, block_checksums=True, embedded_presence=has_presence)
-    return StoredBuffer(message, data, map_bytes)
+    is_data = kind == BufferKind.DATA
+    built = encode_numeric_buffer(
+        values,
+        valid,
+        profile=options.profile,
+        plan=options.plan if is_data else None,
+        block_values=options.block_values if is_data else None,
+    )
+    return _stored(built, EncodedBuffer(kind=kind, embedded_presence=has_presence))
 
 
 def _binaries(
-    offsets: npt.NDArray[np.int64], data: npt.NDArray[np.uint8], valid: _Flags, fixed_size: int, options: FieldOptions
+    offsets: npt.NDArray[np.int64] | None,
+    data: npt.NDArray[np.uint8],
+    valid: _Flags,
+    fixed_size: int,
+    options: FieldOptions,
 ) -> StoredBuffer:
-    encoded, map_bytes, blocks = encode_plain_binaries(offsets, data, valid, fixed_size)
-    message = EncodedBuffer(
-        kind=BufferKind.DATA,
-        block_count=blocks,
-        block_checksums=True,
-        embedded_presence=True,
-        embedded_offsets=True,
+    built = encode_binary_buffer(
+        offsets,
+        data,
+        valid,
+        fixed_size=fixed_size or None,
+        profile=options.profile,
+        plan=options.plan,
+        block_values=options.block_values,
     )
-    return StoredBuffer(message, encoded, map_bytes)
+    return _stored(built, EncodedBuffer(kind=BufferKind.DATA, embedded_presence=True, embedded_offsets=True))
+
+
+def _stored(built: BuiltBuffer, message: EncodedBuffer) -> StoredBuffer:
+    message.block_count = built.block_count
+    message.block_checksums = True
+    return StoredBuffer(message, built.data, built.map_bytes)
 
 
 def _bitmap(bits: npt.NDArray[np.bool_], kind: BufferKind, options: FieldOptions) -> StoredBuffer:

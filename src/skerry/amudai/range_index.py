@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from skerry.amudai.encodings import Blocks, Profile, decode_numbers
-from skerry.amudai.plain_buffers import encode_plain_block
+from skerry.amudai.encodings.blocks import encode_numeric_block
+from skerry.amudai.encodings.choosing import choose_numeric
 from skerry.amudai.schema import BasicType, DataType
 from skerry.errors import FormatError, UnsupportedError
 
@@ -130,13 +131,18 @@ def encode_range_index(index: RangeIndex, profile: Profile) -> bytes:
     Spec: docs/amudai.md, "Range indexes".
     """
     arrays = [index.lows, index.highs, *([index.invalid_counts] if index.invalid_counts.any() else [])]
-    sections = [encode_plain_block(np.ascontiguousarray(array).tobytes(), None) for array in arrays]
+    sections = [_encode_section(array, profile) for array in arrays]
     sizes = [len(section) for section in sections]
     header = _HEADER.pack(
         _VERSION, index.basic_type, 1, index.positions, *sizes, *([0] * (3 - len(sizes))), index.block_positions, 0
     )
     data = b"".join((header, *sections))
     return data + bytes(-len(data) % _ALIGNMENT)
+
+
+def _encode_section(array: _Values, profile: Profile) -> bytes:
+    data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return encode_numeric_block(data, None, choose_numeric(data, profile), profile=profile)
 
 
 def decode_range_index(

@@ -316,7 +316,12 @@ def _options_of(
         raise SchemaError(f"no profile {profile!r}, expected one of {', '.join(Profile)}") from None
     _check_names(schema, columns)
     is_plain = chosen is Profile.PLAIN
-    default = FieldOptions(chosen, not is_plain, not is_plain, not is_plain)
+    default = FieldOptions(
+        chosen,
+        with_dictionary=False if is_plain else None,
+        with_index=not is_plain,
+        with_filter=not is_plain,
+    )
     return {name: columns.get(name, default) for name in schema.names}
 
 
