@@ -216,7 +216,7 @@ def test_columns_that_no_shard_holds_are_refused(tmp_path: Path) -> None:
         update.add_column("clock", pa.time64("us"))
 
 
-@pytest.mark.parametrize("profile", ["plain", "fast", "small"])
+@pytest.mark.parametrize("profile", [profile.value for profile in amudai.Profile])
 def test_the_profile_is_a_property(tmp_path: Path, profile: str) -> None:
     catalog = skerry.connect(tmp_path)
     table = catalog.create_table(

@@ -16,8 +16,6 @@ import pyarrow as pa
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
-from skerry.amudai import Profile, ShardWriter
-from skerry.amudai.types import schema_from_arrow
 from skerry.avro import ContainerEncoder
 from skerry.errors import SchemaError
 from skerry.iceberg.avro_files import avro_schema
@@ -48,13 +46,13 @@ _ORC_CODECS = {
     "none": "uncompressed",
 }
 _AVRO_CODECS = {"gzip": "deflate", "zstd": "zstandard", "snappy": "snappy", "uncompressed": "null"}
-_AMUDAI_PROFILES = {profile.value: profile.value for profile in Profile}
+_AMUDAI_PROFILES = {name: name for name in ("plain", "fast", "balanced", "high", "small")}
 # per format: the property that names the codec, codecs by its value, and the default
 _CODECS = {
     "parquet": ("parquet.compression-codec", _PARQUET_CODECS, "zstd"),
     "orc": ("orc.compression-codec", _ORC_CODECS, "zlib"),
     "avro": ("avro.compression-codec", _AVRO_CODECS, "gzip"),
-    AMUDAI: ("amudai.profile", _AMUDAI_PROFILES, Profile.BALANCED.value),
+    AMUDAI: ("amudai.profile", _AMUDAI_PROFILES, "balanced"),
 }
 
 
@@ -136,6 +134,8 @@ def check_columns(schema: pa.Schema, properties: Mapping[str, str]) -> None:
         UnsupportedError: A column has a type that no shard can hold.
     """
     if wants_shards(properties):
+        from skerry.amudai.types import schema_from_arrow
+
         schema_from_arrow(_without_unknown(schema))
 
 
@@ -382,6 +382,8 @@ class _AmudaiWriter:
     """A shard whose stripes are the row groups that come; columns of the type unknown, without values, are left out."""
 
     def __init__(self, encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> None:
+        from skerry.amudai import ShardWriter  # loads protobuf and what else few tables need
+
         self._location = location
         self._metrics = RowMetrics(schema)
         self._stored = _without_unknown(schema)

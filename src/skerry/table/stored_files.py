@@ -8,7 +8,6 @@ import pyarrow as pa
 
 from skerry.errors import UnsupportedError
 from skerry.storage import Storage
-from skerry.table.amudai_file import open_amudai
 from skerry.table.avro_file import open_avro
 from skerry.table.evolution import NameMapping
 from skerry.table.orc_file import open_orc
@@ -17,11 +16,18 @@ from skerry.table.stored_file import StoredFile
 
 __all__ = ["open_stored"]
 
+
+def _open_amudai(storage: Storage, location: str, wanted: pa.Schema, names: NameMapping | None) -> StoredFile:
+    from skerry.table.amudai_file import open_amudai  # loads protobuf and what else few tables need
+
+    return open_amudai(storage, location, wanted, names)
+
+
 _OPEN: dict[str, Callable[[Storage, str, pa.Schema, NameMapping | None], StoredFile]] = {
     "parquet": open_parquet,
     "orc": open_orc,
     "avro": open_avro,
-    "amudai": open_amudai,
+    "amudai": _open_amudai,
 }
 
 
