@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from skerry.errors import FormatError
-from skerry.storage import is_within, join
+from skerry.storage import join
 
 __all__ = ["MAIN_BRANCH", "POSTPONE_BUCKET", "TablePaths", "escape_path_name"]
 
 MAIN_BRANCH: Final = "main"
 POSTPONE_BUCKET: Final = -2
 """The bucket of files that wait to be put into buckets."""
+
+_NO_NAME: Final = frozenset("/\\\0")
 
 _ESCAPED: Final = frozenset("\"#%'*/:=?\\{}[]^\x7f") | {chr(code) for code in range(0x20)}
 
@@ -168,7 +170,6 @@ class TablePaths:
 
     @staticmethod
     def _inside(folder: str, file_name: str) -> str:
-        location = join(folder, file_name)
-        if not file_name or "/" in file_name or not is_within(folder, location):
+        if file_name in ("", ".", "..") or not _NO_NAME.isdisjoint(file_name):
             raise FormatError(f"{file_name!r} is no name of a file in {folder}", rule="Paimon: file names")
-        return location
+        return join(folder, file_name)
