@@ -14,9 +14,10 @@ import hypothesis.strategies as st
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, settings
+from landing_machine import LandingMachine
 from pyiceberg.table import StaticTable
 from pyiceberg.transforms import VoidTransform
-from table_machine import FormatUnderTest, TableMachine
+from table_machine import FormatUnderTest
 from table_model import KEY
 
 import skerry
@@ -144,6 +145,9 @@ ICEBERG = FormatUnderTest(
             "expire",
             "changes",
             "meet rivals",
+            "stage",
+            "cherry-pick",
+            "add files",
         }
     ),
     read_with_peer=_read_with_pyiceberg,
@@ -155,7 +159,7 @@ ICEBERG = FormatUnderTest(
 )
 
 
-class IcebergMachine(TableMachine):
+class IcebergMachine(LandingMachine):
     format = ICEBERG
 
 

@@ -29,6 +29,7 @@ from skerry.jobs.delete import delete, overwrite
 from skerry.jobs.executor import Executor, ThreadExecutor, Watcher
 from skerry.jobs.expire import ExpireSummary, expire_snapshots
 from skerry.jobs.merge import MergeClauses, merge, upsert
+from skerry.jobs.pick import pick
 from skerry.jobs.purge import purge
 from skerry.jobs.rewrite_deletes import DeletesSummary, rewrite_deletes
 from skerry.jobs.rewrite_manifests import ManifestSummary, rewrite_manifests
@@ -199,11 +200,11 @@ class IcebergBackend:
 
     def cherry_pick(self, snapshot: int, ref: str) -> None:
         """Bring another snapshot's rows to a branch."""
-        self._table.commit(CherryPick(snapshot, ref))
+        pick(self._table, CherryPick(snapshot, ref))
 
     def publish(self, wap_id: str, ref: str) -> None:
         """Publish what was staged."""
-        self._table.commit(PublishStaged(wap_id, ref))
+        pick(self._table, PublishStaged(wap_id, ref))
 
     def rollback(self, to: int | datetime, ref: str, anywhere: bool) -> None:
         """Move a branch to another snapshot."""

@@ -24,7 +24,7 @@ from skerry.iceberg.operations import MetadataChange, SnapshotChange
 from skerry.iceberg.refs import move_branch
 from skerry.iceberg.samples import read_sample
 from skerry.iceberg.state import MAIN, TableState
-from skerry.table.group_samples import GroupSamples
+from skerry.table.group_samples import GroupSamples, SketchedFile, key_of
 from skerry.table.schema import nearest
 from skerry.table.table_sample import SampleChange
 
@@ -47,11 +47,13 @@ class CherryPick:
         snapshot_id: The snapshot to pick.
         ref: The branch.
         properties: Further entries of the new snapshot's summary.
+        sampled: Samples of files that it added, where its own samples do not tell them apart from others.
     """
 
     snapshot_id: int
     ref: str = MAIN
     properties: Mapping[str, str] = field(default_factory=dict)
+    sampled: tuple[SketchedFile, ...] = ()
 
     def apply(self, base: TableState) -> SnapshotChange | MetadataChange | None:
         """Decide.
@@ -65,7 +67,7 @@ class CherryPick:
         picked = base.snapshot_by_id(self.snapshot_id)
         tip = base.branch(self.ref)
         self._refuse_twice(base, picked, tip)
-        if (tip is None and picked.parent_snapshot_id is None) or _is_child(picked, tip):
+        if _follows(picked, tip):
             return move_branch(base, self.ref, picked.snapshot_id)
         if _operation(picked) != "append":
             raise ConflictError(
@@ -81,10 +83,24 @@ class CherryPick:
         return SnapshotChange(
             operation="append",
             added=added,
-            samples=_sample_change(base, picked, added),
+            samples=_sample_change(base, picked, added, self.sampled),
             ref=self.ref,
             properties=properties,
         )
+
+    def files_to_sample(self, base: TableState) -> tuple[int, frozenset[str]]:
+        """The snapshot, and the files that it added whose rows no sample tells apart from others.
+
+        Raises:
+            NotFoundError: There is no such snapshot or branch.
+        """
+        picked = base.snapshot_by_id(self.snapshot_id)
+        if _follows(picked, base.branch(self.ref)) or _operation(picked) != "append":
+            return picked.snapshot_id, frozenset()
+        added = _added_entries(base, picked)
+        known = _groups_of(base, picked, added).files
+        locations = (entry.data_file.location for entry in added)
+        return picked.snapshot_id, frozenset(place for place in locations if key_of(place) not in known)
 
     def _refuse_twice(self, base: TableState, picked: Snapshot, tip: Snapshot | None) -> None:
         """Refuse rows that the branch has: the snapshot itself, a pick of it, or another with its `wap.id`."""
@@ -113,10 +129,12 @@ class PublishStaged:
     Args:
         wap_id: The id.
         ref: The branch.
+        sampled: As `CherryPick` has it.
     """
 
     wap_id: str
     ref: str = MAIN
+    sampled: tuple[SketchedFile, ...] = ()
 
     def apply(self, base: TableState) -> SnapshotChange | MetadataChange | None:
         """Decide.
@@ -126,6 +144,18 @@ class PublishStaged:
             ConflictError: Several snapshots have that id; or as `CherryPick` has it.
             NotFoundError: No snapshot has it.
         """
+        return self._pick(base).apply(base)
+
+    def files_to_sample(self, base: TableState) -> tuple[int, frozenset[str]]:
+        """As `CherryPick.files_to_sample`.
+
+        Raises:
+            ConflictError: Several snapshots have that id.
+            NotFoundError: No snapshot has it.
+        """
+        return self._pick(base).files_to_sample(base)
+
+    def _pick(self, base: TableState) -> CherryPick:
         staged = [snapshot for snapshot in base.metadata.snapshots if _summary(snapshot).get(WAP_ID) == self.wap_id]
         if not staged:
             known = {text for snapshot in base.metadata.snapshots if (text := _summary(snapshot).get(WAP_ID))}
@@ -133,11 +163,12 @@ class PublishStaged:
         if len(staged) > 1:
             ids = ", ".join(str(snapshot.snapshot_id) for snapshot in staged)
             raise ConflictError(f"{WAP_ID} {self.wap_id!r} is that of several snapshots: {ids}; cherry-pick one")
-        return CherryPick(staged[0].snapshot_id, self.ref).apply(base)
+        return CherryPick(staged[0].snapshot_id, self.ref, sampled=self.sampled)
 
 
-def _is_child(picked: Snapshot, tip: Snapshot | None) -> bool:
-    return tip is not None and picked.parent_snapshot_id == tip.snapshot_id
+def _follows(picked: Snapshot, tip: Snapshot | None) -> bool:
+    """Whether a snapshot was made from the tip of the branch, and can be the next one itself."""
+    return picked.parent_snapshot_id == (None if tip is None else tip.snapshot_id)
 
 
 def _operation(snapshot: Snapshot) -> str:
@@ -172,9 +203,18 @@ def _added_entries(base: TableState, picked: Snapshot) -> tuple[ManifestEntry, .
     return tuple(added)
 
 
-def _sample_change(base: TableState, picked: Snapshot, added: tuple[ManifestEntry, ...]) -> SampleChange:
+def _sample_change(
+    base: TableState, picked: Snapshot, added: tuple[ManifestEntry, ...], sampled: tuple[SketchedFile, ...]
+) -> SampleChange:
     """What the added files do to samples: those of them that the picked snapshot's samples tell apart are known."""
+    groups = _groups_of(base, picked, added)
+    known = groups.files
+    others = tuple(file for file in sampled if key_of(file.location) not in known)
+    return SampleChange(added=others, added_groups=groups, unsampled_files=len(added) - len(known) - len(others))
+
+
+def _groups_of(base: TableState, picked: Snapshot, added: tuple[ManifestEntry, ...]) -> GroupSamples:
+    """The groups of the picked snapshot that have none but added files."""
     known = read_sample(base, picked)
     groups = GroupSamples() if known is None else known.groups
-    groups = groups.only_groups_within([entry.data_file.location for entry in added])
-    return SampleChange(added_groups=groups, unsampled_files=len(added) - len(groups.files))
+    return groups.only_groups_within([entry.data_file.location for entry in added])
