@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyiceberg.catalog as pyiceberg_catalog
 
 from skerry.catalog.iceberg_tables import IcebergTables
+from skerry.catalog.migrating import MigrationSummary, migrate_folder
 from skerry.catalog.names import check_choice, identifier_of
 from skerry.catalog.paimon_tables import PaimonTables
 from skerry.catalog.querying import explain_query, plan_table_joins, run_query
@@ -16,6 +17,7 @@ from skerry.catalog.sketch_index import SketchIndex
 from skerry.catalog.stores import NewTable, TableStore
 from skerry.catalog.table import Table
 from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError, UnsupportedError
+from skerry.jobs.executor import Executor, Watcher
 from skerry.planner.explanation import QueryPlan
 from skerry.planner.ordering import JoinPlan
 from skerry.storage import redact
@@ -182,6 +184,51 @@ class Catalog:
         )
         store.create(name, new)
         return self.load_table(name)
+
+    def migrate(
+        self,
+        name: str,
+        folder: str,
+        *,
+        properties: Mapping[str, str] | None = None,
+        format_version: int | None = None,
+        dry_run: bool = False,
+        executor: Executor | None = None,
+        watcher: Watcher | None = None,
+    ) -> MigrationSummary:
+        """Make an Iceberg table of a folder of Parquet files, in place: nothing is rewritten, nothing is moved.
+
+        Columns are those of all files. Those that folders name (`day=2024-01-01/`) become partitions: whole numbers,
+        dates or text, as all of their values are, and the text `__HIVE_DEFAULT_PARTITION__` is null. Every file is
+        checked and described as `Table.add_files` does, sketches too. From then on the files are the table's, and may
+        be deleted when their snapshots expire; nobody else may write to the folder.
+
+        Args:
+            name: `namespace.table`.
+            folder: The folder, which becomes the table's.
+            properties: Table properties.
+            format_version: Iceberg format version, 1 to 3; 2 if None.
+            dry_run: Only tell what the table would be.
+            executor: Where files are looked at; threads of this process by default.
+            watcher: Called with the progress.
+
+        Raises:
+            AlreadyExistsError: There is a table of that name.
+            FormatError: A file is corrupt.
+            NotFoundError: There are no files.
+            SchemaError: Files differ in columns that do not go together, or in how their folders are named.
+            UnsupportedError: The folder is a table already, or has files that are no Parquet.
+        """
+        return migrate_folder(
+            self,
+            name,
+            folder,
+            properties=properties,
+            format_version=format_version,
+            dry_run=dry_run,
+            executor=executor,
+            watcher=watcher,
+        )
 
     def load_table(self, name: str) -> Table:
         """Load a table.

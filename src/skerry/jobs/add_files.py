@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -33,9 +33,10 @@ from skerry.table.row_reader import RowReader
 from skerry.table.scan import FileScanTask
 from skerry.table.schema import FIELD_ID_KEY, leaves, nearest
 from skerry.table.sketching import sketch_parquet
-from skerry.table.values import physical_value
+from skerry.table.values import encode_value, natural_value, physical_value
+from skerry.theta import Sample
 
-__all__ = ["AddFiles", "AddTask", "add_files", "describe_foreign_file"]
+__all__ = ["AddFiles", "AddTask", "add_files", "describe_foreign_file", "file_schema"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +72,19 @@ class AddTask:
         layout: The table's layout.
         reader: Reads rows of the table's files.
         defaults: By field id, what rows have in columns that a file lacks, in physical values.
+        constants: Likewise, of columns that the file's folder names: the table is partitioned by them.
     """
 
     location: str
     layout: FileLayout
     reader: RowReader
     defaults: Mapping[int, Any]
+    constants: Mapping[int, Any] = field(default_factory=dict)
+
+    @property
+    def values(self) -> dict[int, Any]:
+        """What rows have in columns that the file lacks."""
+        return {**self.defaults, **self.constants}
 
 
 def add_files(
@@ -85,6 +93,7 @@ def add_files(
     *,
     ref: str = MAIN,
     properties: Mapping[str, str] | None = None,
+    constants: Mapping[str, Mapping[int, Any]] | None = None,
     executor: Executor | None = None,
     watcher: Watcher | None = None,
 ) -> TableState:
@@ -95,6 +104,8 @@ def add_files(
         locations: The files.
         ref: The branch.
         properties: Further entries of the snapshot summary.
+        constants: By location and field id, the physical values of columns that a file lacks because its folder names
+            them; the table is partitioned by them as they are.
         executor: Where files are looked at; threads of this process by default.
         watcher: Called after every file.
 
@@ -110,18 +121,19 @@ def add_files(
     state.branch(ref)
     _check_places(state, wanted)
     footers = [read_metadata(state.storage, location) for location in wanted]
-    if NAME_MAPPING_PROPERTY not in state.properties and not all(has_ids(_schema(footer)) for footer in footers):
+    if NAME_MAPPING_PROPERTY not in state.properties and not all(has_ids(file_schema(footer)) for footer in footers):
         mapping = name_mapping(state.metadata.schema())
         state = table.commit(ChangeProperties({NAME_MAPPING_PROPERTY: mapping}))
     state = catch_up(table, ref, executor=executor)
     layout = table.layout(ref=ref)
     reader = scan(state).row_reader()
     defaults = {
-        field.field_id: physical_value(state.schema.field(field.name).type, field.initial_default)
-        for field in state.metadata.schema().fields
-        if field.initial_default is not None
+        column.field_id: physical_value(state.schema.field(column.name).type, column.initial_default)
+        for column in state.metadata.schema().fields
+        if column.initial_default is not None
     }
-    tasks = [AddTask(location, layout, reader, defaults) for location in wanted]
+    named = constants or {}
+    tasks = [AddTask(location, layout, reader, defaults, named.get(location, {})) for location in wanted]
     written = []
     for file in (executor or ThreadExecutor()).map(describe_foreign_file, tasks):
         written.append(file)
@@ -147,7 +159,12 @@ def _check_places(state: TableState, locations: Sequence[str]) -> None:
             )
 
 
-def _schema(footer: FileMetadata) -> pa.Schema:
+def file_schema(footer: FileMetadata) -> pa.Schema:
+    """The columns of a Parquet file as PyArrow has them.
+
+    Raises:
+        UnsupportedError: It has none for them.
+    """
     try:
         return footer.arrow.schema.to_arrow_schema()
     except (pa.ArrowException, OSError) as error:
@@ -173,18 +190,21 @@ def _describe(task: AddTask) -> WrittenFile:
     metadata = read_metadata(layout.storage, task.location)
     if metadata.arrow.num_rows == 0:
         raise SchemaError("the file has no rows")
-    own = _schema(metadata)
+    own = file_schema(metadata)
     found = identify(own, task.reader.names)
     _check_columns(found, task, by_ids=has_ids(own))
     in_file = all_ids(found)
     paths = {leaf.field_id: leaf.path for leaf in leaves(layout.schema) if leaf.field_id in in_file}
     named_alike = paths == {leaf.field_id: leaf.path for leaf in leaves(found)}
-    for field in layout.spec.fields:
-        if field.source_id not in in_file and not isinstance(field.transform, VoidTransform):
-            name = layout.iceberg_schema.find_column_name(field.source_id)
-            raise SchemaError(f"the file lacks column {name!r}, which partition field {field.name!r} is made of")
+    known = in_file | task.constants.keys()
+    for part in layout.spec.fields:
+        if part.source_id not in known and not isinstance(part.transform, VoidTransform):
+            name = layout.iceberg_schema.find_column_name(part.source_id)
+            raise SchemaError(f"the file lacks column {name!r}, which partition field {part.name!r} is made of")
     partition = layout.partition_of(
-        metadata.arrow, lambda names: _read(task, metadata, names), has_own_names=named_alike
+        metadata.arrow,
+        lambda names: _read(task, metadata, names),
+        has_own_names=named_alike and not task.constants,
     )
     if not named_alike and not has_ids(own):
         # neither metrics nor samples can be told by name
@@ -199,7 +219,7 @@ def _describe(task: AddTask) -> WrittenFile:
         )
         return WrittenFile(plain)
     # a column with a default that the file lacks is not null, but neither is it in the file
-    sketched = [number for number in layout.sketched if number in in_file or number not in task.defaults]
+    sketched = [number for number in layout.sketched if number in in_file or number not in task.values]
     sketches = sketch_parquet(layout.storage, task.location, layout.schema, sketched, metadata=metadata)
     for leaf in leaves(layout.schema):
         if leaf.path[0] == leaf.name and not layout.schema.field(leaf.name).nullable and leaf.field_id in in_file:
@@ -213,18 +233,40 @@ def _describe(task: AddTask) -> WrittenFile:
         partition=partition,
         nan_value_counts=sketches.nan_value_counts,
     )
-    return WrittenFile(data_file, {number: sample.serialize() for number, sample in sketches.samples.items()})
+    samples = {number: sample.serialize() for number, sample in sketches.samples.items()}
+    return _with_constants(task, WrittenFile(data_file, samples))
+
+
+def _with_constants(task: AddTask, file: WrittenFile) -> WrittenFile:
+    """The file with metrics and samples of the columns that its folder names, as if they were in it."""
+    count = file.data_file.record_count
+    data_file, samples = file.data_file, dict(file.samples)
+    counts, nulls = dict(data_file.value_counts), dict(data_file.null_value_counts)
+    lower, upper = dict(data_file.lower_bounds), dict(data_file.upper_bounds)
+    for leaf in leaves(task.layout.schema):
+        if leaf.field_id not in task.constants:
+            continue
+        value = task.constants[leaf.field_id]
+        counts[leaf.field_id], nulls[leaf.field_id] = count, count if value is None else 0
+        if value is not None and not isinstance(value, str | bytes):
+            lower[leaf.field_id] = upper[leaf.field_id] = encode_value(leaf.type, value)
+        if leaf.field_id in task.layout.sketched:
+            samples[leaf.field_id] = Sample().update(pa.array([natural_value(leaf.type, value)], leaf.type)).serialize()
+    described = dataclasses.replace(
+        data_file, value_counts=counts, null_value_counts=nulls, lower_bounds=lower, upper_bounds=upper
+    )
+    return WrittenFile(described, samples)
 
 
 def _check_columns(found: pa.Schema, task: AddTask, *, by_ids: bool) -> None:
     """Refuse columns that the table does not have, types that cannot become the table's, required columns not there."""
     known = all_ids(task.layout.schema)
-    for field in found:
-        text = (field.metadata or {}).get(FIELD_ID_KEY, b"")
+    for column in found:
+        text = (column.metadata or {}).get(FIELD_ID_KEY, b"")
         if not text.isdigit() or int(text) not in known:
-            names = (column.name for column in task.layout.schema)
             raise SchemaError(
-                f"the file has a column {field.name!r} that the table has not{nearest(field.name, names)}"
+                f"the file has a column {column.name!r} that the table has not"
+                f"{nearest(column.name, task.layout.schema.names)}"
             )
     if not by_ids:
         ids = {leaf.path: leaf.field_id for leaf in leaves(task.layout.schema)}
@@ -234,7 +276,7 @@ def _check_columns(found: pa.Schema, task: AddTask, *, by_ids: bool) -> None:
                     f"column {leaf.name!r} of a file without field ids may be the table's column of that name, or the "
                     "one that had it before; write the file with field ids"
                 )
-    plan_conversion(found, task.layout.schema, task.defaults)
+    plan_conversion(found, task.layout.schema, task.values)
 
 
 def _read(task: AddTask, metadata: FileMetadata, names: list[str]) -> pa.Table:
@@ -242,4 +284,4 @@ def _read(task: AddTask, metadata: FileMetadata, names: list[str]) -> pa.Table:
     schema = pa.schema([task.layout.schema.field(name) for name in names])
     file = DataFile(task.location, "parquet", metadata.arrow.num_rows, metadata.file_size_bytes)
     reader = dataclasses.replace(task.reader, schema=schema, read_schema=schema, columns=None)
-    return pa.Table.from_batches(reader.batches([FileScanTask(file, constants=task.defaults)]), schema)
+    return pa.Table.from_batches(reader.batches([FileScanTask(file, constants=task.values)]), schema)

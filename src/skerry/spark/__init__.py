@@ -12,20 +12,44 @@ if TYPE_CHECKING:
     from skerry.spark.data_source import register as register
     from skerry.spark.landing import IngestSummary as IngestSummary
     from skerry.spark.landing import ingest as ingest
+    from skerry.spark.maintaining import compact as compact
+    from skerry.spark.maintaining import expire_snapshots as expire_snapshots
+    from skerry.spark.maintaining import merge as merge
+    from skerry.spark.maintaining import remove_orphans as remove_orphans
+    from skerry.spark.maintaining import rewrite_deletes as rewrite_deletes
     from skerry.spark.queries import sql as sql
     from skerry.spark.reading import read as read
     from skerry.spark.sources import infer_schema as infer_schema
 
-__all__ = ["IngestSummary", "analyze", "infer_schema", "ingest", "read", "register", "session", "sql"]
+__all__ = [
+    "IngestSummary",
+    "analyze",
+    "compact",
+    "expire_snapshots",
+    "infer_schema",
+    "ingest",
+    "merge",
+    "read",
+    "register",
+    "remove_orphans",
+    "rewrite_deletes",
+    "session",
+    "sql",
+]
 
 # Whatever imports PySpark loads when it is first asked for, so that `session` can say how to install it.
 _WHERE = {
     "IngestSummary": "landing",
     "analyze": "analyzing",
+    "compact": "maintaining",
+    "expire_snapshots": "maintaining",
     "infer_schema": "sources",
     "ingest": "landing",
+    "merge": "maintaining",
     "read": "reading",
     "register": "data_source",
+    "remove_orphans": "maintaining",
+    "rewrite_deletes": "maintaining",
     "sql": "queries",
 }
 
