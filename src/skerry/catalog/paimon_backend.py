@@ -42,7 +42,7 @@ from skerry.theta import pack_sketches
 
 __all__ = ["PaimonBackend"]
 
-FILE_FORMATS: Final = ("parquet", "orc", "avro")
+FILE_FORMATS: Final = ("parquet", "orc", "avro", "amudai")
 _BUCKETS: Final = re.compile(r"\s*bucket\s*\(\s*(-?\d+)\s*((?:,\s*[^,()]+)*)\)\s*")
 _OPERATIONS: Final = {
     CommitKind.APPEND: "append",
@@ -296,11 +296,11 @@ class PaimonBackend:
 
     def statistics(self, where: str | Any) -> dict[str, ColumnStatistics]:
         """What is known about every primitive column."""
-        self._refuse("statistics", "not done yet")
+        return self._table.statistics(where)
 
     def freshness(self) -> dict[str, Freshness]:
         """How far every column's distinct count holds."""
-        self._refuse("freshness", "not done yet")
+        return self._table.freshness()
 
     # ---- rows ----
 
@@ -317,7 +317,7 @@ class PaimonBackend:
     def delete(self, where: str | Any, options: WriteOptions) -> RowChanges:
         """Delete rows."""
         self._check(options)
-        self._refuse("delete", "not done yet")
+        return _changes(self._table.delete(where, ref=options.ref, snapshot_properties=options.properties))
 
     def overwrite(self, data: Any, where: str | Any, options: WriteOptions) -> RowChanges:
         """Put rows in place of others."""
@@ -328,7 +328,10 @@ class PaimonBackend:
     def upsert(self, data: Any, on: str | Sequence[str] | None, blind: bool, options: WriteOptions) -> RowChanges:
         """Update rows by primary key, and insert the others."""
         self._check(options)
-        self._refuse("upsert", "append replaces rows by primary key")
+        if blind:
+            self._refuse("blind upserts", "append replaces rows by primary key without a look at them")
+        done = self._table.upsert(data, on or (), ref=options.ref, snapshot_properties=options.properties)
+        return _changes(done)
 
     def merge(
         self, data: Any, on: str | Sequence[str], clauses: MergeClauses, blind: bool, options: WriteOptions
@@ -367,7 +370,8 @@ class PaimonBackend:
         self, columns: Sequence[str] | None, full: bool, executor: Executor | None, watcher: Watcher | None
     ) -> AnalyzeSummary:
         """Sketch what is not sketched yet."""
-        self._refuse("analyze", "not done yet")
+        done = self._table.analyze(columns, full=full)
+        return AnalyzeSummary(done.snapshot_id, done.columns, done.files, done.rows)
 
     def compact(
         self,
@@ -377,13 +381,34 @@ class PaimonBackend:
         sort_by: Sequence[str] | None,
         z_order: Sequence[str] | None,
         target_file_size_bytes: int | None,
-        min_input_files: int,
+        min_input_files: int | None,
         min_deletes: int | None,
         rewrite_all: bool,
         dry_run: bool,
     ) -> CompactSummary:
         """Merge sorted runs, or put small files together."""
-        self._refuse("compact", "not done yet")
+        if sort_by is not None or z_order is not None:
+            self._refuse("sort_by= and z_order=", "rows are sorted by the primary key")
+        done = self._table.compact(
+            where,
+            target_file_size_bytes=target_file_size_bytes,
+            min_input_files=min_input_files,
+            rewrite_all=rewrite_all,
+            ref=options.ref,
+            dry_run=dry_run,
+            snapshot_properties=options.properties,
+        )
+        return CompactSummary(
+            snapshot_id=done.snapshot_id,
+            groups=done.buckets,
+            rewritten_files=done.rewritten_files,
+            rewritten_bytes=done.rewritten_bytes,
+            added_files=done.added_files,
+            added_bytes=done.added_bytes,
+            rows=done.rows,
+            removed_delete_files=done.removed_vectors,
+            dry_run=dry_run,
+        )
 
     def expire_snapshots(
         self,

@@ -29,7 +29,7 @@ from skerry.table.stored_files import open_stored
 
 __all__ = ["KIND", "NUMBER", "SYSTEM_COLUMNS", "DataFile", "open_data_file"]
 
-_FORMATS: Final = ("parquet", "orc", "avro")
+_FORMATS: Final = ("parquet", "orc", "avro", "amudai")
 _KIND_ID: Final = 2_147_482_001
 _NUMBER_ID: Final = 2_147_482_002
 
@@ -159,9 +159,7 @@ def open_data_file(
     is_ = {field.id: field for field in now.fields}
     ids = [field_id(field) for field in wanted]
     changed = frozenset(number for number in ids if number in was and _differs(was[number].type, is_[number].type))
-    stored = open_stored(
-        storage, file.location, file.file_format, _read_schema(was, wanted), _names(then)
-    )
+    stored = open_stored(storage, file.location, file.file_format, _read_schema(was, wanted), _names(then))
     if stored.row_count != file.row_count:
         raise FormatError(
             f"the file has {stored.row_count} rows, the table's metadata says {file.row_count}",

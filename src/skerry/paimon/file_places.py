@@ -26,7 +26,7 @@ OUTSIDE_PROPERTY: Final = "skerry.read.files-outside-location"
 
 _RULE: Final = "Paimon: file names"
 _NO_NAME: Final = r"^(\.{0,2}$)|[/\\\x00]"
-_FORMATS: Final = ("parquet", "orc", "avro")
+_FORMATS: Final = ("parquet", "orc", "avro", "amudai")
 
 
 def bucket_folders(state: PaimonState, partitions: PartitionCodes, buckets: Longs) -> tuple[list[str], Longs]:

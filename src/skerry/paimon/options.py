@@ -61,6 +61,8 @@ class FileFormat(Enum):
     PARQUET = "parquet"
     ORC = "orc"
     AVRO = "avro"
+    AMUDAI = "amudai"
+    """Of tables that were created so: no other engine reads them."""
 
 
 @dataclass(frozen=True)

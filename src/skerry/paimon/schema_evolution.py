@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 
 from skerry.errors import ConflictError, SchemaError
 from skerry.paimon.option_values import parse_bool, parse_int, parse_list
+from skerry.paimon.options import FileFormat
 from skerry.paimon.refusals import check_schema
 from skerry.paimon.schema import TableSchema
 from skerry.paimon.schema_draft import SchemaDraft
@@ -107,6 +108,7 @@ class ChangeOptions:
         comment = before.comment if self.comment is None else self.comment
         if options == dict(before.options) and comment == before.comment:
             return None
+        _check_shards(before.options, options)
         if base.snapshot is not None:
             for name in sorted({*before.options, *options}):
                 if before.options.get(name) != options.get(name):
@@ -114,6 +116,22 @@ class ChangeOptions:
         after = replace(before, id=before.id + 1, options=options, comment=comment, time_millis=int(time.time() * 1000))
         check_schema(after)
         return after
+
+
+def _check_shards(before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    """Refuse to bring shards into a table that has none.
+
+    Raises:
+        SchemaError: A format of its files would become that of Amudai.
+    """
+    for name in ("file.format", "changelog-file.format"):
+        wants = [options.get(name, "").strip().lower() == FileFormat.AMUDAI.value for options in (before, after)]
+        if wants == [False, True]:
+            raise SchemaError(
+                f"{name} cannot become amudai: other engines fail on a table as soon as it has one shard; create a "
+                "table with file_format='amudai'",
+                rule=_RULE,
+            )
 
 
 def commit_schema(state: PaimonState, change: SchemaChange) -> PaimonState:

@@ -34,7 +34,7 @@ class SplitFile:
 
     Args:
         location: Where it lies.
-        file_format: `parquet`, `orc` or `avro`.
+        file_format: `parquet`, `orc`, `avro` or `amudai`.
         file_size: Bytes, exact.
         row_count: Rows in the file, deleted ones included.
         schema_id: The schema that it was written with, which says what its columns are called.

@@ -71,8 +71,15 @@ def _read_avro(storage: Storage, location: str) -> pa.Table:
     return pa.Table.from_batches([read_columns(storage.read(location), location=location)])
 
 
+def _read_amudai(storage: Storage, location: str) -> pa.Table:
+    from skerry.amudai import read_table  # loads protobuf and what else few tables need
+
+    return read_table(location, storage=storage)
+
+
 _READ: Final[dict[FileFormat, Callable[[Storage, str], pa.Table]]] = {
     FileFormat.PARQUET: _read_parquet,
     FileFormat.ORC: _read_orc,
     FileFormat.AVRO: _read_avro,
+    FileFormat.AMUDAI: _read_amudai,
 }
