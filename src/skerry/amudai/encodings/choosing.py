@@ -72,8 +72,9 @@ def choose_numeric(values: _Values, profile: Profile) -> Plan:
     best = PLAIN
     best_cost: float = _WORTH * sample.nbytes
     for plan in _candidates(sample, profile):
-        cost = len(encode_numeric(sample, plan, profile)) + _cost_of_reading(plan, sample.nbytes, profile)
-        if cost < best_cost:
+        stream = encode_numeric(sample, plan, profile)
+        cost = len(stream) + _cost_of_reading(plan, sample.nbytes, profile)
+        if cost < best_cost and stream[0] == plan.encoding:  # otherwise it did not go with the values
             best, best_cost = plan, cost
     return best
 
