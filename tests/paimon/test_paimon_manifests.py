@@ -1,0 +1,307 @@
+"""Manifests, their lists, index manifests: what is written comes back, in the Avro schema of Java; bad ones do not."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skerry.avro import read_header, write_container
+from skerry.errors import FormatError, NotFoundError, SchemaError, UnsupportedError
+from skerry.paimon.index_manifest import (
+    DeletionVectorMeta,
+    GlobalIndexMeta,
+    IndexManifestEntry,
+    encode_index_manifest,
+    read_index_manifest,
+)
+from skerry.paimon.manifest import (
+    DataFileMeta,
+    FileKind,
+    FileSource,
+    ManifestEntry,
+    decode_entries,
+    decode_manifest,
+    encode_entries,
+    encode_manifest,
+    read_manifest,
+)
+from skerry.paimon.manifest_list import ManifestFileMeta, encode_manifest_list, read_manifest_list
+from skerry.paimon.simple_stats import SimpleStats
+from skerry.storage import Storage
+
+STORAGE = Storage()
+LONGS = st.integers(-(2**63), 2**63 - 1)
+COUNTS = st.integers(0, 2**63 - 1)
+NAMES = st.text(max_size=8)
+STATS = st.builds(
+    SimpleStats, st.binary(max_size=9), st.binary(max_size=9), st.none() | st.lists(st.none() | LONGS).map(tuple)
+)
+FILES = st.builds(
+    DataFileMeta,
+    NAMES,
+    COUNTS,
+    COUNTS,
+    st.binary(max_size=9),
+    st.binary(max_size=9),
+    STATS,
+    STATS,
+    LONGS,
+    LONGS,
+    COUNTS,
+    st.integers(0, 9),
+    st.lists(NAMES, max_size=2).map(tuple),
+    st.none() | st.integers(0, 2**45),
+    st.none() | COUNTS,
+    st.none() | st.binary(max_size=9),
+    st.none() | st.sampled_from(FileSource),
+    st.none() | st.lists(NAMES, max_size=2).map(tuple),
+    st.none() | NAMES,
+    st.none() | LONGS,
+    st.none() | st.lists(NAMES, max_size=2).map(tuple),
+    st.none() | st.lists(LONGS, max_size=2).map(tuple),
+)
+ENTRIES = st.builds(
+    ManifestEntry,
+    st.sampled_from(FileKind),
+    st.binary(max_size=20),
+    st.integers(-2, 40000),
+    st.integers(-2, 40000),
+    FILES,
+)
+BUCKETS = st.none() | st.integers(-2, 2**31 - 1)
+MANIFESTS = st.builds(
+    ManifestFileMeta, NAMES, COUNTS, COUNTS, COUNTS, STATS, COUNTS, BUCKETS, BUCKETS, BUCKETS, BUCKETS, LONGS, LONGS
+)
+INTS = st.integers(-(2**31), 2**31 - 1)
+INDEX_FILES = st.builds(
+    IndexManifestEntry,
+    st.binary(max_size=20),
+    INTS,
+    NAMES,
+    NAMES,
+    st.integers(2**32, 2**63 - 1),
+    COUNTS,
+    st.none()
+    | st.lists(
+        st.builds(DeletionVectorMeta, NAMES, st.integers(0, 2**31 - 1), st.integers(0, 2**31 - 1), st.none() | LONGS),
+        max_size=3,
+    ).map(tuple),
+    st.none() | NAMES,
+    st.none()
+    | st.builds(
+        GlobalIndexMeta,
+        LONGS,
+        LONGS,
+        INTS,
+        st.none() | st.lists(INTS, max_size=2).map(tuple),
+        st.none() | st.binary(max_size=5),
+    ),
+)
+CODECS = st.sampled_from(["zstd", "none", "deflate", "snappy"])
+BRIEF = settings(max_examples=40)
+
+
+@BRIEF
+@given(st.lists(ENTRIES, max_size=4), CODECS)
+def test_manifests_come_back(entries: list[ManifestEntry], codec: str) -> None:
+    data = encode_manifest(entries, compression=codec)
+    assert decode_manifest(data) == entries
+    assert decode_manifest(encode_entries(decode_entries(data))) == entries
+
+
+@BRIEF
+@given(st.lists(MANIFESTS, max_size=4), CODECS)
+def test_manifest_lists_come_back(manifests: list[ManifestFileMeta], codec: str) -> None:
+    location = "memory://lists/list"
+    STORAGE.write(location, encode_manifest_list(manifests, compression=codec), overwrite=True)
+    assert read_manifest_list(STORAGE, location) == manifests
+
+
+@BRIEF
+@given(st.lists(INDEX_FILES, max_size=3), CODECS)
+def test_index_manifests_come_back(entries: list[IndexManifestEntry], codec: str) -> None:
+    location = "memory://lists/index"
+    STORAGE.write(location, encode_index_manifest(entries, compression=codec), overwrite=True)
+    assert read_index_manifest(STORAGE, location) == entries
+
+
+STATS_FIELDS = [
+    {"name": "_MIN_VALUES", "type": "bytes"},
+    {"name": "_MAX_VALUES", "type": "bytes"},
+    {"name": "_NULL_COUNTS", "type": ["null", {"type": "array", "items": ["null", "long"]}], "default": None},
+]
+
+
+def test_the_avro_schema_is_java_s() -> None:
+    header = read_header(encode_manifest_list([]))
+    schema = json.loads(header.schema_json)
+    assert (schema["namespace"], schema["name"]) == ("org.apache.paimon.avro.generated", "record")
+    assert schema["fields"][0] == {"name": "_VERSION", "type": "int"}
+    stats = {"type": "record", "name": "record__PARTITION_STATS", "fields": STATS_FIELDS}
+    assert schema["fields"][5] == {"name": "_PARTITION_STATS", "type": stats}
+    assert schema["fields"][7] == {"name": "_MIN_BUCKET", "type": ["null", "int"], "default": None}
+    file = json.loads(read_header(encode_manifest([])).schema_json)["fields"][5]["type"]
+    by_name = {field["name"]: field["type"] for field in file["fields"]}
+    assert file["name"] == "record__FILE"
+    assert by_name["_VALUE_STATS"] == {"type": "record", "name": "record__FILE__VALUE_STATS", "fields": STATS_FIELDS}
+    assert by_name["_EXTRA_FILES"] == {"type": "array", "items": "string"}
+    assert by_name["_CREATION_TIME"] == ["null", {"type": "long", "logicalType": "timestamp-millis"}]
+    assert "_WRITE_COLS_SEQUENCES" not in by_name
+
+
+# Files of others ----------------------------------------------------------------------------------------------------
+
+ENTRY = ManifestEntry(FileKind.ADD, bytes(12), 0, 1, DataFileMeta("data-0.parquet", 100, 5))
+
+
+def _rewritten(change: Any) -> bytes:
+    """A manifest of one entry whose schema and record a function has changed."""
+    schema = json.loads(read_header(encode_manifest([ENTRY])).schema_json)
+    record = {
+        "_VERSION": 2,
+        "_KIND": 0,
+        "_PARTITION": bytes(12),
+        "_BUCKET": 0,
+        "_TOTAL_BUCKETS": 1,
+        "_FILE": {
+            "_FILE_NAME": "data-0.parquet",
+            "_FILE_SIZE": 100,
+            "_ROW_COUNT": 5,
+            "_MIN_KEY": bytes(12),
+            "_MAX_KEY": bytes(12),
+            "_KEY_STATS": {"_MIN_VALUES": bytes(12), "_MAX_VALUES": bytes(12), "_NULL_COUNTS": []},
+            "_VALUE_STATS": {"_MIN_VALUES": bytes(12), "_MAX_VALUES": bytes(12), "_NULL_COUNTS": []},
+            "_MIN_SEQUENCE_NUMBER": 0,
+            "_MAX_SEQUENCE_NUMBER": 0,
+            "_SCHEMA_ID": 0,
+            "_LEVEL": 0,
+            "_EXTRA_FILES": [],
+        },
+    }
+    fields = schema["fields"][5]["type"]["fields"]
+    change(schema, fields, record)
+    return write_container(schema, [record], codec="null")
+
+
+def _drop(fields: list[dict[str, Any]], name: str) -> None:
+    fields[:] = [field for field in fields if field["name"] != name]
+
+
+def test_fields_that_are_missing_are_null_and_others_passed_over() -> None:
+    def older(schema: dict[str, Any], fields: list[dict[str, Any]], record: dict[str, Any]) -> None:
+        fields[:] = fields[:12]
+        fields.append({"name": "_INVENTED", "type": "long"})
+        record["_FILE"]["_INVENTED"] = 7
+        schema["fields"].append({"name": "_ALSO", "type": ["null", "string"], "default": None})
+        schema["name"] = "other"
+
+    assert decode_manifest(_rewritten(older)) == [ENTRY]
+
+
+def _version(schema: Any, fields: Any, record: Any) -> None:
+    record["_VERSION"] = 3
+
+
+def _no_version(schema: Any, fields: Any, record: Any) -> None:
+    _drop(schema["fields"], "_VERSION")
+
+
+def _no_name(schema: Any, fields: Any, record: Any) -> None:
+    _drop(fields, "_FILE_NAME")
+
+
+def _kind(schema: Any, fields: Any, record: Any) -> None:
+    record["_KIND"] = 2
+
+
+def _size(schema: Any, fields: Any, record: Any) -> None:
+    record["_FILE"]["_FILE_SIZE"] = -1
+
+
+def _source(schema: Any, fields: Any, record: Any) -> None:
+    record["_FILE"]["_FILE_SOURCE"] = 7
+
+
+def _null_name(schema: Any, fields: Any, record: Any) -> None:
+    fields[0]["type"] = ["null", "string"]
+    record["_FILE"]["_FILE_NAME"] = None
+
+
+def _wrong_type(schema: Any, fields: Any, record: Any) -> None:
+    fields[1]["type"] = "string"
+    record["_FILE"]["_FILE_SIZE"] = "large"
+
+
+def _no_record(schema: Any, fields: Any, record: Any) -> None:
+    schema["fields"][5]["type"] = "long"
+    record["_FILE"] = 7
+
+
+BAD = [
+    (_version, UnsupportedError, "version 3 is not supported, only 2"),
+    (_no_version, FormatError, "there is no field _VERSION"),
+    (_no_name, FormatError, "there is no field _FILE_NAME"),
+    (_kind, FormatError, "field _KIND cannot be 2"),
+    (_size, FormatError, "field _FILE_SIZE cannot be -1"),
+    (_source, FormatError, "file source 7 is unknown"),
+    (_null_name, FormatError, "field _FILE_NAME is null"),
+    (_wrong_type, FormatError, "field _FILE_SIZE is of type string, expected int64"),
+    (_no_record, FormatError, "field _FILE is of type int64"),
+]
+
+
+@pytest.mark.parametrize(("change", "error", "message"), BAD, ids=[case[0].__name__ for case in BAD])
+def test_bad_manifests_are_refused(change: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        decode_manifest(_rewritten(change))
+
+
+def test_files_of_another_size_or_cut_short_are_refused(tmp_path: Path) -> None:
+    data = encode_manifest([ENTRY] * 3)
+    location = str(tmp_path / "manifest")
+    STORAGE.write(location, data)
+    assert len(read_manifest(STORAGE, location, size=len(data))) == 3
+    with pytest.raises(FormatError, match=f"has {len(data)} bytes, its manifest list says 5"):
+        read_manifest(STORAGE, location, size=5)
+    for end in range(0, len(data), 7):
+        with pytest.raises(FormatError):
+            decode_manifest(data[:end])
+    with pytest.raises(NotFoundError):
+        read_manifest(STORAGE, str(tmp_path / "nowhere"))
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_flipped_manifests_are_read_or_refused(data: st.DataObject) -> None:
+    codec = data.draw(st.sampled_from(["none", "zstd"]))
+    found = bytearray(encode_manifest([ENTRY, replace(ENTRY, bucket=3)], compression=codec))
+    for _ in range(data.draw(st.integers(1, 3))):
+        found[data.draw(st.integers(0, len(found) - 1))] ^= data.draw(st.integers(1, 255))
+    try:
+        decode_manifest(bytes(found))
+    except (FormatError, UnsupportedError, SchemaError):
+        return
+
+
+def test_vectors_beyond_their_file_are_refused() -> None:
+    location = "memory://lists/bad-index"
+    for vector in (DeletionVectorMeta("f", 90, 20), DeletionVectorMeta("f", -1, 5), DeletionVectorMeta("f", 1, -5)):
+        entry = IndexManifestEntry(bytes(12), 0, "DELETION_VECTORS", "index-0", 100, 1, (vector,))
+        STORAGE.write(location, encode_index_manifest([entry]), overwrite=True)
+        with pytest.raises(FormatError, match="the deletion vector of f lies outside of its file of 100 bytes"):
+            read_index_manifest(STORAGE, location)
+    gone = IndexManifestEntry(bytes(12), 0, "HASH", "index-0", 100, 1, kind=FileKind.DELETE)
+    STORAGE.write(location, encode_index_manifest([gone]), overwrite=True)
+    with pytest.raises(FormatError, match="an index manifest adds files, found kind 1"):
+        read_index_manifest(STORAGE, location)
+
+
+def test_unknown_compressions_are_refused_by_the_name_of_the_option() -> None:
+    with pytest.raises(UnsupportedError, match=r"manifest\.compression=lz4"):
+        encode_manifest([ENTRY], compression="lz4")
