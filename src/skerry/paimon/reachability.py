@@ -17,6 +17,7 @@ from skerry.paimon.live_files import merged_entries
 from skerry.paimon.manifest import FileKind, ManifestEntry, read_manifest
 from skerry.paimon.manifest_list import ManifestFileMeta, read_manifest_list
 from skerry.paimon.paths import MAIN_BRANCH
+from skerry.paimon.samples import statistics_location
 from skerry.paimon.snapshot import Snapshot
 from skerry.paimon.snapshots import find_snapshot, snapshot_ids
 from skerry.paimon.state import PaimonState, load_state
@@ -156,6 +157,9 @@ def reachable(
         found |= _index_files(state, layout, snapshot)
         if snapshot.statistics is not None:
             found.add(PaimonFile(state.paths.statistics(snapshot.statistics), FileUse.STATISTICS))
+        published = statistics_location(state, snapshot)
+        if published is not None:
+            found.add(PaimonFile(published, FileUse.STATISTICS))
     for entry in entries:
         found |= _data_files(layout, entry)
     return found

@@ -27,6 +27,7 @@ from skerry.paimon.planning import ScanPlanner
 from skerry.paimon.reading import SplitReader
 from skerry.paimon.row_counts import RowCounts
 from skerry.paimon.row_vectors import FileKey, Positions, change_vectors
+from skerry.paimon.samples import delete_key
 from skerry.paimon.snapshot import CommitKind
 from skerry.paimon.splits import Split
 from skerry.paimon.state import PaimonState
@@ -266,7 +267,14 @@ def _replace(job: _Job, found: Mapping[str, Positions], new: pa.Table | None, *,
         layout.storage.delete([location for file in written for location in file.locations])
         raise
     operation = ReplaceFiles(
-        layout, removed, written, CommitKind.OVERWRITE, index=index, kept=kept, properties=job.request.properties
+        layout,
+        removed,
+        written,
+        CommitKind.OVERWRITE,
+        index=index,
+        kept=kept,
+        deletes={entry.file.file_name: _more_deletes(splits, entry, found[entry.file.file_name]) for entry in kept},
+        properties=job.request.properties,
     )
     created = [layout.index_file(entry.partition, entry.bucket, entry.file_name) for entry in index.added]
     after = commit_files(job.request, operation, created)
@@ -280,6 +288,12 @@ def _replace(job: _Job, found: Mapping[str, Positions], new: pa.Table | None, *,
         removed_files=len(removed),
         added_vectors=len(partial) if layout.options.deletion_vectors else 0,
     )
+
+
+def _more_deletes(splits: FileSplits, entry: ManifestEntry, found: Positions) -> int:
+    """How the key of a file's deletes changes when more of its rows are deleted."""
+    name, before = entry.file.file_name, entry.file.row_count - _alive_rows(splits, entry)
+    return delete_key(name, before) ^ delete_key(name, before + len(found))
 
 
 def _key(entry: ManifestEntry) -> FileKey:

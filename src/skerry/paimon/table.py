@@ -9,7 +9,9 @@ from typing import Any, Self
 import pyarrow as pa
 
 from skerry.errors import UnsupportedError
+from skerry.paimon.analyzing import AnalyzeCounts, analyze
 from skerry.paimon.changing import ChangeRequest, append, overwrite_partitions
+from skerry.paimon.column_statistics import column_freshness, column_statistics
 from skerry.paimon.commit import PaimonTarget, retry_policy
 from skerry.paimon.compaction import CompactionCounts, compact
 from skerry.paimon.creation import create_table, first_schema
@@ -27,6 +29,7 @@ from skerry.storage import Storage
 from skerry.storage import name as folder_name
 from skerry.table.commit import Operation, commit
 from skerry.table.predicate import parse
+from skerry.table.statistics import ColumnStatistics, Freshness
 
 __all__ = ["PaimonTable"]
 
@@ -142,6 +145,14 @@ class PaimonTable(TableRefs):
     ) -> PaimonScan:
         """Describe a read of the table; see `skerry.paimon.scan.scan`."""
         return scan(self.state, columns, where, limit=limit, snapshot=snapshot, ref=ref, as_of=as_of)
+
+    def statistics(self, where: str | Any = None) -> dict[str, ColumnStatistics]:
+        """What is known about every primitive column; see `skerry.paimon.column_statistics.column_statistics`."""
+        return column_statistics(self.state, where)
+
+    def freshness(self) -> dict[str, Freshness]:
+        """How far the distinct count of every primitive column holds, without a look at the data."""
+        return column_freshness(self.state)
 
     # ---- rows ----
 
@@ -273,6 +284,21 @@ class PaimonTable(TableRefs):
         return counts
 
     # ---- upkeep ----
+
+    def analyze(self, columns: Sequence[str] | None = None, *, full: bool = False) -> AnalyzeCounts:
+        """Sketch the rows that are not sketched yet, and publish sketches of all rows.
+
+        Args:
+            columns: Dotted names; those that the table's options choose if None.
+            full: Whether to sketch all files anew.
+
+        Raises:
+            SchemaError: A column does not exist.
+            ConflictError: Others wrote to the table again and again.
+        """
+        counts = analyze(ChangeRequest(self._target(MAIN_BRANCH)), columns, full=full)
+        self.refresh()
+        return counts
 
     def compact(
         self,

@@ -91,8 +91,8 @@ class AppendRows:
             tuple(file.entry() for file in self.files if file.is_changelog),
             self._index_change(base),
             added_samples(base, self._layout, self.files),
-            self._properties,
-            self._watermark,
+            properties=self._properties,
+            watermark=self._watermark,
         )
 
     def _check_buckets(self, base: PaimonState) -> None:

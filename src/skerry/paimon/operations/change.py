@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from skerry.paimon.index_manifest import IndexManifestEntry
 from skerry.paimon.manifest import ManifestEntry
 from skerry.paimon.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
-from skerry.table.table_sample import SampleChange
+from skerry.table.table_sample import SampleChange, TableSample
 
 __all__ = ["CommitId", "IndexChange", "TableChange"]
 
@@ -64,6 +64,7 @@ class TableChange:
         changelog: Changelog files that come.
         index: Index files that come and go.
         samples: What that does to the table's samples; None if it is not known.
+        sample: The samples after the change, if they were made anew.
         properties: The snapshot's properties.
         watermark: Event time that the rows have reached.
         schema_id: The schema that the change was made for.
@@ -75,6 +76,7 @@ class TableChange:
     changelog: tuple[ManifestEntry, ...] = ()
     index: IndexChange = field(default_factory=IndexChange)
     samples: SampleChange | None = None
+    sample: TableSample | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     watermark: int | None = None
     schema_id: int | None = None

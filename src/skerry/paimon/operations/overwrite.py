@@ -19,6 +19,7 @@ from skerry.paimon.state import PaimonState
 from skerry.paimon.writing.data_files import WrittenDataFile
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.paimon.writing.table_writers import WrittenRows
+from skerry.table.table_sample import SampleChange
 
 __all__ = ["OverwritePartitions", "ReplaceFiles", "deleted"]
 
@@ -87,8 +88,10 @@ class ReplaceFiles:
         removed: The files that go.
         files: The files that come.
         kind: COMPACT if the table's rows stay the same, else OVERWRITE.
+        moved: Files that go under one level and come under another.
         index: Index files that come and go.
         kept: Files that stay, and that the change relies on: those that new deletion vectors are of.
+        deletes: By name of a file that stays, how the key of its deletes changes.
         commit_id: Who commits.
         properties: The snapshot's properties.
     """
@@ -103,6 +106,7 @@ class ReplaceFiles:
         moved: Collection[ManifestEntry] = (),
         index: IndexChange | None = None,
         kept: Collection[ManifestEntry] = (),
+        deletes: Mapping[str, int] | None = None,
         commit_id: CommitId | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> None:
@@ -113,6 +117,7 @@ class ReplaceFiles:
         self._kind = kind
         self._index = index or IndexChange()
         self._kept = tuple(kept)
+        self._deletes = dict(deletes or {})
         self._commit_id = commit_id or CommitId.fresh()
         self._properties = dict(properties or {})
         self.superseded: list[WrittenDataFile] = []
@@ -146,8 +151,22 @@ class ReplaceFiles:
             self._commit_id,
             entries,
             index=self._index,
-            samples=replaced_samples(
-                self._layout, self._removed, self.files, same_rows=self._kind is CommitKind.COMPACT
-            ),
+            samples=self._samples(live),
             properties=self._properties,
         )
+
+    def _samples(self, live: Collection[ManifestEntry]) -> SampleChange:
+        """What the change means for samples; files that only move to another level keep theirs."""
+        moved = {entry.file.file_name for entry in self._moved}
+        removed = [entry for entry in self._removed if entry.file.file_name not in moved]
+        gone = {entry.identity for entry in self._removed}
+        touched = {(entry.partition, entry.bucket) for entry in self._removed}
+        others = [entry for entry in live if entry.identity not in gone and (entry.partition, entry.bucket) in touched]
+        change = replaced_samples(
+            self._layout,
+            removed,
+            self.files,
+            same_rows=self._kind is CommitKind.COMPACT,
+            is_newest=not (self._layout.has_keys and any(entry.file.level == 0 for entry in others)),
+        )
+        return replace(change, deletes=self._deletes)

@@ -7,13 +7,15 @@ count some too many.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from skerry.paimon.manifest import ManifestEntry
+from skerry.paimon.options import MergeEngine
 from skerry.paimon.state import PaimonState
 from skerry.paimon.writing.data_files import WrittenDataFile
 from skerry.paimon.writing.layout import WriteLayout
-from skerry.table.group_samples import SketchedFile, key_of
+from skerry.table.group_samples import GroupSamples, SketchedFile, key_of
 from skerry.table.table_sample import SampleChange
 from skerry.theta import Sample
 
@@ -40,14 +42,19 @@ def sketched(file: WrittenDataFile, *, has_keys: bool) -> SketchedFile:
 def added_samples(base: PaimonState, layout: WriteLayout, files: Iterable[WrittenDataFile]) -> SampleChange:
     """What new files mean for the samples."""
     rows = [file for file in files if not file.is_changelog]
-    sampled = [sketched(file, has_keys=layout.has_keys) for file in rows if file.samples]
-    gone: dict[str | None, int] = {}
-    if layout.has_keys and base.snapshot is not None:
-        gone = {
-            partition_key(file.place.partition, file.place.bucket, has_keys=True): key_of(file.file.file_name)
-            for file in rows
-        }
-    return SampleChange(added=tuple(sampled), unsampled_files=len(rows) - len(sampled), rows_gone=gone)
+    change = _change(layout, rows, is_exact=not _may_lose(base, layout))
+    if not layout.has_keys or base.snapshot is None:
+        return change
+    gone: dict[str | None, int] = {_bucket(file): key_of(file.file.file_name) for file in rows}
+    return replace(change, rows_gone=gone)
+
+
+def _may_lose(base: PaimonState, layout: WriteLayout) -> bool:
+    """Whether the records of new files may be passed over for the sake of older ones."""
+    options = layout.options
+    grouped = any(name.endswith(".sequence-group") for name in layout.schema.options)
+    chooses = bool(options.sequence_fields) or grouped or options.merge_engine is MergeEngine.FIRST_ROW
+    return layout.has_keys and base.snapshot is not None and chooses
 
 
 def replaced_samples(
@@ -56,13 +63,35 @@ def replaced_samples(
     files: Iterable[WrittenDataFile],
     *,
     same_rows: bool = False,
+    is_newest: bool = True,
 ) -> SampleChange:
-    """What it means for the samples that files come in the place of others."""
+    """What it means for the samples that files come in the place of others.
+
+    Args:
+        layout: How the new files were written.
+        removed: The files that go.
+        files: The files that come.
+        same_rows: Whether the new files have exactly the rows of the others.
+        is_newest: Whether no other file can have a newer record of a key.
+    """
     rows = [file for file in files if not file.is_changelog]
-    sampled = [sketched(file, has_keys=layout.has_keys) for file in rows if file.samples]
-    return SampleChange(
-        added=tuple(sampled),
-        unsampled_files=len(rows) - len(sampled),
+    change = _change(layout, rows, is_exact=is_newest)
+    return replace(
+        change,
         removed=frozenset(entry.file.file_name for entry in removed),
-        same_rows=same_rows,
+        same_rows=same_rows and not layout.has_keys,
     )
+
+
+def _change(layout: WriteLayout, rows: Sequence[WrittenDataFile], *, is_exact: bool) -> SampleChange:
+    sampled = tuple(sketched(file, has_keys=layout.has_keys) for file in rows if file.samples)
+    unsampled = len(rows) - len(sampled)
+    if is_exact:
+        return SampleChange(added=sampled, unsampled_files=unsampled)
+    # what may be passed over is known as a group that has lost rows nobody has looked for
+    groups = GroupSamples().with_files(sampled).with_rows_gone(None, 0)
+    return SampleChange(added_groups=groups, unsampled_files=unsampled)
+
+
+def _bucket(file: WrittenDataFile) -> str:
+    return partition_key(file.place.partition, file.place.bucket, has_keys=True)

@@ -8,7 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from skerry.paimon.options import CoreOptions
+from skerry.paimon.options import CoreOptions, MergeEngine
 from skerry.paimon.partition_names import partition_texts
 from skerry.paimon.paths import MAIN_BRANCH, TablePaths
 from skerry.paimon.refusals import check_writable
@@ -16,7 +16,6 @@ from skerry.paimon.schema import TableSchema
 from skerry.paimon.state import PaimonState
 from skerry.paimon.writing.file_writers import FileEncoding
 from skerry.storage import Storage
-from skerry.table.schema import leaves
 from skerry.table.statistics import SketchPolicy
 
 __all__ = ["WriteLayout"]
@@ -84,16 +83,18 @@ class WriteLayout:
 
     @cached_property
     def sketched(self) -> frozenset[int]:
-        """Field ids of the columns that are sketched on their way into files."""
+        """Field ids of the columns that are sketched on their way into files.
+
+        Where merging makes new values, those in files tell nothing of the table's, but for keys.
+        """
         policy = SketchPolicy.from_properties(self.schema.options)
-        return frozenset(leaf.field_id for leaf in policy.columns(self.schema.arrow_schema, created=True)) | frozenset(
-            leaf.field_id
-            for leaf in policy.columns(
-                self.schema.arrow_schema,
-                created=False,
-                sketched=[leaf.field_id for leaf in leaves(self.schema.arrow_schema)],
-            )
+        columns = {leaf.field_id for leaf in policy.columns(self.schema.arrow_schema, created=True)}
+        makes_values = self.options.merge_engine is MergeEngine.AGGREGATION or any(
+            name.endswith("aggregate-function") for name in self.schema.options
         )
+        if self.has_keys and makes_values:
+            columns &= {field.id for field in self.schema.fields_of(self.schema.primary_keys)}
+        return frozenset(columns)
 
     @property
     def target_file_size(self) -> int:

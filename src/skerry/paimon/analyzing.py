@@ -1,0 +1,156 @@
+"""Sketching what is not sketched yet, and publishing sketches of all rows.
+
+Files of append tables are read one by one. In primary-key tables the rows of a bucket are what is left of all its files
+together, so that a bucket is read as a whole, and its sample stands for all of its files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from skerry.errors import ConflictError
+from skerry.paimon.changing import ChangeRequest, commit_files, redo_after_conflicts
+from skerry.paimon.file_splits import FileSplits
+from skerry.paimon.live_files import live_entries
+from skerry.paimon.manifest import ManifestEntry
+from skerry.paimon.operations import CommitId, TableChange
+from skerry.paimon.operations.samples import partition_key
+from skerry.paimon.reading import SplitReader
+from skerry.paimon.samples import delete_key, sample_of
+from skerry.paimon.snapshot import CommitKind
+from skerry.paimon.splits import Split
+from skerry.paimon.state import PaimonState
+from skerry.paimon.writing.data_files import WrittenDataFile
+from skerry.paimon.writing.layout import WriteLayout
+from skerry.table.group_samples import GroupSamples, SketchedFile, key_of
+from skerry.table.schema import leaves
+from skerry.table.sketching import BatchSketcher
+from skerry.table.statistics import SketchPolicy
+from skerry.table.table_sample import TableSample, max_groups
+from skerry.theta import Sample
+
+__all__ = ["AnalyzeCounts", "analyze"]
+
+
+@dataclass(frozen=True, slots=True)
+class AnalyzeCounts:
+    """What an analyze did.
+
+    Args:
+        snapshot_id: The snapshot that describes the table, None for a table without rows.
+        columns: Columns that are known now.
+        files: Files that were read.
+        rows: Rows in them.
+    """
+
+    snapshot_id: int | None
+    columns: int = 0
+    files: int = 0
+    rows: int = 0
+
+
+class _PublishSample:
+    """Publish samples of exactly one snapshot."""
+
+    def __init__(self, snapshot_id: int, sample: TableSample, commit_id: CommitId) -> None:
+        self._snapshot_id = snapshot_id
+        self._sample = sample
+        self._commit_id = commit_id
+        self.files: tuple[WrittenDataFile, ...] = ()
+        self.superseded: list[WrittenDataFile] = []
+        self.was_done = False
+
+    def apply(self, base: PaimonState) -> TableChange | None:
+        if base.snapshot is None or base.snapshot.id != self._snapshot_id:
+            raise ConflictError("the table has changed since it was sketched", location=base.name, retryable=False)
+        return TableChange(CommitKind.ANALYZE, self._commit_id, sample=self._sample)
+
+
+def analyze(request: ChangeRequest, columns: Sequence[str] | None = None, *, full: bool = False) -> AnalyzeCounts:
+    """Sketch the rows of a branch that are not sketched yet, and publish sketches of all rows.
+
+    Args:
+        request: The branch.
+        columns: Dotted names; those that the table's options choose if None.
+        full: Whether to sketch all files anew.
+
+    Raises:
+        SchemaError: A column does not exist.
+        ConflictError: Others wrote to the table again and again.
+    """
+
+    def attempt(state: PaimonState) -> AnalyzeCounts:
+        if state.snapshot is None:
+            return AnalyzeCounts(None)
+        wanted = _columns(state, columns)
+        known = sample_of(state)
+        if full or not wanted <= set(known.groups.columns):
+            known = TableSample()
+        kept, pending = _pending(state, known.groups)
+        sketched = [found for group in pending for found in _sketch(state, group, wanted)]
+        limit = max_groups(state.properties)
+        groups = kept.with_columns(wanted).with_files(sketched, max_groups=limit)
+        if not sketched and not known.missing_files and known.exact_columns >= wanted:
+            return AnalyzeCounts(state.snapshot.id, len(wanted))
+        commit_id = request.commit_id or CommitId.fresh()
+        after = commit_files(request, _PublishSample(state.snapshot.id, TableSample(groups), commit_id))
+        return AnalyzeCounts(
+            after.snapshot.id if after.snapshot is not None else None,
+            len(groups.columns),
+            len(sketched),
+            sum(found.row_count for found in sketched),
+        )
+
+    return redo_after_conflicts(request, attempt)
+
+
+def _columns(state: PaimonState, names: Sequence[str] | None) -> set[int]:
+    policy = SketchPolicy.from_properties(state.properties)
+    if names is None:
+        return {leaf.field_id for leaf in policy.columns(state.arrow_schema, created=True)}
+    known = {leaf.name: leaf.field_id for leaf in leaves(state.arrow_schema)}
+    SketchPolicy(True, listed=tuple(names)).check(state.arrow_schema)
+    return {known[name] for name in names}
+
+
+def _pending(state: PaimonState, groups: GroupSamples) -> tuple[GroupSamples, list[list[ManifestEntry]]]:
+    """The samples that hold exactly, and the files that the others are of, in parts that are read together."""
+    live = live_entries(state)
+    has_keys = bool(state.schema.primary_keys)
+    parts: dict[object, list[ManifestEntry]] = {}
+    for entry in live:
+        part = (entry.partition, entry.bucket) if has_keys else entry.file.file_name
+        parts.setdefault(part, []).append(entry)
+    part_of = {key_of(entry.file.file_name): part for part, entries in parts.items() for entry in entries}
+    good = [row for row, group in enumerate(groups.groups) if group.exact and group.files.keys() <= part_of.keys()]
+    while True:  # a group that reaches into a part which must be read does not hold either
+        covered = {file for row in good for file in groups.groups[row].files}
+        bad = {part for file, part in part_of.items() if file not in covered}
+        left = [row for row in good if all(part_of[file] not in bad for file in groups.groups[row].files)]
+        if len(left) == len(good):
+            return groups.only_groups(good), [entries for part, entries in parts.items() if part in bad]
+        good = left
+
+
+def _sketch(state: PaimonState, entries: Sequence[ManifestEntry], columns: set[int]) -> Iterable[SketchedFile]:
+    """The samples of a part: its first file has those of all rows, further ones have none of their own."""
+    layout = WriteLayout(state.name, state.location, state.storage, state.schema, state.branch)
+    splits = FileSplits(state, layout)
+    split: Split = splits.merged(entries) if layout.has_keys else splits.raw(entries)
+    sketcher, rows = BatchSketcher(state.arrow_schema, columns), 0
+    for batch in SplitReader(state, state.arrow_schema, threads=os.cpu_count() or 1).batches([split]):
+        sketcher.update(batch)
+        rows += batch.num_rows
+    nothing = {field_id: Sample() for field_id in columns}
+    for number, entry in enumerate(entries):
+        vector = splits.vector(entry)
+        deleted = vector.cardinality or 0 if vector is not None else 0
+        yield SketchedFile(
+            entry.file.file_name,
+            partition_key(entry.partition, entry.bucket, has_keys=layout.has_keys),
+            0 if number else rows,
+            nothing if number else sketcher.samples,
+            0 if layout.has_keys else delete_key(entry.file.file_name, deleted),
+        )
