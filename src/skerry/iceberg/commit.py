@@ -371,7 +371,7 @@ def _stage_snapshot(staging: _Staging, change: SnapshotChange) -> StagedCommit:
     statistics = _stage_statistics(staging, snapshot, *sketches_after(base, change.ref, change.samples))
     return StagedCommit(
         base=base,
-        updates=(*updates, *statistics),
+        updates=(*updates, *change.updates, *statistics),
         requirements=(
             AssertTableUUID(uuid=metadata.table_uuid),
             AssertRefSnapshotId(ref=change.ref, snapshot_id=parent.snapshot_id if parent is not None else None),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from skerry.iceberg.operations.append import AppendFiles, PublishSketches
 from skerry.iceberg.operations.change import DeleteKey, MetadataChange, SnapshotChange
+from skerry.iceberg.operations.once import Once, StreamBatch, last_batch
 from skerry.iceberg.operations.rewrite_manifests import ManifestPlan, RewriteManifests
 from skerry.iceberg.operations.row_level import DeleteFiles, OverwriteFiles, RewriteFiles, RowDelta
 
@@ -18,10 +19,13 @@ __all__ = [
     "DeleteKey",
     "ManifestPlan",
     "MetadataChange",
+    "Once",
     "OverwriteFiles",
     "PublishSketches",
     "RewriteFiles",
     "RewriteManifests",
     "RowDelta",
     "SnapshotChange",
+    "StreamBatch",
+    "last_batch",
 ]

@@ -33,6 +33,7 @@ class SnapshotChange:
         removed_deletes: The delete files that it removes.
         staged: Whether the branch stays where it is: the snapshot is to be looked at before it is published.
         rewritten_manifests: Locations of manifests whose entries are to be put together anew, by partition.
+        updates: Further updates of the metadata, in the same commit.
     """
 
     operation: str
@@ -45,6 +46,7 @@ class SnapshotChange:
     removed_deletes: frozenset[DeleteKey] = frozenset()
     staged: bool = False
     rewritten_manifests: frozenset[str] = frozenset()
+    updates: tuple[TableUpdate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

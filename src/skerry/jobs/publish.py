@@ -1,0 +1,287 @@
+"""Publishing what tasks have written: as new rows, in place of others, or merged by key; a stream's batches once each.
+
+Tasks write with `write_share`, wherever they run; the driver publishes what all of them have written, as one snapshot.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import Enum
+
+import pyarrow as pa
+
+from skerry.errors import CommitUnknownError, ConflictError, SchemaError, SkerryError, UnsupportedError
+from skerry.iceberg.files import live_data_files
+from skerry.iceberg.layout import FileLayout
+from skerry.iceberg.operations import (
+    AppendFiles,
+    MetadataChange,
+    Once,
+    OverwriteFiles,
+    SnapshotChange,
+    StreamBatch,
+    last_batch,
+)
+from skerry.iceberg.state import MAIN, TableState
+from skerry.iceberg.table import IcebergTable
+from skerry.jobs.executor import Executor, ThreadExecutor
+from skerry.jobs.merge import upsert
+from skerry.jobs.row_changes import ChangeRequest
+from skerry.jobs.write import write_batches
+from skerry.storage import Storage, join
+from skerry.table.commit import Operation, RetryPolicy
+from skerry.table.files import DataFile, WrittenFile
+from skerry.table.incoming import conform
+from skerry.table.table_sample import partition_name
+
+__all__ = ["Publication", "Share", "WriteMode", "publish", "remove_shares", "write_share"]
+
+
+class WriteMode(Enum):
+    """What becomes of the rows that are there."""
+
+    APPEND = "append"
+    """They stay."""
+    OVERWRITE = "overwrite"
+    """They go."""
+    OVERWRITE_PARTITIONS = "overwrite-partitions"
+    """Those of the partitions go that new rows fall into."""
+    UPSERT = "upsert"
+    """Those that have the key of a new row become it."""
+
+    @classmethod
+    def parse(cls, text: str) -> WriteMode:
+        """Read a mode.
+
+        Raises:
+            SchemaError: There is no such mode.
+        """
+        try:
+            return cls(text.strip().lower())
+        except ValueError:
+            choices = ", ".join(mode.value for mode in cls)
+            raise SchemaError(f"there is no way to write {text!r}; there is {choices}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """How written rows are published.
+
+    Args:
+        mode: What becomes of the rows that are there.
+        ref: The branch.
+        on: The key columns of an upsert.
+        blind: Whether an upsert deletes by key without looking for the rows.
+        properties: Further entries of the snapshot summary.
+    """
+
+    mode: WriteMode = WriteMode.APPEND
+    ref: str = MAIN
+    on: tuple[str, ...] = ()
+    blind: bool = False
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if (self.mode is WriteMode.UPSERT) != bool(self.on):
+            raise SchemaError("key columns (on) belong to an upsert, and an upsert needs them")
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What a task has written; picklable.
+
+    Args:
+        files: Data files.
+        rows: Files of Arrow batches that are yet to be merged.
+    """
+
+    files: tuple[WrittenFile, ...] = ()
+    rows: tuple[str, ...] = ()
+
+
+def write_share(layout: FileLayout, mode: WriteMode, batches: Iterable[pa.RecordBatch]) -> Share:
+    """Write a task's rows; if that fails, nothing of them is left.
+
+    Args:
+        layout: How the table wants its files; all of them go to its folder.
+        mode: What will become of them.
+        batches: Rows whose columns fit the table's.
+
+    Raises:
+        SchemaError: Columns, types or a value do not fit.
+    """
+    remaining = iter(batches)
+    first = next(remaining, None)
+    if first is None:
+        return Share()
+
+    def chained() -> Iterator[pa.RecordBatch]:
+        yield first
+        yield from remaining
+
+    if mode is not WriteMode.UPSERT:
+        reader = pa.RecordBatchReader.from_batches(first.schema, chained())
+        return Share(files=tuple(write_batches(layout, conform(reader, layout.schema))))
+    location = join(layout.folder, f"{uuid.uuid4()}.arrows")
+    with layout.storage.open_output(location) as sink, pa.ipc.new_stream(sink, first.schema) as writer:
+        for batch in chained():
+            writer.write_batch(batch)
+    return Share(rows=(location,))
+
+
+def remove_shares(layout: FileLayout, shares: Iterable[Share]) -> None:
+    """Remove what tasks have written and no commit names."""
+    shares = list(shares)
+    locations = [file.data_file.location for share in shares for file in share.files]
+    with suppress(SkerryError):  # what failed before matters more
+        layout.storage.delete([*locations, *(location for share in shares for location in share.rows)])
+
+
+def publish(
+    table: IcebergTable,
+    layout: FileLayout,
+    shares: Sequence[Share],
+    publication: Publication,
+    *,
+    batch: StreamBatch | None = None,
+    executor: Executor | None = None,
+) -> bool:
+    """Publish what all tasks have written, as one snapshot.
+
+    Args:
+        table: The table.
+        layout: The layout that it was written with.
+        shares: What was written.
+        publication: How.
+        batch: The batch of a stream, which is committed once.
+        executor: Where an upsert reads and writes the table's files; threads of this process by default.
+
+    Returns:
+        Whether it was published now; else the table had the batch, and what was written again is removed.
+
+    Raises:
+        ConflictError: Other writers changed the same rows again and again; what was written is removed.
+        CommitUnknownError: The outcome is unknown; nothing was cleaned up.
+        SchemaError: Rows or keys do not fit; what was written is removed.
+    """
+    target = table if batch is None else _OnceTable(table, batch)
+    try:
+        if batch is not None and last_batch(target.refresh(), batch.stream) >= batch.number:
+            published = False
+        else:
+            _PUBLISHERS[publication.mode](target, layout.storage, shares, publication, executor or ThreadExecutor())
+            published = not (isinstance(target, _OnceTable) and target.was_there)
+    except CommitUnknownError:
+        raise
+    except BaseException:
+        remove_shares(layout, shares)
+        raise
+    if not published:
+        remove_shares(layout, shares)
+    return published
+
+
+class _OnceTable(IcebergTable):
+    """A table to which a batch is committed once.
+
+    Attributes:
+        was_there: Whether the table had it already when it was committed.
+    """
+
+    def __init__(self, table: IcebergTable, batch: StreamBatch) -> None:
+        super().__init__(table.catalog, table.identifier, table.state)
+        self._batch = batch
+        self.was_there = False
+
+    def commit(self, operation: Operation[TableState, SnapshotChange | MetadataChange]) -> TableState:
+        """Commit an operation unless the table has the batch."""
+        once = Once(operation, self._batch)
+        state = super().commit(once)
+        self.was_there = once.was_there
+        return state
+
+
+# Modes ---------------------------------------------------------------------------------------------------------------
+
+
+def _append(
+    table: IcebergTable, storage: Storage, shares: Sequence[Share], publication: Publication, executor: Executor
+) -> None:
+    files = [file for share in shares for file in share.files]
+    table.commit(AppendFiles.of(files, ref=publication.ref, properties=publication.properties))
+
+
+def _overwrite(
+    table: IcebergTable, storage: Storage, shares: Sequence[Share], publication: Publication, executor: Executor
+) -> None:
+    files = [file for share in shares for file in share.files]
+    state = table.refresh()
+    for left in reversed(range(RetryPolicy.from_properties(state.properties).num_retries + 1)):
+        snapshot = state.branch(publication.ref)
+        live = [] if snapshot is None else live_data_files(state, snapshot)
+        if publication.mode is WriteMode.OVERWRITE_PARTITIONS:
+            live = _of_partitions(live, files, state)
+        operation = OverwriteFiles(
+            added=tuple(files),
+            removed_files=tuple(file.location for file in live),
+            starting_snapshot_id=None if snapshot is None else snapshot.snapshot_id,
+            ref=publication.ref,
+            properties=publication.properties,
+        )
+        try:
+            table.commit(operation)
+            return
+        except ConflictError as conflict:
+            # nothing was read that others could have changed: their rows are overwritten as well
+            if conflict.retryable or not left:
+                raise
+        state = table.refresh()
+
+
+def _of_partitions(live: Sequence[DataFile], files: Sequence[WrittenFile], state: TableState) -> list[DataFile]:
+    """The files of the partitions that new rows fall into.
+
+    Raises:
+        UnsupportedError: Files of another partition spec may have rows of these partitions.
+    """
+    others = {file.spec_id for file in live} - {state.spec.spec_id}
+    if others and files:
+        raise UnsupportedError(
+            f"files of an older partition spec ({min(others)}) may have rows of the partitions that are overwritten; "
+            "compact the table first",
+            location=state.name,
+        )
+    wanted = {partition_name(file.data_file.spec_id, file.data_file.partition) for file in files}
+    return [file for file in live if partition_name(file.spec_id, file.partition) in wanted]
+
+
+def _upsert(
+    table: IcebergTable, storage: Storage, shares: Sequence[Share], publication: Publication, executor: Executor
+) -> None:
+    locations = [location for share in shares for location in share.rows]
+    if not locations:
+        return
+    with storage.open_input(locations[0]) as file:
+        schema = pa.ipc.open_stream(file).schema
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for location in locations:
+            with storage.open_input(location) as file:
+                yield from pa.ipc.open_stream(file)
+
+    request = ChangeRequest(table, "merge", publication.ref, publication.properties, executor)
+    rows = pa.RecordBatchReader.from_batches(schema, batches())
+    upsert(request, rows, publication.on, blind=publication.blind)
+    with suppress(SkerryError):  # the rows are in the table; what is left behind is an orphan
+        storage.delete(locations)
+
+
+_PUBLISHERS = {
+    WriteMode.APPEND: _append,
+    WriteMode.OVERWRITE: _overwrite,
+    WriteMode.OVERWRITE_PARTITIONS: _overwrite,
+    WriteMode.UPSERT: _upsert,
+}
