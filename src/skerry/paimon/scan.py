@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from skerry.errors import SchemaError
+from skerry.paimon.pieces import on_places
 from skerry.paimon.planned_splits import PaimonPlan
 from skerry.paimon.planning import ScanPlanner
 from skerry.paimon.reading import SplitReader
@@ -132,7 +133,8 @@ class PaimonScan(RowStream):
         )
 
     def _plan(self) -> PaimonPlan:
-        planner = ScanPlanner(self._state, conjuncts_of(self._predicate), self._threads)
+        conjuncts = tuple(part for part in conjuncts_of(self._predicate) if not on_places(part))
+        planner = ScanPlanner(self._state, conjuncts, self._threads)
         return planner.plan(self._state.snapshot)
 
     # ---- reading ----
