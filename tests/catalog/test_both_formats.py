@@ -141,6 +141,61 @@ def test_a_name_is_given_once_whatever_the_format(table):
         table.catalog.load_table("shop.thrid")
 
 
+def test_rows_are_deleted_replaced_and_updated_by_key(table):
+    table.append(rows((1, "north", 1.0), (2, "south", 2.0), (3, "south", 3.0)))
+    assert table.delete("amount > 2.5").deleted_rows == 1
+    told = table.upsert(rows((2, "south", 9.0), (4, "east", 4.0)), on=["id"])
+    assert (told.inserted_rows, told.updated_rows) == (1, 1)
+    assert content(table.scan()) == [(1, "north", 1.0), (2, "south", 9.0), (4, "east", 4.0)]
+    table.overwrite(rows((5, "west", 5.0)), where="id >= 2")
+    assert content(table.scan()) == [(1, "north", 1.0), (5, "west", 5.0)]
+
+
+def test_small_files_become_one(table):
+    for number in range(6):
+        table.append(rows((number, "north", float(number))))
+    before = content(table.scan())
+    told = table.compact(rewrite_all=True)
+    assert (told.rewritten_files, told.added_files) == (6, 1)
+    assert len(table.files()) == 1
+    assert content(table.scan()) == before
+
+
+def test_statistics_come_with_every_commit_and_stay(table):
+    table.append(rows(*((number, f"r{number % 3}", 0.5) for number in range(100))))
+    known = table.statistics()
+    assert {name: found.ndv for name, found in known.items()} == {"id": 100.0, "region": 3.0, "amount": 1.0}
+    assert {str(found.freshness) for found in known.values()} == {"fresh"}
+    assert (known["id"].min, known["id"].max, known["id"].null_count) == (0, 99, 0)
+    table.append(rows((100, "r9", None)))
+    table.overwrite(rows((7, "r0", 7.0)), where="region = 'r0'")
+    table.compact(rewrite_all=True)
+    assert {str(found) for found in table.freshness().values()} == {"fresh"}
+    left = table.scan().to_arrow()
+    for name, found in table.statistics().items():
+        assert found.ndv == len(left[name].drop_null().unique())
+    assert table.statistics("region = 'r1'")["id"].ndv == 33.0
+    assert table.analyze().files == 0
+    assert [match.column for match in table.catalog.joinable("shop.sales", "id").columns] == []
+
+
+def test_nothing_but_orphans_is_removed(table, tmp_path):
+    table.append(rows((1, "north", 1.0)))
+    table.create_tag("start")
+    table.overwrite(rows((2, "north", 2.0)))
+    table.create_branch("audit")
+    table.append(rows((3, "north", 3.0)), ref="audit")
+    folder = next(
+        path for path in (tmp_path / "warehouse").rglob("*") if path.is_file() and "north" in str(path)
+    ).parent
+    (folder / "left-behind.parquet").write_bytes(b"nobody's")
+    told = table.remove_orphans(older_than_days=0)
+    assert [file.location.rsplit("/", 1)[-1] for file in told.files] == ["left-behind.parquet"]
+    assert table.scan(ref="start").count() == 1
+    assert table.scan(ref="audit").count() == 2
+    assert not table.remove_orphans(older_than_days=0).files
+
+
 def test_rows_that_do_not_fit_change_nothing(table):
     with pytest.raises(SchemaError, match="amount"):
         table.append(pa.table({"id": [1], "region": ["north"], "amount": ["much"]}))

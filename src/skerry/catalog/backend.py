@@ -194,7 +194,7 @@ class TableBackend(Protocol):
         sort_by: Sequence[str] | None,
         z_order: Sequence[str] | None,
         target_file_size_bytes: int | None,
-        min_input_files: int,
+        min_input_files: int | None,
         min_deletes: int | None,
         rewrite_all: bool,
         dry_run: bool,

@@ -40,6 +40,8 @@ from skerry.table.statistics import ColumnStatistics, Freshness
 
 __all__ = ["IcebergBackend"]
 
+_MIN_INPUT_FILES = 5
+
 
 class IcebergBackend:
     """The methods of `skerry.catalog.backend.TableBackend` for an Iceberg table.
@@ -349,7 +351,7 @@ class IcebergBackend:
         sort_by: Sequence[str] | None,
         z_order: Sequence[str] | None,
         target_file_size_bytes: int | None,
-        min_input_files: int,
+        min_input_files: int | None,
         min_deletes: int | None,
         rewrite_all: bool,
         dry_run: bool,
@@ -361,7 +363,7 @@ class IcebergBackend:
             sort_by=sort_by,
             z_order=z_order,
             target_file_size_bytes=target_file_size_bytes,
-            min_input_files=min_input_files,
+            min_input_files=_MIN_INPUT_FILES if min_input_files is None else min_input_files,
             min_deletes=min_deletes,
             rewrite_all=rewrite_all,
             ref=options.ref,

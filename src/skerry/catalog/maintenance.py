@@ -50,7 +50,7 @@ class TableMaintenance(TableHistory):
         sort_by: Sequence[str] | None = None,
         z_order: Sequence[str] | None = None,
         target_file_size_bytes: int | None = None,
-        min_input_files: int = 5,
+        min_input_files: int | None = None,
         min_deletes: int | None = 1,
         rewrite_all: bool = False,
         ref: str = MAIN,
@@ -71,7 +71,8 @@ class TableMaintenance(TableHistory):
             z_order: Write all files anew, rows along a Z-curve of these columns, so that conditions on any of them
                 leave files out.
             target_file_size_bytes: The size that files are to have; `write.target-file-size-bytes` if None.
-            min_input_files: So many small files of a partition are made one, even if they do not fill it.
+            min_input_files: So many small files of a partition are made one, even if they do not fill it; 5 if None,
+                in Paimon tables `compaction.min.file-num`.
             min_deletes: So many delete files of a data file are folded in; None leaves deletes alone.
             rewrite_all: Write every file anew.
             ref: The branch.

@@ -23,6 +23,7 @@ from skerry.jobs.rewrite_manifests import ManifestSummary
 from skerry.jobs.row_changes import RowChanges
 from skerry.paimon.changes import changes
 from skerry.paimon.reachability import FileUse, PaimonFile
+from skerry.paimon.reachable_table import ReachablePaimonTable
 from skerry.paimon.row_counts import RowCounts
 from skerry.paimon.scan import PaimonScan, scan
 from skerry.paimon.schema_evolution import ChangeOptions, ChangeSchema, SchemaChange, commit_schema
@@ -32,8 +33,7 @@ from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
 from skerry.table.files import DataFile, WrittenFile
 from skerry.table.history import Ref, Snapshot
-from skerry.table.joinable import NotCompared, TableSketches
-from skerry.table.reachability import ReachableTable
+from skerry.table.joinable import NotCompared, SketchedColumn, TableSketches
 from skerry.table.row_stream import RowStream
 from skerry.table.schema import leaves
 from skerry.table.statistics import ColumnStatistics, Freshness
@@ -171,10 +171,16 @@ class PaimonBackend:
 
     def sketches(self) -> TableSketches:
         """The fresh sketches of the newest snapshot."""
-        missing = tuple(
-            NotCompared(self.name, column.name, "no sketch of it is published") for column in leaves(self.schema)
-        )
-        return TableSketches(self.name, (), pack_sketches([]), missing)
+        known = self._table.statistics()
+        columns, sketches, missing = [], [], []
+        for leaf in leaves(self.schema):
+            found = known[leaf.name]
+            if found.freshness.is_fresh and found.sketch is not None:
+                columns.append(SketchedColumn(leaf.name, leaf.type))
+                sketches.append(found.sketch.compact)
+            else:
+                missing.append(NotCompared(self.name, leaf.name, str(found.freshness)))
+        return TableSketches(self.name, tuple(columns), pack_sketches(sketches), tuple(missing))
 
     # ---- history ----
 
@@ -438,9 +444,9 @@ class PaimonBackend:
         """Not in this format."""
         self._refuse("rewrite_deletes", "a bucket has one deletion vector per file; compact folds them in")
 
-    def reachable(self, executor: Executor | None) -> ReachableTable:
+    def reachable(self, executor: Executor | None) -> ReachablePaimonTable:
         """What the table's snapshots, tags, branches, changelogs and consumers reach."""
-        self._refuse("remove_orphans", "not done yet")
+        return ReachablePaimonTable(self._table.state)
 
     def add_files(self, locations: Iterable[str], options: WriteOptions) -> None:
         """Not in this format."""

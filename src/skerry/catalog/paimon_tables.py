@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from skerry.catalog.names import identifier_of, parts_of
-from skerry.catalog.paimon_backend import PaimonBackend
 from skerry.catalog.stores import NewTable
 from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError, SkerryError, StorageError, UnsupportedError
 from skerry.paimon.paths import TablePaths
 from skerry.paimon.schemas import schema_ids
 from skerry.storage import Storage, join, local_path, name
 from skerry.table.joinable import TableSketches
+
+if TYPE_CHECKING:
+    from skerry.catalog.paimon_backend import PaimonBackend
 
 __all__ = ["PaimonTables"]
 
@@ -66,6 +68,8 @@ class PaimonTables:
 
     def create(self, name: str, table: NewTable) -> None:
         """Create a table."""
+        from skerry.catalog.paimon_backend import PaimonBackend  # only for those who have such tables
+
         parts = identifier_of(name)
         if table.location is not None:
             raise UnsupportedError("a Paimon table lies in the folder that its name says: leave out location=")
@@ -79,6 +83,8 @@ class PaimonTables:
 
     def load(self, name: str) -> PaimonBackend:
         """Load a table."""
+        from skerry.catalog.paimon_backend import PaimonBackend
+
         if not self.exists(name):
             raise NotFoundError(f"no Paimon table {name!r}")
         return PaimonBackend.open(self.storage, self._location(identifier_of(name)), name)
