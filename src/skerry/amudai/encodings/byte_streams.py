@@ -62,6 +62,8 @@ SLACK = 16
 U1, U4, U8 = np.uint8(0), np.uint32(0), np.uint64(0)
 NO_SYMBOL = np.uint64(1 << 32)  # a length that no values have: what a code without a symbol gets
 ESCAPE = 255
+MAX_LZ4 = 255  # bytes of content for a byte of an LZ4 block: nothing says more with less
+MAX_ZSTD = 1 << 15  # likewise of a Zstandard frame: 128 KiB for a block of four bytes
 
 
 @kernel
@@ -250,7 +252,15 @@ def write_offsets(offsets: Bytes, memory: Bytes, state: Registers, place: int, c
 
 @kernel
 def take_room(
-    memory: Bytes, values: Bytes, offsets: Bytes, state: Registers, place: int, count: int, source: int, available: int
+    memory: Bytes,
+    values: Bytes,
+    offsets: Bytes,
+    state: Registers,
+    place: int,
+    count: int,
+    source: int,
+    available: int,
+    most: int,
 ) -> Integer:
     """Check the offsets of a block, note them and take room for its bytes.
 
@@ -263,6 +273,7 @@ def take_room(
         count: How many values there are.
         source: Where the block's values begin in the data, for messages.
         available: How many bytes the values must have, -1 if the offsets tell.
+        most: How many bytes they can have at most.
 
     Returns:
         Where the room begins; -1 if there is too little, or the offsets are refused.
@@ -275,6 +286,9 @@ def take_room(
             return -1
     if available >= 0 and total != available:
         refuse(state, WRONG_SIZE, source, total, available)
+        return -1
+    if total > most:
+        refuse(state, TOO_MANY, source, most, total)
         return -1
     start = make_room(values, state, total)
     if start >= 0 and state[FIXED] < 0:
@@ -296,7 +310,7 @@ def copy_plain(
     block: int,
 ) -> Integer:
     """Values as they are."""
-    start = take_room(memory, values, offsets, state, place, count, block, end - source)
+    start = take_room(memory, values, offsets, state, place, count, block, end - source, end - source)
     if start < 0:
         return WANT_BYTES
     move(data, source, values, start, end - source)
@@ -324,7 +338,8 @@ def copy_packed(
             return refuse(state, CUT_SHORT, source, 4, end - source)
         wanted = np.int64(load_u32(data, source))
         source += 4
-    start = take_room(memory, values, offsets, state, place, count, block, wanted)
+    most = (end - source + 4) * (MAX_ZSTD if code == 16 else MAX_LZ4)
+    start = take_room(memory, values, offsets, state, place, count, block, wanted, most)
     if start < 0:
         return WANT_BYTES
     state[FROM] = source
@@ -461,7 +476,7 @@ def decode_fsst(
             return refuse(state, BAD_SYMBOL, block + 16 + 8 * symbols + i, 8, length)
         store(U8, memory, table + 16 * i, load_u64(data, block + 16 + 8 * i))
         store(U8, memory, table + 16 * i + 8, np.uint64(length))
-    start = take_room(memory, values, offsets, state, place, count, block, np.int64(-1))
+    start = take_room(memory, values, offsets, state, place, count, block, np.int64(-1), 8 * (end - source))
     if start < 0:
         return WANT_BYTES
     written = expand(data, memory, values, table, source, end, start, state[USED])

@@ -133,7 +133,7 @@ def decode_byte_values(
     dtype = np.dtype(offset_dtype)
     limit = np.iinfo(np.int64).max if max_bytes is None else max_bytes
     if fixed_size is None:
-        machine.offsets = np.zeros((machine.value_count + 1) * dtype.itemsize, np.uint8)
+        machine.make_offsets(dtype.itemsize)
         machine.run(-1, 0, fixed=-1, offset_bytes=dtype.itemsize, max_bytes=limit)
         offsets = machine.offsets.view(dtype)
     else:
@@ -200,7 +200,8 @@ class _Machine:
         np.cumsum(blocks.counts, out=self.rows[1:])
         self.value_count = int(self.rows[-1])
         self.has_presence = has_presence
-        self.validity = np.full((self.value_count + 7) // 8, 255, np.uint8) if has_presence else _EMPTY
+        self.validity = self._room((self.value_count + 7) // 8 if has_presence else 0)
+        self.validity.fill(255)
         self.state = np.zeros(m.REGISTERS, np.int64)
         self.tasks = np.zeros(m.FIELDS * m.STACK, np.int64)
         self.memory = self.values = self.offsets = _EMPTY
@@ -212,7 +213,7 @@ class _Machine:
         ends = _check_frames(blocks)
         data = np.ascontiguousarray(blocks.data)
         largest = int(blocks.counts.max()) if len(blocks.counts) else 0
-        self.memory = np.empty(size + _CHUNK_BYTES + 16 * min(largest, 1 << 16), np.uint8)
+        self.memory = self._room(size + _CHUNK_BYTES + 16 * min(largest, 1 << 16))
         self.max_bytes = max_bytes
         state[m.TAIL], state[m.TOP] = size, size + _CHUNK_BYTES
         state[m.FIXED], state[m.OFFSET_BYTES] = fixed, offset_bytes
@@ -227,11 +228,16 @@ class _Machine:
                 self._fail()
             elif status == m.WANT_MEMORY:
                 room = max(2 * (len(self.memory) - size), int(state[m.TOP]) - size + int(state[m.WANTED]))
-                self.memory = _grown(self.memory, size + room)
+                self.memory = self._grown(self.memory, size + room)
             elif status == m.WANT_BYTES:
                 self._grow_values(self._estimated_bytes())
             else:
                 self._decompress(data, status)
+
+    def make_offsets(self, size: int) -> None:
+        """Make room for offsets of some bytes; the first is 0."""
+        self.offsets = self._room((self.value_count + 1) * size)
+        self.offsets[:size] = 0
 
     def nulls(self) -> tuple[_Bitmap | None, int]:
         """The bitmap of values that are not null, if some are, and how many are."""
@@ -241,6 +247,21 @@ class _Machine:
             self.validity[-1] &= (1 << self.value_count % 8) - 1
         null_count = self.value_count - int(np.bitwise_count(self.validity).sum(dtype=np.int64))
         return (self.validity if null_count else None), null_count
+
+    def _room(self, size: int) -> npt.NDArray[np.uint8]:
+        """So many bytes of memory, if the machine has them."""
+        try:
+            return np.empty(size, np.uint8)
+        except (MemoryError, ValueError) as error:
+            raise UnsupportedError(
+                f"{self.value_count} values take {size} bytes, more than there is memory: read fewer at a time",
+                location=self.blocks.location,
+            ) from error
+
+    def _grown(self, array: npt.NDArray[np.uint8], size: int) -> npt.NDArray[np.uint8]:
+        grown = self._room(size)
+        grown[: len(array)] = array[:size]
+        return grown
 
     def _estimated_bytes(self) -> int:
         """How many bytes of values there may be in all, if the blocks to come are like those before."""
@@ -258,7 +279,7 @@ class _Machine:
                 f"{wanted} bytes of values at once, more than offsets of 32 bits can tell: read fewer rows at a time",
                 location=self.blocks.location,
             )
-        self.values = _grown(self.values, size + SLACK)
+        self.values = self._grown(self.values, size + SLACK)
 
     def _decompress(self, data: npt.NDArray[np.uint8], status: int) -> None:
         """Let a codec unpack what the machine points at."""
@@ -285,12 +306,6 @@ class _Machine:
             offset=self.blocks.offset_of(place),
             rule=_RULE,
         )
-
-
-def _grown(array: npt.NDArray[np.uint8], size: int) -> npt.NDArray[np.uint8]:
-    grown = np.empty(size, np.uint8)
-    grown[: len(array)] = array[:size]
-    return grown
 
 
 def _check_frames(blocks: Blocks) -> npt.NDArray[np.int64]:
