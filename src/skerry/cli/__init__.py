@@ -10,11 +10,33 @@ before trying again; 130 interrupted; 141 the reader of the output has gone.
 
 from __future__ import annotations
 
+import sys
+
 __all__ = ["main"]
+
+
+class _NoPandas:
+    """Finds no pandas, whether it is installed or not.
+
+    PyArrow imports it at the first value that it takes from Python, which takes a third of a second; no command but the
+    one on Spark has any use for it.
+    """
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        """Refuse one name, and leave all others to the next finder.
+
+        Raises:
+            ModuleNotFoundError: It is pandas.
+        """
+        if name == "pandas":
+            raise ModuleNotFoundError("the command line does without pandas", name=name)
 
 
 def main() -> None:
     """Run the command line of this process."""
+    if "ingest" not in sys.argv:
+        sys.meta_path.insert(0, _NoPandas)
     from skerry.cli.app import app
 
     app()
