@@ -22,8 +22,10 @@ __all__ = ["BuiltDictionary", "build_dictionary"]
 
 _TRIAL: Final = 16_384
 """Values that tell whether all are worth a look."""
-_RAW_RATIO: Final = 10
-"""Times that plain values are thought to shrink when they are encoded, as in the reference implementation."""
+_TEXT_RATIO: Final = 3
+_FIXED_RATIO: Final = 2
+_DECIMAL_RATIO: Final = 4
+"""Times that values are thought to shrink when they are encoded one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +50,18 @@ def build_dictionary(node: DataType, values: pa.Array, *, is_forced: bool = Fals
 
     Args:
         node: Type of the values.
-        values: large_binary or fixed_size_binary, not all of them null.
+        values: Strings, binaries or fixed_size_binary, not all of them null.
         is_forced: Whether it is made in any case.
 
     Returns:
         The dictionary; None if values are better stored one by one.
     """
-    if not is_forced and len(values) > 2 * _TRIAL and not _pays(values.slice(0, _TRIAL).dictionary_encode()):
-        return None
+    if not is_forced and len(values) > 2 * _TRIAL:
+        first = values.slice(0, _TRIAL).dictionary_encode()
+        if 2 * len(first.dictionary) > len(first) - first.null_count:  # hardly any value occurs again
+            return None
     encoded = values.dictionary_encode()
-    if not is_forced and not _pays(encoded):
+    if not is_forced and not _pays(node, encoded):
         return None
     entries = encoded.dictionary.cast(pa.large_binary())
     order = pc.sort_indices(entries).to_numpy()
@@ -79,20 +83,18 @@ def build_dictionary(node: DataType, values: pa.Array, *, is_forced: bool = Fals
     return BuiltDictionary(dictionary, ids, entries, counts)
 
 
-def _pays(encoded: pa.DictionaryArray) -> bool:
-    """Whether entries and ids are thought to be smaller than the values."""
-    entries = encoded.dictionary
-    count, positions = len(entries), len(encoded)
-    if pa.types.is_fixed_size_binary(entries.type):
-        width = entries.type.byte_width
-        entry_bytes, value_bytes = count * width, (positions - encoded.null_count) * width
-        overhead = 4
+def _pays(node: DataType, encoded: pa.DictionaryArray) -> bool:
+    """Whether entries and ids are thought to be smaller than the values one by one."""
+    count, positions = len(encoded.dictionary), len(encoded)
+    if node.fixed_size:
+        ratio = _DECIMAL_RATIO if node.is_decimal else _FIXED_RATIO
+        expected = (positions - encoded.null_count) * node.fixed_size // ratio
+        size = count * (node.fixed_size + 4)
     else:
-        offsets, _ = spans_of(entries)
+        offsets, _ = spans_of(encoded.dictionary.cast(pa.large_binary()))
         lengths = np.diff(offsets)
-        entry_bytes = int(lengths.sum())
         indices = encoded.indices.drop_null() if encoded.null_count else encoded.indices
         value_bytes = int((np.bincount(indices.to_numpy(), minlength=count) * lengths).sum())
-        overhead = 12
-    size = entry_bytes + overhead * count + count.bit_length() * positions // 8
-    return size < value_bytes // _RAW_RATIO + 8 * positions
+        expected = value_bytes // _TEXT_RATIO + positions
+        size = int(lengths.sum()) + 12 * count
+    return size + count.bit_length() * positions // 8 < expected

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ from skerry.amudai.descriptions import (
     describe_structs,
     spans_of,
 )
-from skerry.amudai.dictionary_building import build_dictionary
+from skerry.amudai.dictionary_building import BuiltDictionary, build_dictionary
 from skerry.amudai.encodings import Profile
 from skerry.amudai.encodings.buffers import BuiltBuffer, encode_binary_buffer, encode_numeric_buffer
 from skerry.amudai.encodings.plans import Plan
@@ -37,6 +37,8 @@ from skerry.amudai.value_dictionary import encode_value_dictionary
 __all__ = ["EncodedField", "FieldOptions", "StoredBuffer", "encode_field"]
 
 _Flags = npt.NDArray[np.bool_] | None
+_THOROUGH: Final = (Profile.HIGH, Profile.SMALL)
+"""Profiles for which a dictionary and values one by one are both tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,33 +143,53 @@ def _encode_decimals(column: NodeColumn, options: FieldOptions) -> EncodedField:
     described = describe_decimals(present, column.null_count, summary)
     if described.HasField("constant_value"):
         return EncodedField(described)
-    data = _binaries(None, encoded.reshape(-1), column.valid, DECIMAL_BYTES, options)
-    return EncodedField(described, [data, *_index(summary.index if summary is not None else None, options)])
+    index = _index(summary.index if summary is not None else None, options)
+    built = _dictionary(column, options)
+    if built is not None:
+        described.dictionary_size = built.dictionary.count
+        return EncodedField(described, [*_by_dictionary(built, options), *index])
+    return EncodedField(described, [_one_by_one(column, options), *index])
 
 
 def _encode_bytes(column: NodeColumn, options: FieldOptions) -> EncodedField:
     node, values = column.node, column.values
     with_filter = options.with_filter or node.basic_type is BasicType.GUID
-    built = None
-    if options.with_dictionary is not False and column.positions > column.null_count:
-        built = build_dictionary(node, values, is_forced=options.with_dictionary is True)
+    built = _dictionary(column, options)
     if built is not None:
         described = describe_bytes(node, built.entries, column.null_count, counts=built.counts, with_filter=with_filter)
         if described.HasField("constant_value"):
             return EncodedField(described)
+        by_dictionary = _by_dictionary(built, options)
+        if options.profile in _THOROUGH and options.with_dictionary is None:
+            one_by_one = _one_by_one(column, options)
+            if len(one_by_one.data) < sum(len(stored.data) for stored in by_dictionary):
+                return EncodedField(described, [one_by_one])
         described.dictionary_size = built.dictionary.count
-        message = EncodedBuffer(kind=BufferKind.VALUE_DICTIONARY)
-        dictionary = StoredBuffer(message, encode_value_dictionary(built.dictionary))
-        return EncodedField(described, [_numbers(built.ids, None, options, has_presence=False), dictionary])
+        return EncodedField(described, by_dictionary)
     present = values.drop_null() if column.null_count else values
     described = describe_bytes(node, _as_large_binary(present), column.null_count, with_filter=with_filter)
     if described.HasField("constant_value"):
         return EncodedField(described)
-    if node.fixed_size:
-        offsets, data = None, _fixed_values(values, node.fixed_size).reshape(-1)
-    else:
-        offsets, data = _variable_values(values)
-    return EncodedField(described, [_binaries(offsets, data, column.valid, node.fixed_size, options)])
+    return EncodedField(described, [_one_by_one(column, options)])
+
+
+def _one_by_one(column: NodeColumn, options: FieldOptions) -> StoredBuffer:
+    fixed_size = column.node.fixed_size
+    if fixed_size:
+        return _binaries(None, _fixed_values(column.values, fixed_size).reshape(-1), column.valid, fixed_size, options)
+    return _binaries(*_variable_values(column.values), column.valid, 0, options)
+
+
+def _dictionary(column: NodeColumn, options: FieldOptions) -> BuiltDictionary | None:
+    if options.with_dictionary is False or column.positions == column.null_count:
+        return None
+    return build_dictionary(column.node, column.values, is_forced=options.with_dictionary is True)
+
+
+def _by_dictionary(built: BuiltDictionary, options: FieldOptions) -> list[StoredBuffer]:
+    """Ids and entries."""
+    entries = StoredBuffer(EncodedBuffer(kind=BufferKind.VALUE_DICTIONARY), encode_value_dictionary(built.dictionary))
+    return [_numbers(built.ids, None, options, has_presence=False), entries]
 
 
 def _numbers(
@@ -238,9 +260,9 @@ def _fixed_values(values: pa.Array, size: int) -> npt.NDArray[np.uint8]:
 
 
 def _as_large_binary(values: pa.Array) -> pa.Array:
-    """The same values with offsets; there are no nulls."""
+    """The same values with wide offsets; there are no nulls."""
     if not pa.types.is_fixed_size_binary(values.type):
-        return values
+        return values.cast(pa.large_binary())
     data = _fixed_values(values, values.type.byte_width)
     offsets = np.arange(0, data.size + 1, values.type.byte_width, dtype=np.int64)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
@@ -248,7 +270,8 @@ def _as_large_binary(values: pa.Array) -> pa.Array:
 
 
 def _variable_values(values: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-    """Offsets from 0 on and bytes of a large_binary array; null values are empty."""
+    """Offsets from 0 on and bytes of strings or binaries; null values are empty."""
+    values = values.cast(pa.large_binary())
     offsets, data = spans_of(values)
     if values.null_count and np.diff(offsets)[values.is_null().to_numpy(zero_copy_only=False)].any():
         offsets, data = spans_of(values.fill_null(b""))

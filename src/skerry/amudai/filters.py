@@ -351,7 +351,7 @@ def _stored_values(node: DataType, kind: pa.DataType, values: list[Any]) -> list
         rounded = [float(value) for value in column.values]
         return _hull([(min(pair), max(pair)) for pair in zip(exact, rounded, strict=True)])
     if node.basic_type is BasicType.STRING:
-        stored: list[Any] = [value.decode() for value in column.values.to_pylist()]
+        stored: list[Any] = column.values.cast(pa.string()).to_pylist()
     elif node.is_decimal:
         stored = [decode_decimal(value) for value in column.values.to_pylist()]
     elif isinstance(column.values, np.ndarray):
