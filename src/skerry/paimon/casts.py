@@ -21,9 +21,9 @@ import pyarrow.compute as pc
 
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.paimon.arrow_types import arrow_type
-from skerry.paimon.types import MAX_LENGTH, AtomicType, TypeRoot
+from skerry.paimon.types import AtomicType, TypeRoot
 
-__all__ = ["Cast", "plan_cast"]
+__all__ = ["Cast", "keeps_values", "plan_cast"]
 
 Cast: TypeAlias = Callable[[pa.Array], pa.Array]
 
@@ -31,6 +31,7 @@ _INTEGERS: Final = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.
 _FLOATS: Final = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
 _PRIMITIVE: Final = (*_INTEGERS, *_FLOATS)
 _TEXTS: Final = (TypeRoot.CHAR, TypeRoot.VARCHAR)
+_TIMESTAMPS: Final = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 _BYTES: Final = (TypeRoot.BINARY, TypeRoot.VARBINARY)
 _ZONED: Final = TypeRoot.TIMESTAMP_LTZ
 _DAY_MILLIS: Final = 86_400_000
@@ -54,7 +55,7 @@ def plan_cast(source: AtomicType, target: AtomicType) -> Cast:
     Raises:
         UnsupportedError: There is no such conversion, or it depends on the reader's time zone.
     """
-    if arrow_type(source) == arrow_type(target) and not _shortens(source, target):
+    if keeps_values(source, target):
         return lambda array: array
     if _ZONED in (source.root, target.root) and source.root is not target.root:
         raise UnsupportedError(f"columns that change from {source} to {target} depend on the reader's time zone")
@@ -64,10 +65,15 @@ def plan_cast(source: AtomicType, target: AtomicType) -> Cast:
     raise UnsupportedError(f"columns that change from {source} to {target} are not supported")
 
 
-def _shortens(source: AtomicType, target: AtomicType) -> bool:
-    """Whether a text or binary type may have to cut or fill up its values."""
-    bounded = target.length < MAX_LENGTH and target.root in (*_TEXTS, *_BYTES)
-    return bounded and (source.root, source.length) != (target.root, target.length)
+def keeps_values(source: AtomicType, target: AtomicType) -> bool:
+    """Whether every value of one type is that very value of another, in Arrow's terms too."""
+    if arrow_type(source) != arrow_type(target):
+        return False
+    if target.root in (*_TEXTS, *_BYTES):
+        is_same = (source.root, source.length) == (target.root, target.length)
+        grows = target.root in (TypeRoot.VARCHAR, TypeRoot.VARBINARY) and source.length <= target.length
+        return is_same or (grows and (source.root in _TEXTS) == (target.root in _TEXTS))
+    return target.root not in _TIMESTAMPS or source.precision <= target.precision
 
 
 def _by_value(convert: Callable[[Any], Any], target: AtomicType) -> Cast:
@@ -142,6 +148,8 @@ def _decimal_to_primitive(source: AtomicType, target: AtomicType) -> Cast:
 
 
 def _boolean_to_number(source: AtomicType, target: AtomicType) -> Cast:
+    if target.root is TypeRoot.DECIMAL:
+        return _to_decimal(source, target)
     return lambda array: array.cast(pa.int8()).cast(arrow_type(target))
 
 
@@ -368,7 +376,6 @@ def _time_to_timestamp(source: AtomicType, target: AtomicType) -> Cast:
 
 
 _Roots: TypeAlias = tuple[TypeRoot, ...]
-_TIMESTAMPS: Final = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 _NUMBERS: Final = (*_PRIMITIVE, TypeRoot.DECIMAL)
 _RULES: Final[tuple[tuple[_Roots, _Roots, Callable[[AtomicType, AtomicType], Cast]], ...]] = (
     (_PRIMITIVE, _PRIMITIVE, _primitive),

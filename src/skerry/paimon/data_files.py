@@ -16,10 +16,11 @@ import pyarrow as pa
 
 from skerry.errors import FormatError, SchemaError, UnsupportedError
 from skerry.paimon.arrow_types import arrow_type
+from skerry.paimon.casts import keeps_values
 from skerry.paimon.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from skerry.paimon.splits import SplitFile
 from skerry.paimon.stored_types import plan_column
-from skerry.paimon.types import ArrayType, DataField, MapType, MultisetType, PaimonType, RowType
+from skerry.paimon.types import ArrayType, AtomicType, DataField, MapType, MultisetType, PaimonType, RowType
 from skerry.storage import Storage
 from skerry.table.evolution import FileNames, top_level
 from skerry.table.predicate import Column, FieldMetrics
@@ -170,7 +171,9 @@ def open_data_file(
 
 
 def _differs(then: PaimonType, now: PaimonType) -> bool:
-    return arrow_type(then) != arrow_type(now) or type(then) is not type(now)
+    if isinstance(then, AtomicType) and isinstance(now, AtomicType):
+        return not keeps_values(then, now)
+    return arrow_type(then) != arrow_type(now)
 
 
 def _read_schema(was: dict[int, DataField], wanted: pa.Schema) -> pa.Schema:
