@@ -14,7 +14,7 @@ import numpy.typing as npt
 from skerry.amudai.checksum import CHECKSUM_BYTES, checksum
 from skerry.amudai.encodings import machine as m
 from skerry.amudai.encodings.block_map import Blocks
-from skerry.amudai.encodings.byte_streams import SLACK
+from skerry.amudai.encodings.byte_parts import SLACK
 from skerry.amudai.encodings.codes import DTYPES, kind_of
 from skerry.amudai.encodings.running import run_blocks
 from skerry.compression import decompress_lz4_block, decompress_zstd_into

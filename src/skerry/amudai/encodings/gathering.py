@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skerry.amudai.encodings.byte_streams import SLACK, copy_short
+from skerry.amudai.encodings.byte_parts import SLACK, copy_short
 from skerry.amudai.encodings.decoding import ByteValues
 from skerry.amudai.encodings.machine import Bytes, Integer
 from skerry.errors import FormatError, UnsupportedError

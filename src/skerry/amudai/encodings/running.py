@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from skerry.amudai.encodings.byte_streams import begin_bytes, copy_packed, copy_plain, decode_fsst, pick_bytes
+from skerry.amudai.encodings.byte_parts import copy_packed, copy_plain, decode_fsst, pick_bytes
+from skerry.amudai.encodings.byte_streams import begin_bytes
 from skerry.amudai.encodings.machine import (
     ADD,
     BAD_PRESENCE,
