@@ -201,6 +201,8 @@ def test_a_table_may_leave_shards_behind(tmp_path: Path) -> None:
     assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [1, 2, 3]
     with pytest.raises(SchemaError, match="cannot become amudai"):
         table.set_properties({"write.format.default": "amudai"})
+    table.compact(rewrite_all=True)
+    assert {task.data_file.file_format for task in table.scan().plan()} == {"parquet"}
 
 
 def test_columns_that_no_shard_holds_are_refused(tmp_path: Path) -> None:
