@@ -16,9 +16,8 @@ import pyarrow as pa
 
 from skerry.amudai.datetimes import decode_ticks, is_tick_type
 from skerry.amudai.decimals import decode_decimals
-from skerry.amudai.encodings.block_map import Blocks
 from skerry.amudai.encodings.decoding import ByteValues, decode_byte_values, decode_numbers
-from skerry.amudai.fields.gathering import gather_bytes, ids_in_range, measure
+from skerry.amudai.encodings.gathering import gather_byte_values, gather_fixed
 from skerry.amudai.fields.selection import Selection
 from skerry.amudai.fields.stored_field import StoredField
 from skerry.amudai.messages import BufferKind
@@ -130,7 +129,7 @@ def _read_ids(
     data = field.required(BufferKind.DATA)
     blocks, placed = data.read_blocks(files, selection, field.positions)
     ids = decode_numbers(blocks, np.uint32, has_presence=data.embeds_presence).values
-    if not ids_in_range(ids, entries.count):
+    if len(ids) and int(ids.max()) >= entries.count:
         raise _error(field, f"the dictionary has {entries.count} entries, an id is {int(ids.max())}")
     return ids, placed, entries
 
@@ -166,20 +165,26 @@ def _read_fixed(files: ShardFiles, field: StoredField, selection: Selection, tar
         ids, placed, entries = _read_ids(files, field, selection)
         if entries.fixed_size != size:
             raise _error(field, f"the dictionary has values of {entries.fixed_size} bytes, expected {size}")
-        values = entries.values.reshape(-1, size)[ids].reshape(-1)
-        validity = _without_id(ids, entries.null_id)
-        count = len(ids)
+        stored = _stored_as(target, entries.values, None, entries.count)
+        found = gather_fixed(ids, stored.nbytes // max(entries.count, 1), stored, null_id=entries.null_id)
+        stored, validity, count = found.data, found.validity, len(ids)
     else:
         data = field.required(BufferKind.DATA)
         blocks, placed = data.read_blocks(files, selection, field.positions)
         found = decode_byte_values(blocks, size)
-        values, validity, count = found.data, found.validity, blocks.value_count
-    if pa.types.is_decimal(target):
-        stored: Any = decode_decimals(values, target, _present(validity, count))
-    else:
-        stored = values
+        validity, count = found.validity, blocks.value_count
+        stored = _stored_as(target, found.data, validity, count)
     bits = None if validity is None else pa.py_buffer(validity)
     return placed.take_from(pa.Array.from_buffers(target, count, [bits, pa.py_buffer(stored)]))
+
+
+def _stored_as(
+    target: pa.DataType, values: npt.NDArray[np.uint8], validity: npt.NDArray[np.uint8] | None, count: int
+) -> npt.NDArray[np.uint8]:
+    """Values of a fixed size as Arrow stores the wanted type: as they are, or decimals as integers."""
+    if not pa.types.is_decimal(target):
+        return values
+    return decode_decimals(values, target, _present(validity, count)).view(np.uint8)
 
 
 def _read_variable(files: ShardFiles, field: StoredField, selection: Selection, target: pa.DataType) -> pa.Array:
@@ -188,28 +193,39 @@ def _read_variable(files: ShardFiles, field: StoredField, selection: Selection, 
         ids, placed, entries = _read_ids(files, field, selection)
         if entries.fixed_size != 0:
             raise _error(field, "the dictionary has values of a fixed size, expected strings or binaries")
-        ids = _picked(ids, placed)
-        if not is_large and measure(ids, entries.offsets) > _MAX_I32:
-            raise ColumnTooLongError
-        offsets: npt.NDArray[Any] = np.empty(len(ids) + 1, np.int64 if is_large else np.int32)
-        values = gather_bytes(ids, entries.offsets, entries.values, offsets)
-        found = _variable_array(field, target, offsets, values, _without_id(ids, entries.null_id))
+        strings = _within_offsets(
+            lambda dtype: gather_byte_values(
+                _picked(ids, placed),
+                np.require(entries.offsets, np.int64, "A"),
+                entries.values,
+                null_id=entries.null_id,
+                offset_dtype=dtype,
+            ),
+            is_large,
+            placed.count,
+        )
+        found = _variable_array(field, target, np.asarray(strings.offsets), strings.data, strings.validity)
     elif field.buffer(BufferKind.OFFSETS) is not None:
         return _read_separate(files, field, selection, target, is_large)
     else:
         data = field.required(BufferKind.DATA)
         blocks, placed = data.read_blocks(files, selection, field.positions)
-        strings = _decode_strings(blocks, is_large)
+        strings = _within_offsets(
+            lambda dtype: decode_byte_values(blocks, None, offset_dtype=dtype), is_large, blocks.value_count
+        )
         array = _variable_array(field, target, np.asarray(strings.offsets), strings.data, strings.validity)
         found = placed.take_from(array)
     return found
 
 
-def _decode_strings(blocks: Blocks, is_large: bool) -> ByteValues:
+def _within_offsets(decode: Callable[[Any], ByteValues], is_large: bool, count: int) -> ByteValues:
+    """Decode strings; more bytes than offsets of 32 bits tell mean that fewer rows must be read at once."""
+    if is_large:
+        return decode(np.int64)
     try:
-        return decode_byte_values(blocks, None, offset_dtype=np.int64 if is_large else np.int32)
+        return decode(np.int32)
     except UnsupportedError as error:
-        if blocks.value_count == 1:
+        if count <= 1:
             raise
         raise ColumnTooLongError from error
 
