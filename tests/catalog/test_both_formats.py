@@ -151,6 +151,37 @@ def test_rows_are_deleted_replaced_and_updated_by_key(table):
     assert content(table.scan()) == [(1, "north", 1.0), (5, "west", 5.0)]
 
 
+MERGED = pa.table(
+    {
+        "id": [1, 2, 3, 7, 8],
+        "region": ["north", "east", "south", "west", "west"],
+        "amount": [10.0, None, 30.0, 70.0, 80.0],
+    }
+).append_column("op", pa.array(["U", "U", "D", "I", "D"]))
+
+
+def merge(table):
+    return table.merge(
+        MERGED,
+        on="id",
+        when_matched=[
+            skerry.Delete("source.op = 'D'"),
+            skerry.Update({"amount": "source.amount"}, where="source.amount IS NOT NULL"),
+        ],
+        when_not_matched=skerry.Insert(where="source.op <> 'D'"),
+        when_not_matched_by_source=skerry.Delete("target.amount > 50"),
+    )
+
+
+def test_rows_are_merged_by_the_first_clause_that_is_for_them(table):
+    table.append(rows((1, "north", 1.0), (2, "south", 2.0), (3, "south", 3.0), (4, "east", 4.0), (5, "east", 55.0)))
+    told = merge(table)
+    assert (told.inserted_rows, told.updated_rows, told.deleted_rows) == (1, 1, 2)
+    assert content(table.scan()) == [(1, "north", 10.0), (2, "south", 2.0), (4, "east", 4.0), (7, "west", 70.0)]
+    with pytest.raises(SchemaError, match="several rows of the source match one row"):
+        table.merge(pa.table({"id": [1, 1], "amount": [1.0, 2.0]}), on="id", when_matched="update")
+
+
 def test_small_files_become_one(table):
     for number in range(6):
         table.append(rows((number, "north", float(number))))
@@ -216,6 +247,16 @@ def test_rows_of_a_primary_key_replace_each_other(keyed):
     keyed.append(rows((1, "north", 1.0), (2, "south", 2.0)))
     keyed.append(rows((2, "south", 3.0)))
     assert content(keyed.scan()) == [(1, "north", 1.0), (2, "south", 3.0)]
+
+
+def test_rows_of_a_primary_key_are_merged_and_may_take_each_others_keys(keyed):
+    keyed.append(rows((1, "north", 1.0), (2, "south", 2.0), (3, "south", 3.0), (4, "east", 4.0), (5, "east", 55.0)))
+    told = merge(keyed)
+    assert (told.inserted_rows, told.updated_rows, told.deleted_rows) == (1, 1, 2)
+    assert content(keyed.scan()) == [(1, "north", 10.0), (2, "south", 2.0), (4, "east", 4.0), (7, "west", 70.0)]
+    moved = pa.table({"amount": [10.0, 2.0, 4.0], "next": [2, 4, 1]})
+    keyed.merge(moved, on="amount", when_matched=skerry.Update({"id": "source.next"}))
+    assert content(keyed.scan()) == [(1, "east", 4.0), (2, "north", 10.0), (4, "south", 2.0), (7, "west", 70.0)]
 
 
 @pytest.mark.parametrize(

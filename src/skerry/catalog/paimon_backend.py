@@ -18,6 +18,7 @@ from skerry.jobs.compact import CompactSummary
 from skerry.jobs.executor import Executor, Watcher
 from skerry.jobs.expire import ExpireSummary
 from skerry.jobs.merge import MergeClauses
+from skerry.jobs.paimon_merge import merge_paimon
 from skerry.jobs.rewrite_deletes import DeletesSummary
 from skerry.jobs.rewrite_manifests import ManifestSummary
 from skerry.jobs.row_changes import RowChanges
@@ -343,7 +344,12 @@ class PaimonBackend:
         self, data: Any, on: str | Sequence[str], clauses: MergeClauses, blind: bool, options: WriteOptions
     ) -> RowChanges:
         """Merge rows by key."""
-        self._refuse("merge", "use upsert and delete")
+        self._check(options)
+        if blind:
+            self._refuse("blind merges", "append replaces rows by primary key without a look at them")
+        done = merge_paimon(self._table.request(options.ref, options.properties), data, on, clauses)
+        self._table.refresh()
+        return _changes(done)
 
     # ---- settings ----
 

@@ -19,7 +19,7 @@ from skerry.table.metadata_columns import LINEAGE_COLUMNS
 from skerry.table.row_reader import RowReader
 from skerry.table.scan import FileScanTask
 
-__all__ = ["POSITION", "ROW_ID", "Matcher", "RowUpdate", "RowUpdater", "TaskMatches", "with_lineage"]
+__all__ = ["POSITION", "ROW_ID", "Matcher", "RowUpdate", "RowUpdater", "TaskMatches", "refuse_repeated", "with_lineage"]
 
 POSITION, ROW_ID = "_pos", "_row_id"
 
@@ -70,7 +70,7 @@ class Matcher:
         for batch in self.reader.batches([task]):
             rows = self.source.index.find([batch.column(name) for name in self.source.on])
             hit = rows >= 0
-            self._refuse_repeated(rows[hit])
+            refuse_repeated(self.source, self.rules, rows[hit])
             matched[rows[hit]] = True
             candidates = np.arange(len(rows)) if self.rules.has_by_source else np.flatnonzero(hit)
             if not len(candidates):
@@ -86,13 +86,24 @@ class Matcher:
         ids = pa.concat_arrays(row_ids or [pa.array([], pa.int64())]) if self.with_row_ids else None
         return TaskMatches(matches, ids, np.flatnonzero(matched))
 
-    def _refuse_repeated(self, rows: Rows) -> None:
-        if self.rules.allows_repeated_keys:
-            return
-        repeated = rows[self.source.index.repeated[rows]]
-        if len(repeated):
-            key = self.source.describe_key(int(repeated[0]))
-            raise SchemaError(f"several rows of the source match one row of the table: those of {key}")
+
+def refuse_repeated(source: MergeSource, rules: MergeRules, rows: Rows) -> None:
+    """Refuse rows of the source that are not the only ones with their key, unless that makes no difference.
+
+    Args:
+        source: The source.
+        rules: The clauses.
+        rows: int64[n], rows of the source that match rows of the table.
+
+    Raises:
+        SchemaError: Several rows of the source match one row of the table; the message names the key.
+    """
+    if rules.allows_repeated_keys:
+        return
+    repeated = rows[source.index.repeated[rows]]
+    if len(repeated):
+        key = source.describe_key(int(repeated[0]))
+        raise SchemaError(f"several rows of the source match one row of the table: those of {key}")
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ from skerry.table.predicate import Predicate, disjunction
 from skerry.table.scan import FileScanTask
 from skerry.table.schema import nearest
 
-__all__ = ["MergeClauses", "merge", "upsert"]
+__all__ = ["MergeClauses", "bind_rules", "merge", "read_source", "upsert"]
 
 _STEP_ROWS = 1 << 17
 
@@ -116,7 +116,7 @@ def _merge(
         source = read_source(rows, keys, state.schema)
         if unique or blind:
             _refuse_repeated(source)
-        rules = _rules(source, state.schema, clauses)
+        rules = bind_rules(source, state.schema, clauses)
         if blind:
             return merge_blind(request, state, source, rules)
         return _Attempt(request, state, source, rules).run()
@@ -160,7 +160,13 @@ def _refuse_repeated(source: MergeSource) -> None:
         raise SchemaError(f"several rows of the source have one key: {source.describe_key(int(repeated[0]))}")
 
 
-def _rules(source: MergeSource, schema: pa.Schema, clauses: MergeClauses) -> MergeRules:
+def bind_rules(source: MergeSource, schema: pa.Schema, clauses: MergeClauses) -> MergeRules:
+    """The clauses of a merge, bound to the columns of both sides.
+
+    Raises:
+        FormatError: A condition or value is no SQL.
+        SchemaError: A condition or value does not fit, or there is no clause at all.
+    """
     rules = MergeRules(
         source.rows.schema,
         schema,

@@ -42,14 +42,32 @@ from skerry.table.metadata_columns import FILE, METADATA_COLUMNS, POSITION
 from skerry.table.predicate import ALWAYS_TRUE, Predicate, conjuncts_of, parse
 from skerry.table.schema import field_id
 
-__all__ = ["delete", "overwrite_rows", "upsert"]
+__all__ = [
+    "DELETE_KIND",
+    "INSERT_KIND",
+    "PLACE_FIELDS",
+    "UPDATE_AFTER_KIND",
+    "UPDATE_BEFORE_KIND",
+    "RowJob",
+    "delete",
+    "overwrite_rows",
+    "positions_by_file",
+    "refuse_deletes",
+    "replace_positions",
+    "upsert",
+    "with_kind",
+    "write_records",
+]
 
-_PLACE_FIELDS: Final = tuple(field for field in METADATA_COLUMNS if field_id(field) in (FILE, POSITION))
-_DELETE: Final = 3
+PLACE_FIELDS: Final = tuple(field for field in METADATA_COLUMNS if field_id(field) in (FILE, POSITION))
+INSERT_KIND: Final = 0
+UPDATE_BEFORE_KIND: Final = 1
+UPDATE_AFTER_KIND: Final = 2
+DELETE_KIND: Final = 3
 
 
 @dataclass(frozen=True)
-class _Job:
+class RowJob:
     """One attempt at changing rows of a state."""
 
     request: ChangeRequest
@@ -57,7 +75,12 @@ class _Job:
     layout: WriteLayout
 
     @classmethod
-    def of(cls, request: ChangeRequest, state: PaimonState) -> _Job:
+    def of(cls, request: ChangeRequest, state: PaimonState) -> RowJob:
+        """Begin.
+
+        Raises:
+            UnsupportedError: The table is of a kind whose rows are not changed.
+        """
         layout = WriteLayout.of(state)
         if layout.options.row_tracking:
             raise UnsupportedError(
@@ -94,11 +117,11 @@ def delete(request: ChangeRequest, where: str | Any) -> RowCounts:
         raise SchemaError("delete needs a condition; 'TRUE' deletes all rows")
 
     def attempt(state: PaimonState) -> RowCounts:
-        job = _Job.of(request, state)
+        job = RowJob.of(request, state)
         predicate = parse(where, state.arrow_schema)
         if state.schema.primary_keys:
-            return _write_records(job, _deletes(job, predicate), inserted=0)
-        return _replace(job, _positions(job, predicate), None)
+            return write_records(job, _deletes(job, predicate), inserted=0)
+        return replace_positions(job, _positions(job, predicate), None)
 
     return redo_after_conflicts(request, attempt)
 
@@ -108,12 +131,12 @@ def overwrite_rows(request: ChangeRequest, data: Any, where: str | Any) -> RowCo
     rows = open_stream(data).read_all()
 
     def attempt(state: PaimonState) -> RowCounts:
-        job = _Job.of(request, state)
+        job = RowJob.of(request, state)
         predicate = parse(where, state.arrow_schema)
         if state.schema.primary_keys:
             new = conform(rows, state.arrow_schema)
-            return _write_records(job, [*_deletes(job, predicate), *_with_kind(new, 0)], inserted=rows.num_rows)
-        return _replace(job, _positions(job, predicate), rows)
+            return write_records(job, [*_deletes(job, predicate), *with_kind(new, INSERT_KIND)], inserted=rows.num_rows)
+        return replace_positions(job, _positions(job, predicate), rows)
 
     return redo_after_conflicts(request, attempt)
 
@@ -133,14 +156,14 @@ def upsert(request: ChangeRequest, data: Any, on: Sequence[str]) -> RowCounts:
     rows = open_stream(data).read_all()
 
     def attempt(state: PaimonState) -> RowCounts:
-        job = _Job.of(request, state)
+        job = RowJob.of(request, state)
         new = conform(rows, state.arrow_schema).read_all()
         keys = _keys(state, on)
         index = KeyIndex.of([new.column(key) for key in keys])
         _refuse_repeated(index, new, keys)
         if state.schema.primary_keys:
-            return _write_records(job, _with_kind(new.to_batches(), 0), inserted=new.num_rows, replaces=True)
-        return _replace(job, _matching(job, index, keys), new, updates=True)
+            return write_records(job, with_kind(new.to_batches(), INSERT_KIND), inserted=new.num_rows, replaces=True)
+        return replace_positions(job, _matching(job, index, keys), new, updates=True)
 
     return redo_after_conflicts(request, attempt)
 
@@ -170,8 +193,12 @@ def _refuse_repeated(index: KeyIndex, rows: pa.Table, keys: Sequence[str]) -> No
 # Records -------------------------------------------------------------------------------------------------------------
 
 
-def _deletes(job: _Job, predicate: Predicate) -> Iterator[pa.RecordBatch]:
-    """Records that take away the rows of a predicate."""
+def refuse_deletes(job: RowJob) -> None:
+    """Refuse tables in which a record of kind -D does not take a row away.
+
+    Raises:
+        UnsupportedError: This is one; the message names the option.
+    """
     options = job.layout.options
     removes = options.options.get(f"{options.merge_engine.value}.remove-record-on-delete", "false").lower() == "true"
     if options.ignore_delete:
@@ -185,15 +212,23 @@ def _deletes(job: _Job, predicate: Predicate) -> Iterator[pa.RecordBatch]:
             f"table option rowkind.field={options.rowkind_field}: rows are deleted by rows that say so",
             location=job.state.name,
         )
-    yield from _with_kind(job.reader(job.state.arrow_schema, predicate).batches(job.splits(predicate)), _DELETE)
 
 
-def _with_kind(batches: Iterable[pa.RecordBatch], kind: int) -> Iterator[pa.RecordBatch]:
+def _deletes(job: RowJob, predicate: Predicate) -> Iterator[pa.RecordBatch]:
+    """Records that take away the rows of a predicate."""
+    refuse_deletes(job)
+    yield from with_kind(job.reader(job.state.arrow_schema, predicate).batches(job.splits(predicate)), DELETE_KIND)
+
+
+def with_kind(batches: Iterable[pa.RecordBatch], kind: int) -> Iterator[pa.RecordBatch]:
+    """Rows as records of one kind."""
     for batch in batches:
         yield batch.append_column(KIND_COLUMN, pa.repeat(pa.scalar(kind, pa.int8()), batch.num_rows))
 
 
-def _write_records(job: _Job, batches: Iterable[pa.RecordBatch], *, inserted: int, replaces: bool = False) -> RowCounts:
+def write_records(
+    job: RowJob, batches: Iterable[pa.RecordBatch], *, inserted: int, replaces: bool = False
+) -> RowCounts:
     """Commit records, unless another writer has changed their buckets since the rows were read."""
     written, state = append_batches(job.request, job.state, batches, exclusive=not replaces)
     return RowCounts(
@@ -208,16 +243,16 @@ def _write_records(job: _Job, batches: Iterable[pa.RecordBatch], *, inserted: in
 # Positions -----------------------------------------------------------------------------------------------------------
 
 
-def _positions(job: _Job, predicate: Predicate) -> dict[str, Positions]:
+def _positions(job: RowJob, predicate: Predicate) -> dict[str, Positions]:
     """int64[n] Positions of the rows of a predicate, by name of the data file."""
-    reader = job.reader(pa.schema(_PLACE_FIELDS), predicate)
-    return _by_file(reader.batches(job.splits(predicate)))
+    reader = job.reader(pa.schema(PLACE_FIELDS), predicate)
+    return positions_by_file(reader.batches(job.splits(predicate)))
 
 
-def _matching(job: _Job, index: KeyIndex, keys: Sequence[str]) -> dict[str, Positions]:
+def _matching(job: RowJob, index: KeyIndex, keys: Sequence[str]) -> dict[str, Positions]:
     """Positions of the rows that have one of the keys, by name of the data file."""
     schema = job.state.arrow_schema
-    reader = job.reader(pa.schema([*(schema.field(key) for key in keys), *_PLACE_FIELDS]))
+    reader = job.reader(pa.schema([*(schema.field(key) for key in keys), *PLACE_FIELDS]))
 
     def found() -> Iterator[pa.RecordBatch]:
         for batch in reader.batches(job.splits(ALWAYS_TRUE)):
@@ -225,21 +260,24 @@ def _matching(job: _Job, index: KeyIndex, keys: Sequence[str]) -> dict[str, Posi
             if hits.any():
                 yield batch.filter(pa.array(hits))
 
-    return _by_file(found())
+    return positions_by_file(found())
 
 
-def _by_file(batches: Iterable[pa.RecordBatch]) -> dict[str, Positions]:
+def positions_by_file(batches: Iterable[pa.RecordBatch]) -> dict[str, Positions]:
+    """int64[n] Positions by name of the data file, ascending, of batches that end with `PLACE_FIELDS`."""
     parts: dict[str, list[Positions]] = {}
     for batch in batches:
-        files = batch.column(_PLACE_FIELDS[0].name).dictionary_encode()
-        places = np.asarray(batch.column(_PLACE_FIELDS[1].name))
+        files = batch.column(PLACE_FIELDS[0].name).dictionary_encode()
+        places = np.asarray(batch.column(PLACE_FIELDS[1].name))
         codes = np.asarray(files.indices)
         for code, location in enumerate(files.dictionary.to_pylist()):
             parts.setdefault(name(location), []).append(places[codes == code])
     return {location: np.sort(np.concatenate(found)) for location, found in parts.items()}
 
 
-def _replace(job: _Job, found: Mapping[str, Positions], new: pa.Table | None, *, updates: bool = False) -> RowCounts:
+def replace_positions(
+    job: RowJob, found: Mapping[str, Positions], new: pa.Table | None, *, updates: bool = False
+) -> RowCounts:
     """Take rows away by position, and add others in the same commit."""
     layout, state = job.layout, job.state
     live = {entry.file.file_name: entry for entry in live_entries(state)} if found else {}
@@ -305,13 +343,13 @@ def _alive_rows(splits: FileSplits, entry: ManifestEntry) -> int:
     return entry.file.row_count - (vector.cardinality or 0 if vector is not None else 0)
 
 
-def _rewrite(job: _Job, splits: FileSplits, entry: ManifestEntry, gone: Positions) -> list[WrittenDataFile]:
+def _rewrite(job: RowJob, splits: FileSplits, entry: ManifestEntry, gone: Positions) -> list[WrittenDataFile]:
     """Write a file's rows again, without some."""
     layout = job.layout
     folder = layout.bucket_folder(entry.partition, entry.bucket)
     place = BucketPlace(entry.partition, entry.bucket, entry.total_buckets, folder)
     files = BucketFiles(layout, place, first_sequence_number=entry.file.min_sequence_number)
-    columns = pa.schema([*job.state.arrow_schema, _PLACE_FIELDS[1]])
+    columns = pa.schema([*job.state.arrow_schema, PLACE_FIELDS[1]])
     try:
         for batch in job.reader(columns).batches([splits.raw([entry])]):
             is_gone = np.isin(np.asarray(batch.column(batch.num_columns - 1)), gone, assume_unique=True)

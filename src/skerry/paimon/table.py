@@ -96,7 +96,13 @@ class PaimonTable(TableRefs):
         """
         return self._keep(commit(operation, self._target(ref), retry_policy), ref)
 
+    def request(self, ref: str = MAIN_BRANCH, snapshot_properties: Mapping[str, str] | None = None) -> ChangeRequest:
+        """What jobs that change rows want to know; `refresh` afterwards to see what they did."""
+        return ChangeRequest(self._target(ref), dict(snapshot_properties or {}))
+
     def _target(self, ref: str) -> PaimonTarget:
+        if ref != MAIN_BRANCH:
+            self.check_branch(ref)
         return PaimonTarget(self.state.storage, self.state.location, ref, self.state.name)
 
     # ---- identity ----
@@ -211,7 +217,7 @@ class PaimonTable(TableRefs):
             SchemaError: `where` or the data does not fit the table's columns.
             UnsupportedError: The table's merge engine knows no deletes; the message names the option.
         """
-        request = ChangeRequest(self._target(ref), dict(snapshot_properties or {}))
+        request = self.request(ref, snapshot_properties)
         schema = self.branch_state(ref).schema
         if where is None or names_partitions(parse(where, schema.arrow_schema), schema):
             counts = overwrite_partitions(request, data, self._partitions(where, ref), dynamic=dynamic)
@@ -240,7 +246,7 @@ class PaimonTable(TableRefs):
             SchemaError: `where` does not fit the table's columns.
             UnsupportedError: The table's merge engine knows no deletes; the message names the option.
         """
-        request = ChangeRequest(self._target(ref), dict(snapshot_properties or {}))
+        request = self.request(ref, snapshot_properties)
         schema = self.branch_state(ref).schema
         if where is not None and names_partitions(parse(where, schema.arrow_schema), schema):
             counts = overwrite_partitions(request, None, self._partitions(where, ref))
@@ -271,14 +277,14 @@ class PaimonTable(TableRefs):
             SchemaError: The data does not fit the table, or a key is in it twice; the message names it.
             UnsupportedError: `on` is not the primary key of a table that has one.
         """
-        request = ChangeRequest(self._target(ref), dict(snapshot_properties or {}))
+        request = self.request(ref, snapshot_properties)
         counts = upsert(request, data, [on] if isinstance(on, str) else on)
         self.refresh()
         return counts
 
     def truncate(self, *, ref: str = MAIN_BRANCH, snapshot_properties: Mapping[str, str] | None = None) -> RowCounts:
         """Delete all rows."""
-        request = ChangeRequest(self._target(ref), dict(snapshot_properties or {}))
+        request = self.request(ref, snapshot_properties)
         counts = overwrite_partitions(request, None, None)
         self.refresh()
         return counts
@@ -333,7 +339,7 @@ class PaimonTable(TableRefs):
         if where is not None and not names_partitions(parse(where, schema.arrow_schema), schema):
             raise UnsupportedError("only whole partitions are compacted: the condition must be on partition keys")
         counts = compact(
-            ChangeRequest(self._target(ref), dict(snapshot_properties or {})),
+            self.request(ref, snapshot_properties),
             full=rewrite_all,
             choose=self._partitions(where, ref),
             min_input_files=min_input_files,

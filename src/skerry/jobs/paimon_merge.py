@@ -1,0 +1,84 @@
+"""Merge rows into a Paimon table by key: the rules are those of every merge, the rows are read and written whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skerry.jobs.matching import refuse_repeated
+from skerry.jobs.merge import MergeClauses, bind_rules, read_source
+from skerry.paimon.changing import ChangeRequest
+from skerry.paimon.row_counts import RowCounts
+from skerry.paimon.row_transforms import Decided, transform_rows
+from skerry.paimon.state import PaimonState
+from skerry.table.incoming import open_stream
+from skerry.table.merging import NOTHING, MergeRules, MergeSource, key_predicate
+from skerry.table.predicate import Predicate, disjunction
+
+__all__ = ["merge_paimon"]
+
+_STEP_ROWS = 1 << 17
+
+
+def merge_paimon(request: ChangeRequest, data: Any, on: str | Sequence[str], clauses: MergeClauses) -> RowCounts:
+    """Merge rows into a table; see `skerry.jobs.merge.merge`.
+
+    Raises:
+        ConflictError: Others changed the same rows, again and again.
+        FormatError: A condition or value is no SQL.
+        SchemaError: The source, a condition or a value does not fit, or several of its rows match one of the table.
+        UnsupportedError: The table's merge engine makes something else of rows that are written.
+    """
+    rows = open_stream(data).read_all()
+    keys = (on,) if isinstance(on, str) else tuple(on)
+
+    def prepare(state: PaimonState) -> _Merge:
+        source = read_source(rows, keys, state.arrow_schema)
+        return _Merge(state.arrow_schema, source, bind_rules(source, state.arrow_schema, clauses))
+
+    return transform_rows(request, prepare)
+
+
+class _Merge:
+    """A merge on one state of a table; a `skerry.paimon.row_transforms.RowTransform`."""
+
+    def __init__(self, schema: pa.Schema, source: MergeSource, rules: MergeRules) -> None:
+        self._schema = schema
+        self._source = source
+        self._rules = rules
+        self._matched = np.zeros(source.rows.num_rows, bool)
+
+    @property
+    def predicate(self) -> Predicate:
+        """Holds for all rows of the table that the merge may change."""
+        keyed = self._source.index.first >= 0
+        rows = self._source.rows if keyed.all() else self._source.rows.filter(pa.array(keyed))
+        fields = [self._schema.field(name) for name in self._source.on]
+        keys = key_predicate(fields, [rows.column(name).combine_chunks() for name in self._source.on])
+        return disjunction([keys, self._rules.by_source_predicate()]) if self._rules.has_by_source else keys
+
+    def decide(self, batch: pa.RecordBatch) -> Decided:
+        """What becomes of rows of the table."""
+        rows = self._source.index.find([batch.column(name) for name in self._source.on])
+        hit = rows >= 0
+        refuse_repeated(self._source, self._rules, rows[hit])
+        self._matched[rows[hit]] = True
+        actions = self._rules.decide(self._source, rows, batch)
+        decided = np.flatnonzero(actions != NOTHING)
+        is_update = self._rules.updates[actions[decided]]
+        updated = decided[is_update]
+        new = batch.slice(0, 0)
+        if len(updated):
+            new = self._rules.updated(self._source, rows[updated], batch.take(pa.array(updated)), actions[updated])
+        return Decided(decided[~is_update], updated, new)
+
+    def added(self) -> Iterator[pa.RecordBatch]:
+        """The rows of the source that match nothing, as they are inserted."""
+        first = self._source.index.first  # a match is told of the first row with the key
+        new = np.flatnonzero((first < 0) | ~self._matched[np.maximum(first, 0)])
+        if self._rules.inserts:
+            for start in range(0, len(new), _STEP_ROWS):
+                yield from self._rules.inserted(self._source, new[start : start + _STEP_ROWS])
