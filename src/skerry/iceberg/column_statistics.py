@@ -149,9 +149,10 @@ def _of_files(
     state: TableState, snapshot: Snapshot, columns: Sequence[Leaf], asked: FilesAsked
 ) -> Mapping[int, Estimate]:
     """Estimates of the rows that a condition leaves, by field id."""
-    groups = sample_of(state, snapshot).groups
+    sample = sample_of(state, snapshot)
+    groups = sample.groups
     return {
-        leaf.field_id: estimate(groups, leaf.field_id, asked)
+        leaf.field_id: estimate(groups, leaf.field_id, asked, sample.own)
         if leaf.field_id in groups.columns
         else Estimate(_NO_SAMPLE)
         for leaf in columns

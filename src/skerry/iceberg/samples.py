@@ -23,6 +23,7 @@ from skerry.iceberg.state import TableState
 from skerry.puffin import PuffinReader, PuffinWriter
 from skerry.table.group_samples import GroupSamples, deletes_key, key_of
 from skerry.table.group_samples_layout import decode_group_samples, encode_group_samples
+from skerry.table.group_sketches import GroupSketches, decode_group_sketches, encode_group_sketches
 from skerry.table.predicate.arrow import arrow_storage
 from skerry.table.scan import FileScanTask
 from skerry.table.schema import Leaf, leaves
@@ -46,6 +47,8 @@ SAMPLE_PROPERTIES = tuple(
     for name in ("offset", "length", "xxh3", "snapshot-id", "schema-id", "last-column-id", "missing-files")
 )
 """The footer properties that describe the samples in a statistics file."""
+SKETCH_PROPERTIES = tuple(f"skerry.group-sketches.{name}" for name in ("offset", "length", "xxh3"))
+"""Those that describe the sketches of single groups, if the table keeps any."""
 
 
 def add_sample(writer: PuffinWriter, state: TableState, snapshot: Snapshot, sample: TableSample) -> None:
@@ -69,6 +72,10 @@ def add_sample(writer: PuffinWriter, state: TableState, snapshot: Snapshot, samp
         sample.missing_files,
     )
     writer.properties |= dict(zip(SAMPLE_PROPERTIES, map(str, values), strict=True))
+    if sample.own.sketches:
+        data = encode_group_sketches(sample.own)
+        texts = (*map(str, writer.add_region(data)), xxhash.xxh3_64_hexdigest(data))
+        writer.properties |= dict(zip(SKETCH_PROPERTIES, texts, strict=True))
 
 
 def read_sample(state: TableState, snapshot: Snapshot) -> TableSample | None:
@@ -97,9 +104,21 @@ def read_sample(state: TableState, snapshot: Snapshot) -> TableSample | None:
         if xxhash.xxh3_64_hexdigest(data) != checksum:
             return None
         groups = decode_group_samples(data, location=file.statistics_path)
+        own = _read_group_sketches(reader)
     except (FormatError, NotFoundError, UnsupportedError):
         return None
-    return TableSample(_as_columns_are_now(state, groups, schema_id, last_column_id), missing_files)
+    hashed = state.column_types(schema_id)
+    own = own.with_columns(leaf.field_id for leaf in leaves(state.schema) if hashed.get(leaf.field_id) == leaf.type)
+    return TableSample(_as_columns_are_now(state, groups, schema_id, last_column_id), missing_files, own)
+
+
+def _read_group_sketches(reader: PuffinReader) -> GroupSketches:
+    """The sketches of single groups; none if there are none, or they are damaged."""
+    *place, checksum = (reader.properties.get(name, "") for name in SKETCH_PROPERTIES)
+    if not all(text.isdecimal() for text in place):
+        return GroupSketches()
+    data = reader.read_range(*map(int, place))
+    return decode_group_sketches(data) if xxhash.xxh3_64_hexdigest(data) == checksum else GroupSketches()
 
 
 def sample_of(state: TableState, snapshot: Snapshot | None) -> TableSample:

@@ -13,6 +13,7 @@ from skerry.iceberg.samples import sample_of
 from skerry.iceberg.state import TableState
 from skerry.iceberg.statistics import extendable_sketches
 from skerry.table.group_samples import SketchedFile, key_of
+from skerry.table.group_sketches import group_sketch_bytes
 from skerry.table.statistics import SketchPolicy
 from skerry.table.table_sample import SampleChange, TableSample, max_groups
 from skerry.theta import ThetaSketch, union
@@ -35,7 +36,9 @@ def sketches_after(
         return {}, None
     snapshot = base.snapshot(ref)
     before = sample_of(base, snapshot)
-    after = before.after(change, max_groups=max_groups(base.properties))
+    after = before.after(
+        change, max_groups=max_groups(base.properties), sketch_bytes=group_sketch_bytes(base.properties)
+    )
     exact = after.exact_columns
     is_new = not before.missing_files and before.groups.files.keys() <= set(map(key_of, change.removed))
     wanted = policy.columns(base.schema, created=is_new, sketched=exact)

@@ -14,7 +14,8 @@ from skerry.iceberg.statistics import freshness, latest_statistics
 from skerry.iceberg.table import IcebergTable
 from skerry.jobs.executor import Executor, Progress, ThreadExecutor, Watcher
 from skerry.jobs.sketch_files import FileSample, SketchTask, sketch_file
-from skerry.table.group_samples import GroupSamples, key_of
+from skerry.table.group_samples import GroupSamples, SketchedFile, key_of
+from skerry.table.group_sketches import group_sketch_bytes
 from skerry.table.scan import FileScanTask
 from skerry.table.schema import Leaf, leaf, leaves
 from skerry.table.statistics import SketchPolicy
@@ -76,7 +77,8 @@ def analyze(
         chosen = [leaf(state.schema, name) for name in columns]
     if snapshot is None or not chosen:
         return AnalyzeSummary(snapshot.snapshot_id if snapshot is not None else None, 0, 0, 0)
-    work = _Work.plan(state, snapshot, chosen, GroupSamples() if full else sample_of(state, snapshot).groups)
+    known = TableSample() if full else sample_of(state, snapshot)
+    work = _Work.plan(state, snapshot, chosen, known.groups)
     if not work.tasks and not full and _is_published(state, snapshot, chosen):
         return AnalyzeSummary(snapshot.snapshot_id, len(chosen), 0, 0)
     sampled: list[FileSample] = []
@@ -87,7 +89,10 @@ def analyze(
         size += task.file.data_file.file_size_bytes
         if watcher is not None:
             watcher(Progress("sketch", len(sampled), len(work.tasks), rows, size))
-    sample = TableSample(work.groups_with(sampled, max_groups(state.properties)))
+    files = work.new_sketched_files(sampled)
+    groups = work.groups_with(sampled, files, max_groups(state.properties))
+    own = known.own.of(groups.groups, work.kept.groups, files, group_sketch_bytes(state.properties))
+    sample = TableSample(groups, own=own)
     sketches = {field_id: sample.groups.sketch(field_id) for field_id in sample.exact_columns}
     table.publish_sketches(snapshot.snapshot_id, sketches, sample)
     return AnalyzeSummary(snapshot.snapshot_id, len(chosen), len(work.tasks), rows)
@@ -140,8 +145,23 @@ class _Work:
         tasks = _tasks(state, new, all_columns)
         return cls(kept, [*tasks, *(_tasks(state, old, lacking) if lacking else [])], len(new))
 
-    def groups_with(self, sampled: Sequence[FileSample], max_groups: int) -> GroupSamples:
-        """The groups with what was sampled."""
+    def new_sketched_files(self, sampled: Sequence[FileSample]) -> list[SketchedFile]:
+        """What was sampled of the files of no group."""
+        return [
+            sketched_file(task.file.data_file, found.samples, row_count=found.row_count, deletes=deletes_of(task.file))
+            for task, found in zip(self.tasks[: self.new_files], sampled, strict=False)
+        ]
+
+    def groups_with(
+        self, sampled: Sequence[FileSample], files: Sequence[SketchedFile], max_groups: int
+    ) -> GroupSamples:
+        """The groups with what was sampled.
+
+        Args:
+            sampled: What was sampled, task by task.
+            files: The files of no group among them.
+            max_groups: How many groups there may be.
+        """
         groups = self.kept
         of_old = {
             key_of(task.file.data_file.location): found
@@ -150,10 +170,6 @@ class _Work:
         for field_id in next(iter(of_old.values())).samples if of_old else ():
             parts = [union(of_old[key].samples[field_id].compact for key in group.files) for group in groups.groups]
             groups = groups.with_column(field_id, parts)
-        files = [
-            sketched_file(task.file.data_file, found.samples, row_count=found.row_count, deletes=deletes_of(task.file))
-            for task, found in zip(self.tasks[: self.new_files], sampled, strict=False)
-        ]
         return groups.with_files(files, max_groups=max_groups)
 
 

@@ -6,12 +6,13 @@ there are at most, those of which every row matches how many there are at least.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from skerry.table.group_samples import GroupSamples, key_of
+from skerry.table.group_sketches import GroupSketches
 from skerry.table.statistics import FRESH, Freshness, FreshnessState
 from skerry.theta import ThetaSketch
 
@@ -63,13 +64,16 @@ class FilesAsked:
         )
 
 
-def estimate(groups: GroupSamples, field_id: int, asked: FilesAsked | None = None) -> Estimate:
+def estimate(
+    groups: GroupSamples, field_id: int, asked: FilesAsked | None = None, own: GroupSketches | None = None
+) -> Estimate:
     """Estimate how many distinct values a column has.
 
     Args:
         groups: Samples; the column must be among them.
         field_id: The column.
         asked: The files to count in; all that were sampled if None.
+        own: Sketches of single groups, which may tell more than their share of the sample.
     """
     every = range(len(groups.groups))
     if asked is None:
@@ -83,16 +87,23 @@ def estimate(groups: GroupSamples, field_id: int, asked: FilesAsked | None = Non
         ]
         missing = _missing(groups, asked)
     column = groups.columns[field_id]
-    most = groups.sketch(field_id, touched)
+    most = _best(groups, field_id, touched, own)
     if missing:
         return Estimate(Freshness(FreshnessState.STALE, missing), most.estimate())
     if len(inside) == len(touched) or np.array_equal(column.present(inside), column.present(touched)):
         return Estimate.of(most)
-    least = groups.sketch(field_id, inside)
+    least = _best(groups, field_id, inside, own)
     reason = _reason(groups, touched, inside)
     return Estimate(
         Freshness(FreshnessState.UPPER_BOUND, reason), most.estimate(), least.bounds(2)[0], most.bounds(2)[1]
     )
+
+
+def _best(groups: GroupSamples, field_id: int, rows: Sequence[int], own: GroupSketches | None) -> ThetaSketch:
+    """The sketch of some groups that has the higher threshold: from the sample, or from sketches of their own."""
+    shared = groups.sketch(field_id, rows)
+    found = own.union((groups.groups[row] for row in rows), field_id) if own is not None and rows else None
+    return shared if found is None or found.theta <= shared.theta else ThetaSketch.from_compact(found)
 
 
 def _reason(groups: GroupSamples, touched: Collection[int], inside: Collection[int]) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 from skerry.table.files import DataFile, WrittenFile
 from skerry.table.group_samples import MAX_GROUPS, GroupSamples, SketchedFile, ThinnedGroup, key_of
+from skerry.table.group_sketches import GroupSketches
 from skerry.table.properties import whole_number
 from skerry.theta import Sample
 
@@ -97,10 +98,12 @@ class TableSample:
     Args:
         groups: The samples.
         missing_files: Data files that are alive and in no group.
+        own: Sketches of single groups, as far as the table keeps them.
     """
 
     groups: GroupSamples = field(default_factory=GroupSamples)
     missing_files: int = 0
+    own: GroupSketches = field(default_factory=GroupSketches)
 
     @property
     def exact_columns(self) -> set[int]:
@@ -109,12 +112,13 @@ class TableSample:
             return set()
         return {field_id for field_id in self.groups.columns if self.groups.is_exact(field_id)}
 
-    def after(self, change: SampleChange, *, max_groups: int) -> TableSample:
+    def after(self, change: SampleChange, *, max_groups: int, sketch_bytes: int = 0) -> TableSample:
         """The samples after a change.
 
         Args:
             change: What the commit does.
             max_groups: How many groups there may be.
+            sketch_bytes: What sketches of single groups may take.
         """
         groups, known = self.groups, self.groups.files
         missing = self.missing_files - sum(key_of(location) not in known for location in change.removed)
@@ -132,7 +136,8 @@ class TableSample:
         if not change.same_rows:
             groups = groups.with_files(change.added, max_groups=max_groups)
         groups = groups.with_groups_of(change.added_groups, max_groups=max_groups)
-        return TableSample(groups, max(missing, 0) + change.unsampled_files)
+        own = self.own.of(groups.groups, self.groups.groups, (*change.added, *change.resketched), sketch_bytes)
+        return TableSample(groups, max(missing, 0) + change.unsampled_files, own)
 
     def with_missing(self, live: Mapping[int, int]) -> TableSample:
         """What is left of the samples in a table that others have changed.
@@ -141,7 +146,7 @@ class TableSample:
             live: By key of the location, the key of the deletes of each data file that the table has now.
         """
         groups = self.groups.reconciled(live)
-        return TableSample(groups, len(live.keys() - groups.files.keys()))
+        return TableSample(groups, len(live.keys() - groups.files.keys()), self.own)
 
 
 def sketched_files(written: Iterable[WrittenFile]) -> tuple[tuple[SketchedFile, ...], int]:
