@@ -49,6 +49,21 @@ def test_names_are_found_wherever_they_stand(spark: SparkSession, tmp_path: Path
     assert "rowCount=3" in grouped._jdf.queryExecution().optimizedPlan().stats().toString()
 
 
+def test_without_a_jvm_rows_are_the_same(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("queries", "reading"):
+        monkeypatch.setattr(f"skerry.spark.{module}.is_classic", lambda spark: False)  # as on Spark Connect
+    catalog = skerry.connect(tmp_path / "warehouse")
+    for name, values in (("d.t", [1, 2, 3]), ("d.u", [2, 3, 4])):
+        catalog.create_table(name, pa.schema([("k", pa.int64())])).append(pa.table({"k": values}))
+    session = spark.newSession()
+    session.createDataFrame([(1,), (2,)], "n bigint").createTempView("v")
+    for query, expected in QUERIES.items():
+        assert skerry.spark.sql(session, query, catalog, namespace="d").collect()[0][0] == expected, query
+    joined = skerry.spark.sql(session, "select * from d.t join d.u on t.k = u.k", catalog)
+    assert "strategy=broadcast" in joined._jdf.queryExecution().analyzed().toString()
+    assert [view.name for view in session.catalog.listTables()] == ["v"]
+
+
 # Files ---------------------------------------------------------------------------------------------------------------
 
 
