@@ -1,0 +1,368 @@
+"""Reading a table as a stream: what was there, then commit by commit what came.
+
+An offset says how far a stream has come; it is all that a restart needs. Batches between two offsets always have the
+same rows. What is to be read is cut into picklable tasks, a file each where a commit only added rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.table.snapshots import Operation, Snapshot
+
+from skerry.errors import FormatError, NotFoundError, SchemaError, UnsupportedError
+from skerry.iceberg.change_planning import ChangePlanner
+from skerry.iceberg.changes import Changes
+from skerry.iceberg.history import ancestors
+from skerry.iceberg.scan import Scan, scan_planner
+from skerry.iceberg.state import MAIN, TableState
+from skerry.iceberg.stray_metadata import read_table_metadata
+from skerry.iceberg.table import IcebergTable
+from skerry.storage import Storage
+from skerry.table.changes import CHANGE_COLUMNS, ChangeType
+from skerry.table.predicate import conjuncts_of
+from skerry.table.row_reader import RowReader
+from skerry.table.scan import FileScanTask
+
+__all__ = ["CommitTask", "FilesTask", "Limits", "StreamOffset", "StreamSource"]
+
+EARLIEST, LATEST = "earliest", "latest"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOffset:
+    """How far a stream has come.
+
+    Args:
+        table: The table's uuid.
+        snapshot: The snapshot whose rows were read; None if nothing was.
+        files: So many of its files, while what was there at first is being read; None if all are.
+    """
+
+    table: str
+    snapshot: int | None = None
+    files: int | None = None
+
+    def encode(self) -> dict[str, Any]:
+        """As JSON that a checkpoint keeps."""
+        return {"table": self.table, "snapshot": self.snapshot, "files": self.files}
+
+    @classmethod
+    def decode(cls, offset: Mapping[str, Any]) -> StreamOffset:
+        """Read what `encode` has given.
+
+        Raises:
+            FormatError: It is no such offset.
+        """
+        table, snapshot, files = (offset.get(name) for name in ("table", "snapshot", "files"))
+        counts = (snapshot, files)
+        if not isinstance(table, str) or any(isinstance(n, bool) or not isinstance(n, int | None) for n in counts):
+            raise FormatError(f"this is no offset of a stream: {dict(offset)!r}")
+        return cls(table, snapshot, files)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much a batch takes at most, but always something.
+
+    Args:
+        files: Data files that were added; None for any number.
+        snapshots: Commits; likewise.
+    """
+
+    files: int | None = None
+    snapshots: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("files", "snapshots"):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+                raise SchemaError(f"a batch takes at least 1 of its {name}, found {value!r}")
+
+
+@dataclass(frozen=True)
+class FilesTask:
+    """Files all of whose rows are new; picklable.
+
+    Args:
+        reader: Reads them.
+        tasks: The files.
+        schema: What is delivered: the reader's columns, and those that tell changes if they are wanted.
+        ordinal: Which commit of the batch it was.
+        snapshot_id: The commit.
+    """
+
+    reader: RowReader = field(repr=False)
+    tasks: tuple[FileScanTask, ...]
+    schema: pa.Schema
+    ordinal: int = 0
+    snapshot_id: int = 0
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows."""
+        told = len(self.schema) > len(self.reader.schema)
+        for batch in self.reader.batches(self.tasks):
+            columns = list(batch.columns)
+            if told:
+                values = (ChangeType.INSERT.value, self.ordinal, self.snapshot_id)
+                columns += [
+                    pa.repeat(pa.scalar(value, column.type), batch.num_rows)
+                    for value, column in zip(values, CHANGE_COLUMNS, strict=True)
+                ]
+            yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+@dataclass(frozen=True)
+class CommitTask:
+    """A commit that took rows away or gave them a new form; picklable.
+
+    Args:
+        table: The table's name.
+        metadata_location: A state of it that has the commit.
+        storage: Where it lies. It may hold credentials, and so is never printed.
+        snapshot_id: The commit.
+        columns: Dotted names.
+        where: Which rows.
+        on: Columns that identify a row; those of the table if None.
+        ordinal: Which commit of the batch it is.
+    """
+
+    table: str
+    metadata_location: str
+    storage: Storage = field(repr=False)
+    snapshot_id: int
+    columns: tuple[str, ...] | None
+    where: str | None
+    on: tuple[str, ...] | None
+    ordinal: int = 0
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The changes."""
+        metadata = read_table_metadata(self.storage, self.metadata_location)
+        handle: Any = None  # what commits need
+        state = TableState(self.table, metadata, self.metadata_location, self.storage, handle)
+        snapshot = state.snapshot_by_id(self.snapshot_id)
+        parent = state.snapshot_by_id(snapshot.parent_snapshot_id) if snapshot.parent_snapshot_id is not None else None
+        found = Changes(
+            state,
+            [(snapshot, parent)],
+            metadata.schema(),
+            columns=self.columns,
+            where=self.where,
+            on=self.on,
+            threads=1,
+        )
+        place = found.schema.get_field_index(CHANGE_COLUMNS[1].name)
+        for batch in found.to_batches():
+            ordinals = pa.repeat(pa.scalar(self.ordinal, pa.int32()), batch.num_rows)
+            yield batch.set_column(place, batch.schema.field(place), ordinals)
+
+
+StreamTask = FilesTask | CommitTask
+
+
+@dataclass(frozen=True)
+class StreamSource:
+    """A table as a stream.
+
+    Args:
+        table: The table.
+        columns: Dotted names; all columns if None.
+        where: SQL text; all rows if None.
+        ref: The branch.
+        changes: Whether rows that go and rows that change are told too, with the columns that say so.
+        on: With changes, the columns that identify a row; those of the table if None.
+        start: `earliest`: what is there first, then what comes; `latest`: what comes; or a snapshot's id: what came
+            after it.
+        skip_changes: Without changes, whether commits that took rows away or changed some are passed over; else they
+            end the stream.
+        limits: How much a batch takes at most.
+    """
+
+    table: IcebergTable
+    columns: tuple[str, ...] | None = None
+    where: str | None = None
+    ref: str = MAIN
+    changes: bool = False
+    on: tuple[str, ...] | None = None
+    start: str = EARLIEST
+    skip_changes: bool = False
+    limits: Limits = field(default_factory=Limits)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """What is delivered."""
+        rows = self._scan(self.table.state, None).schema
+        return pa.schema([*rows, *CHANGE_COLUMNS]) if self.changes else rows
+
+    def initial(self) -> StreamOffset:
+        """Where a stream begins that never ran.
+
+        Raises:
+            NotFoundError: There is no such branch or snapshot.
+            SchemaError: `start` is none of what there is.
+        """
+        state = self.table.refresh()
+        if self.start == EARLIEST:
+            return StreamOffset(_uuid(state))
+        if self.start == LATEST:
+            tip = state.snapshot(self.ref)
+            return StreamOffset(_uuid(state), None if tip is None else tip.snapshot_id)
+        if not self.start.isdecimal():
+            raise SchemaError(f"a stream starts at {EARLIEST}, {LATEST} or a snapshot's id, found {self.start!r}")
+        return StreamOffset(_uuid(state), state.snapshot_by_id(int(self.start)).snapshot_id)
+
+    def latest(self, after: StreamOffset | None) -> StreamOffset:
+        """Where the next batch ends, within the limits.
+
+        Args:
+            after: Where it begins; None if that is not known, and then there are no limits.
+
+        Raises:
+            NotFoundError: The table is gone, or snapshots that were not read yet have expired.
+        """
+        state = self.table.refresh()
+        tip = state.snapshot(self.ref)
+        if after is not None:
+            self._check(state, after)
+        if tip is None:
+            return after or StreamOffset(_uuid(state))
+        if after is None:
+            return StreamOffset(_uuid(state), tip.snapshot_id)
+        if after.snapshot is None or after.files is not None:
+            first = tip if after.snapshot is None else state.snapshot_by_id(after.snapshot)
+            return self._within_first(state, first, after.files or 0)
+        return StreamOffset(_uuid(state), self._last_within(state, after.snapshot, tip))
+
+    def _within_first(self, state: TableState, snapshot: Snapshot, done: int) -> StreamOffset:
+        total = len(self._scan(state, snapshot).plan())
+        files = done + (self.limits.files or total)
+        return StreamOffset(_uuid(state), snapshot.snapshot_id, files if files < total else None)
+
+    def _last_within(self, state: TableState, after: int, tip: Snapshot) -> int:
+        last, files, snapshots = after, 0, 0
+        for snapshot, _ in self._commits(state, after, tip):
+            if not _is_rewrite(snapshot):
+                said = snapshot.summary.additional_properties if snapshot.summary is not None else {}
+                added = said.get("added-data-files", "0")
+                files, snapshots = files + (int(added) if added.isdecimal() else 0), snapshots + 1
+                too_many = files > (self.limits.files or files) or snapshots > (self.limits.snapshots or snapshots)
+                if too_many and snapshots > 1:
+                    break
+            last = snapshot.snapshot_id
+        return last
+
+    def plan(self, start: StreamOffset, end: StreamOffset) -> list[StreamTask]:
+        """What is to be read between two offsets.
+
+        Raises:
+            FormatError: Metadata is corrupt.
+            NotFoundError: Snapshots between them have expired.
+            UnsupportedError: A commit between them took rows away or changed some, and that is not to be told.
+        """
+        state = self.table.refresh()
+        self._check(state, start)
+        self._check(state, end)
+        if end.snapshot is None:
+            return []
+        tasks: list[StreamTask] = []
+        if start.snapshot is None or start.files is not None:
+            first = state.snapshot_by_id(end.snapshot if start.snapshot is None else start.snapshot)
+            last = end.files if end.snapshot == first.snapshot_id else None
+            tasks += self._of_first(state, first, start.files or 0, last)
+            if end.snapshot == first.snapshot_id:
+                return tasks
+            begin = first.snapshot_id
+        else:
+            begin = start.snapshot
+        commits = self._commits(state, begin, state.snapshot_by_id(end.snapshot))
+        for ordinal, (snapshot, parent) in enumerate(commits):
+            if not _is_rewrite(snapshot):
+                tasks += self._of_commit(state, snapshot, parent, ordinal)
+        return tasks
+
+    # ---- what is read ----
+
+    def _scan(self, state: TableState, snapshot: Snapshot | None) -> Scan:
+        return Scan(state, snapshot, state.metadata.schema(), columns=self.columns, where=self.where)
+
+    def _of_first(self, state: TableState, snapshot: Snapshot, start: int, stop: int | None) -> list[StreamTask]:
+        scan = self._scan(state, snapshot)
+        return self._files(state, list(scan.plan())[start:stop], snapshot, 0)
+
+    def _files(
+        self, state: TableState, tasks: Sequence[FileScanTask], snapshot: Snapshot, ordinal: int
+    ) -> list[StreamTask]:
+        reader = Scan(
+            state, None, state.metadata.schema(), columns=self.columns, where=self.where, threads=1
+        ).row_reader()
+        return [FilesTask(reader, (task,), self.schema, ordinal, snapshot.snapshot_id) for task in tasks]
+
+    def _of_commit(
+        self, state: TableState, snapshot: Snapshot, parent: Snapshot | None, ordinal: int
+    ) -> list[StreamTask]:
+        operation = snapshot.summary.operation if snapshot.summary is not None else Operation.APPEND
+        if operation is not Operation.APPEND and not self.changes:
+            if self.skip_changes:
+                return []
+            raise UnsupportedError(
+                f"snapshot {snapshot.snapshot_id} took rows away or changed some ({operation.value}), which a stream "
+                "of new rows cannot tell: read changes, or skip such snapshots",
+                location=state.name,
+            )
+        scan = self._scan(state, None)
+        where = conjuncts_of(scan.predicate)
+        planner = ChangePlanner(scan_planner(state, state.metadata.schema(), threads=1), where, where)
+        commit = planner.plan(snapshot, parent)
+        if not (commit.removed or commit.touched):
+            return self._files(state, list(commit.added), snapshot, ordinal)
+        return [
+            CommitTask(
+                state.name,
+                state.metadata_location,
+                state.storage,
+                snapshot.snapshot_id,
+                self.columns,
+                self.where,
+                self.on,
+                ordinal,
+            )
+        ]
+
+    def _commits(self, state: TableState, after: int, tip: Snapshot) -> list[tuple[Snapshot, Snapshot | None]]:
+        """The snapshots after one, with their parents, oldest first.
+
+        Raises:
+            NotFoundError: The one is not on the way to the newest.
+        """
+        line: list[Snapshot] = []
+        for snapshot in ancestors(state.metadata, tip):
+            if snapshot.snapshot_id == after:
+                pairs: list[tuple[Snapshot, Snapshot | None]] = list(pairwise([*line, snapshot]))
+                return pairs[::-1]
+            line.append(snapshot)
+        raise NotFoundError(
+            f"snapshot {after}, to which the stream has come, has expired or is not on the way to {tip.snapshot_id} of "
+            f"{self.ref}: what came between is not known; begin a new stream",
+            location=state.name,
+        )
+
+    def _check(self, state: TableState, offset: StreamOffset) -> None:
+        if offset.table != _uuid(state):
+            raise NotFoundError(
+                f"the stream's table {state.name!r} was replaced by another one: "
+                f"expected uuid {offset.table}, found {_uuid(state)}"
+            )
+
+
+def _uuid(state: TableState) -> str:
+    return str(state.metadata.table_uuid)
+
+
+def _is_rewrite(snapshot: Snapshot) -> bool:
+    """Whether a snapshot has the rows of the one before."""
+    return snapshot.summary is not None and snapshot.summary.operation is Operation.REPLACE
