@@ -14,7 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from skerry.amudai.encodings import Profile
+from skerry.amudai.encodings import Encoding, Profile
+from skerry.amudai.encodings.plans import Plan
 from skerry.amudai.field_encoding import FieldOptions
 from skerry.amudai.schema import InternalKind
 from skerry.amudai.shard_file import ShardFile, read_table
@@ -393,6 +394,72 @@ def test_a_projected_or_filtered_read_touches_what_it_needs(tmp_path: Path) -> N
         read = shard.read(use_threads=False, **options)
         assert storage.metrics.bytes_read < share * written.size_bytes, options
         assert read.num_rows == {0.15: 1}.get(share, read.num_rows)
+
+
+def test_columns_are_encoded_side_by_side_alike(tmp_path: Path) -> None:
+    random = np.random.default_rng(2)
+    table = pa.table({f"c{i}": random.integers(0, 1 << i, 5000) for i in range(1, 20)})
+    files = []
+    for threads in (1, 4):
+        write_table(table, tmp_path / f"{threads}.shard", threads=threads, stripe_rows=2000, created_ticks=1)
+        files.append((tmp_path / f"{threads}.shard").read_bytes())
+    assert files[0] == files[1]
+
+
+def buffers(path: Path, column: str) -> tuple[dict[int, int], int | None]:
+    """Blocks of each buffer of a column by kind, and the size of its dictionary, in the first stripe."""
+    (reader, *_) = ShardFile(path).metadata.stripe_readers()
+    node = reader.schema.field(column).data_type
+    reader.load_descriptors([node])
+    message = reader.descriptor(node)
+    assert message is not None
+    found = {buffer.kind: buffer.block_count for buffer in message.encodings[0].native.buffers}
+    return found, message.field.dictionary_size if message.field.HasField("dictionary_size") else None
+
+
+DATA, DICTIONARY, RANGES = 0, 3, 5
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (["aa", "bb", None], pa.string()),
+        ([b"abc", None, b"abd"], pa.binary(3)),
+        ([decimal.Decimal("1.50"), None, decimal.Decimal("-2.25")], pa.decimal128(9, 2)),
+        ([decimal.Decimal(10**30), None, decimal.Decimal(-(10**30))], pa.decimal128(38, 0)),
+        ([decimal.Decimal("1.50"), None, decimal.Decimal("-2.25")], pa.decimal256(50, 2)),
+    ],
+)
+def test_values_that_repeat_get_a_dictionary(tmp_path: Path, values: list[Any], kind: pa.DataType) -> None:
+    table = pa.table({"x": pa.array(values * 4000, kind)})
+    write_table(table, tmp_path / "x.shard")
+    kinds, size = buffers(tmp_path / "x.shard", "x")
+    assert (set(kinds) - {RANGES}, size) == ({DATA, DICTIONARY}, 3)
+    assert (RANGES in kinds) == pa.types.is_decimal(kind)
+    assert read_table(tmp_path / "x.shard").equals(table)
+    for choice, expected in ((False, None), (True, 3)):
+        options = FieldOptions(with_dictionary=choice)
+        write_table(table, tmp_path / "y.shard", columns={"x": options}, overwrite=True)
+        assert buffers(tmp_path / "y.shard", "x")[1] == expected
+        assert read_table(tmp_path / "y.shard").equals(table)
+
+
+def test_values_that_do_not_repeat_get_none(tmp_path: Path) -> None:
+    table = pa.table({"x": [f"value {i}" for i in range(40_000)]})
+    for profile in ("fast", "balanced", "small"):
+        write_table(table, tmp_path / "x.shard", profile=profile, overwrite=True)
+        assert buffers(tmp_path / "x.shard", "x")[1] is None
+
+
+def test_plans_blocks_and_indexes_can_be_told(tmp_path: Path) -> None:
+    table = pa.table({"x": pa.array(range(5000), pa.int64())})
+    plan = Plan(Encoding.DELTA, (Plan(Encoding.FUSED_FRAME_OF_REFERENCE),))
+    write_table(table, tmp_path / "x.shard", columns={"x": FieldOptions(plan=plan, block_values=1000)})
+    kinds, _ = buffers(tmp_path / "x.shard", "x")
+    assert kinds == {DATA: 5, RANGES: 0}
+    assert read_table(tmp_path / "x.shard").equals(table)
+    write_table(table, tmp_path / "y.shard", columns={"x": FieldOptions(with_index=False)})
+    assert RANGES not in buffers(tmp_path / "y.shard", "x")[0]
 
 
 def test_files_in_other_stores_are_written(tmp_path: Path) -> None:

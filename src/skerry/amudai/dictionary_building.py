@@ -45,25 +45,30 @@ class BuiltDictionary:
     counts: npt.NDArray[np.int64]
 
 
-def build_dictionary(node: DataType, values: pa.Array, *, is_forced: bool = False) -> BuiltDictionary | None:
+def build_dictionary(
+    node: DataType, values: pa.Array, *, keys: pa.Array | None = None, is_forced: bool = False
+) -> BuiltDictionary | None:
     """Make a dictionary, if it makes the field smaller.
 
     Args:
         node: Type of the values.
         values: Strings, binaries or fixed_size_binary, not all of them null.
+        keys: Values that are equal where these are, and null where these are; they may be faster to tell apart.
         is_forced: Whether it is made in any case.
 
     Returns:
         The dictionary; None if values are better stored one by one.
     """
+    keys = values if keys is None else keys
     if not is_forced and len(values) > 2 * _TRIAL:
-        first = values.slice(0, _TRIAL).dictionary_encode()
+        first = keys.slice(0, _TRIAL).dictionary_encode()
         if 2 * len(first.dictionary) > len(first) - first.null_count:  # hardly any value occurs again
             return None
-    encoded = values.dictionary_encode()
+    encoded = keys.dictionary_encode()
     if not is_forced and not _pays(node, encoded):
         return None
-    entries = encoded.dictionary.cast(pa.large_binary())
+    entries = encoded.dictionary if keys is values else values.take(_first_places(encoded))
+    entries = entries.cast(pa.large_binary())
     order = pc.sort_indices(entries).to_numpy()
     entries = entries.take(pa.array(order))
     ranks = np.empty(len(order) + 1, np.uint32)
@@ -81,6 +86,15 @@ def build_dictionary(node: DataType, values: pa.Array, *, is_forced: bool = Fals
     sorted_ids = np.arange(len(order), dtype=np.uint32)
     dictionary = ValueDictionary(node.basic_type, node.fixed_size, null_id, data, offsets, sorted_ids)
     return BuiltDictionary(dictionary, ids, entries, counts)
+
+
+def _first_places(encoded: pa.DictionaryArray) -> pa.Array:
+    """Where each entry of a dictionary occurs first."""
+    places = np.empty(len(encoded.dictionary), np.int64)
+    indices = encoded.indices.fill_null(-1).to_numpy()[::-1]
+    kept = indices >= 0
+    places[indices[kept]] = np.arange(len(indices))[::-1][kept]
+    return pa.array(places)
 
 
 def _pays(node: DataType, encoded: pa.DictionaryArray) -> bool:

@@ -166,8 +166,9 @@ def _encode_bytes(column: NodeColumn, options: FieldOptions) -> EncodedField:
                 return EncodedField(described, [one_by_one])
         described.dictionary_size = built.dictionary.count
         return EncodedField(described, by_dictionary)
-    present = values.drop_null() if column.null_count else values
-    described = describe_bytes(node, _as_large_binary(present), column.null_count, with_filter=with_filter)
+    present = _as_large_binary(values)
+    present = present.drop_null() if column.null_count else present
+    described = describe_bytes(node, present, column.null_count, with_filter=with_filter)
     if described.HasField("constant_value"):
         return EncodedField(described)
     return EncodedField(described, [_one_by_one(column, options)])
@@ -183,7 +184,19 @@ def _one_by_one(column: NodeColumn, options: FieldOptions) -> StoredBuffer:
 def _dictionary(column: NodeColumn, options: FieldOptions) -> BuiltDictionary | None:
     if options.with_dictionary is False or column.positions == column.null_count:
         return None
-    return build_dictionary(column.node, column.values, is_forced=options.with_dictionary is True)
+    return build_dictionary(
+        column.node, column.values, keys=_short_decimals(column), is_forced=options.with_dictionary is True
+    )
+
+
+def _short_decimals(column: NodeColumn) -> pa.Array | None:
+    """Decimals as integers of 64 bits, if all of them are: they are told apart faster than by 16 bytes."""
+    if column.words is None:
+        return None
+    numbers = column.words[0::2].view(np.int64)
+    if not np.array_equal(numbers >> 63, column.words[1::2].view(np.int64)):
+        return None
+    return pa.array(numbers, mask=None if column.valid is None else ~column.valid)
 
 
 def _by_dictionary(built: BuiltDictionary, options: FieldOptions) -> list[StoredBuffer]:
@@ -260,12 +273,13 @@ def _fixed_values(values: pa.Array, size: int) -> npt.NDArray[np.uint8]:
 
 
 def _as_large_binary(values: pa.Array) -> pa.Array:
-    """The same values with wide offsets; there are no nulls."""
+    """The same values with wide offsets."""
     if not pa.types.is_fixed_size_binary(values.type):
         return values.cast(pa.large_binary())
     data = _fixed_values(values, values.type.byte_width)
     offsets = np.arange(0, data.size + 1, values.type.byte_width, dtype=np.int64)
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    validity = values.is_valid().buffers()[1] if values.null_count else None
+    buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(data)]
     return pa.Array.from_buffers(pa.large_binary(), len(values), buffers)
 
 

@@ -36,8 +36,8 @@ class NodeColumn:
         positions: How many there are, null ones included.
         valid: bool[positions]; None if there are no nulls.
         values: Numbers[positions] of numeric nodes, DateTime's ticks and discriminators of unions among them;
-            bool[positions] of booleans; strings, binaries or fixed_size_binary of nodes of bytes, with offsets of
-            either width; int64[positions + 1] offsets of lists and maps; None for others.
+            bool[positions] of booleans; strings or binaries (or views of them) or fixed_size_binary of nodes of bytes;
+            int64[positions + 1] offsets of lists and maps; None for others.
         words: uint64[2 * positions] of decimals, integers of 128 bits that have their order; None if that is not known.
     """
 
@@ -85,7 +85,7 @@ def shred_column(node: DataType, array: pa.Array) -> Iterator[NodeColumn]:
     elif node.is_decimal:
         yield _shred_decimals(node, array)
     else:
-        yield NodeColumn(node, len(array), _validity(array), _without_views(array))
+        yield NodeColumn(node, len(array), _validity(array), array)
 
 
 def _plain(array: pa.Array) -> pa.Array:
