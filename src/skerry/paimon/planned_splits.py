@@ -33,7 +33,7 @@ _COLUMNS: Final = (
     "_FIRST_ROW_ID",
     "_EXTERNAL_PATH",
 )
-_STEP: Final = 512
+_STEP: Final = 2048
 """Files whose columns become Python values at a time."""
 
 
@@ -75,30 +75,25 @@ class PlannedFiles:
         """Files whose rows are all wanted, but for deleted ones."""
         return int(np.count_nonzero(self.matches_all))
 
-    def records(self, rows: Sequence[int]) -> dict[int, SplitFile]:
-        """The files of some rows, by row."""
-        wanted = pa.array(rows, pa.int64())
-        columns = [self.entries.column(name).take(wanted).to_pylist() for name in _COLUMNS]
-        folders, matches = self.folder_of[list(rows)].tolist(), self.matches_all[list(rows)].tolist()
-        found = {}
-        for row, folder, matches_all, values in zip(rows, folders, matches, zip(*columns, strict=True), strict=True):
-            name, size, count, schema_id, level, least, greatest, deletes, first_row_id, external = values
-            found[row] = SplitFile(
-                location=external or f"{self.folders[folder]}/{name}",
-                file_format=name.rpartition(".")[2].lower(),
-                file_size=size,
-                row_count=count,
-                schema_id=schema_id,
-                level=level,
-                min_sequence_number=least,
-                max_sequence_number=greatest,
-                delete_row_count=deletes,
-                first_row_id=first_row_id,
-                matches_all=matches_all,
-                deletion_vector=self.vectors.get(row),
-                file_index=self.indexes.get(row),
-            )
-        return found
+    def records(self, rows: npt.NDArray[np.int64]) -> list[SplitFile]:
+        """The files of some rows."""
+        columns = [column.take(pa.array(rows)) for column in self._columns]
+        names, *numbers, paths = (column.to_pylist() for column in columns)
+        numbers_of = rows.tolist()
+        # built by C loops over columns: a large plan spends most of its time here
+        locations = [
+            path or f"{self.folders[folder]}/{name}"
+            for path, folder, name in zip(paths, self.folder_of[rows].tolist(), names, strict=True)
+        ]
+        formats = [name.rpartition(".")[2].lower() for name in names]
+        matches = self.matches_all[rows].tolist()
+        vectors = map(self.vectors.get, numbers_of) if self.vectors else itertools.repeat(None)
+        indexes = map(self.indexes.get, numbers_of) if self.indexes else itertools.repeat(None)
+        return list(map(SplitFile, locations, formats, *numbers, matches, vectors, indexes))
+
+    @cached_property
+    def _columns(self) -> list[pa.Array]:
+        return [self.entries.column(name) for name in _COLUMNS]
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,24 +140,28 @@ class PlannedSplits(Sequence[Split]):
     def _splits(self, first: int, last: int) -> Iterator[Split]:
         """Splits, whose files become records together."""
         low, high = self.bounds[first].item(), self.bounds[last].item()
-        starts = self.sections.starts[low : high + 1].tolist()
-        rows = self.sections.rows[starts[0] : starts[-1]].tolist()
-        files = self.files.records(rows)
-        places = zip(*(column.take(pa.array(rows)).to_pylist() for column in self._place_columns), strict=True)
-        place_of = dict(zip(rows, places, strict=True))
-        raw = self.sections.is_raw[low:high].tolist()
-        for begin, end in itertools.pairwise((self.bounds[first : last + 1] - low).tolist()):
-            groups = [
-                (rows[starts[number] - starts[0] : starts[number + 1] - starts[0]], raw[number])
-                for number in range(begin, end)
-            ]
-            sections = tuple(self._section(group, is_raw, files) for group, is_raw in groups)
-            partition, bucket, total = place_of[groups[0][0][0]]
-            yield Split(partition, bucket, total, sections, self.snapshot_id)
+        starts = self.sections.starts[low : high + 1]
+        numbers = self.sections.rows[starts[0] : starts[-1]]
+        files = self.files.records(numbers)
+        starts = starts - starts[0]
+        rows, raw = numbers.tolist(), self.sections.is_raw[low:high].tolist()
+        sections = [
+            self._section(rows[begin:end], files[begin:end], is_raw)
+            for (begin, end), is_raw in zip(itertools.pairwise(starts.tolist()), raw, strict=True)
+        ]
+        bounds = self.bounds[first : last + 1] - low
+        heads = pa.array(numbers[starts[bounds[:-1]]])
+        places = zip(*(column.take(heads).to_pylist() for column in self._place_columns), strict=True)
+        for (begin, end), place in zip(itertools.pairwise(bounds.tolist()), places, strict=True):
+            partition, bucket, total = place
+            yield Split(partition, bucket, total, tuple(sections[begin:end]), self.snapshot_id)
 
-    def _section(self, rows: list[int], is_raw: bool, files: Mapping[int, SplitFile]) -> Section:
-        runs = [rows] if len(rows) == 1 or self.ranges is None else sorted_runs(rows, self.ranges)
-        return Section(tuple(tuple(files[row] for row in run) for run in runs), is_raw)
+    def _section(self, rows: list[int], files: list[SplitFile], is_raw: bool) -> Section:
+        if len(rows) == 1 or self.ranges is None:
+            return Section((tuple(files),), is_raw)
+        file_of = dict(zip(rows, files, strict=True))
+        runs = sorted_runs(rows, self.ranges)
+        return Section(tuple(tuple(file_of[row] for row in run) for run in runs), is_raw)
 
     @cached_property
     def _place_columns(self) -> list[pa.Array]:
