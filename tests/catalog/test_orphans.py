@@ -550,3 +550,34 @@ def test_a_table_that_was_replaced_meanwhile_is_left_alone(catalog, table, wareh
     with pytest.raises(NotFoundError, match="was replaced by another one"):
         sweep(table, executor=Meanwhile(replace))
     assert all((path_of(table.location) / name).exists() for name in LEFT)
+
+
+@pytest.mark.service
+def test_objects_by_other_names_of_their_store(s3_server, tmp_path):
+    """One bucket goes by s3, s3a and s3n; keys are literal; nothing outside of the table's prefix is listed."""
+    bucket = s3_server.new_bucket()
+    place = {"warehouse": f"s3://{bucket}/lake", **s3_server.options}
+    catalog = skerry.connect(f"sqlite:///{tmp_path}/catalog.db", **place)
+    table = catalog.create_table("d.t", SCHEMA)
+    table.append(rows(0, 10))
+    storage = table.implementation.state.storage
+    needed = [f"{table.location}/data/{name}" for name in ("a 1.stats", "b%202.stats", "c.stats")]
+    dead = [f"{table.location}/data/d.parquet", f"{table.location}/data/x/y/z.parquet"]
+    beside = [f"{table.location}2/data/e.parquet", f"s3://{bucket}/lake/d/f.parquet"]
+    for location in (*needed, *dead, *beside):
+        storage.write(location, b"1")
+    for snapshot, location in zip(range(3), needed, strict=True):
+        table.append(rows(10 + snapshot, 11 + snapshot))
+        scheme = ("s3a", "s3n", "https")[snapshot]
+        registered = PartitionStatisticsFile(
+            snapshot_id=table.snapshots()[-1].snapshot_id,
+            statistics_path=location.replace("s3://", f"{scheme}://", 1),
+            file_size_in_bytes=1,
+        )
+        metadata_update(table, SetPartitionStatisticsUpdate(partition_statistics=registered))
+    done = table.remove_orphans(older_than_days=0)
+    assert sorted(file.location for file in done.files) == sorted(dead)
+    assert [file.location for file in done.kept_alike] == [needed[2]], "https is a scheme that nobody can read here"
+    for location in (*needed, *beside):
+        assert storage.exists(location)
+    assert keys(table) == [*range(13)]
