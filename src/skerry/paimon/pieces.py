@@ -8,7 +8,7 @@ Spec: `formats/paimon.md` § 9.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Final, TypeAlias
@@ -47,7 +47,9 @@ Positions: TypeAlias = npt.NDArray[np.int64]
 _MIN_PIECE_BYTES: Final = 1 << 16
 _VECTOR_CACHE_BYTES: Final = 64 << 20
 _COPIES: Final = 4
-"""How often the records of a window are in memory while they are merged: as read, joined, merged, delivered."""
+_PROBED_RECORDS: Final = 1 << 17
+"""Sections of more records are looked into to tell how much memory they take: files tell it of encoded values only."""
+_PROBE_ROWS: Final = 1 << 10
 _NO_POSITIONS: Final = np.zeros(0, np.int64)
 _KIND_COLUMN: Final = Column(field_id(KIND), (KIND.name,), pa.int32())
 _ADDED: Final = In(_KIND_COLUMN, (RowKind.INSERT.value, RowKind.UPDATE_AFTER.value))
@@ -92,20 +94,26 @@ class OpenSection:
 
     Args:
         runs: Its sorted runs.
+        row_bytes: About how much memory a record takes.
     """
 
     runs: tuple[OpenRun, ...]
-
-    @property
-    def size_bytes(self) -> int:
-        """About how much memory merging takes, all at once."""
-        parts = [part for run in self.runs for _, parts, _ in run for part in parts]
-        return max(_COPIES * sum(part.size_bytes for part in parts), _MIN_PIECE_BYTES)
+    row_bytes: float
 
     @property
     def row_count(self) -> int:
         """Records before merging."""
         return sum(part.row_count for run in self.runs for _, parts, _ in run for part in parts)
+
+    @property
+    def merging_row_bytes(self) -> float:
+        """About how much memory it takes to merge a record: it is read, joined with others, merged, and delivered."""
+        return _COPIES * self.row_bytes
+
+    @property
+    def size_bytes(self) -> int:
+        """About how much memory merging takes, all at once."""
+        return max(int(self.merging_row_bytes * self.row_count), _MIN_PIECE_BYTES)
 
 
 Piece: TypeAlias = RawPart | OpenSection
@@ -202,7 +210,7 @@ class PieceOpener:
                     files.append((opened, parts, self._deleted(file)))
             if files:
                 runs.append(tuple(files))
-        return OpenSection(tuple(runs))
+        return OpenSection(tuple(runs), _row_bytes(runs))
 
     @cached_property
     def _key_condition(self) -> Predicate:
@@ -242,6 +250,18 @@ class PieceOpener:
                 offset=vector.offset,
             )
         return positions
+
+
+def _row_bytes(runs: Sequence[OpenRun]) -> float:
+    """About how much memory a record takes."""
+    parts = [part for run in runs for _, parts, _ in run for part in parts]
+    count = sum(part.row_count for part in parts)
+    estimate = sum(part.size_bytes for part in parts) / max(count, 1)
+    if count > _PROBED_RECORDS:
+        opened, of_first, _ = runs[0][0]
+        probe = next(opened.batches(of_first[0], _PROBE_ROWS))
+        return max(estimate, probe.nbytes / max(probe.num_rows, 1))
+    return estimate
 
 
 def on_places(predicate: Predicate) -> bool:

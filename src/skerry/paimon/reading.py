@@ -255,9 +255,8 @@ class SplitReader:
 
     def _window_rows(self, work: OpenSection) -> int:
         """Rows of a batch, so that those of all runs take their share of the memory."""
-        row_bytes = max(work.size_bytes // max(work.row_count, 1), 1)
-        rows = self.memory_bytes // self.threads // (row_bytes * len(work.runs))
-        return min(max(rows, _LEAST_BATCH_ROWS), _BATCH_ROWS)
+        rows = self.memory_bytes / self.threads / (work.merging_row_bytes * len(work.runs))
+        return min(max(int(rows), _LEAST_BATCH_ROWS), _BATCH_ROWS)
 
     def _run_batches(self, run: OpenRun, batch_rows: int) -> Iterator[KeyedRecords]:
         key_columns = self.state.schema.trimmed_primary_keys

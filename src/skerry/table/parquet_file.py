@@ -30,6 +30,8 @@ from skerry.table.stored_file import Part, StoredFile, reading, without_columns
 
 __all__ = ["open_parquet"]
 
+_STREAM_FACTOR = 16
+_STREAM_BYTES = 1 << 18
 _TRAILER_BYTES = 8  # length of the footer, and magic
 
 
@@ -147,13 +149,17 @@ class _ParquetFile:
         if not self.paths:
             yield from without_columns(part.row_count, batch_rows)
             return
+        # who wants few of many rows at a time has no room for whole column chunks
+        is_stream = _STREAM_FACTOR * batch_rows < part.row_count
         with reading(self.location, "parquet"):
             parquet = pq.ParquetFile(
                 self.source,
                 metadata=self.metadata,
                 read_dictionary=self.dictionaries,
                 coerce_int96_timestamp_unit=self.int96_unit,
-                pre_buffer=not isinstance(self.source, pa.OSFile),  # one request for all columns of the row group
+                # one request for all columns of the row group
+                pre_buffer=not (is_stream or isinstance(self.source, pa.OSFile)),
+                buffer_size=_STREAM_BYTES if is_stream else 0,
             )
             for batch in parquet.iter_batches(
                 batch_size=batch_rows, row_groups=[part.index], columns=list(self.paths), use_threads=False
