@@ -60,7 +60,7 @@ class PyPaimon:
     def close(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
-        self._process.wait(30)
+        self._process.wait(300)
         self._log.close()
 
 

@@ -54,12 +54,14 @@ class ChangeRequest:
         properties: The snapshot's properties.
         commit_id: Who commits what; a commit that was made already is not made again.
         watermark: Event time that the rows have reached.
+        books: The buckets of branches as they were known last; kept by whoever writes to a table again and again.
     """
 
     target: PaimonTarget
     properties: Mapping[str, str] = field(default_factory=dict)
     commit_id: CommitId | None = None
     watermark: int | None = None
+    books: dict[str, BucketBook] = field(default_factory=dict)
 
 
 def redo_after_conflicts(request: ChangeRequest, attempt: Callable[[PaimonState], Result]) -> Result:
@@ -154,7 +156,7 @@ def append_batches(
         What was written, and the state after the commit.
     """
     layout = WriteLayout.of(state)
-    book, indexes = _book(state, layout), _indexes(state, layout)
+    book, indexes = _book(request, state, layout), _indexes(state, layout)
     written = write_rows(layout, batches, book, indexes)
     operation = AppendRows(
         layout,
@@ -169,9 +171,13 @@ def append_batches(
     return written, commit_files(request, operation, _locations(layout, written))
 
 
-def _book(state: PaimonState, layout: WriteLayout) -> BucketBook:
+def _book(request: ChangeRequest, state: PaimonState, layout: WriteLayout) -> BucketBook:
     """The buckets of a state; where no writer asks for any, none are looked up."""
-    return BucketBook.of(state) if layout.has_keys or layout.options.bucket > 0 else BucketBook()
+    if not layout.has_keys and layout.options.bucket < 0:
+        return BucketBook()
+    known = request.books.get(state.branch)
+    book = request.books[state.branch] = BucketBook.of(state) if known is None else known.at(state)
+    return book
 
 
 def _indexes(state: PaimonState, layout: WriteLayout) -> DynamicBuckets | None:
@@ -215,7 +221,7 @@ def overwrite_partitions(
     return RowCounts(
         after.snapshot.id if after.snapshot is not None else None,
         inserted_rows=written.row_count,
-        deleted_rows=None if layout.has_keys else sum(entry.file.row_count for entry in operation.removed),
+        deleted_rows=None if layout.has_keys else operation.removed_rows,
         added_files=len(operation.files),
         removed_files=len(operation.removed),
     )

@@ -50,7 +50,7 @@ def partition_texts(
 def _texts(field: DataField, column: pa.Array, legacy: bool) -> list[str | None]:
     type_ = field.type
     form = (_LEGACY if legacy else _SQL).get(type_.root) if isinstance(type_, AtomicType) else None
-    if form is None:
+    if form is None or not isinstance(type_, AtomicType):
         raise UnsupportedError(f"partition key {field.name!r} of type {type_} is not supported")
     if type_.root in _TIME_UNITS:
         form = functools.partial(form, _PER_SECOND[column.type.unit], type_.precision)

@@ -8,6 +8,7 @@ Spec: `formats/paimon.md` §§ 4, 8, 10, 12.
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,14 +16,22 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from skerry.errors import SchemaError, UnsupportedError
-from skerry.paimon.changing import ChangeRequest, append_batches, commit_files, redo_after_conflicts
+from skerry.paimon.changing import (
+    ChangeRequest,
+    append_batches,
+    commit_files,
+    overwrite_partitions,
+    redo_after_conflicts,
+)
 from skerry.paimon.file_splits import FileSplits
 from skerry.paimon.live_files import index_entries, live_entries
 from skerry.paimon.manifest import ManifestEntry
 from skerry.paimon.operations import IndexChange, ReplaceFiles
 from skerry.paimon.options import MergeEngine
+from skerry.paimon.partition_choice import names_partitions, partitions_where
 from skerry.paimon.planning import ScanPlanner
 from skerry.paimon.reading import SplitReader
 from skerry.paimon.row_counts import RowCounts
@@ -39,7 +48,7 @@ from skerry.storage import name
 from skerry.table.incoming import conform, open_stream
 from skerry.table.keys import KeyIndex
 from skerry.table.metadata_columns import FILE, METADATA_COLUMNS, POSITION
-from skerry.table.predicate import ALWAYS_TRUE, Predicate, conjuncts_of, parse
+from skerry.table.predicate import ALWAYS_TRUE, Predicate, conjuncts_of, parse, row_mask
 from skerry.table.schema import field_id
 
 __all__ = [
@@ -50,7 +59,7 @@ __all__ = [
     "UPDATE_BEFORE_KIND",
     "RowJob",
     "delete",
-    "overwrite_rows",
+    "overwrite",
     "positions_by_file",
     "refuse_deletes",
     "replace_positions",
@@ -126,16 +135,27 @@ def delete(request: ChangeRequest, where: str | Any) -> RowCounts:
     return redo_after_conflicts(request, attempt)
 
 
-def overwrite_rows(request: ChangeRequest, data: Any, where: str | Any) -> RowCounts:
-    """Put rows in place of those that a condition holds for, in one commit."""
+def overwrite(request: ChangeRequest, data: Any, where: str | Any) -> RowCounts:
+    """Put rows in place of those that a condition holds for, in one commit.
+
+    Whole partitions are replaced by metadata alone, if the new rows lie in them: elsewhere there may be buckets
+    already, which go on as they are.
+    """
     rows = open_stream(data).read_all()
 
     def attempt(state: PaimonState) -> RowCounts:
         job = RowJob.of(request, state)
         predicate = parse(where, state.arrow_schema)
+        if names_partitions(predicate, state.schema):
+            new = conform(rows, state.arrow_schema).read_all()
+            inside = all(pc.all(row_mask(predicate, batch)).as_py() for batch in new.to_batches())
+            if inside or not (state.schema.primary_keys or state.options.bucket > 0):
+                return overwrite_partitions(request, new, partitions_where(predicate, state.schema))
         if state.schema.primary_keys:
-            new = conform(rows, state.arrow_schema)
-            return write_records(job, [*_deletes(job, predicate), *with_kind(new, INSERT_KIND)], inserted=rows.num_rows)
+            records = itertools.chain(
+                _deletes(job, predicate), with_kind(conform(rows, state.arrow_schema), INSERT_KIND)
+            )
+            return write_records(job, records, inserted=rows.num_rows)
         return replace_positions(job, _positions(job, predicate), rows)
 
     return redo_after_conflicts(request, attempt)

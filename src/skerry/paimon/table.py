@@ -19,7 +19,7 @@ from skerry.paimon.expiry import ExpiryPlan, ExpiryRule, expire_snapshots
 from skerry.paimon.operations import CommitId, TableChange
 from skerry.paimon.partition_choice import names_partitions, partitions_where
 from skerry.paimon.paths import MAIN_BRANCH
-from skerry.paimon.row_changes import delete, overwrite_rows, upsert
+from skerry.paimon.row_changes import delete, overwrite, upsert
 from skerry.paimon.row_counts import RowCounts
 from skerry.paimon.scan import PaimonScan, scan
 from skerry.paimon.snapshot import Snapshot
@@ -190,7 +190,8 @@ class PaimonTable(TableRefs):
             ConflictError: Other writers won every race; the files written were removed.
             CommitUnknownError: The outcome is unknown; nothing was cleaned up.
         """
-        request = ChangeRequest(self._target(ref), dict(snapshot_properties or {}), commit_id, watermark)
+        target = self._target(ref)
+        request = ChangeRequest(target, dict(snapshot_properties or {}), commit_id, watermark, self._books)
         return self._keep(append(request, data), ref).snapshot
 
     def overwrite(
@@ -218,11 +219,10 @@ class PaimonTable(TableRefs):
             UnsupportedError: The table's merge engine knows no deletes; the message names the option.
         """
         request = self.request(ref, snapshot_properties)
-        schema = self.branch_state(ref).schema
-        if where is None or names_partitions(parse(where, schema.arrow_schema), schema):
-            counts = overwrite_partitions(request, data, self._partitions(where, ref), dynamic=dynamic)
+        if where is None:
+            counts = overwrite_partitions(request, data, None, dynamic=dynamic)
         else:
-            counts = overwrite_rows(request, data, where)
+            counts = overwrite(request, data, where)
         self.refresh()
         return counts
 

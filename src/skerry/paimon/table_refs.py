@@ -15,6 +15,7 @@ from skerry.paimon.snapshot import Snapshot
 from skerry.paimon.snapshots import find_snapshot, read_snapshot, snapshot_ids, write_hint
 from skerry.paimon.state import PaimonState, load_state
 from skerry.paimon.time_travel import state_as_of, state_at_ref, state_at_snapshot
+from skerry.paimon.writing.bucket_book import BucketBook
 from skerry.storage import is_within
 from skerry.table.history import Ref
 from skerry.table.schema import nearest
@@ -34,6 +35,7 @@ class TableRefs:
 
     def __init__(self, state: PaimonState) -> None:
         self.state = state
+        self._books: dict[str, BucketBook] = {}
 
     def refresh(self) -> PaimonState:
         """Load the newest state."""
@@ -49,9 +51,19 @@ class TableRefs:
         """
         if ref == MAIN_BRANCH:
             return self.refresh()
+        self.check_branch(ref)
+        return load_state(self.state.storage, self.state.location, branch=ref, table=self.state.name)
+
+    def check_branch(self, ref: str) -> None:
+        """Refuse what is no branch.
+
+        Raises:
+            NotFoundError: There is no such branch; the message proposes the nearest name.
+            SchemaError: It is a tag.
+        """
         known = branches.branch_names(self.state.storage, self.state.paths)
         if ref in known:
-            return load_state(self.state.storage, self.state.location, branch=ref, table=self.state.name)
+            return
         if tags.find_tag(self.state.storage, self.state.paths, ref) is not None:
             raise SchemaError(f"{ref!r} is a tag; only branches can be written to or moved")
         raise NotFoundError(f"no branch {ref!r}{nearest(ref, [*known, MAIN_BRANCH])}", location=self.state.name)

@@ -38,6 +38,10 @@ class OverwritePartitions:
         choose: Which of the partitions that exist (rows with arity) are replaced; all of them if None.
         commit_id: Who commits.
         properties: The snapshot's properties.
+
+    Attributes:
+        removed: The files that were replaced.
+        removed_rows: Rows in them, those aside that were deleted before.
     """
 
     def __init__(
@@ -56,6 +60,7 @@ class OverwritePartitions:
         self._commit_id = commit_id or CommitId.fresh()
         self._properties = dict(properties or {})
         self.removed: list[ManifestEntry] = []
+        self.removed_rows = 0
         self.superseded: list[WrittenDataFile] = []
         self.was_done = False
 
@@ -68,6 +73,8 @@ class OverwritePartitions:
             live = [entry for entry in live if entry.partition in chosen]
             indexes = [entry for entry in indexes if entry.partition in chosen]
         self.removed = live
+        marked = sum(vector.cardinality or 0 for entry in indexes for vector in entry.deletion_vectors_ranges or ())
+        self.removed_rows = sum(entry.file.row_count for entry in live) - marked
         if not live and not self.files:
             return None
         return TableChange(

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from skerry.errors import NotFoundError
 from skerry.paimon.live_files import delta_entries, live_entries
 from skerry.paimon.manifest import FileKind, ManifestEntry
-from skerry.paimon.snapshot import CommitKind
-from skerry.paimon.snapshots import read_snapshot
+from skerry.paimon.snapshot import CommitKind, Snapshot
+from skerry.paimon.snapshots import find_snapshot
 from skerry.paimon.state import PaimonState
 
 __all__ = ["BucketBook"]
@@ -26,11 +25,13 @@ class BucketBook:
 
     Args:
         snapshot_id: The snapshot that it is of; 0 for none.
+        made_by: The name of that snapshot's own manifest list, which no other snapshot of this number has.
         total_buckets: By partition (a row with arity), the number of buckets that its files were written for.
         max_sequence: By partition and bucket, the greatest sequence number of any file.
     """
 
     snapshot_id: int = 0
+    made_by: str = ""
     total_buckets: dict[bytes, int] = field(default_factory=dict)
     max_sequence: dict[tuple[bytes, int], int] = field(default_factory=dict)
 
@@ -39,27 +40,34 @@ class BucketBook:
         """Read the manifests of a state."""
         if state.snapshot is None:
             return cls()
-        return cls(state.snapshot.id)._with(live_entries(state))
+        return cls(state.snapshot.id, state.snapshot.delta_manifest_list)._with(live_entries(state))
 
     def at(self, state: PaimonState) -> BucketBook:
         """The book of a later state, made from what was committed since, where that can be read still."""
         snapshot = state.snapshot
-        if snapshot is None or snapshot.id == self.snapshot_id:
+        if snapshot is None:
+            return BucketBook()
+        if (snapshot.id, snapshot.delta_manifest_list) == (self.snapshot_id, self.made_by):
             return self
-        if not self.snapshot_id < snapshot.id <= self.snapshot_id + _MAX_STEPS:
+        steps = self._steps(state, snapshot)
+        if steps is None:
             return BucketBook.of(state)
-        book = BucketBook(snapshot.id, dict(self.total_buckets), dict(self.max_sequence))
-        for snapshot_id in range(self.snapshot_id + 1, snapshot.id + 1):
-            try:
-                step = (
-                    snapshot if snapshot_id == snapshot.id else read_snapshot(state.storage, state.paths, snapshot_id)
-                )
-            except NotFoundError:
-                return BucketBook.of(state)
-            if step.commit_kind is CommitKind.OVERWRITE:
-                return BucketBook.of(state)
-            book = book._with(delta_entries(state, step))
+        book = BucketBook(snapshot.id, snapshot.delta_manifest_list, dict(self.total_buckets), dict(self.max_sequence))
+        for step in steps:
+            book._with(delta_entries(state, step))
         return book
+
+    def _steps(self, state: PaimonState, snapshot: Snapshot) -> list[Snapshot] | None:
+        """The snapshots since, if all of them add to what was known."""
+        if not 0 < self.snapshot_id < snapshot.id <= self.snapshot_id + _MAX_STEPS:
+            return None
+        between = range(self.snapshot_id, snapshot.id)
+        known, *later = [find_snapshot(state.storage, state.paths, number) for number in between]
+        if known is None or known.delta_manifest_list != self.made_by:
+            return None
+        steps = [*(found for found in later if found is not None), snapshot]
+        is_whole = len(steps) == len(later) + 1
+        return steps if is_whole and all(step.commit_kind is not CommitKind.OVERWRITE for step in steps) else None
 
     def _with(self, entries: Iterable[ManifestEntry]) -> BucketBook:
         for entry in entries:
