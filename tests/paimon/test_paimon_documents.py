@@ -14,7 +14,7 @@ from hypothesis import given
 from plain_rows import types
 
 from skerry.errors import AlreadyExistsError, ConflictError, FormatError, NotFoundError, SchemaError, UnsupportedError
-from skerry.paimon.arrow_types import to_arrow_schema, to_paimon_fields
+from skerry.paimon.arrow_types import arrow_type, to_arrow_schema, to_paimon_fields
 from skerry.paimon.branches import branch_names, create_branch, delete_branch, fast_forward, on_branch
 from skerry.paimon.changelogs import changelog_ids, read_changelog
 from skerry.paimon.consumers import delete_consumer, find_consumer, least_next_snapshot, read_consumers, write_consumer
@@ -82,6 +82,23 @@ def test_types_are_read_from_text(text: str, written: str, arrow: pa.DataType) -
 @given(types())
 def test_types_come_back_from_their_json(type_: PaimonType) -> None:
     assert decode_type(json.loads(json.dumps(encode_type(type_)))) == type_
+
+
+def _documented() -> list[tuple[str, str]]:
+    """Paimon's types of `docs/types.md` that are written out, with their Arrow types."""
+    text = (Path(__file__).parents[2] / "docs" / "types.md").read_text().partition("## What a Paimon table stores")[2]
+    rows = [line.strip("| ").split(" | ") for line in text.partition("\n## ")[0].splitlines() if line.startswith("| ")]
+    return [(paimon, arrow.strip("`")) for paimon, arrow, _ in rows[1:] if paimon not in _NESTED]
+
+
+_NESTED = ("ARRAY", "MAP", "MULTISET", "ROW")
+
+
+@pytest.mark.parametrize(("paimon", "arrow"), _documented())
+def test_types_are_those_of_the_document(paimon: str, arrow: str) -> None:
+    assert str(arrow_type(decode_type(paimon))) == arrow
+    if paimon != "BINARY(4)":
+        assert encode_type(to_paimon_fields(pa.schema([("a", arrow_type(decode_type(paimon)))]))[0].type) == paimon
 
 
 BAD_TYPES: list[tuple[Any, type[Exception], str]] = [
