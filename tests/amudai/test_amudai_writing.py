@@ -5,10 +5,13 @@ from __future__ import annotations
 import decimal
 import math
 import struct
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -394,6 +397,43 @@ def test_a_projected_or_filtered_read_touches_what_it_needs(tmp_path: Path) -> N
         read = shard.read(use_threads=False, **options)
         assert storage.metrics.bytes_read < share * written.size_bytes, options
         assert read.num_rows == {0.15: 1}.get(share, read.num_rows)
+
+
+def test_streams_are_written_batch_by_batch(tmp_path: Path) -> None:
+    table = pa.table({"x": range(100)})
+    for rows in (table.to_reader(7), table.to_batches()[0], polars.from_arrow(table)):
+        write_table(rows, tmp_path / "x.shard", stripe_rows=30, overwrite=True)
+        assert read_table(tmp_path / "x.shard").equals(table)
+    with pytest.raises(SchemaError, match="list is no Arrow data"):
+        write_table([1, 2], tmp_path / "y.shard")
+
+
+STREAM = """
+import resource, sys
+import numpy as np, pyarrow as pa
+from skerry.amudai import ShardFile, ShardWriter
+schema = pa.schema([("a", pa.int64()), ("b", pa.string())])
+def batch(i):
+    rng = np.random.default_rng(i)
+    text = np.frombuffer(rng.bytes(24 * 20_000), "u1") % 26 + 97
+    offsets = np.arange(0, 480_001, 24, dtype="i4")
+    strings = pa.Array.from_buffers(pa.string(), 20_000, [None, pa.py_buffer(offsets), pa.py_buffer(text)])
+    return pa.record_batch([pa.array(rng.integers(0, 1 << 40, 20_000)), strings], schema=schema)
+def write(name, batches):
+    with ShardWriter(sys.argv[1] + name, schema, stripe_bytes=4 << 20, profile="fast") as writer:
+        for i in range(batches):
+            writer.write(batch(i))
+    return sum(b.num_rows for b in ShardFile(sys.argv[1] + name).iter_batches())
+write("small", 20)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+assert write("large", 300) == 6_000_000
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def test_memory_of_a_stream_is_bounded_by_a_stripe(tmp_path: Path) -> None:
+    ran = subprocess.run([sys.executable, "-c", STREAM, f"{tmp_path}/"], capture_output=True, text=True, check=True)
+    assert int(ran.stdout) < 60_000, "kB more than for a fifteenth of the rows, which are 216 MB"
 
 
 def test_columns_are_encoded_side_by_side_alike(tmp_path: Path) -> None:

@@ -145,12 +145,19 @@ class ShardWriter:
         """Bytes of the root file so far; rows that are held do not count."""
         return self._root.position
 
-    def write(self, data: pa.Table | pa.RecordBatch) -> None:
-        """Add rows, a table or a batch of the writer's schema."""
-        if isinstance(data, pa.Table):
+    def write(self, data: Any) -> None:
+        """Add rows of the writer's schema: a batch, a table, or anything with the Arrow C stream interface.
+
+        Raises:
+            SchemaError: Its columns are not the writer's, or a value cannot be stored exactly.
+        """
+        if isinstance(data, pa.RecordBatch):
+            self.write_batch(data)
+        elif isinstance(data, pa.Table):
             self.write_table(data)
         else:
-            self.write_batch(data)
+            for batch in _stream(data):
+                self.write_batch(batch)
 
     def write_table(self, table: pa.Table) -> None:
         """Add the rows of a table.
@@ -286,11 +293,11 @@ class ShardWriter:
             self.close()
 
 
-def write_table(table: pa.Table, where: str | os.PathLike[str], **options: Any) -> WrittenShard:
+def write_table(table: Any, where: str | os.PathLike[str], **options: Any) -> WrittenShard:
     """Write a table as a shard, in the shape of `pyarrow.parquet.write_table`.
 
     Args:
-        table: The rows.
+        table: The rows: a table, or anything with the Arrow C stream interface, which is read batch by batch.
         where: Location of the root file.
         options: As for `ShardWriter`.
 
@@ -302,9 +309,19 @@ def write_table(table: pa.Table, where: str | os.PathLike[str], **options: Any) 
         SchemaError: Names are not unique, or a value cannot be stored exactly.
         AlreadyExistsError: There is a file of that name, and `overwrite` is not given.
     """
-    with ShardWriter(where, table.schema, **options) as writer:
-        writer.write_table(table)
+    rows = table if isinstance(table, pa.Table) else _stream(table)
+    with ShardWriter(where, rows.schema, **options) as writer:
+        writer.write(rows)
         return writer.close()
+
+
+def _stream(data: Any) -> pa.RecordBatchReader:
+    if isinstance(data, pa.RecordBatchReader):
+        return data
+    try:
+        return pa.RecordBatchReader.from_stream(data)
+    except (TypeError, pa.ArrowException) as error:
+        raise SchemaError(f"{type(data).__name__} is no Arrow data: {error}") from error
 
 
 def _options_of(
