@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -120,3 +121,17 @@ def test_statistics_are_read_without_values(path: Path) -> None:
         3 * STRIPE_ROWS,
     ]
     assert (storage.metrics.counts() - before).bytes_read < 200_000
+
+
+def test_batches_take_the_memory_of_some_stripes(path: Path, tmp_path: Path) -> None:
+    amudai.write_table(amudai.read_table(path), tmp_path / "data.amudai.shard", stripe_rows=ROWS // 20, profile="fast")
+    file, _ = _opened(tmp_path / "data.amudai.shard")
+    next(file.iter_batches(1000, use_threads=False))  # loads the kernels
+    tracemalloc.start()
+    try:
+        total = sum(batch.nbytes for batch in file.iter_batches(1000, use_threads=False))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert total > 15_000_000
+    assert peak < 4 * total / 20  # bytes and values of one stripe, values of the one before
