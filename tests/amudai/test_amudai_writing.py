@@ -390,6 +390,7 @@ def test_a_projected_or_filtered_read_touches_what_it_needs(tmp_path: Path) -> N
         ({"columns": ["c"]}, 0.1),
         ({"columns": ["a"]}, 0.6),
         ({"columns": ["b"], "filters": [("a", "=", 150_000)]}, 0.15),
+        ({"columns": ["c"], "filters": [[("a", "=", 7)], [("b", "<", 0)]]}, 0.2),
         ({"columns": ["b"], "filters": [("a", "<", -1)]}, 0.1),
     ):
         storage = Storage()

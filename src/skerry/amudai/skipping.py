@@ -52,16 +52,25 @@ def rows_that_may_match(
         return Selection.range(0, 0)
     if reader.row_count < _MIN_ROWS:
         return every
-    for name, (node, kind) in columns.items():
-        index = _read_index(reader, node)
-        if index is None:
-            continue
-        flags = may_match(wanted, {name: (node, kind, ranges_of_blocks(node, index))}, len(index.lows))
+    for size, group in _by_block_size(columns, reader).items():
+        flags = may_match(wanted, group, -(-reader.row_count // size))
         if not flags.all():
             blocks = Selection.of_flags(np.asarray(flags))
-            stops = np.minimum(blocks.stops * index.block_positions, reader.row_count)
-            every = every.narrowed(blocks.starts * index.block_positions, stops)
+            stops = np.minimum(blocks.stops * size, reader.row_count)
+            every = every.narrowed(blocks.starts * size, stops)
     return every
+
+
+def _by_block_size(
+    columns: Mapping[str, tuple[DataType, pa.DataType]], reader: StripeReader
+) -> dict[int, dict[str, tuple[DataType, pa.DataType, ColumnRanges]]]:
+    """What range indexes tell, of columns whose blocks have as many rows together: so *or* can rule blocks out, too."""
+    groups: dict[int, dict[str, tuple[DataType, pa.DataType, ColumnRanges]]] = {}
+    for name, (node, kind) in columns.items():
+        index = _read_index(reader, node)
+        if index is not None:
+            groups.setdefault(index.block_positions, {})[name] = (node, kind, ranges_of_blocks(node, index))
+    return groups
 
 
 def _read_index(reader: StripeReader, node: DataType) -> RangeIndex | None:
