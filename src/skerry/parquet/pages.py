@@ -112,6 +112,9 @@ def decode_page_header(
 
     Spec: parquet.thrift, PageHeader, DataPageHeader, DataPageHeaderV2, DictionaryPageHeader.
     """
+    usual = _usual_header(data, position)
+    if usual is not None:
+        return usual
     decoder = CompactDecoder(data, position=position, location=location, base=base)
     header = decoder.decode_struct("PageHeader")
     type_ = header.integer(1, "type", maximum=_MAX_INT32)
@@ -132,6 +135,100 @@ def decode_page_header(
         page = header.structure(7, "DictionaryPageHeader")
         return PageHeader(*sizes, value_count=_count(page), encoding=page.integer(2, "encoding"))
     return PageHeader(*sizes)
+
+
+# What stands before a field in Thrift's compact protocol: how far it is from the one before, and its type.
+_NEXT_I32: Final = 0x15
+_NEXT_STRUCT: Final = 0x1C
+_STRUCT_AFTER_NEXT: Final = 0x2C
+_NO_VALUE, _NUMBERS, _BINARY = frozenset({1, 2}), frozenset({4, 5, 6}), 8
+
+
+def _usual_header(data: memoryview, position: int) -> PageHeader | None:
+    """The header of a DATA_PAGE whose fields stand in their order, as writers have them; None for any other.
+
+    There is one for some thousand values of a column, so that its decoding counts. What is wrong with a header, the
+    general way tells.
+    """
+    numbers = [0] * 7
+    try:
+        at = position
+        for place in range(3):  # type, uncompressed_page_size, compressed_page_size
+            if data[at] != _NEXT_I32:
+                return None
+            numbers[place], at = _zigzag(data, at + 1)
+        after_sizes = _STRUCT_AFTER_NEXT
+        if data[at] == _NEXT_I32:  # crc
+            _, at = _zigzag(data, at + 1)
+            after_sizes = _NEXT_STRUCT
+        if numbers[0] != PageType.DATA_PAGE or data[at] != after_sizes:
+            return None
+        at += 1
+        for place in range(3, 7):  # num_values, encoding, and the encodings of both levels
+            if data[at] != _NEXT_I32:
+                return None
+            numbers[place], at = _zigzag(data, at + 1)
+        if data[at] == _NEXT_STRUCT:  # statistics
+            at = _behind_struct(data, at + 1)
+        if data[at] or data[at + 1]:  # something follows in one of the structures
+            return None
+    except IndexError:
+        return None
+    if not all(0 <= number <= _MAX_INT32 for number in numbers):
+        return None
+    _, uncompressed, compressed, count, encoding, definition_level_encoding, _ = numbers
+    return PageHeader(
+        PageType.DATA_PAGE,
+        at + 2 - position,
+        compressed,
+        uncompressed,
+        value_count=count,
+        encoding=encoding,
+        definition_level_encoding=definition_level_encoding,
+    )
+
+
+def _zigzag(data: memoryview, at: int) -> tuple[int, int]:
+    """A number of at most 35 bits, and where it ends.
+
+    Raises:
+        IndexError: The bytes end before it, or it is longer.
+    """
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at
+        shift += 7
+        if shift > 28:
+            raise IndexError
+
+
+def _behind_struct(data: memoryview, at: int) -> int:
+    """Where a structure of flags, numbers and bytes ends.
+
+    Raises:
+        IndexError: It holds something else, or the bytes end before it.
+    """
+    while head := data[at]:
+        at += 1
+        kind = head & 0x0F
+        if head < 0x10 or (kind not in _NO_VALUE and kind not in _NUMBERS and kind != _BINARY):
+            raise IndexError
+        if kind in _NUMBERS:
+            while data[at] >= 0x80:
+                at += 1
+            at += 1
+        elif kind == _BINARY:
+            length = shift = 0
+            while data[at] >= 0x80:
+                length |= (data[at] & 0x7F) << shift
+                shift += 7
+                at += 1
+            at += 1 + (length | data[at] << shift)
+    return at + 1
 
 
 def _count(page: Struct) -> int:

@@ -75,6 +75,12 @@ class Collector:
             self._take_in_fixed(Fixed(words.view(np.uint8), 8, len(words), NO_BITMAP, 0, Form.DECIMAL))
         elif unscaled.ndim == 2 and unscaled.dtype == np.uint8 and 1 <= unscaled.shape[1] <= 16:
             count, width = unscaled.shape
+            if width <= 8:
+                shifted = np.zeros((count, 8), np.uint8)
+                shifted[:, :width] = unscaled
+                words = shifted.reshape(-1).view(">i8").astype(np.int64) >> (8 * (8 - width))  # which keeps the sign
+                self._take_in_fixed(Fixed(words.view(np.uint8), 8, count, NO_BITMAP, 0, Form.DECIMAL))
+                return
             extended = np.empty((count, 16), np.uint8)
             extended[:, :width] = unscaled[:, ::-1]
             extended[:, width:] = np.where(unscaled[:, :1] & 0x80, 0xFF, 0)
