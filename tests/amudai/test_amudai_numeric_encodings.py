@@ -92,7 +92,7 @@ def shapes(dtype, count):
                 dtype
             ),
             "equal": np.full(count, 0.1, dtype),
-            "mostly zero": np.where(RANDOM.random(count) < 0.01, 2.5, 0.0).astype(dtype),
+            "mostly zero": np.where(RANDOM.random(count) < 0.003, 2.5, 0.0).astype(dtype),
             "runs": np.repeat(RANDOM.random(count // 9 + 1), 9)[:count].astype(dtype),
         }
     limits = np.iinfo(dtype)
@@ -104,6 +104,9 @@ def shapes(dtype, count):
         "extremes": np.resize(np.array([limits.min, limits.max, 0], dtype), count),
         "equal": np.full(count, limits.max, dtype),
         "zero": np.zeros(count, dtype),
+        "rarely large": np.where(
+            RANDOM.random(count) < 0.004, RANDOM.integers(0, 256, count * dtype.itemsize).astype("u1").view(dtype), 0
+        ).astype(dtype),
         "mostly zero": np.where(RANDOM.random(count) < 0.01, 3, 0).astype(dtype),
         "runs": np.repeat(RANDOM.integers(0, 50, count // 9 + 1), 9)[:count].astype(dtype),
     }
@@ -182,11 +185,11 @@ def test_every_encoding_is_proven():
     assert {encoding for encoding, _, _ in PROOFS} == set(NUMERIC)
 
 
-def blocks_of(built):
+def blocks_of(built, has_checksums=True):
     block_map = decode_block_map(built.data[-built.map_bytes :], buffer_size=len(built.data))
     end = block_map.byte_range(0, block_map.block_count)[1]
     assert built.data[end : -built.map_bytes] == bytes(len(built.data) - built.map_bytes - end)
-    blocks = block_map.blocks(built.data[:end], 0, block_map.block_count, has_checksums=True)
+    blocks = block_map.blocks(built.data[:end], 0, block_map.block_count, has_checksums=has_checksums)
     return built.data, blocks
 
 
@@ -257,7 +260,7 @@ CHOICES = [
     ("<i8", "far from zero", {E.FUSED_FRAME_OF_REFERENCE}),
     ("<f8", "decimals", {E.ALP}),
     ("<f8", "of one magnitude", {E.ALP_RD}),
-    ("<f8", "mostly zero", {E.SPARSE}),
+    ("<i8", "rarely large", {E.SPARSE}),
     ("<i4", "runs", {E.RUN_LENGTH}),
     ("<f8", "random bits", {E.PLAIN}),
     ("<i8", "extremes", {E.BLOCK_DICTIONARY}),
@@ -283,3 +286,33 @@ def test_nested_packed_bits_lie_at_multiples_of_eight():
     entries = encoded[13]
     assert entries in (4, 8)
     assert (16 + 2 * entries + int.from_bytes(encoded[2:6], "little")) % 8 == 0
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("share_of_nulls", [None, 0.0, 0.01, 0.3, 0.97, 1.0])
+def test_blocks_written_at_once_are_those_written_one_by_one(dtype, share_of_nulls):
+    count, size = 5200, 1500
+    flags = None if share_of_nulls is None else share_of_nulls <= RANDOM.random(count)
+    for name, values in shapes(dtype, count).items():
+        wish = FRAMED if dtype.kind != "f" else Plan(E.ALP, (FRAMED,), (6, 1) if name == "random bits" else (2, 0))
+        for has_checksums in (True, False):
+            options = {"plan": wish, "has_checksums": has_checksums}
+            at_once = encode_numeric_buffer(values, flags, block_values=size, **options)
+            data, blocks = blocks_of(at_once, has_checksums)
+            assert blocks.counts.tolist() == [1500, 1500, 1500, 700]
+            found = decode_numbers(blocks, dtype, has_presence=True)
+            keep = np.ones(count, bool) if flags is None else flags
+            assert found.values[keep].tobytes() == values[keep].tobytes(), name
+            assert found.null_count == count - np.count_nonzero(keep)
+            for block, start in enumerate(blocks.starts.tolist()):
+                present = None if flags is None else flags[block * size : (block + 1) * size]
+                part = values[block * size : (block + 1) * size]
+                if present is None and dtype.kind != "f":
+                    alone = encode_numeric_block(part, present, wish, has_checksum=has_checksums)
+                    assert data[start : start + len(alone)] == alone
+            if dtype.kind != "f" and not has_checksums:
+                end = int(blocks.ends[0])
+                expected = [
+                    number if flag else None for number, flag in zip(values[:size].tolist(), keep, strict=False)
+                ]
+                assert number_block(data[:end], dtype, size) == expected

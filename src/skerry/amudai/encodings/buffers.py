@@ -17,6 +17,8 @@ from skerry.amudai.encodings.block_map import encode_block_map
 from skerry.amudai.encodings.blocks import encode_binary_block, encode_numeric_block
 from skerry.amudai.encodings.choosing import BinaryChoice, choose_binary, choose_numeric
 from skerry.amudai.encodings.codes import Encoding, Profile
+from skerry.amudai.encodings.framed_blocks import MAX_BLOCK_VALUES, FramedBlocks, frame_decimals, frame_integers
+from skerry.amudai.encodings.numeric_encoding import FRAMED
 from skerry.amudai.encodings.packing import carry_forward
 from skerry.amudai.encodings.plans import Plan
 
@@ -76,21 +78,37 @@ def encode_numeric_buffer(
     Returns:
         The buffer.
     """
-    counts, blocks, plans = [], [], []
+    parts = _Parts()
     for start, stop in _stretches(len(values), plan):
+        stretch, flags = values[start:stop], None if valid is None else valid[start:stop]
         chosen = plan
         if chosen is None:
-            chosen = choose_numeric(_without_nulls(values[start:stop], valid, start), profile)
-        plans.append(chosen)
+            chosen = choose_numeric(stretch if flags is None else carry_forward(stretch, flags), profile)
         size = block_values or _block_values(chosen, profile)
-        for first in range(start, stop, size):
-            last = min(first + size, stop)
-            flags = None if valid is None else valid[first:last]
-            counts.append(last - first)
-            blocks.append(
-                encode_numeric_block(values[first:last], flags, chosen, profile=profile, has_checksum=has_checksums)
-            )
-    return _built(counts, blocks, plans)
+        parts.plans.append(chosen)
+        framed = _frame_at_once(stretch, flags, chosen, profile, size, has_checksums)
+        if framed is not None:
+            parts.add_all(framed)
+            continue
+        for first in range(0, stop - start, size):
+            block = stretch[first : first + size]
+            present = None if flags is None else flags[first : first + size]
+            encoded = encode_numeric_block(block, present, chosen, profile=profile, has_checksum=has_checksums)
+            parts.add(len(block), encoded)
+    return parts.built()
+
+
+def _frame_at_once(
+    values: npt.NDArray[Any], valid: _Flags, plan: Plan, profile: Profile, size: int, has_checksums: bool
+) -> FramedBlocks | None:
+    """All blocks of a plan that kernels write at once, None if they cannot."""
+    if size > MAX_BLOCK_VALUES or profile == Profile.PLAIN:
+        return None
+    if plan == FRAMED and values.dtype.kind != "f":
+        return frame_integers(values, valid, size, has_checksums=has_checksums)
+    if plan.encoding == Encoding.ALP and plan.parts == (FRAMED,) and plan.decimals and values.dtype.kind == "f":
+        return frame_decimals(values, valid, plan.decimals, size, has_checksums=has_checksums)
+    return None
 
 
 def encode_binary_buffer(
@@ -123,19 +141,17 @@ def encode_binary_buffer(
         assert fixed_size
         offsets = np.arange(len(data) // fixed_size + 1, dtype=np.int64) * fixed_size
     strings = Strings(offsets, data, valid, fixed_size)
-    counts, blocks, plans = [], [], []
+    parts = _Parts()
     for start, stop in _stretches(strings.count, plan):
         stretch = _slice(strings, start, stop)
         choice = choose_binary(stretch, profile) if plan is None else BinaryChoice(plan)
-        plans.append(choice.plan)
+        parts.plans.append(choice.plan)
         for block in _cut(stretch, choice.plan, profile, block_values):
-            counts.append(block.count)
-            blocks.append(
-                encode_binary_block(
-                    block, choice.plan, profile=profile, symbols=choice.symbols, has_checksum=has_checksums
-                )
+            encoded = encode_binary_block(
+                block, choice.plan, profile=profile, symbols=choice.symbols, has_checksum=has_checksums
             )
-    return _built(counts, blocks, plans)
+            parts.add(block.count, encoded)
+    return parts.built()
 
 
 def _stretches(count: int, plan: Plan | None) -> Iterator[tuple[int, int]]:
@@ -143,12 +159,6 @@ def _stretches(count: int, plan: Plan | None) -> Iterator[tuple[int, int]]:
     size = _CHOICE_VALUES if plan is None else max(count, 1)
     for start in range(0, count, size):
         yield start, min(start + size, count)
-
-
-def _without_nulls(values: npt.NDArray[Any], valid: _Flags, start: int) -> npt.NDArray[Any]:
-    if valid is None:
-        return values
-    return carry_forward(values, valid[start : start + len(values)])
 
 
 def _block_values(plan: Plan, profile: Profile) -> int:
@@ -179,8 +189,31 @@ def _cut(strings: Strings, plan: Plan, profile: Profile, block_values: int | Non
         start = stop
 
 
-def _built(counts: list[int], blocks: list[bytes], plans: list[Plan]) -> BuiltBuffer:
-    block_map = encode_block_map(np.array(counts, np.int64), np.fromiter(map(len, blocks), np.int64, len(blocks)))
-    size = sum(map(len, blocks))
-    data = b"".join((*blocks, bytes(-size % _MAP_ALIGNMENT), block_map))
-    return BuiltBuffer(data, len(block_map), len(blocks), tuple(dict.fromkeys(plans)))
+class _Parts:
+    """The blocks of a buffer as they are made."""
+
+    def __init__(self) -> None:
+        self.data: list[bytes | memoryview] = []
+        self.counts: list[npt.NDArray[np.int64]] = []
+        self.sizes: list[npt.NDArray[np.int64]] = []
+        self.plans: list[Plan] = []
+
+    def add(self, count: int, block: bytes) -> None:
+        """Add a block of so many values."""
+        self.data.append(block)
+        self.counts.append(np.array([count]))
+        self.sizes.append(np.array([len(block)]))
+
+    def add_all(self, framed: FramedBlocks) -> None:
+        """Add blocks that lie side by side."""
+        self.data.append(framed.data.data)
+        self.counts.append(framed.counts)
+        self.sizes.append(framed.sizes)
+
+    def built(self) -> BuiltBuffer:
+        """The buffer: all blocks, and their map."""
+        none = [np.zeros(0, np.int64)]
+        counts, sizes = np.concatenate(self.counts or none), np.concatenate(self.sizes or none)
+        block_map = encode_block_map(counts, sizes)
+        data = b"".join((*self.data, bytes(-int(sizes.sum()) % _MAP_ALIGNMENT), block_map))
+        return BuiltBuffer(data, len(block_map), len(counts), tuple(dict.fromkeys(self.plans)))

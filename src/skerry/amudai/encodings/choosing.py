@@ -33,6 +33,8 @@ _PLACES: Final = (0.0, 0.183, 0.471, 0.829)
 _WORTH: Final = 0.95
 """An encoding must make the sample smaller than this part of its plain size."""
 _MAX_DICTIONARY: Final = 4096
+_HEAVIER: Final = 1.05
+"""What else than packed distances must be smaller by some part: those are written and read fastest."""
 
 _ZSTD: Final = Plan(Encoding.ZSTD)
 _LZ4: Final = Plan(Encoding.LZ4)
@@ -74,6 +76,8 @@ def choose_numeric(values: _Values, profile: Profile) -> Plan:
     for plan in _candidates(sample, profile):
         stream = encode_numeric(sample, plan, profile)
         cost = len(stream) + _cost_of_reading(plan, sample.nbytes, profile)
+        if plan != FRAMED and (plan.encoding, plan.parts) != (Encoding.ALP, (FRAMED,)):
+            cost *= _HEAVIER
         if cost < best_cost and stream[0] == plan.encoding:  # otherwise it did not go with the values
             best, best_cost = plan, cost
     return best
