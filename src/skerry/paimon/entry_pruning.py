@@ -101,48 +101,50 @@ class EntryPruner:
     def plan_added(self, found: ReadEntries) -> PaimonPlan:
         """Plan a read of the files that were added, each by itself; see `plan`."""
         added = found.take(np.flatnonzero(found.numbers("_KIND") == FileKind.ADD))
-        partition_may = self._partition_may(added)
+        partition_may, _ = self._partition_may(added)
         live = self._checked(added.take(np.flatnonzero(partition_may[added.partitions.codes])))
         judge = self._pruner(live)
         verdict = judge.by_keys() if self.state.schema.primary_keys else judge.by_values()
         rows = np.flatnonzero(verdict.may)
-        self.steps.append(_step("files by bounds", live, np.arange(live.entries.num_rows), rows, verdict.reasons))
+        reasons = [(f"bounds without {reason}", count) for reason, count in verdict.reasons]
+        self.steps.append(_step("files by bounds", live, np.arange(live.entries.num_rows), rows, reasons))
         numbers = bucket_numbers(live.partitions.codes, live.numbers("_BUCKET"))[rows]
         sections = Sections.of_files(rows, numbers)
         return self._finish(live, sections, None, verdict.must & (not self.state.schema.primary_keys), {}, {})
 
     # ---- entries ----
 
-    def _partition_may(self, found: ReadEntries) -> _Mask:
-        """bool[partitions] Which partitions can hold wanted rows."""
+    def _partition_may(self, found: ReadEntries) -> tuple[_Mask, list[tuple[str, _Mask]]]:
+        """bool[partitions] Which partitions can hold wanted rows, and which cannot for the sake of which conjunct."""
         partitions = found.partitions
         may = np.full(len(partitions.rows), True)
+        reasons = []
         lookup = partition_metrics(self.state.schema.partition_fields, partitions.values)
         for conjunct in self.conjuncts:
-            may &= evaluate(conjunct, lookup, len(may)).may
-        return may
+            verdict = evaluate(conjunct, lookup, len(may)).may
+            reasons.append((f"partition without {conjunct}", may & ~verdict))
+            may &= verdict
+        return may, reasons
 
     def _live(self, found: ReadEntries) -> ReadEntries:
         """The live files of the partitions that can hold wanted rows."""
         signs = np.where(found.numbers("_KIND") == FileKind.ADD, 1, -1)
         counts = found.numbers("_ROW_COUNT") * signs
-        inside = self._partition_may(found)[found.partitions.codes]
+        codes = found.partitions.codes
+        partition_may, reasons = self._partition_may(found)
+        inside = partition_may[codes]
         inside_buckets = found.numbers("_BUCKET") != POSTPONE_BUCKET
         chosen = found.take(np.flatnonzero(inside & inside_buckets))
         live = self._checked(chosen.take(live_rows(chosen.entries, location=self.location)))
-        waiting = int(signs[inside & ~inside_buckets].sum())
-        outside = int(signs[~inside].sum())
-        dropped = [("waiting to be put into buckets", waiting)] if waiting > 0 else []
-        if outside > 0:
-            condition = " AND ".join(map(str, self.conjuncts))
-            dropped.append((f"partition without {condition}", outside))
+        dropped = [("waiting to be put into buckets", int(signs[inside & ~inside_buckets].sum()))]
+        dropped += [(reason, int(signs[lost[codes]].sum())) for reason, lost in reasons]
         step = ScanStep(
             "files by partition",
             int(signs.sum()),
             live.entries.num_rows,
             int(counts.sum()),
             int(live.numbers("_ROW_COUNT").sum()),
-            tuple(dropped),
+            tuple((reason, count) for reason, count in dropped if count > 0),
         )
         self.steps.append(step)
         return live
@@ -191,8 +193,8 @@ class EntryPruner:
     def _sections(self, live: ReadEntries, vectors: Mapping[VectorKey, VectorLocation]) -> PaimonPlan:
         """Prune live files by keys, then sections of them by values and indexes."""
         options = self.state.options
-        rows = np.flatnonzero(self._pruner(live).by_keys().may) if self.conjuncts else np.arange(live.entries.num_rows)
-        files = live.take(rows)
+        by_keys = self._pruner(live).by_keys()
+        files = live.take(np.flatnonzero(by_keys.may))
         sections, ranges = self._overlaps(files)
         pruner = self._pruner(files)
         verdict = pruner.by_values()
@@ -201,7 +203,7 @@ class EntryPruner:
         must = verdict.must.copy()
         if not whole_rows:
             must[kept.rows[~kept.is_raw[kept.of_row]]] = False
-        self._tell_bounds(live, files, kept, verdict.reasons)
+        self._tell_bounds(live, files, kept, by_keys.reasons, verdict.reasons)
         indexes: Mapping[int, str | bytes] = {}
         if self.conjuncts and options.file_index_read:
             kept, indexes = self._prune_indexes(pruner, files, kept, must)
@@ -224,13 +226,19 @@ class EntryPruner:
         return sections, ranges
 
     def _tell_bounds(
-        self, before: ReadEntries, files: ReadEntries, kept: Sections, reasons: Sequence[tuple[str, int]]
+        self,
+        before: ReadEntries,
+        files: ReadEntries,
+        kept: Sections,
+        by_keys: Sequence[tuple[str, int]],
+        by_values: Sequence[tuple[str, int]],
     ) -> None:
-        by_keys = before.entries.num_rows - files.entries.num_rows
-        by_values = files.entries.num_rows - len(kept.rows)
-        dropped = [("keys without what is wanted", by_keys)] if by_keys else []
-        if by_values:
-            dropped += reasons if sum(count for _, count in reasons) == by_values else [("bounds", by_values)]
+        lost = files.entries.num_rows - len(kept.rows)
+        dropped = [(f"keys without {reason}", count) for reason, count in by_keys]
+        if sum(count for _, count in by_values) == lost:
+            dropped += [(f"bounds without {reason}", count) for reason, count in by_values]
+        elif lost:
+            dropped.append(("bounds of all files of a section", lost))
         self.steps.append(
             ScanStep(
                 "files by bounds",

@@ -36,7 +36,7 @@ class Judgement:
     Args:
         may: bool[files] Whether a row may be wanted.
         must: bool[files] Whether every row is.
-        reasons: Why files are not read, as the conjunct and their number.
+        reasons: The conjuncts that files cannot fulfil, and how many fail at each.
     """
 
     may: _Mask
@@ -78,7 +78,7 @@ class FilePruner:
             verdict = evaluate(conjunct, lookup, count)
             lost = int(np.count_nonzero(may & ~verdict.may))
             if lost:
-                reasons.append((f"bounds without {conjunct}", lost))
+                reasons.append((str(conjunct), lost))
             may, must = may & verdict.may, must & verdict.must
         return Judgement(may, must, tuple(reasons))
 
