@@ -1,6 +1,6 @@
-"""A full `analyze()` of TPC-H's lineitem (scale factor 1, 16 columns), beside DuckDB's approximate counts of all columns.
+"""A full `analyze()` of TPC-H's lineitem, beside DuckDB's approximate counts of all columns.
 
-The same rows lie in three tables: as Spark landed them (`skerry.spark.ingest`), as one process appended them, and in
+Scale factor 1, 16 columns. The same rows lie in three tables: as Spark landed them (`skerry.spark.ingest`), as one process appended them, and in
 100 partitions. Both engines work with two threads and take turns; the ratio is the median of the rounds' ratios. On a
 machine that has other work, the processor time says more than the clock.
 """
@@ -35,10 +35,10 @@ def make_tables() -> dict[str, skerry.catalog.Table]:
             partition_by = [f"truncate({STEP}, l_orderkey)"] if name == "t.partitioned" else []
             table = catalog.create_table(name, rows.schema, partition_by=partition_by)
             if name == "t.spark":
-                import skerry.spark
+                from skerry.spark import ingest, session
 
-                spark = skerry.spark.session(master=f"local[{THREADS}]")
-                skerry.spark.ingest(spark, LINEITEM, table)
+                spark = session(master=f"local[{THREADS}]")
+                ingest(spark, LINEITEM, table)
                 spark.stop()
             else:
                 table.append(rows)
