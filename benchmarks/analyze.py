@@ -1,8 +1,8 @@
 """A full `analyze()` of TPC-H's lineitem, beside DuckDB's approximate counts of all columns.
 
-Scale factor 1, 16 columns. The same rows lie in three tables: as Spark landed them (`skerry.spark.ingest`), as one process appended them, and in
-100 partitions. Both engines work with two threads and take turns; the ratio is the median of the rounds' ratios. On a
-machine that has other work, the processor time says more than the clock.
+Scale factor 1, 16 columns, in three tables: as Spark landed it (`skerry.spark.ingest`), as one process appended it, and
+in 100 partitions. Both engines work with two threads and take turns; the ratio is the median of the rounds' ratios. On
+a machine that has other work, the processor time says more than the clock.
 """
 
 from __future__ import annotations
