@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import shutil
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from altered_shards import Parts, bitmap, written
 from golden_shards import SHIPPED
 
 from skerry import amudai
+from skerry.amudai.decimals import encode_decimal
 from skerry.amudai.messages import BufferKind, DataEncoding, ParquetFileColumnRef
 from skerry.amudai.schema import Field, InternalKind, Schema
 from skerry.amudai.value_dictionary import ValueDictionary, encode_value_dictionary
@@ -226,3 +228,52 @@ def test_parquet_chunks_of_composites_are_refused(tmp_path: Path) -> None:
     encodings.add().parquet.file_column_refs.append(ParquetFileColumnRef())
     with pytest.raises(UnsupportedError, match="composite types in Parquet files are not read"):
         amudai.read_table(parts.seal(tmp_path / "sealed"))
+
+
+_TICKS = {"ARROW:extension:name": "KustoDateTime"}
+_DECIMAL = {"ARROW:extension:name": "KustoDecimal"}
+
+
+@pytest.mark.parametrize(
+    ("column", "shown"),
+    [
+        (pa.array([1, 2], pa.timestamp("s")), pa.timestamp("ns")),
+        (pa.array([-62_135_596_800, 253_402_300_799, None], pa.timestamp("s")), pa.timestamp("us")),
+        (pa.array([1, 1 << 59], pa.duration("us")), pa.duration("us")),
+        (pa.array([Decimal("1.5"), None], pa.decimal128(5, 2)), pa.decimal128(38, 37)),
+        (pa.array([Decimal("-12345.5")], pa.decimal128(9, 2)), pa.decimal128(38, 33)),
+        (pa.array([Decimal(10) ** 50], pa.decimal256(60, 2)), pa.decimal256(76, 25)),
+        (pa.array([None, None], pa.decimal128(5, 2)), pa.decimal256(76, 38)),
+    ],
+    ids=str,
+)
+def test_types_are_chosen_by_the_range_of_values(column: pa.Array, shown: pa.DataType, tmp_path: Path) -> None:
+    path = tmp_path / "data.amudai.shard"
+    amudai.write_table(pa.table({"c": column}), path, with_arrow_schema=False)
+    found = amudai.read_table(path)["c"]
+    assert found.type == shown
+    if pa.types.is_decimal(shown):
+        assert found.to_pylist() == column.to_pylist()
+    else:
+        assert found.cast(column.type).to_pylist() == column.to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("values", "type_", "metadata"),
+    [
+        ([3_155_378_975_999_999_999, 1], pa.uint64(), _TICKS),
+        ([encode_decimal(Decimal("NaN")), encode_decimal(Decimal(1))], pa.binary(16), _DECIMAL),
+        ([encode_decimal(Decimal("Infinity"))], pa.binary(16), _DECIMAL),
+    ],
+    ids=str,
+)
+def test_what_no_type_of_arrow_holds_is_shown_as_stored(
+    values: list[object], type_: pa.DataType, metadata: dict[str, str], tmp_path: Path
+) -> None:
+    path = tmp_path / "data.amudai.shard"
+    field = pa.field("c", type_, metadata=metadata)
+    table = pa.table([pa.array(values, type_)], schema=pa.schema([field]))
+    amudai.write_table(table, path, with_arrow_schema=False)
+    found = amudai.read_table(path)
+    assert found.schema.field("c").equals(field, check_metadata=True)
+    assert found["c"].to_pylist() == values

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
 from skerry.amudai.datetimes import EPOCH_TICKS, fits_nanoseconds
+from skerry.amudai.decimals import DECIMAL_BYTES
 from skerry.amudai.messages import ShardProperties
 from skerry.amudai.schema import BasicType, DataType, ExtendedLabel, Field, Schema
-from skerry.amudai.statistics import ValueRange
+from skerry.amudai.statistics import FieldStatistics, NumberCounts
 from skerry.amudai.types import ARROW_SCHEMA_PROPERTY, arrow_field, is_stored_as
 from skerry.errors import SchemaError
 
@@ -25,7 +26,8 @@ __all__ = ["choose_schema", "stored_schemas", "with_types"]
 
 _MAX_DIGITS: Final = 38
 _TICKS_PER_MICROSECOND: Final = 10
-RangeOf = Callable[[DataType], "ValueRange | None"]
+StatisticsOf = Callable[[DataType], list[FieldStatistics]]
+"""What is known of a node's values: in the whole shard, or in each of its stripes; empty if that is not all."""
 
 
 def stored_schemas(properties: ShardProperties) -> list[pa.Schema]:
@@ -40,21 +42,23 @@ def stored_schemas(properties: ShardProperties) -> list[pa.Schema]:
     return found
 
 
-def choose_schema(schema: Schema, stored: list[pa.Schema], range_of: RangeOf, *, internal: bool = False) -> pa.Schema:
+def choose_schema(
+    schema: Schema, stored: list[pa.Schema], statistics_of: StatisticsOf, *, internal: bool = False
+) -> pa.Schema:
     """The Arrow schema of a shard's columns.
 
     Args:
         schema: The shard's schema.
         stored: Arrow schemas that the shard keeps. A field of theirs counts if all have the same, and if it goes with
             what the shard's own schema says of the column.
-        range_of: Tells the range of a node's values.
+        statistics_of: Tells what is known of a node's values.
         internal: Whether internal fields are columns, too.
 
     Returns:
         The schema, with fields in the order of the shard.
     """
     wanted = schema.fields if internal else schema.columns
-    fields = [_stored_field(field, stored) or _chosen_field(field, range_of) for field in wanted]
+    fields = [_stored_field(field, stored) or _chosen_field(field, statistics_of) for field in wanted]
     metadata = stored[0].metadata if stored and all(s.metadata == stored[0].metadata for s in stored) else None
     return pa.schema(fields, metadata=metadata)
 
@@ -71,40 +75,58 @@ def _stored_field(field: Field, stored: list[pa.Schema]) -> pa.Field | None:
     return candidates[0]
 
 
-def _chosen_field(field: Field, range_of: RangeOf) -> pa.Field:
-    chosen = arrow_field(field.data_type, lambda node: _leaf_type(node, range_of))
+def _chosen_field(field: Field, statistics_of: StatisticsOf) -> pa.Field:
+    chosen = arrow_field(field.data_type, lambda node: _leaf_type(node, statistics_of))
     return chosen.with_name(field.name)
 
 
-def _leaf_type(node: DataType, range_of: RangeOf) -> pa.DataType | None:
+def _leaf_type(node: DataType, statistics_of: StatisticsOf) -> pa.DataType | None:
     """The type of a node whose values may need another than the usual one; None for the usual one."""
     if node.basic_type is BasicType.DATE_TIME:
-        return _tick_type(range_of(node), EPOCH_TICKS, pa.timestamp, pa.uint64())
+        return _tick_type(_bounds(statistics_of(node)), EPOCH_TICKS, pa.timestamp, pa.uint64())
     if node.label == ExtendedLabel.TIMESPAN and node.basic_type is BasicType.INT64:
-        return _tick_type(range_of(node), 0, pa.duration, pa.int64())
-    return _decimal_type(range_of(node)) if node.is_decimal else None
+        return _tick_type(_bounds(statistics_of(node)), 0, pa.duration, pa.int64())
+    return _decimal_type(statistics_of(node)) if node.is_decimal else None
+
+
+def _bounds(found: list[FieldStatistics]) -> tuple[Any, Any] | None:
+    """The least and the greatest value; None if they are not known, or there is no value."""
+    ranges = [each.range for each in found if each.null_count != each.position_count]
+    if not ranges or any(each is None or each.low is None or each.high is None for each in ranges):
+        return None
+    return min(each.low for each in ranges if each), max(each.high for each in ranges if each)
 
 
 def _tick_type(
-    found: ValueRange | None, epoch: int, of_unit: Callable[[str], pa.DataType], ticks: pa.DataType
+    bounds: tuple[int, int] | None, epoch: int, of_unit: Callable[[str], pa.DataType], ticks: pa.DataType
 ) -> pa.DataType:
     """Nanoseconds if they reach far enough, else microseconds, else the ticks themselves."""
-    if found is None or found.low is None or found.high is None:
+    if bounds is None:
         return of_unit("ns")
-    low, high = int(found.low), int(found.high)
+    low, high = bounds
     if fits_nanoseconds(low - epoch, high - epoch):
         return of_unit("ns")
     whole = low % _TICKS_PER_MICROSECOND == 0 and high % _TICKS_PER_MICROSECOND == 0
     return of_unit("us") if whole else ticks
 
 
-def _decimal_type(found: ValueRange | None) -> pa.DataType | None:
-    """38 digits, with as many of them before the point as the values need."""
-    bounds = [] if found is None else [found.low, found.high]
-    if not bounds or not all(isinstance(bound, Decimal) and bound.is_finite() for bound in bounds):
+def _decimal_type(found: list[FieldStatistics]) -> pa.DataType | None:
+    """38 digits, with as many of them before the point as the values need; the stored bytes if some are no numbers."""
+    bounds = _bounds(found)
+    if any(isinstance(each.details, NumberCounts) and each.details.nan_count for each in found):
+        return pa.binary(DECIMAL_BYTES)
+    if bounds is None:
         return None
+    if not all(isinstance(bound, Decimal) and bound.is_finite() for bound in bounds):
+        return pa.binary(DECIMAL_BYTES)
     before = max(max(bound.adjusted() + 1, 0) if bound else 0 for bound in bounds)
-    return pa.decimal128(_MAX_DIGITS, _MAX_DIGITS - before) if before <= _MAX_DIGITS else None
+    if before > _MAX_DIGITS:
+        return (
+            pa.decimal256(2 * _MAX_DIGITS, 2 * _MAX_DIGITS - before)
+            if before <= 2 * _MAX_DIGITS
+            else pa.binary(DECIMAL_BYTES)
+        )
+    return pa.decimal128(_MAX_DIGITS, _MAX_DIGITS - before)
 
 
 def with_types(schema: pa.Schema, asked: pa.Schema, nodes: dict[str, DataType]) -> pa.Schema:

@@ -21,7 +21,7 @@ from skerry.amudai.properties import PropertyBag
 from skerry.amudai.scanning import ScanPlan, ThisThread, join_tables, split_batches
 from skerry.amudai.schema import DataType, Schema
 from skerry.amudai.shard_metadata import ShardMetadata
-from skerry.amudai.statistics import FieldStatistics, ValueRange, decode_statistics
+from skerry.amudai.statistics import FieldStatistics, decode_statistics
 from skerry.errors import FormatError, NotFoundError, SchemaError
 from skerry.storage import Storage
 
@@ -132,24 +132,22 @@ class ShardFile:
 
     def _arrow_schema(self, *, internal: bool) -> pa.Schema:
         stored = stored_schemas(self.metadata.properties_message)
-        schema = choose_schema(self.shard_schema, stored, self._range_of, internal=internal)
+        schema = choose_schema(self.shard_schema, stored, self._statistics_of, internal=internal)
         if self._asked is None:
             return schema
         nodes = {field.name: field.data_type for field in self.shard_schema.fields}
         return with_types(schema, self._asked, nodes)
 
-    def _range_of(self, node: DataType) -> ValueRange | None:
-        """The range of a node's values, from the shard's descriptor or else from those of the stripes."""
+    def _statistics_of(self, node: DataType) -> list[FieldStatistics]:
+        """What the shard's descriptor tells of a node, or else those of the stripes; nothing if one is missing."""
         try:
             found = self.metadata.statistics(node)
         except FormatError:
             found = None  # the shard was moved, and what its descriptors' urls name is something else
         if found is not None and found.range is not None:
-            return found.range
-        ranges = [found.range for found in self.node_statistics(node) if found is not None]
-        if not ranges or any(each is None or each.low is None or each.high is None for each in ranges):
-            return None
-        return ValueRange(min(each.low for each in ranges if each), max(each.high for each in ranges if each))
+            return [found]
+        of_stripes = self.node_statistics(node)
+        return [each for each in of_stripes if each is not None] if all(of_stripes) else []
 
     def statistics(self, column: str) -> FieldStatistics | None:
         """What is known of a column in the whole shard; None if nothing is.

@@ -128,8 +128,11 @@ def _shred_decimals(node: DataType, array: pa.Array) -> NodeColumn:
         return NodeColumn(node, 0, None, pa.array([], pa.binary(DECIMAL_BYTES)), np.empty(0, np.uint64))
     if not pa.types.is_decimal(array.type):
         return NodeColumn(node, len(array), valid, array)
-    encoded = encode_decimals(array)  # refuses more than 34 digits, so that 38 hold what is there
-    narrow = array if pa.types.is_decimal128(array.type) else array.cast(pa.decimal128(38, array.type.scale))
+    encoded = encode_decimals(array)
+    try:
+        narrow = array if pa.types.is_decimal128(array.type) else array.cast(pa.decimal128(38, array.type.scale))
+    except pa.ArrowInvalid:  # 34 digits and many zeros behind them
+        return NodeColumn(node, len(array), valid, encoded)
     words = np.frombuffer(narrow.buffers()[1], np.uint64, 2 * len(array), 16 * narrow.offset)
     return NodeColumn(node, len(array), valid, encoded, words)
 

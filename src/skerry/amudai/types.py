@@ -246,6 +246,8 @@ def arrow_field(node: DataType, leaf_type: Callable[[DataType], pa.DataType | No
         metadata[EXTENSION_KEY] = _DATE_TIME.encode()
     if chosen == pa.int64() and node.label == ExtendedLabel.TIMESPAN:
         metadata[EXTENSION_KEY] = ExtendedLabel.TIMESPAN.encode()
+    if chosen == pa.binary(16) and node.is_decimal:
+        metadata[EXTENSION_KEY] = ExtendedLabel.DECIMAL.encode()
     if node.aliases:
         metadata[ALIASES_KEY] = json.dumps(node.aliases).encode()
     return pa.field(node.name, chosen or arrow_type(node, leaf_type), metadata=metadata or None)
