@@ -151,11 +151,20 @@ def content(table: pa.Table) -> dict[str, list[Any]]:
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(tables(), st.sampled_from(list(Profile)), st.integers(1, 50), st.booleans())
-def test_any_table_comes_back(tmp_path: Path, table: pa.Table, profile: Profile, rows: int, two_level: bool) -> None:
+@given(tables(), st.sampled_from(list(Profile)), st.integers(1, 50), st.none() | st.integers(1, 20), st.booleans())
+def test_any_table_comes_back(
+    tmp_path: Path, table: pa.Table, profile: Profile, rows: int, block_rows: int | None, two_level: bool
+) -> None:
     path = tmp_path / "data.amudai.shard"
     written = write_table(
-        table, path, profile=profile, stripe_rows=rows, two_level=two_level, threads=1, overwrite=True
+        table,
+        path,
+        profile=profile,
+        columns={name: FieldOptions(profile, block_values=block_rows) for name in table.column_names},
+        stripe_rows=rows,
+        two_level=two_level,
+        threads=1,
+        overwrite=True,
     )
     read = read_table(path)
     read.validate(full=True)
