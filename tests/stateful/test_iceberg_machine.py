@@ -125,7 +125,7 @@ ICEBERG = FormatUnderTest(
         partition_by=st.sampled_from([(), ("grp",), ("bucket(4, id)",), ("truncate(1, word)", "grp")]),
         sort_by=st.sampled_from([(), ("id",), ("word desc", "id")]),
         mode=_MODES,
-        file_format=st.sampled_from(["parquet", "parquet", "parquet", "orc", "avro"]),
+        file_format=st.sampled_from(["parquet", "parquet", "orc", "avro", "amudai"]),
         max_groups=st.sampled_from(["2", "128"]),
     ),
     can=frozenset(
