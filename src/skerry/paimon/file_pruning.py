@@ -88,6 +88,8 @@ class FilePruner:
         return self._key_lookup(column) if column.field_id in self._key_ids else None
 
     def _all(self, column: Column) -> FieldMetrics | None:
+        if pa.types.is_nested(column.type):  # nested values have no order
+            return None
         return self._keys(column) or self._value_lookup(column)
 
     @cached_property
