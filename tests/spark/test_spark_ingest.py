@@ -167,6 +167,14 @@ def test_frames_and_partitions(spark: SparkSession, catalog: Catalog) -> None:
     assert table.scan(where="day = '2013-02-03'").to_arrow()["k"].to_pylist() == [33]
 
 
+def test_shards(spark: SparkSession, catalog: Catalog) -> None:
+    table = catalog.create_table("d.shards", pa.schema([("k", pa.int64()), ("s", pa.string())]), file_format="amudai")
+    ingest(spark, spark.range(1000).selectExpr("id as k", "concat('s', id % 7) as s"), table)
+    assert {file.file_format for file in table.files()} == {"amudai"}
+    assert sorted(table.scan(where="s = 's3'").to_arrow()["k"].to_pylist()) == list(range(3, 1000, 7))
+    assert table.statistics()["s"].ndv == 7
+
+
 def test_nothing_to_land(spark: SparkSession, table: Table) -> None:
     summary = ingest(spark, spark.range(0).selectExpr("cast(id as int) as id"), table)
     assert (summary.snapshot_id, summary.files, summary.rows) == (None, 0, 0)

@@ -344,10 +344,11 @@ def test_types_that_spark_lacks_and_other_formats(spark: SparkSession, catalog: 
     assert rows(skerry.spark.read(spark, table)) == [(bytearray(identity.bytes), 1, [1, None], bytearray(b"ab"))]
     assert not uses_python(skerry.spark.read(spark, table, ["l", "n"]))
     assert rows(skerry.spark.read(spark, table, ["l", "n"])) == [([1, None], 1)]
-    orc = catalog.create_table("d.orc", pa.schema([("k", pa.int64())]), properties={"write.format.default": "orc"})
-    orc.append(pa.table({"k": [1, 2, 3]}))
-    frame = skerry.spark.read(spark, orc)
-    assert (rows(frame), estimated_rows(frame)) == ([(1,), (2,), (3,)], 3)
+    for file_format in ("orc", "amudai"):
+        other = catalog.create_table(f"d.{file_format}", pa.schema([("k", pa.int64())]), file_format=file_format)
+        other.append(pa.table({"k": [1, 2, 3]}))
+        frame = skerry.spark.read(spark, other)
+        assert (rows(frame), estimated_rows(frame)) == ([(1,), (2,), (3,)], 3)
 
 
 # Which rows ----------------------------------------------------------------------------------------------------------
