@@ -209,16 +209,6 @@ class CoreOptions:
         )
 
     @property
-    def dynamic_partition_overwrite(self) -> bool:
-        """Whether an overwrite replaces just the partitions that it has rows of."""
-        return self._bool("dynamic-partition-overwrite", True)
-
-    @property
-    def streaming_read_overwrite(self) -> bool:
-        """Whether changes include what overwrites did."""
-        return self._bool("streaming-read-overwrite", False)
-
-    @property
     def file_index_read(self) -> bool:
         """Whether file indexes are used."""
         return self._bool("file-index.read.enabled", True)
@@ -380,19 +370,9 @@ class CoreOptions:
     # ---- compaction ----
 
     @property
-    def write_only(self) -> bool:
-        """Whether writers neither compact nor expire."""
-        return self._bool("write-only", self._bool("write.compaction-skip", False))
-
-    @property
     def compaction_trigger(self) -> int:
         """Sorted runs of a bucket from which on it is compacted."""
         return self._int("num-sorted-run.compaction-trigger", 5)
-
-    @property
-    def stop_trigger(self) -> int:
-        """Sorted runs from which on writers wait for compaction."""
-        return self._int("num-sorted-run.stop-trigger", self.compaction_trigger + 3)
 
     @property
     def num_levels(self) -> int:

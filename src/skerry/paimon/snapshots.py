@@ -20,7 +20,6 @@ __all__ = [
     "earliest_id",
     "earliest_snapshot",
     "find_snapshot",
-    "latest_id",
     "latest_snapshot",
     "read_snapshot",
     "snapshot_at_time",
@@ -95,12 +94,6 @@ def earliest_snapshot(storage: Storage, paths: TablePaths) -> Snapshot | None:
         if hinted is not None and not storage.exists(paths.snapshot(hint - 1)):
             return hinted
     return _at_end(storage, paths, 0)
-
-
-def latest_id(storage: Storage, paths: TablePaths) -> int | None:
-    """The id of the newest snapshot; None if there is none."""
-    found = latest_snapshot(storage, paths)
-    return None if found is None else found.id
 
 
 def earliest_id(storage: Storage, paths: TablePaths) -> int | None:
