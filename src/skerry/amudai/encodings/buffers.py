@@ -34,7 +34,9 @@ _SHARED_VALUES: Final = 16 * 1024
 _SMALL_VALUES: Final = 256 * 1024
 _CHOICE_VALUES: Final = 1 << 20
 """After so many values a plan is chosen anew."""
-_SHARED: Final = frozenset((Encoding.ZSTD, Encoding.LZ4, Encoding.BLOCK_DICTIONARY, Encoding.SPARSE))
+_SHARED: Final = frozenset(
+    (Encoding.ZSTD, Encoding.LZ4, Encoding.BLOCK_DICTIONARY, Encoding.SPARSE, Encoding.RUN_LENGTH)
+)
 _BLOCK_BYTES: Final = {Profile.SMALL: 1 << 22, Profile.HIGH: 1 << 20}
 _LIGHT_BYTES: Final = 1 << 18
 

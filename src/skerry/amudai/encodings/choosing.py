@@ -16,7 +16,7 @@ import numpy.typing as npt
 from skerry.amudai.encodings.alp import find_decimals
 from skerry.amudai.encodings.binary_encoding import Strings, encode_binary
 from skerry.amudai.encodings.codes import Encoding, Profile
-from skerry.amudai.encodings.dictionaries import number_values
+from skerry.amudai.encodings.dictionaries import number_spans, number_values
 from skerry.amudai.encodings.fsst import SymbolTable, train_fsst
 from skerry.amudai.encodings.numeric_encoding import BIT_PACKED, FRAMED, PLAIN, encode_numeric
 from skerry.amudai.encodings.plans import Plan
@@ -193,7 +193,7 @@ def choose_binary(strings: Strings, profile: Profile) -> BinaryChoice:
 
 def _binary_candidates(sample: Strings, profile: Profile) -> Iterator[BinaryChoice]:
     # the reference implementation misreads dictionaries of values of one size
-    if sample.fixed_size is None:
+    if sample.fixed_size is None and number_spans(sample.data, sample.offsets, sample.count // 2 + 1) is not None:
         yield BinaryChoice(Plan(Encoding.BLOCK_DICTIONARY, (BIT_PACKED, BIT_PACKED)))
     if profile in (Profile.FAST, Profile.BALANCED):
         yield BinaryChoice(Plan(Encoding.FSST), train_fsst(sample.data))
