@@ -218,6 +218,7 @@ def _seeds() -> range:
     return range(first, first + max(int(os.environ.get("SKERRY_HISTORIES", "20")) // len(TABLES), 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", TABLES.values(), ids=TABLES)
 @pytest.mark.parametrize("seed", _seeds())
 def test_histories(tmp_path: Path, pypaimon: PyPaimon, how: dict[str, Any], seed: int) -> None:
