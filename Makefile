@@ -19,7 +19,8 @@ test: $(STAMP) peers
 
 # New random histories every time; `make torture HISTORIES=10000` for a night.
 torture: $(STAMP) peers
-	SKERRY_TORTURE=1 SKERRY_HISTORIES=$(HISTORIES) $(BIN)/python -m pytest tests/stateful tests/catalog/test_orphan_histories.py
+	SKERRY_TORTURE=1 SKERRY_HISTORIES=$(HISTORIES) $(BIN)/python -m pytest tests/stateful \
+		tests/catalog/test_orphan_histories.py tests/paimon/test_paimon_machine.py
 
 check: lint types contracts fast
 
