@@ -112,7 +112,7 @@ def _candidates(sample: _Values, profile: Profile) -> Iterator[Plan]:
         yield _DELTA
     elif profile != Profile.FAST or sample.itemsize == 8:
         yield Plan(Encoding.ALP, (FRAMED,), find_decimals(sample))
-    if sample.itemsize > 1 and number_values(sample, min(_MAX_DICTIONARY, len(sample) // 4 + 1)) is not None:
+    if sample.itemsize > 1 and number_values(sample, min(_MAX_DICTIONARY, len(sample) // 2 + 1)) is not None:
         yield _FLOAT_DICTIONARY if is_float else _DICTIONARY
     if is_float:
         yield _ALP_RD
@@ -196,8 +196,9 @@ def _binary_candidates(sample: Strings, profile: Profile) -> Iterator[BinaryChoi
     if sample.fixed_size is None and number_spans(sample.data, sample.offsets, sample.count // 2 + 1) is not None:
         yield BinaryChoice(Plan(Encoding.BLOCK_DICTIONARY, (BIT_PACKED, BIT_PACKED)))
     if profile in (Profile.FAST, Profile.BALANCED):
-        yield BinaryChoice(Plan(Encoding.FSST), train_fsst(sample.data))
         yield BinaryChoice(Plan(Encoding.LZ4))
+    if profile == Profile.BALANCED:
+        yield BinaryChoice(Plan(Encoding.FSST), train_fsst(sample.data))
     if profile != Profile.FAST:
         yield BinaryChoice(Plan(Encoding.ZSTD))
     if profile in (Profile.HIGH, Profile.SMALL) and sample.fixed_size is None:

@@ -23,7 +23,7 @@ from skerry.errors import FormatError, UnsupportedError
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["ByteValues", "Numbers", "decode_binary", "decode_byte_values", "decode_numbers", "decode_numeric"]
+__all__ = ["ByteValues", "Numbers", "check_frames", "decode_binary", "decode_byte_values", "decode_numbers", "decode_numeric"]
 
 _Bitmap = npt.NDArray[np.uint8]
 
@@ -210,7 +210,7 @@ class _Machine:
     def run(self, kind: int, size: int, *, fixed: int = -1, offset_bytes: int = 8, max_bytes: int = 0) -> None:
         """Decode all blocks: numbers of some kind to memory, or bytes (kind -1) to values and offsets."""
         blocks, state = self.blocks, self.state
-        ends = _check_frames(blocks)
+        ends = check_frames(blocks)
         data = np.ascontiguousarray(blocks.data)
         largest = int(blocks.counts.max()) if len(blocks.counts) else 0
         self.memory = self._room(size + _CHUNK_BYTES + 16 * min(largest, 1 << 16))
@@ -308,7 +308,7 @@ class _Machine:
         )
 
 
-def _check_frames(blocks: Blocks) -> npt.NDArray[np.int64]:
+def check_frames(blocks: Blocks) -> npt.NDArray[np.int64]:
     """Check the checksum of each block; returns where the blocks end without them."""
     if not blocks.has_checksums:
         return blocks.ends

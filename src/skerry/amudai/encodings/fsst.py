@@ -33,7 +33,7 @@ SINGLE = 256  # code + 256: a byte without a symbol, while symbols are counted
 ALPHABET = 512
 U1 = np.uint8(0)
 PRIME = np.uint64(2971215073)
-S15, S16 = np.uint64(15), np.uint64(16)
+S8, S15, S16 = np.uint64(8), np.uint64(15), np.uint64(16)
 BYTE, PAIR, TRIPLE = np.uint64(0xFF), np.uint64(0xFFFF), np.uint64(0xFFFFFF)
 MASKS = np.array([(1 << 8 * size) - 1 for size in range(9)], np.uint64)
 
@@ -46,7 +46,7 @@ def slot_of(word: Any) -> Any:
 
 
 @kernel
-def find(word: Any, room: int, symbols: _Words, short: _Words, long: _Words) -> Any:
+def find(word: Any, room: int, symbols: _Words, short: Any, long: _Words) -> Any:
     """The longest symbol that a word begins with, of at most `room` bytes.
 
     Returns:
@@ -57,41 +57,41 @@ def find(word: Any, room: int, symbols: _Words, short: _Words, long: _Words) -> 
         size = np.int64(entry >> S16)
         if size <= room and (word & MASKS[size]) == symbols[np.int64(entry & PAIR)]:
             return entry
-    entry = short[np.int64(word & PAIR)]
-    if np.int64(entry >> S16) <= room:
-        return entry
-    return short[np.int64((word & BYTE) | NONE)]
+    brief = np.uint64(short[np.int64(word & PAIR)])
+    if np.int64(brief >> S8) > room:
+        brief = np.uint64(short[np.int64((word & BYTE) | NONE)])
+    return (brief >> S8) << S16 | (brief & BYTE)
 
 
-@kernel("void(uint64[::1], uint8[::1], out uint64[::1], out uint64[::1])")
-def build(symbols: _Words, lengths: Bytes, short: _Words, long: _Words) -> None:
+@kernel("void(uint64[::1], uint8[::1], out uint16[::1], out uint64[::1])")
+def build(symbols: _Words, lengths: Bytes, short: Any, long: _Words) -> None:
     """Lay out symbols so that the longest is found by two looks.
 
     Args:
         symbols: uint64[s], the bytes, the first lowest.
         lengths: uint8[s].
-        short: uint64[65536 + 256], zero: by the first two bytes, then by the first byte alone.
+        short: uint16[65536 + 256], zero: by the first two bytes, then by the first byte alone; 256 · length + code.
         long: uint64[SLOTS], zero: symbols of three bytes and more.
     """
     for code in range(len(symbols)):
         entry = np.uint64(lengths[code]) << S16 | np.uint64(code)
         if lengths[code] == 1:
-            short[np.int64(symbols[code] | NONE)] = entry
+            short[np.int64(symbols[code] | NONE)] = np.uint16(256 | code)
             for second in range(256):
                 at = np.int64(symbols[code]) | second << 8
-                if short[at] >> S16 < 2:
-                    short[at] = entry
+                if short[at] < 512:
+                    short[at] = np.uint16(256 | code)
         elif lengths[code] == 2:
-            short[np.int64(symbols[code])] = entry
+            short[np.int64(symbols[code])] = np.uint16(512 | code)
         else:
             slot = slot_of(symbols[code])
             if long[slot] == 0:
                 long[slot] = entry
 
 
-@kernel("void(uint8[::1], int64, uint64[::1], uint64[::1], uint64[::1], out uint32[::1], out uint32[::1])")
+@kernel("void(uint8[::1], int64, uint64[::1], uint16[::1], uint64[::1], out uint32[::1], out uint32[::1])")
 def count_symbols(
-    sample: Bytes, size: int, symbols: _Words, short: _Words, long: _Words, singles: Any, pairs: Any
+    sample: Bytes, size: int, symbols: _Words, short: Any, long: _Words, singles: Any, pairs: Any
 ) -> None:
     """Encode a sample, and count codes and pairs of neighbours.
 
@@ -121,8 +121,8 @@ def count_symbols(
         last = code
 
 
-@kernel("int64(uint8[::1], int64, uint64[::1], uint64[::1], uint64[::1], out uint8[::1])")
-def encode(data: Bytes, size: int, symbols: _Words, short: _Words, long: _Words, out: Bytes) -> Integer:
+@kernel("int64(uint8[::1], int64, uint64[::1], uint16[::1], uint64[::1], out uint8[::1])")
+def encode(data: Bytes, size: int, symbols: _Words, short: Any, long: _Words, out: Bytes) -> Integer:
     """Replace symbols by codes.
 
     Args:
@@ -166,9 +166,9 @@ class SymbolTable:
     lengths: npt.NDArray[np.uint8]
 
     @cached_property
-    def lookups(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    def lookups(self) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint64]]:
         """The symbols laid out for encoding."""
-        short, long = np.zeros((1 << 16) + 256, np.uint64), np.zeros(SLOTS, np.uint64)
+        short, long = np.zeros((1 << 16) + 256, np.uint16), np.zeros(SLOTS, np.uint64)
         build(self.symbols, self.lengths, short, long)
         return short, long
 
