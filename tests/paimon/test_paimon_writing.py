@@ -297,7 +297,7 @@ def test_an_unknown_outcome_is_looked_up(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(CommitUnknownError):
         table.append(rows(3, 3))
     after = {path for path in (tmp_path / "t").rglob("*") if path.is_file()}
-    assert len(after - before) == 4  # a data file, a manifest and two lists: it may still be published
+    assert len(after - before) == 6  # data, a manifest, two lists, two files of statistics: it may still be published
 
 
 def test_a_failed_commit_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
