@@ -91,6 +91,25 @@ def test_reading_columns_conditions_and_snapshots(session, table, tmp_path):
     assert read(session, tmp_path, snapshot=str(first)).count() == 2
 
 
+def keys(table):
+    return sorted(table.refresh().scan(["k"]).to_arrow()["k"].to_pylist())
+
+
+def test_ways_to_write(session, table, tmp_path):
+    write(session.range(9).selectExpr(*COLUMNS), "d.t", tmp_path)
+    second_day = session.range(100, 109).selectExpr(*COLUMNS).where("day = date'2024-01-02'")
+    write(second_day, "d.t", tmp_path, "overwrite", operation="overwrite-partitions")
+    assert keys(table) == [k for k in range(9) if k % 3 != 1] + [k for k in range(100, 109) if k % 3 == 1]
+    changed = session.range(3, 12, 3).selectExpr("id as k", "'new' as s")
+    write(changed, "d.t", tmp_path, operation="upsert", on="k", **{"snapshot-property.by": "me"})
+    assert table.refresh().scan(["k"], "s = 'new'").to_arrow()["k"].to_pylist() == [3, 6, 9]
+    assert table.scan(["x"], "k = 3").to_arrow()["x"].to_pylist() == [1.5], "columns that are not given stay"
+    assert table.current_snapshot().summary["by"] == "me"
+    write(session.range(2).selectExpr(*COLUMNS), "d.t", tmp_path, "overwrite")
+    assert keys(table) == [0, 1]
+    assert str(table.statistics()["k"].freshness) == "fresh"
+
+
 def test_an_empty_table_and_an_empty_frame(session, table, tmp_path):
     assert read(session, tmp_path).collect() == []
     write(session.range(0).selectExpr(*COLUMNS), "d.t", tmp_path)
@@ -100,7 +119,9 @@ def test_an_empty_table_and_an_empty_frame(session, table, tmp_path):
 @pytest.mark.parametrize(
     ("options", "mode", "message"),
     [
-        ({}, "overwrite", "is not supported; use mode"),
+        ({"operation": "upsert"}, "append", "an upsert needs them"),
+        ({"operation": "overwrite"}, "append", "operation overwrite goes with mode"),
+        ({"operation": "upsert", "on": "k"}, "overwrite", "operation upsert goes with mode"),
         ({"rfe": "main"}, "append", "has no option 'rfe'; did you mean 'ref'"),
         ({"ref": "mian"}, "append", "no branch or tag 'mian'; did you mean 'main'"),
     ],
@@ -148,7 +169,7 @@ def test_a_failed_commit_leaves_nothing_when_that_is_known(session, table, tmp_p
 
 
 def test_an_unknown_outcome_keeps_the_files_through_the_abort_that_follows(session, table, tmp_path, monkeypatch):
-    from skerry.catalog import Table
+    from skerry.iceberg.table import IcebergTable
     from skerry.spark.data_source import SkerryDataSource
 
     options = {"catalog": str(tmp_path / "warehouse"), "path": "d.t"}
@@ -157,10 +178,10 @@ def test_an_unknown_outcome_keeps_the_files_through_the_abort_that_follows(sessi
     message = writer.write(iter(frame.toArrow().to_batches()))
     written = files_below(tmp_path)
 
-    def unknown(self, files, **options):
+    def unknown(self, operation):
         raise skerry.errors.CommitUnknownError("connection lost")
 
-    monkeypatch.setattr(Table, "append_files", unknown)
+    monkeypatch.setattr(IcebergTable, "commit", unknown)
     with pytest.raises(skerry.errors.CommitUnknownError):
         writer.commit([message])
     writer.abort([message])

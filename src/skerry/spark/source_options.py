@@ -1,0 +1,199 @@
+"""What `.option(…)` says to the data source `skerry`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import skerry
+from skerry.catalog import Table
+from skerry.errors import SchemaError
+from skerry.iceberg.state import MAIN
+from skerry.jobs.publish import Publication, WriteMode
+from skerry.jobs.streaming import EARLIEST, Limits
+from skerry.table.schema import nearest
+
+__all__ = ["SourceOptions"]
+
+_CATALOG_PREFIX = "catalog."
+_SUMMARY_PREFIX = "snapshot-property."
+_OPTIONS = (
+    "catalog",
+    "path",
+    "table",
+    "ref",
+    "columns",
+    "where",
+    "snapshot",
+    "changes",
+    "on",
+    "start",
+    "skip-changes",
+    "max-files-per-batch",
+    "max-snapshots-per-batch",
+    "operation",
+    "blind",
+    "stream",
+    "checkpointlocation",  # Spark hands its own on
+    "queryname",
+)
+
+
+class SourceOptions:
+    """The options of one read or write; names in any case. Picklable.
+
+    Args:
+        options: As Spark gives them.
+
+    Raises:
+        SchemaError: An option is unknown.
+    """
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._options = {name.lower(): value for name, value in options.items()}
+        for name in self._options:
+            if name not in _OPTIONS and not name.startswith((_CATALOG_PREFIX, _SUMMARY_PREFIX)):
+                raise SchemaError(f"the data source skerry has no option {name!r}{nearest(name, _OPTIONS)}")
+        self._properties = {
+            name[len(_CATALOG_PREFIX) :]: value
+            for name, value in options.items()
+            if name.lower().startswith(_CATALOG_PREFIX)
+        }
+
+    def load(self) -> Table:
+        """The table.
+
+        Raises:
+            NotFoundError: There is none of that name.
+            SchemaError: No catalog or no table is named.
+        """
+        table = self._options.get("table") or self._options.get("path")
+        if not table or not self._options.get("catalog"):
+            raise SchemaError(
+                'the data source skerry needs .option("catalog", …) and a table\'s name: .save("ns.table")'
+            )
+        return skerry.connect(self._options["catalog"], create=False, **self._properties).load_table(table)
+
+    # ---- reading ----
+
+    @property
+    def columns(self) -> list[str] | None:
+        """The columns to read; None for all."""
+        return self._names("columns")
+
+    @property
+    def where(self) -> str | None:
+        """Which rows to read."""
+        return self._options.get("where")
+
+    @property
+    def ref(self) -> str | None:
+        """A branch or tag."""
+        return self._options.get("ref")
+
+    @property
+    def snapshot(self) -> int | None:
+        """The snapshot to read.
+
+        Raises:
+            SchemaError: It is no number.
+        """
+        text = self._options.get("snapshot")
+        if text is not None and not text.lstrip("-").isdecimal():
+            raise SchemaError(f"option snapshot must be a snapshot id, found {text!r}")
+        return None if text is None else int(text)
+
+    @property
+    def tells_changes(self) -> bool:
+        """Whether a stream tells rows that go and rows that change."""
+        return self._flag("changes")
+
+    @property
+    def skips_changes(self) -> bool:
+        """Whether a stream of new rows passes over other commits."""
+        return self._flag("skip-changes")
+
+    @property
+    def start(self) -> str:
+        """Where a stream begins."""
+        return self._options.get("start", EARLIEST)
+
+    @property
+    def limits(self) -> Limits:
+        """How much a batch of a stream takes.
+
+        Raises:
+            SchemaError: A limit is no whole number above 0.
+        """
+        return Limits(self._count("max-files-per-batch"), self._count("max-snapshots-per-batch"))
+
+    @property
+    def checkpoint(self) -> str | None:
+        """Where Spark keeps how far a stream has come, if the reader is told."""
+        return self._options.get("checkpointlocation")
+
+    @property
+    def on(self) -> tuple[str, ...] | None:
+        """Key columns."""
+        names = self._names("on")
+        return None if names is None else tuple(names)
+
+    # ---- writing ----
+
+    def publication(self, *, overwrite: bool) -> Publication:
+        """How rows are published.
+
+        Args:
+            overwrite: Whether the frame's mode is `overwrite`.
+
+        Raises:
+            SchemaError: The options contradict each other or the mode.
+        """
+        default = WriteMode.OVERWRITE if overwrite else WriteMode.APPEND
+        mode = WriteMode.parse(self._options.get("operation", default.value))
+        overwrites = mode in (WriteMode.OVERWRITE, WriteMode.OVERWRITE_PARTITIONS)
+        if overwrites != overwrite:
+            wanted = "overwrite" if overwrites else "append"
+            raise SchemaError(
+                f'option operation {mode.value} goes with mode("{wanted}"); with streams, only append and upsert'
+            )
+        properties = {
+            name[len(_SUMMARY_PREFIX) :]: value
+            for name, value in self._options.items()
+            if name.startswith(_SUMMARY_PREFIX)
+        }
+        return Publication(mode, self.ref or MAIN, self.on or (), self._flag("blind"), properties)
+
+    @property
+    def stream(self) -> str:
+        """What names a stream that is written, the same after a restart.
+
+        Raises:
+            SchemaError: Nothing does.
+        """
+        name = self._options.get("stream") or self._options.get("checkpointlocation")
+        if not name:
+            raise SchemaError(
+                'a stream needs .option("checkpointLocation", …), or .option("stream", name), so that a batch is not '
+                "committed again after a restart"
+            )
+        return name
+
+    # ---- texts ----
+
+    def _names(self, option: str) -> list[str] | None:
+        text = self._options.get(option)
+        return [name.strip() for name in text.split(",")] if text else None
+
+    def _flag(self, option: str) -> bool:
+        text = self._options.get(option, "false").strip().lower()
+        if text not in ("true", "false"):
+            raise SchemaError(f"option {option} must be true or false, found {text!r}")
+        return text == "true"
+
+    def _count(self, option: str) -> int | None:
+        text = self._options.get(option)
+        if text is None:
+            return None
+        if not text.isdecimal() or int(text) == 0:
+            raise SchemaError(f"option {option} must be a whole number above 0, found {text!r}")
+        return int(text)
