@@ -16,8 +16,10 @@ import pyarrow as pa
 
 from skerry.amudai.datetimes import decode_ticks, is_tick_type
 from skerry.amudai.decimals import decode_decimals
-from skerry.amudai.encodings.decoding import ByteValues, decode_byte_values, decode_numbers
+from skerry.amudai.encodings.block_map import Blocks
+from skerry.amudai.encodings.decoding import ByteValues, Numbers, decode_byte_values, decode_numbers
 from skerry.amudai.encodings.gathering import gather_byte_values, gather_fixed
+from skerry.amudai.fields.picking import pick_numbers
 from skerry.amudai.fields.selection import Selection
 from skerry.amudai.fields.stored_field import StoredField
 from skerry.amudai.messages import BufferKind
@@ -90,10 +92,21 @@ def read_numbers(files: ShardFiles, field: StoredField, selection: Selection, ta
     else:
         data = field.required(BufferKind.DATA)
         blocks, placed = data.read_blocks(files, selection, field.positions)
-        numbers = decode_numbers(blocks, dtype, has_presence=data.embeds_presence)
+        numbers, placed = _numbers_of(blocks, dtype, placed, has_presence=data.embeds_presence)
         values, validity = numbers.values, numbers.validity
     found = _to_arrow(values, validity, target)
     return _with_presence(files, field, selection, placed.take_from(found))
+
+
+def _numbers_of(
+    blocks: Blocks, dtype: npt.DTypeLike, placed: Selection, *, has_presence: bool
+) -> tuple[Numbers, Selection]:
+    """Values that hold the wanted ones, and where these are among them: single ones, or those of whole blocks."""
+    if not placed.is_range:
+        picked = pick_numbers(blocks, dtype, placed.positions(), has_presence=has_presence)
+        if picked is not None:
+            return picked, Selection.range(0, placed.count)
+    return decode_numbers(blocks, dtype, has_presence=has_presence), placed
 
 
 def _to_arrow(values: npt.NDArray[Any], validity: npt.NDArray[np.uint8] | None, target: pa.DataType) -> pa.Array:
@@ -128,7 +141,8 @@ def _read_ids(
         raise _error(field, f"the dictionary is of {entries.basic_type.name}, expected {field.node.basic_type.name}")
     data = field.required(BufferKind.DATA)
     blocks, placed = data.read_blocks(files, selection, field.positions)
-    ids = decode_numbers(blocks, np.uint32, has_presence=data.embeds_presence).values
+    numbers, placed = _numbers_of(blocks, np.uint32, placed, has_presence=data.embeds_presence)
+    ids = numbers.values
     if len(ids) and int(ids.max()) >= entries.count:
         raise _error(field, f"the dictionary has {entries.count} entries, an id is {int(ids.max())}")
     return ids, placed, entries

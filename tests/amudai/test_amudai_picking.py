@@ -1,0 +1,78 @@
+"""Single values out of blocks: the same as those of decoded blocks, and without decoding where that can be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from golden_shards import GoldenShard, golden_shards
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skerry import amudai
+from skerry.amudai.fields import picking
+
+_GOLDEN = [shard for shard in golden_shards() if shard.name not in ("flights", "many-blocks", "wide")]
+
+
+@pytest.mark.parametrize("shard", _GOLDEN, ids=lambda shard: shard.name)
+def test_picked_values_are_those_of_decoded_blocks(shard: GoldenShard, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(picking, "_MIN_SHARE", 1)  # picks however many are wanted
+    file = amudai.ShardFile(shard.path)
+    rows = np.unique(np.random.default_rng(5).integers(0, max(file.num_rows, 1), 50))
+    if file.num_rows < 5:
+        return
+    whole = file.read(use_threads=False)
+    picked = file.take(rows)
+    for name in whole.column_names:
+        values = whole[name].to_pylist()
+        assert repr(picked[name].to_pylist()) == repr([values[row] for row in rows]), name
+
+
+def _written(values: np.ndarray, nulls: np.ndarray | None, path: Path, profile: str) -> amudai.ShardFile:
+    amudai.write_table(pa.table({"c": pa.array(values, mask=nulls)}), path, profile=profile, overwrite=True)
+    return amudai.ShardFile(path)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64])
+@pytest.mark.parametrize("profile", ["plain", "fast"])
+def test_packed_and_plain_blocks_are_not_decoded(
+    dtype: type, profile: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = np.iinfo(dtype)
+    numbers = (np.random.default_rng(1).integers(0, 60, 20_000) + limits.max // 4).astype(dtype)
+    nulls = (np.arange(20_000) % 3 == 0) & (profile == "plain")
+    file = _written(numbers, nulls, tmp_path / "data.amudai.shard", profile)
+    rows = [0, 4, 1023, 1024, 5000, 5002, 19_999]
+    expected = [None if nulls[row] else int(numbers[row]) for row in rows]
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a block was decoded")
+
+    monkeypatch.setattr(picking, "decode_numbers", refuse)
+    assert file.take(rows)["c"].to_pylist() == expected
+
+
+@given(
+    st.sampled_from([np.int8, np.uint16, np.int32, np.int64, np.float64]),
+    st.sampled_from(["plain", "fast", "balanced", "small"]),
+    st.integers(0, 3),
+    st.integers(0, 2**32 - 1),
+)
+def test_any_block_gives_its_values(
+    tmp_path_factory: pytest.TempPathFactory, dtype: type, profile: str, form: int, seed: int
+) -> None:
+    generator = np.random.default_rng(seed)
+    numbers = [
+        generator.integers(0, 100, 5000),
+        np.arange(5000) // 7,
+        generator.choice([1, 50, 99], 5000),
+        np.where(generator.random(5000) < 0.999, 0, 7),
+    ][form].astype(dtype)
+    nulls = generator.random(5000) < [0, 0.005, 0.4, 0.999][seed % 4]
+    file = _written(numbers, nulls, tmp_path_factory.mktemp("shard") / "data.amudai.shard", profile)
+    rows = np.unique(generator.integers(0, 5000, 30))
+    expected = [None if nulls[row] else numbers[row].item() for row in rows]
+    assert file.take(rows)["c"].to_pylist() == expected
