@@ -156,8 +156,9 @@ def _look(task: _LookTask) -> _Looked:
     """Go through the parts of a file in which rows go, as many batches at a time as may be held in memory."""
     suspects = dict.fromkeys(task.held, _NONE)
     found = dict(suspects)
-    windows = rows = 0
-    for window in _windows(task.reader.batches_around(task.file, task.gone)):
+    windows = 0
+    batches, is_whole = task.reader.batches_around(task.file, task.gone)
+    for window in _windows(batches):
         split = [(batch, np.isin(batch.column(batch.num_columns - 1).to_numpy(), task.gone)) for batch in window]
         going = pa.Table.from_batches([batch.filter(pa.array(gone)) for batch, gone in split if gone.any()])
         for field_id, held in task.held.items():
@@ -169,9 +170,7 @@ def _look(task: _LookTask) -> _Looked:
                 staying = _hashes_of(batch, task.reader.schema, field_id, ~gone)
                 found[field_id] = np.union1d(found[field_id], np.intersect1d(suspects[field_id], staying))
         windows += 1
-        rows += sum(batch.num_rows for batch in window)
-    is_all = windows == 1 and rows == task.file.data_file.record_count and not task.file.deletes
-    return _Looked(suspects, found, is_all)
+    return _Looked(suspects, found, is_whole and windows == 1)
 
 
 def _windows(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:

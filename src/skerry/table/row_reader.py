@@ -6,7 +6,7 @@ as PyArrow's threads over columns. Parts are read ahead in order, as far as a me
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -145,18 +145,25 @@ class RowReader:
                     if left is not None and left <= 0:
                         return
 
-    def batches_around(self, task: FileScanTask, positions: _Positions) -> Iterator[pa.RecordBatch]:
+    def batches_around(self, task: FileScanTask, positions: _Positions) -> tuple[Iterator[pa.RecordBatch], bool]:
         """Read those parts of a file in which some rows are.
 
         Args:
             task: The file.
             positions: int64[n], the rows, ascending.
 
+        Returns:
+            The batches, and whether they are all that the file has.
+
         Raises:
             SkerryError: As `batches`.
         """
+        opened = self._open(task, self._deletes)
+        chosen = [work for work in opened if _has_any(work.part, positions)]
+        return self._batches_of(chosen), len(chosen) == len(opened)
+
+    def _batches_of(self, work: Sequence[_Work]) -> Iterator[pa.RecordBatch]:
         with self._pool() as pool:
-            work = [work for work in self._open(task, self._deletes) if _has_any(work.part, positions)]
             for found in read_ahead(pool, lambda item: self._read(item, None), work, _size_of, _BUDGET_BYTES):
                 yield from found
 
