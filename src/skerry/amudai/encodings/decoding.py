@@ -23,7 +23,15 @@ from skerry.errors import FormatError, UnsupportedError
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["ByteValues", "Numbers", "check_frames", "decode_binary", "decode_byte_values", "decode_numbers", "decode_numeric"]
+__all__ = [
+    "ByteValues",
+    "Numbers",
+    "check_frames",
+    "decode_binary",
+    "decode_byte_values",
+    "decode_numbers",
+    "decode_numeric",
+]
 
 _Bitmap = npt.NDArray[np.uint8]
 
