@@ -230,8 +230,8 @@ def test_a_file_with_other_than_its_rows_is_refused(tasks):
 
 
 def test_formats_without_a_reader_are_refused_by_name(tmp_path):
-    with pytest.raises(UnsupportedError, match="reading amudai files is not supported"):
-        read([task(tmp_path / "a.shard", 1, file_format="amudai")])
+    with pytest.raises(UnsupportedError, match="reading lance files is not supported"):
+        read([task(tmp_path / "a.lance", 1, file_format="lance")])
 
 
 def test_a_column_of_another_type_is_refused_with_the_file(tmp_path):
