@@ -43,7 +43,6 @@ NameMapping: TypeAlias = Mapping[tuple[str, ...], int]
 `value`."""
 
 
-
 class FileNames(dict[tuple[str, ...], int]):
     """A name mapping that holds for a file even if it has ids: some formats find columns by name only."""
 
