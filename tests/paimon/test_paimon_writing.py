@@ -146,12 +146,12 @@ def test_every_type(tmp_path: Path, java_paimon: JavaPaimon, file_format: str, k
     properties = {"file.format": file_format, **({"bucket": "1"} if key else {})}
     table = make(tmp_path / "t", EVERY_TYPE, primary_key=key, properties=properties)
     table.append(every_type())
-    expected = java_rows(every_type())
-    for row in expected:
-        for name in ("mp", "mi"):
-            place = EVERY_TYPE.get_field_index(name)
-            row[place] = None if row[place] is None else [list(pair) for pair in row[place]]
-    assert sorted(java_paimon.read(tmp_path / "t"), key=repr) == sorted(expected, key=repr)
+    expected, found = java_rows(every_type()), java_paimon.read(tmp_path / "t")
+    # Java takes maps out of Avro files in the order of a hash table.
+    for row in expected + found:
+        for place in (EVERY_TYPE.get_field_index("mp"), EVERY_TYPE.get_field_index("mi")):
+            row[place] = None if row[place] is None else sorted(row[place])
+    assert sorted(found, key=repr) == sorted(expected, key=repr)
 
 
 @pytest.mark.spark
