@@ -128,6 +128,19 @@ def test_rows_come_back(written, name):
 EARLY = pa.array([-1_000_000, None, -1_500_000], pa.timestamp("us"))
 
 
+@pytest.mark.parametrize("name", ["parquet", "orc", "avro"])
+def test_nested_values_of_a_slice(tmp_path, name):
+    """The arrays of a slice begin somewhere in their buffers, and a struct without nulls may hold ones with them."""
+    place = pa.struct([("x", pa.int64()), ("name", pa.string())])
+    schema = pa.schema([("place", place), ("trip", pa.struct([("from", place)])), ("stops", pa.list_(place))])
+    places = [None if i % 3 == 0 else {"x": i, "name": None if i % 5 == 0 else f"p{i}"} for i in range(40)]
+    rows = [{"place": at, "trip": {"from": at}, "stops": places[i : i + i % 4]} for i, at in enumerate(places)]
+    data = pa.Table.from_pylist(rows, schema)
+    table = skerry.connect(tmp_path).create_table("d.t", schema, file_format=name)
+    table.append(pa.concat_tables([data.slice(7, 11), data.slice(1)]))
+    assert table.scan().to_arrow().to_pylist() == rows[7:18] + rows[1:]
+
+
 @pytest.mark.parametrize(
     "column",
     [

@@ -154,6 +154,23 @@ def test_every_type(tmp_path: Path, java_paimon: JavaPaimon, file_format: str, k
     assert sorted(found, key=repr) == sorted(expected, key=repr)
 
 
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_nested_values_of_a_slice(tmp_path: Path, file_format: str) -> None:
+    """The arrays of a slice begin somewhere in their buffers, and a struct without nulls may hold ones with them."""
+    place = pa.struct([("x", pa.int64()), ("name", pa.string())])
+    trip, stops, by_number = pa.struct([("from", place)]), pa.list_(place), pa.map_(pa.int32(), place)
+    schema = pa.schema([("place", place), ("trip", trip), ("stops", stops), ("by number", by_number)])
+    places = [None if i % 3 == 0 else {"x": i, "name": None if i % 5 == 0 else f"p{i}"} for i in range(40)]
+    values = [
+        {"place": at, "trip": {"from": at}, "stops": places[i : i + i % 4] or None, "by number": [(i, at)]}
+        for i, at in enumerate(places)
+    ]
+    data = pa.Table.from_pylist(values, schema)
+    table = make(tmp_path / "t", schema, properties={"file.format": file_format})
+    table.append(pa.concat_tables([data.slice(7, 11), data.slice(1)]))
+    assert PaimonTable.open(Storage(), str(tmp_path / "t")).scan().to_arrow().to_pylist() == values[7:18] + values[1:]
+
+
 @pytest.mark.spark
 def test_nanoseconds_are_int96(tmp_path: Path, java_paimon: JavaPaimon) -> None:
     schema = pa.schema([("ns", pa.timestamp("ns")), ("ms", pa.timestamp("ms")), ("us", pa.timestamp("us", "UTC"))])

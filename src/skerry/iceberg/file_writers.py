@@ -24,6 +24,7 @@ from skerry.iceberg.orc_files import check_times, orc_schema
 from skerry.iceberg.row_metrics import RowMetrics
 from skerry.storage import Sink, Storage
 from skerry.table.files import DataFile
+from skerry.table.orc_arrays import rebuild_nested
 from skerry.table.properties import whole_number
 from skerry.table.schema import nearest
 
@@ -308,7 +309,7 @@ class _OrcWriter(_MeasuredWriter):
     def write(self, rows: pa.Table) -> None:
         check_times(rows)
         self._metrics.update(rows)
-        self._writer.write(rows.select(self._stored.names).cast(self._stored))
+        self._writer.write(rebuild_nested(rows.select(self._stored.names).cast(self._stored)))
         self._output.raise_failure()
 
     def abort(self) -> None:

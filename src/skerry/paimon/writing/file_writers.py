@@ -20,6 +20,7 @@ from skerry.paimon.schema import KEY_PREFIX, SEQUENCE_NUMBER
 from skerry.paimon.writing.avro_layout import avro_schema, stored_rows
 from skerry.paimon.writing.orc_layout import check_times, orc_schema
 from skerry.storage import Sink, Storage
+from skerry.table.orc_arrays import rebuild_nested
 from skerry.table.schema import nearest
 
 __all__ = ["FileEncoding", "FileWriter", "open_writer"]
@@ -189,7 +190,7 @@ class _OrcWriter:
 
     def write(self, rows: pa.Table) -> None:
         check_times(rows)
-        self._writer.write(rows.cast(self._stored))
+        self._writer.write(rebuild_nested(rows.cast(self._stored)))
         self._output.raise_failure()
 
     def close(self) -> int:
