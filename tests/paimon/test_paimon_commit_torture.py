@@ -107,7 +107,7 @@ def torture(location: Path, folder: Path, *, killed: int, seed: int) -> tuple[li
 @pytest.mark.parametrize("keyed", [False, True], ids=["append", "primary key"])
 def test_torture(tmp_path: Path, pypaimon: PyPaimon, java_paimon: JavaPaimon, keyed: bool) -> None:
     location = tmp_path / "table"
-    properties = {"commit.max-retries": "1000", "commit.max-retry-wait": "200 ms"}
+    properties = {"commit.max-retries": "1000", "commit.max-retry-wait": "1 s"}
     if keyed:
         PaimonTable.create(
             Storage(), str(location), SCHEMA, primary_key=["id"], properties={**properties, "bucket": "2"}
