@@ -347,7 +347,7 @@ def test_large_files_are_cut_and_read_back_whole(tmp_path):
 def test_a_split_size_must_be_a_number_of_bytes(tmp_path, size):
     rows = pa.table({"n": pa.array([1], pa.int64())})
     table = skerry.connect(tmp_path).create_table("ns.t", rows.schema, properties={"read.split.target-size": size})
-    with pytest.raises(SchemaError, match=f"read.split.target-size is '{size}'"):
+    with pytest.raises(SchemaError, match=f"read.split.target-size must be a whole number above 0, found '{size}'"):
         table.scan().plan(split=True)
 
 
