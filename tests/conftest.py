@@ -33,9 +33,11 @@ if TYPE_CHECKING:
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in its own hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.get_closest_marker("spark"):
+        fixtures = getattr(item, "fixturenames", ())
+        if item.get_closest_marker("spark") or "spark" in fixtures:
+            item.add_marker(pytest.mark.spark)
             item.add_marker(pytest.mark.xdist_group("spark"))
-        elif "rest_catalog" in getattr(item, "fixturenames", ()):
+        elif "rest_catalog" in fixtures:
             item.add_marker(pytest.mark.xdist_group("rest_catalog"))
 
 
