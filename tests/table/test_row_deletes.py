@@ -404,11 +404,11 @@ BAD_FILES = {
         FormatError,
         "the delete file is of b.parquet, not of .*a.parquet",
     ),
-    "a shard": (
+    "another format": (
         lambda path: pa.table([[path], [1]], schema=POSITIONS),
-        {"file_format": "amudai"},
+        {"file_format": "lance"},
         UnsupportedError,
-        "reading amudai files is not supported",
+        "reading lance files is not supported",
     ),
 }
 
