@@ -13,15 +13,10 @@ import pyarrow as pa
 
 from skerry.errors import SchemaError
 from skerry.kernels import kernel
+from skerry.table.murmur3 import MASK, finish, mix, scramble
 from skerry.table.values import is_uuid
 
 __all__ = ["hash_column"]
-
-# All arithmetic is in signed 64 bits, masked to 32 after every step that can grow: a product of two 32-bit numbers may
-# wrap, but its low 32 bits stay right.
-_MASK = 0xFFFFFFFF
-_C1 = 0xCC9E2D51
-_C2 = 0x1B873593
 
 
 def hash_column(column: pa.Array) -> npt.NDArray[np.int32]:
@@ -93,30 +88,11 @@ def _minimal_bytes(
     return np.ascontiguousarray(raw).ravel(), starts, 16 - first.astype(np.int64)
 
 
-@kernel
-def _mix(state: int, block: int) -> int:
-    block = (block * _C1) & _MASK
-    block = ((block << 15) | (block >> 17)) & _MASK
-    state = state ^ ((block * _C2) & _MASK)
-    state = ((state << 13) | (state >> 19)) & _MASK
-    return (state * 5 + 0xE6546B64) & _MASK
-
-
-@kernel
-def _finish(state: int, length: int) -> int:
-    state = state ^ length
-    state = state ^ (state >> 16)
-    state = (state * 0x85EBCA6B) & _MASK
-    state = state ^ (state >> 13)
-    state = (state * 0xC2B2AE35) & _MASK
-    return state ^ (state >> 16)
-
-
 @kernel("int64(int64[::1], out int32[::1])")
 def _hash_longs(values: Any, hashes: Any) -> int:
     for i in range(len(values)):
         value = values[i]
-        hashes[i] = np.int32(_finish(_mix(_mix(0, value & _MASK), (value >> 32) & _MASK), 8))
+        hashes[i] = np.int32(finish(mix(mix(0, value & MASK), (value >> 32) & MASK), 8))
     return len(values)
 
 
@@ -129,13 +105,11 @@ def _hash_bytes(data: Any, starts: Any, lengths: Any, hashes: Any) -> int:
         for _ in range(length // 4):
             block = np.int64(data[position]) | np.int64(data[position + 1]) << 8
             block |= np.int64(data[position + 2]) << 16 | np.int64(data[position + 3]) << 24
-            state = _mix(state, block)
+            state = mix(state, block)
             position += 4
         tail = np.int64(0)
         for j in range(length % 4):
             tail |= np.int64(data[position + j]) << (8 * j)
-        tail = (tail * _C1) & _MASK
-        tail = ((tail << 15) | (tail >> 17)) & _MASK
-        state ^= (tail * _C2) & _MASK
-        hashes[i] = np.int32(_finish(state, length & _MASK))
+        state ^= scramble(tail)
+        hashes[i] = np.int32(finish(state, length & MASK))
     return len(starts)

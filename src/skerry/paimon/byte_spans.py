@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skerry.kernels import kernel, load_u32, load_u64, store
+from skerry.table.murmur3 import MASK, finish, mix
 
 __all__ = ["Bytes", "Longs", "Words", "copy_spans", "get_words", "hash_spans", "put_words"]
 
@@ -15,10 +16,6 @@ Bytes: TypeAlias = npt.NDArray[np.uint8]
 Longs: TypeAlias = npt.NDArray[np.int64]
 Words: TypeAlias = npt.NDArray[np.uint64]
 
-# Numbers of the hash. All arithmetic is in signed 64 bits, masked to 32 after every step that can grow.
-_MASK = 0xFFFFFFFF
-_C1 = 0xCC9E2D51
-_C2 = 0x1B873593
 _SEED = 42
 
 
@@ -63,25 +60,6 @@ def copy_spans(data: Any, starts: Any, lengths: Any, out: Any, positions: Any) -
     return len(starts)
 
 
-@kernel
-def _mix(state: int, block: int) -> int:
-    block = (block * _C1) & _MASK
-    block = ((block << 15) | (block >> 17)) & _MASK
-    state = state ^ ((block * _C2) & _MASK)
-    state = ((state << 13) | (state >> 19)) & _MASK
-    return (state * 5 + 0xE6546B64) & _MASK
-
-
-@kernel
-def _finish(state: int, length: int) -> int:
-    state = state ^ length
-    state = state ^ (state >> 16)
-    state = (state * 0x85EBCA6B) & _MASK
-    state = state ^ (state >> 13)
-    state = (state * 0xC2B2AE35) & _MASK
-    return state ^ (state >> 16)
-
-
 @kernel("int64(uint8[::1], int64[::1], out int32[::1])")
 def hash_spans(data: Any, offsets: Any, hashes: Any) -> int:
     """Hash spans that follow each other, whose lengths are multiples of 4.
@@ -92,6 +70,6 @@ def hash_spans(data: Any, offsets: Any, hashes: Any) -> int:
         length = offsets[i + 1] - offsets[i]
         state = np.int64(_SEED)
         for j in range(length // 4):
-            state = _mix(state, np.int64(load_u32(data, offsets[i] + 4 * j)))
-        hashes[i] = np.int32(_finish(state, length & _MASK))
+            state = mix(state, np.int64(load_u32(data, offsets[i] + 4 * j)))
+        hashes[i] = np.int32(finish(state, length & MASK))
     return len(hashes)
