@@ -21,8 +21,9 @@ from skerry.iceberg.manifest_reader import read_manifest
 from skerry.iceberg.state import TableState
 from skerry.iceberg.stray_metadata import decode_json
 from skerry.storage import Storage, file_key
-from skerry.table.reachability import FileKey, TaskMap
+from skerry.table.reachability import FileKey
 from skerry.table.table_files import FileKind, TableFile
+from skerry.table.tasks import Executor
 
 __all__ = [
     "FileReader",
@@ -136,7 +137,7 @@ class FileReader:
         storage: Where they lie.
     """
 
-    def __init__(self, executor: TaskMap, storage: Storage) -> None:
+    def __init__(self, executor: Executor, storage: Storage) -> None:
         self._executor = executor
         self._storage = storage
         self._lists: dict[str, tuple[TableFile, list[ManifestFile]]] = {}

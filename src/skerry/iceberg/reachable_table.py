@@ -15,7 +15,8 @@ from skerry.iceberg.reachability import FileReader, metadata_files, statistics_f
 from skerry.iceberg.stray_metadata import StrayMetadata, StrayTask, possible_states, read_stray, read_table_metadata
 from skerry.iceberg.table import IcebergTable
 from skerry.storage import Storage, file_key, join, name, parent
-from skerry.table.reachability import FileKey, TableKind, TaskMap
+from skerry.table.reachability import FileKey, TableKind
+from skerry.table.tasks import Executor
 
 __all__ = ["ReachableIcebergTable"]
 
@@ -34,7 +35,7 @@ class ReachableIcebergTable:
 
     kind = TableKind.ICEBERG
 
-    def __init__(self, table: IcebergTable, executor: TaskMap) -> None:
+    def __init__(self, table: IcebergTable, executor: Executor) -> None:
         self._table = table
         self._executor = executor
         self._reader = FileReader(executor, table.state.storage)

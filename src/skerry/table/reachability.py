@@ -9,28 +9,17 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
-from typing import Protocol, TypeVar
+from typing import Protocol
 from urllib.parse import unquote
 
 from skerry.storage import Storage, name, parent
 
-__all__ = ["Aliases", "FileKey", "ReachableTable", "TableKind", "TaskMap", "alias", "table_marker"]
+__all__ = ["Aliases", "FileKey", "ReachableTable", "TableKind", "alias", "table_marker"]
 
 FileKey = tuple[str, ...]
 """What names a file, however its location is written: `skerry.storage.file_key`."""
-
-Task = TypeVar("Task")
-Result = TypeVar("Result")
-
-
-class TaskMap(Protocol):
-    """Runs a function over picklable tasks, somewhere: every executor of `skerry.jobs` does."""
-
-    def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
-        """Yield the results in the order of the tasks."""
-        ...
 
 
 class TableKind(Enum):
