@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 import skerry
 from skerry.errors import SchemaError, StorageError, UnsupportedError
 from skerry.iceberg.avro_files import avro_schema
-from skerry.iceberg.file_writers import FileEncoding, open_writer
+from skerry.iceberg.file_writers import FileEncoding, FileWriter
 from skerry.iceberg.metrics import MetricsKind, MetricsMode
 from skerry.iceberg.orc_files import orc_schema
 from skerry.iceberg.row_metrics import RowMetrics
@@ -275,7 +275,7 @@ def test_codecs(name, codec):
     schema = to_arrow_schema(to_iceberg_schema(pa.schema([("k", pa.int64())])))
     storage = Storage()
     location = f"memory://codecs/{name}/{codec}"
-    writer = open_writer(encoding, storage, location, schema)
+    writer = FileWriter(encoding, storage, location, schema)
     writer.write(pa.table({"k": [1, 2, 3]}, schema=schema))
     file = writer.close({})
     assert (file.file_format, file.record_count, file.value_counts) == (name, 3, {})
@@ -312,7 +312,7 @@ def test_deletes_are_written_like_data_unless_told_otherwise():
 def test_a_file_given_up_leaves_nothing(tmp_path, name):
     schema = to_arrow_schema(to_iceberg_schema(pa.schema([("k", pa.int64())])))
     location = str(tmp_path / "file")
-    writer = open_writer(FileEncoding(name, {"avro": "null"}.get(name, "zstd")), Storage(), location, schema)
+    writer = FileWriter(FileEncoding(name, {"avro": "null"}.get(name, "zstd")), Storage(), location, schema)
     writer.write(pa.table({"k": range(100)}, schema=schema))
     writer.abort()
     del writer
@@ -337,7 +337,7 @@ def test_a_full_disk(tmp_path, monkeypatch, name, room):
     encoding = FileEncoding(name, {"avro": "null"}.get(name, "zstd"))
 
     def fill() -> None:
-        writer = open_writer(encoding, Storage(), str(tmp_path / "file"), schema)
+        writer = FileWriter(encoding, Storage(), str(tmp_path / "file"), schema)
         try:
             for _ in range(3):
                 writer.write(pa.table({"k": [random.getrandbits(63) for _ in range(1000)]}, schema=schema))
@@ -355,7 +355,7 @@ def test_a_full_disk(tmp_path, monkeypatch, name, room):
 def test_a_file_without_rows(tmp_path, name):
     schema = to_arrow_schema(to_iceberg_schema(SCHEMA))
     location = str(tmp_path / "file")
-    file = open_writer(FileEncoding(name, {"avro": "null"}.get(name, "zstd")), Storage(), location, schema).close({})
+    file = FileWriter(FileEncoding(name, {"avro": "null"}.get(name, "zstd")), Storage(), location, schema).close({})
     assert (file.record_count, file.lower_bounds) == (0, {})
     data = Path(location).read_bytes()
     columns = orc.ORCFile(io.BytesIO(data)).schema.names if name == "orc" else fastavro.reader(io.BytesIO(data))

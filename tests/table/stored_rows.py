@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
-from skerry.iceberg.file_writers import FileEncoding, open_writer
+from skerry.iceberg.file_writers import FileEncoding, FileWriter
 from skerry.puffin import PuffinWriter
 from skerry.puffin.deletion_vector import BLOB_TYPE, encode_deletion_vector
 from skerry.storage import Storage
@@ -43,7 +43,7 @@ def write_rows(path, table, file_format="parquet", *, group_rows=None):
     if file_format == "parquet" and not table.num_rows:
         pq.write_table(table, path)
         return
-    writer = open_writer(
+    writer = FileWriter(
         FileEncoding(file_format, {"orc": "zlib", "avro": "deflate"}.get(file_format, "zstd")),
         Storage(),
         str(path),

@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyiceberg.partitioning import PartitionSpec
 
 from skerry.errors import SchemaError, SkerryError
-from skerry.iceberg.file_writers import open_writer
+from skerry.iceberg.file_writers import FileWriter
 from skerry.iceberg.layout import FileLayout
 from skerry.iceberg.manifest import EntryStatus, FileContent, ManifestEntry
 from skerry.iceberg.metrics import MetricsKind, MetricsMode
@@ -96,7 +96,7 @@ def write_position_deletes(layout: FileLayout, deletes: Iterable[FileDeletes]) -
 def _write_positions(layout: FileLayout, group: Sequence[FileDeletes]) -> ManifestEntry:
     first = group[0][0]
     location = _new_location(layout, layout.deletes.file_format)
-    writer = open_writer(replace(layout.deletes, ascending=("pos",)), layout.storage, location, POSITION_DELETES)
+    writer = FileWriter(replace(layout.deletes, ascending=("pos",)), layout.storage, location, POSITION_DELETES)
     try:
         for rows in _position_tables(group):
             writer.write(rows)
@@ -233,7 +233,7 @@ def _write_keys(
     partition: tuple[Any, ...],
 ) -> ManifestEntry:
     location = _new_location(layout, layout.deletes.file_format)
-    writer = open_writer(layout.deletes, layout.storage, location, schema)
+    writer = FileWriter(layout.deletes, layout.storage, location, schema)
     try:
         writer.write(pa.Table.from_batches(batches).cast(schema))
         modes = {leaf.field_id: _FULL for leaf in leaves(schema)}

@@ -10,25 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.orc as orc
-import pyarrow.parquet as pq
 
-from skerry.avro import ContainerEncoder
 from skerry.errors import SchemaError
 from skerry.iceberg.avro_files import avro_schema
 from skerry.iceberg.metrics import MetricsMode, parquet_data_file
-from skerry.iceberg.orc_files import check_times, orc_schema
+from skerry.iceberg.orc_files import EARLY_TIMES, orc_schema
 from skerry.iceberg.row_metrics import RowMetrics
-from skerry.storage import Sink, Storage
+from skerry.storage import Storage
+from skerry.table.file_output import AvroOutput, FileOutput, ParquetOutput, ShardOutput
 from skerry.table.files import DataFile
-from skerry.table.orc_arrays import rebuild_nested
+from skerry.table.orc_output import OrcOutput
 from skerry.table.properties import whole_number
 from skerry.table.schema import nearest
 
-__all__ = ["AMUDAI", "FileEncoding", "FileWriter", "check_columns", "open_writer", "wants_shards"]
+__all__ = ["AMUDAI", "FileEncoding", "FileWriter", "check_columns", "wants_shards"]
 
 AMUDAI = "amudai"
 _PARQUET_CODECS = {
@@ -55,12 +53,6 @@ _CODECS = {
     "avro": ("avro.compression-codec", _AVRO_CODECS, "gzip"),
     AMUDAI: ("amudai.profile", _AMUDAI_PROFILES, "balanced"),
 }
-
-
-# a quarter of what Iceberg Java has: a stripe is kept in memory, for each of up to 128 open files
-_ORC_STRIPE_BYTES = 16 << 20
-# a row group of narrow rows may be larger than what is read at once
-_AMUDAI_STRIPE_ROWS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,17 +132,36 @@ def check_columns(schema: pa.Schema, properties: Mapping[str, str]) -> None:
         schema_from_arrow(_without_unknown(schema))
 
 
-class FileWriter(Protocol):
-    """A file in the making; it is visible under its name once it is closed."""
+class FileWriter:
+    """A file in the making, with its metrics; it is visible under its name once it is closed.
+
+    Args:
+        encoding: Its format.
+        storage: Where to.
+        location: Its location, which must be free.
+        schema: Its columns with field ids.
+
+    Raises:
+        UnsupportedError: The format cannot hold a column's type.
+    """
+
+    def __init__(self, encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> None:
+        self._file_format = encoding.file_format
+        self._location = location
+        self._schema = schema
+        self._metrics = RowMetrics(schema)
+        self._output = _OUTPUTS[encoding.file_format](encoding, storage, location, schema)
 
     @property
     def size_bytes(self) -> int:
         """What has been written so far."""
-        ...
+        return self._output.size_bytes
 
     def write(self, rows: pa.Table) -> None:
         """Write rows with exactly the file's schema; a Parquet file gets a row group of them."""
-        ...
+        if not isinstance(self._output, ParquetOutput):
+            self._metrics.update(rows)
+        self._output.write(rows)
 
     def close(
         self,
@@ -170,269 +181,70 @@ class FileWriter(Protocol):
             sort_order_id: The sort order that the rows obey.
             nan_value_counts: NaNs by field id, if they were counted.
         """
-        ...
+        size_bytes = self._output.close()
+        if isinstance(self._output, ParquetOutput):
+            return parquet_data_file(
+                self._location,
+                self._output.metadata,
+                size_bytes,
+                self._schema,
+                modes,
+                spec_id=spec_id,
+                partition=partition,
+                sort_order_id=sort_order_id,
+                nan_value_counts=nan_value_counts,
+            )
+        described = self._metrics.data_file(
+            self._location,
+            self._file_format,
+            size_bytes,
+            modes,
+            spec_id=spec_id,
+            partition=partition,
+            sort_order_id=sort_order_id,
+        )
+        if isinstance(self._output, ShardOutput):
+            return replace(described, split_offsets=self._output.stripe_offsets)
+        return described
 
     def abort(self) -> None:
         """Give the file up; nothing of it remains."""
-        ...
+        self._output.abort()
 
 
-def open_writer(encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> FileWriter:
-    """Begin a file.
-
-    Args:
-        encoding: Its format.
-        storage: Where to.
-        location: Its location, which must be free.
-        schema: Its columns with field ids.
-
-    Raises:
-        UnsupportedError: The format cannot hold a column's type.
-    """
-    return _WRITERS[encoding.file_format](encoding, storage, location, schema)
+def _parquet(encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> FileOutput:
+    ascending = encoding.ascending
+    return ParquetOutput(
+        storage,
+        location,
+        schema,
+        compression=encoding.codec,
+        compression_level=encoding.codec_level,
+        use_dictionary=[name for name in schema.names if name not in ascending] if ascending else True,
+        column_encoding=dict.fromkeys(ascending, "DELTA_BINARY_PACKED") or None,
+    )
 
 
-class _ParquetWriter:
-    def __init__(self, encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> None:
-        self._location = location
-        self._schema = schema
-        self._sink = storage.open_output(location)
-        ascending = encoding.ascending
-        self._writer = pq.ParquetWriter(
-            self._sink,
-            schema,
-            compression=encoding.codec,
-            compression_level=encoding.codec_level,
-            use_dictionary=[name for name in schema.names if name not in ascending] if ascending else True,
-            column_encoding=dict.fromkeys(ascending, "DELTA_BINARY_PACKED") or None,
-            store_schema=False,
-        )
-
-    @property
-    def size_bytes(self) -> int:
-        return int(self._sink.tell())
-
-    def write(self, rows: pa.Table) -> None:
-        self._writer.write_table(rows, row_group_size=rows.num_rows)
-
-    def close(
-        self,
-        modes: Mapping[int, MetricsMode],
-        *,
-        spec_id: int = 0,
-        partition: tuple[Any, ...] = (),
-        sort_order_id: int | None = None,
-        nan_value_counts: Mapping[int, int] | None = None,
-    ) -> DataFile:
-        try:
-            self._writer.close()
-            size = self.size_bytes
-            self._sink.close()
-        except BaseException:
-            self.abort()
-            raise
-        return parquet_data_file(
-            self._location,
-            self._writer.writer.metadata,
-            size,
-            self._schema,
-            modes,
-            spec_id=spec_id,
-            partition=partition,
-            sort_order_id=sort_order_id,
-            nan_value_counts=nan_value_counts,
-        )
-
-    def abort(self) -> None:
-        self._sink.abort()
-        self._writer.is_open = False  # else its finaliser writes a footer into the closed sink
+def _orc(encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> FileOutput:
+    return OrcOutput(storage, location, orc_schema(schema), codec=encoding.codec, refused=EARLY_TIMES)
 
 
-class _MeasuredWriter:
-    """What writers of formats without readable statistics have in common."""
-
-    file_format: ClassVar[str]
-
-    def __init__(self, storage: Storage, location: str, schema: pa.Schema) -> None:
-        self._location = location
-        self._metrics = RowMetrics(schema)
-        self._sink = storage.open_output(location)
-
-    @property
-    def size_bytes(self) -> int:
-        return int(self._sink.tell())
-
-    def close(
-        self,
-        modes: Mapping[int, MetricsMode],
-        *,
-        spec_id: int = 0,
-        partition: tuple[Any, ...] = (),
-        sort_order_id: int | None = None,
-        nan_value_counts: Mapping[int, int] | None = None,
-    ) -> DataFile:
-        try:
-            self._finish()
-            size = self.size_bytes
-            self._sink.close()
-        except BaseException:
-            self.abort()
-            raise
-        return self._metrics.data_file(
-            self._location,
-            self.file_format,
-            size,
-            modes,
-            spec_id=spec_id,
-            partition=partition,
-            sort_order_id=sort_order_id,
-        )
-
-    def abort(self) -> None:
-        self._sink.abort()
-
-    def _finish(self) -> None:
-        """Write what the format has at the end of a file."""
-
-
-class _OrcWriter(_MeasuredWriter):
-    file_format = "orc"
-
-    def __init__(self, encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> None:
-        self._stored = orc_schema(schema)
-        super().__init__(storage, location, schema)
-        self._output = _PatientOutput(self._sink)
-        self._writer = orc.ORCWriter(self._output, compression=encoding.codec, stripe_size=_ORC_STRIPE_BYTES)
-        # a writer that has seen no rows knows no columns
-        self._writer.write(self._stored.empty_table())
-
-    def write(self, rows: pa.Table) -> None:
-        check_times(rows)
-        self._metrics.update(rows)
-        self._writer.write(rebuild_nested(rows.select(self._stored.names).cast(self._stored)))
-        self._output.raise_failure()
-
-    def abort(self) -> None:
-        self._output.discard()
-        self._writer.close()
-        super().abort()
-
-    def _finish(self) -> None:
-        self._writer.close()
-        self._output.raise_failure()
-
-
-class _PatientOutput:
-    """A stream that never fails while ORC writes to it: an error there, or in its finaliser, ends the process."""
-
-    closed = False
-
-    def __init__(self, sink: Sink) -> None:
-        self._sink: Sink | None = sink
-        self._position = 0
-        self._failure: BaseException | None = None
-
-    def write(self, data: Any) -> int:
-        length = memoryview(data).nbytes
-        if self._sink is not None and self._failure is None:
-            try:
-                self._sink.write(data)
-            except BaseException as error:
-                self._failure = error
-        self._position += length
-        return length
-
-    def tell(self) -> int:
-        return self._position
-
-    def flush(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-    def discard(self) -> None:
-        """Take what is still written for nothing."""
-        self._sink = None
-
-    def raise_failure(self) -> None:
-        """Raise what has failed meanwhile."""
-        if self._failure is not None:
-            raise self._failure
-
-
-class _AvroWriter(_MeasuredWriter):
-    file_format = "avro"
-
-    def __init__(self, encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> None:
-        self._encoder = ContainerEncoder(avro_schema(schema), codec=encoding.codec)
-        super().__init__(storage, location, schema)
-        self._sink.write(self._encoder.header)
-
-    def write(self, rows: pa.Table) -> None:
-        self._metrics.update(rows)
-        for block in self._encoder.encode_columns(rows):
-            self._sink.write(block)
+def _avro(encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> FileOutput:
+    return AvroOutput(storage, location, avro_schema(schema), codec=encoding.codec)
 
 
 def _without_unknown(schema: pa.Schema) -> pa.Schema:
+    """The columns but those of the type unknown, which have no values."""
     return pa.schema([field for field in schema if not pa.types.is_null(field.type)])
 
 
-class _AmudaiWriter:
-    """A shard whose stripes are the row groups that come; columns of the type unknown, without values, are left out."""
-
-    def __init__(self, encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> None:
-        from skerry.amudai import ShardWriter  # loads protobuf and what else few tables need
-
-        self._location = location
-        self._metrics = RowMetrics(schema)
-        self._stored = _without_unknown(schema)
-        self._writer = ShardWriter(
-            location, self._stored, storage=storage, profile=encoding.codec, stripe_rows=_AMUDAI_STRIPE_ROWS
-        )
-
-    @property
-    def size_bytes(self) -> int:
-        return self._writer.size_bytes
-
-    def write(self, rows: pa.Table) -> None:
-        self._metrics.update(rows)
-        self._writer.write_table(rows.select(self._stored.names))
-        self._writer.end_stripe()
-
-    def close(
-        self,
-        modes: Mapping[int, MetricsMode],
-        *,
-        spec_id: int = 0,
-        partition: tuple[Any, ...] = (),
-        sort_order_id: int | None = None,
-        nan_value_counts: Mapping[int, int] | None = None,
-    ) -> DataFile:
-        try:
-            written = self._writer.close()
-        except BaseException:
-            self.abort()
-            raise
-        described = self._metrics.data_file(
-            self._location,
-            AMUDAI,
-            written.size_bytes,
-            modes,
-            spec_id=spec_id,
-            partition=partition,
-            sort_order_id=sort_order_id,
-        )
-        return replace(described, split_offsets=written.stripe_offsets)
-
-    def abort(self) -> None:
-        self._writer.abort()
+def _amudai(encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> FileOutput:
+    return ShardOutput(storage, location, _without_unknown(schema), profile=encoding.codec)
 
 
-_WRITERS: dict[str, Callable[[FileEncoding, Storage, str, pa.Schema], FileWriter]] = {
-    "parquet": _ParquetWriter,
-    "orc": _OrcWriter,
-    "avro": _AvroWriter,
-    AMUDAI: _AmudaiWriter,
+_OUTPUTS: dict[str, Callable[[FileEncoding, Storage, str, pa.Schema], FileOutput]] = {
+    "parquet": _parquet,
+    "orc": _orc,
+    "avro": _avro,
+    AMUDAI: _amudai,
 }

@@ -5,15 +5,17 @@ Spec: Iceberg table spec, Appendix A, ORC.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
 from skerry.errors import UnsupportedError
+from skerry.table.orc_output import EarlyTimes
 from skerry.table.schema import FIELD_ID_KEY
 from skerry.table.values import is_uuid
 
-__all__ = ["check_times", "orc_schema"]
+__all__ = ["EARLY_TIMES", "orc_schema"]
 
 
 def orc_schema(schema: pa.Schema) -> pa.Schema:
@@ -25,43 +27,6 @@ def orc_schema(schema: pa.Schema) -> pa.Schema:
         UnsupportedError: A nested field is of that type.
     """
     return pa.schema([_field(field) for field in schema if not pa.types.is_null(field.type)])
-
-
-def check_times(rows: pa.Table) -> None:
-    """Refuse what PyArrow's ORC writer gets wrong: parts of seconds before 1970, whose nanoseconds it writes negative.
-
-    Other readers find such times a second earlier.
-
-    Raises:
-        UnsupportedError: A column has such a time; the message names it.
-    """
-    for field, column in zip(rows.schema, rows.columns, strict=True):
-        for times in (times for chunk in column.chunks for times in _times(chunk)):
-            values = times.cast(pa.int64()).drop_null().to_numpy()
-            early = values[values < 0]
-            wrong = early[early % {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[times.type.unit] != 0]
-            if len(wrong):
-                example = pa.scalar(int(wrong[0]), pa.int64()).cast(times.type)
-                raise UnsupportedError(
-                    f"column {field.name!r} has {example}: times before 1970 that are no whole seconds cannot be "
-                    "written to ORC files, because other readers would find another time there; write Parquet or Avro"
-                )
-
-
-def _times(array: pa.Array) -> Iterator[pa.Array]:
-    """The timestamps in an array, however deep."""
-    type_ = array.type
-    if pa.types.is_timestamp(type_):
-        yield array
-    elif pa.types.is_struct(type_):
-        for child in array.flatten():
-            yield from _times(child)
-    elif pa.types.is_list(type_):
-        yield from _times(array.flatten())
-    elif pa.types.is_map(type_) and len(array):
-        start, stop = array.offsets[0].as_py(), array.offsets[-1].as_py()
-        for child in (array.keys, array.items):
-            yield from _times(child.slice(start, stop - start))
 
 
 def _field(field: pa.Field) -> pa.Field:
@@ -97,3 +62,12 @@ def _stored(type_: pa.DataType) -> tuple[pa.DataType, dict[str, str]]:
     if pa.types.is_binary(type_):
         return type_, {"iceberg.binary-type": "BINARY"}
     return type_, {}
+
+
+def _is_wrong(early: np.ndarray, per_second: int) -> np.ndarray:
+    is_wrong: np.ndarray = early % per_second != 0
+    return is_wrong
+
+
+EARLY_TIMES: Final = EarlyTimes(_is_wrong, "times before 1970 that are no whole seconds", "Parquet or Avro")
+"""Other readers find such times a second earlier."""

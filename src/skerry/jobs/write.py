@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from skerry.iceberg.file_writers import open_writer
+from skerry.iceberg.file_writers import FileWriter
 from skerry.iceberg.layout import FileLayout
 from skerry.storage import join
 from skerry.table.files import WrittenFile
@@ -128,7 +128,7 @@ class _OpenFile:
         self._buffer: list[pa.RecordBatch] = []
         self.buffered_bytes = 0
         self._sketcher = BatchSketcher(layout.schema, layout.sketched)
-        self._writer = open_writer(layout.encoding, layout.storage, location, layout.file_schema)
+        self._writer = FileWriter(layout.encoding, layout.storage, location, layout.file_schema)
 
     @property
     def is_full(self) -> bool:

@@ -19,9 +19,10 @@ from skerry.paimon.schema import SEQUENCE_NUMBER, VALUE_KIND
 from skerry.paimon.simple_stats import EMPTY_ROW, EMPTY_STATS, SimpleStats
 from skerry.paimon.writing.bloom_filters import IndexBuilder
 from skerry.paimon.writing.file_stats import ColumnStats, encode_stats, stats_mode
-from skerry.paimon.writing.file_writers import FileWriter, open_writer
+from skerry.paimon.writing.file_writers import open_output
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.storage import join
+from skerry.table.file_output import FileOutput
 from skerry.table.sketching import BatchSketcher
 
 __all__ = ["BucketFiles", "BucketPlace", "WrittenDataFile", "is_retract"]
@@ -176,7 +177,7 @@ class BucketFiles:
         suffix = encoding.suffix(with_compression=options.suffix_includes_compression)
         name = f"{prefix}{self._uuid}-{len(self._written)}{suffix}"
         location = join(self._place.folder, name)
-        writer = open_writer(encoding, self._layout.storage, location, self._layout.file_schema)
+        writer = open_output(encoding, self._layout.storage, location, self._layout.file_schema)
         return _OpenFile(self._layout, name, location, writer, sketches=self._sketches)
 
     def _end(self) -> None:
@@ -200,7 +201,7 @@ class BucketFiles:
 class _OpenFile:
     """One file in the making, and what is known of its rows."""
 
-    def __init__(self, layout: WriteLayout, name: str, location: str, writer: FileWriter, *, sketches: bool) -> None:
+    def __init__(self, layout: WriteLayout, name: str, location: str, writer: FileOutput, *, sketches: bool) -> None:
         self._layout = layout
         self._name = name
         self._location = location

@@ -7,23 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.orc as orc
-import pyarrow.parquet as pq
 
-from skerry.avro import ContainerEncoder
 from skerry.errors import SchemaError
 from skerry.paimon.options import CoreOptions, FileFormat
 from skerry.paimon.schema import KEY_PREFIX, SEQUENCE_NUMBER
 from skerry.paimon.writing.avro_layout import avro_schema, stored_rows
-from skerry.paimon.writing.orc_layout import check_times, orc_schema
-from skerry.storage import Sink, Storage
-from skerry.table.orc_arrays import rebuild_nested
+from skerry.paimon.writing.orc_layout import EARLY_TIMES, orc_schema
+from skerry.storage import Storage
+from skerry.table.file_output import AvroOutput, FileOutput, ParquetOutput, ShardOutput
+from skerry.table.orc_output import OrcOutput
 from skerry.table.schema import nearest
 
-__all__ = ["FileEncoding", "FileWriter", "open_writer"]
+__all__ = ["FileEncoding", "open_output"]
 
 _CODECS: dict[FileFormat, dict[str, str]] = {
     FileFormat.PARQUET: {
@@ -47,8 +45,6 @@ _CODECS: dict[FileFormat, dict[str, str]] = {
         **{name: name for name in ("plain", "fast", "balanced", "high", "small")},
     },
 }
-_ORC_STRIPE_BYTES = 16 << 20
-_AMUDAI_STRIPE_ROWS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,28 +87,7 @@ class FileEncoding:
         return f".{self.compression}.{self.file_format.value}" if with_compression else f".{self.file_format.value}"
 
 
-class FileWriter(Protocol):
-    """A file in the making; it is visible under its name once it is closed."""
-
-    @property
-    def size_bytes(self) -> int:
-        """What has been written so far."""
-        ...
-
-    def write(self, rows: pa.Table) -> None:
-        """Write rows with exactly the file's schema; a Parquet file gets a row group of them."""
-        ...
-
-    def close(self) -> int:
-        """Finish the file, and tell its size."""
-        ...
-
-    def abort(self) -> None:
-        """Give the file up; nothing of it remains."""
-        ...
-
-
-def open_writer(encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> FileWriter:
+def open_output(encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> FileOutput:
     """Begin a data file.
 
     Args:
@@ -124,44 +99,21 @@ def open_writer(encoding: FileEncoding, storage: Storage, location: str, schema:
     Raises:
         UnsupportedError: The format cannot hold a column's type.
     """
-    return _WRITERS[encoding.file_format](encoding, storage, location, schema)
+    return _OUTPUTS[encoding.file_format](encoding, storage, location, schema)
 
 
-class _ParquetWriter:
-    def __init__(self, encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> None:
-        self._sink = storage.open_output(location)
-        distinct = [name for name in schema.names if name.startswith(KEY_PREFIX) or name == SEQUENCE_NUMBER]
-        self._writer = pq.ParquetWriter(
-            self._sink,
-            schema,
-            use_dictionary=[name for name in schema.names if name not in distinct] if distinct else True,
-            compression=encoding.codec,
-            compression_level=encoding.codec_level,
-            store_schema=False,
-            store_decimal_as_integer=True,
-            use_deprecated_int96_timestamps=_has_nanoseconds(schema),
-        )
-
-    @property
-    def size_bytes(self) -> int:
-        return int(self._sink.tell())
-
-    def write(self, rows: pa.Table) -> None:
-        self._writer.write_table(rows, row_group_size=max(rows.num_rows, 1))
-
-    def close(self) -> int:
-        try:
-            self._writer.close()
-            size = self.size_bytes
-            self._sink.close()
-        except BaseException:
-            self.abort()
-            raise
-        return size
-
-    def abort(self) -> None:
-        self._sink.abort()
-        self._writer.is_open = False  # else its finaliser writes a footer into the closed sink
+def _parquet(encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> FileOutput:
+    distinct = [name for name in schema.names if name.startswith(KEY_PREFIX) or name == SEQUENCE_NUMBER]
+    return ParquetOutput(
+        storage,
+        location,
+        schema,
+        use_dictionary=[name for name in schema.names if name not in distinct] if distinct else True,
+        compression=encoding.codec,
+        compression_level=encoding.codec_level,
+        store_decimal_as_integer=True,
+        use_deprecated_int96_timestamps=_has_nanoseconds(schema),
+    )
 
 
 def _has_nanoseconds(fields: Any) -> bool:
@@ -175,135 +127,21 @@ def _has_nanoseconds(fields: Any) -> bool:
     return False
 
 
-class _OrcWriter:
-    def __init__(self, encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> None:
-        self._stored = orc_schema(schema)
-        self._sink = storage.open_output(location)
-        self._output = _PatientOutput(self._sink)
-        self._writer = orc.ORCWriter(self._output, compression=encoding.codec, stripe_size=_ORC_STRIPE_BYTES)
-        # a writer that has seen no rows knows no columns
-        self._writer.write(self._stored.empty_table())
-
-    @property
-    def size_bytes(self) -> int:
-        return int(self._sink.tell())
-
-    def write(self, rows: pa.Table) -> None:
-        check_times(rows)
-        self._writer.write(rebuild_nested(rows.cast(self._stored)))
-        self._output.raise_failure()
-
-    def close(self) -> int:
-        try:
-            self._writer.close()
-            self._output.raise_failure()
-            size = self.size_bytes
-            self._sink.close()
-        except BaseException:
-            self.abort()
-            raise
-        return size
-
-    def abort(self) -> None:
-        self._output.discard()
-        self._writer.close()
-        self._sink.abort()
+def _orc(encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> FileOutput:
+    return OrcOutput(storage, location, orc_schema(schema), codec=encoding.codec, refused=EARLY_TIMES)
 
 
-class _PatientOutput:
-    """A stream that never fails while ORC writes to it: an error there, or in its finaliser, ends the process."""
-
-    closed = False
-
-    def __init__(self, sink: Sink) -> None:
-        self._sink: Sink | None = sink
-        self._position = 0
-        self._failure: BaseException | None = None
-
-    def write(self, data: Any) -> int:
-        length = memoryview(data).nbytes
-        if self._sink is not None and self._failure is None:
-            try:
-                self._sink.write(data)
-            except BaseException as error:
-                self._failure = error
-        self._position += length
-        return length
-
-    def tell(self) -> int:
-        return self._position
-
-    def flush(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-    def discard(self) -> None:
-        """Take what is still written for nothing."""
-        self._sink = None
-
-    def raise_failure(self) -> None:
-        """Raise what has failed meanwhile."""
-        if self._failure is not None:
-            raise self._failure
+def _avro(encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> FileOutput:
+    return AvroOutput(storage, location, avro_schema(schema), codec=encoding.codec, stored=stored_rows)
 
 
-class _AvroWriter:
-    def __init__(self, encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> None:
-        self._encoder = ContainerEncoder(avro_schema(schema), codec=encoding.codec)
-        self._sink = storage.open_output(location)
-        self._sink.write(self._encoder.header)
-
-    @property
-    def size_bytes(self) -> int:
-        return int(self._sink.tell())
-
-    def write(self, rows: pa.Table) -> None:
-        for block in self._encoder.encode_columns(stored_rows(rows)):
-            self._sink.write(block)
-
-    def close(self) -> int:
-        size = self.size_bytes
-        self._sink.close()
-        return size
-
-    def abort(self) -> None:
-        self._sink.abort()
+def _amudai(encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> FileOutput:
+    return ShardOutput(storage, location, schema, profile=encoding.codec)
 
 
-class _AmudaiWriter:
-    """A shard whose stripes are the row groups that come."""
-
-    def __init__(self, encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> None:
-        from skerry.amudai import ShardWriter  # loads protobuf and what else few tables need
-
-        self._writer = ShardWriter(
-            location, schema, storage=storage, profile=encoding.codec, stripe_rows=_AMUDAI_STRIPE_ROWS
-        )
-
-    @property
-    def size_bytes(self) -> int:
-        return self._writer.size_bytes
-
-    def write(self, rows: pa.Table) -> None:
-        self._writer.write_table(rows)
-        self._writer.end_stripe()
-
-    def close(self) -> int:
-        try:
-            return self._writer.close().size_bytes
-        except BaseException:
-            self.abort()
-            raise
-
-    def abort(self) -> None:
-        self._writer.abort()
-
-
-_WRITERS: dict[FileFormat, Callable[[FileEncoding, Storage, str, pa.Schema], FileWriter]] = {
-    FileFormat.PARQUET: _ParquetWriter,
-    FileFormat.ORC: _OrcWriter,
-    FileFormat.AVRO: _AvroWriter,
-    FileFormat.AMUDAI: _AmudaiWriter,
+_OUTPUTS: dict[FileFormat, Callable[[FileEncoding, Storage, str, pa.Schema], FileOutput]] = {
+    FileFormat.PARQUET: _parquet,
+    FileFormat.ORC: _orc,
+    FileFormat.AVRO: _avro,
+    FileFormat.AMUDAI: _amudai,
 }
