@@ -13,7 +13,7 @@ from pyiceberg.table.name_mapping import MappedField, parse_mapping_from_json
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 
-from skerry.errors import FormatError, NotFoundError, SchemaError
+from skerry.errors import FormatError, NotFoundError
 from skerry.iceberg.planned_files import PlannedFiles
 from skerry.iceberg.planning import ScanPlanner
 from skerry.iceberg.schema import to_arrow_schema, to_arrow_type
@@ -28,7 +28,7 @@ from skerry.table.row_reader import RowReader
 from skerry.table.row_stream import RowStream
 from skerry.table.scan import FileScanTask, ScanPlan
 from skerry.table.schema import field_id
-from skerry.table.selection import checked_limit, select_columns
+from skerry.table.selection import check_snapshot, checked_limit, select_columns
 from skerry.table.survey import survey_row_groups
 from skerry.table.values import physical_value
 
@@ -273,8 +273,7 @@ def scan(
         NotFoundError: There is no such snapshot or reference, or nothing was current at that time.
         SchemaError: More than one of `snapshot`, `ref` and `as_of` is given, or `columns` or `where` do not fit.
     """
-    if sum(choice is not None for choice in (snapshot, ref, as_of)) > 1:
-        raise SchemaError("a scan reads one of snapshot=, ref= and as_of=, not several")
+    check_snapshot(snapshot, ref, as_of)
     if as_of is not None:
         snapshot = _snapshot_at(state, as_of)
     is_tag = ref is not None and ref in state.metadata.refs and _is_tag(state, ref)

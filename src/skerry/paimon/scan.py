@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from skerry.errors import SchemaError
 from skerry.paimon.pieces import on_places
 from skerry.paimon.planned_splits import PaimonPlan
 from skerry.paimon.planning import ScanPlanner
@@ -22,7 +21,7 @@ from skerry.table.metadata_columns import METADATA_COLUMNS
 from skerry.table.predicate import Predicate, conjuncts_of, parse
 from skerry.table.read_ahead import default_threads
 from skerry.table.row_stream import RowStream
-from skerry.table.selection import checked_limit, select_columns
+from skerry.table.selection import check_snapshot, checked_limit, select_columns
 
 __all__ = ["PLACE_COLUMNS", "PaimonScan", "scan"]
 
@@ -205,8 +204,7 @@ def scan(
         NotFoundError: There is no such snapshot or reference, or nothing was current at that time.
         SchemaError: More than one of `snapshot`, `ref` and `as_of` is given, or `columns` or `where` do not fit.
     """
-    if sum(choice is not None for choice in (snapshot, ref, as_of)) > 1:
-        raise SchemaError("a scan reads one of snapshot=, ref= and as_of=, not several")
+    check_snapshot(snapshot, ref, as_of)
     if snapshot is not None:
         state = state_at_snapshot(state, snapshot)
     elif ref is not None:

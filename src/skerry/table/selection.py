@@ -1,8 +1,9 @@
-"""Which columns, and how many rows of them, a scan delivers."""
+"""Which columns of which snapshot, and how many rows of them, a scan delivers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 import pyarrow as pa
 
@@ -10,7 +11,17 @@ from skerry.errors import SchemaError
 from skerry.table.evolution import prune
 from skerry.table.predicate.binding import Name, resolve_column
 
-__all__ = ["checked_limit", "select_columns"]
+__all__ = ["check_snapshot", "checked_limit", "select_columns"]
+
+
+def check_snapshot(snapshot: int | None, ref: str | None, as_of: datetime | None) -> None:
+    """Refuse several ways at once to say which snapshot to read.
+
+    Raises:
+        SchemaError: More than one is given.
+    """
+    if sum(choice is not None for choice in (snapshot, ref, as_of)) > 1:
+        raise SchemaError("a scan reads one of snapshot=, ref= and as_of=, not several")
 
 
 def checked_limit(limit: int | None) -> int | None:
