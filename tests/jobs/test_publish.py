@@ -13,7 +13,7 @@ import skerry
 from skerry.errors import CommitUnknownError, ConflictError, SchemaError, StorageError, UnsupportedError
 from skerry.iceberg.commit import IcebergTarget
 from skerry.iceberg.operations import StreamBatch
-from skerry.jobs.publish import Publication, WriteMode, publish, remove_shares, write_share
+from skerry.jobs.publish import Publication, WriteMode, check_publication, publish, remove_shares, write_share
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string()), ("p", pa.int32())])
 
@@ -212,8 +212,10 @@ def test_two_drivers_send_the_same_batch_at_once(catalog, table, monkeypatch):
 def test_arguments_without_sense(table):
     with pytest.raises(SchemaError, match="there is no way to write 'replace'; there is append, overwrite"):
         WriteMode.parse("replace")
-    with pytest.raises(SchemaError, match="an upsert needs them"):
-        Publication(WriteMode.UPSERT)
+    with pytest.raises(SchemaError, match="an upsert needs key columns"):
+        check_publication(Publication(WriteMode.UPSERT))
+    with pytest.raises(SchemaError, match="an upsert needs key columns"):
+        run(table, Publication(WriteMode.UPSERT), rows(1))
     with pytest.raises(SchemaError, match="belong to an upsert"):
         Publication(on=("k",))
     with pytest.raises(SchemaError, match="a stream needs a name"):

@@ -6,10 +6,9 @@ Tasks write with `write_share`, wherever they run; the driver publishes what all
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from enum import Enum
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -25,10 +24,11 @@ from skerry.iceberg.operations import (
     StreamBatch,
     last_batch,
 )
-from skerry.iceberg.state import MAIN, TableState
+from skerry.iceberg.state import TableState
 from skerry.iceberg.table import IcebergTable
 from skerry.jobs.executor import Executor, ThreadExecutor
 from skerry.jobs.merge import upsert
+from skerry.jobs.publication import Publication, WriteMode
 from skerry.jobs.row_changes import ChangeRequest
 from skerry.jobs.write import write_batches
 from skerry.storage import Storage, join
@@ -37,56 +37,7 @@ from skerry.table.files import DataFile, WrittenFile
 from skerry.table.incoming import conform
 from skerry.table.table_sample import partition_name
 
-__all__ = ["Publication", "Share", "WriteMode", "publish", "remove_shares", "write_share"]
-
-
-class WriteMode(Enum):
-    """What becomes of the rows that are there."""
-
-    APPEND = "append"
-    """They stay."""
-    OVERWRITE = "overwrite"
-    """They go."""
-    OVERWRITE_PARTITIONS = "overwrite-partitions"
-    """Those of the partitions go that new rows fall into."""
-    UPSERT = "upsert"
-    """Those that have the key of a new row become it."""
-
-    @classmethod
-    def parse(cls, text: str) -> WriteMode:
-        """Read a mode.
-
-        Raises:
-            SchemaError: There is no such mode.
-        """
-        try:
-            return cls(text.strip().lower())
-        except ValueError:
-            choices = ", ".join(mode.value for mode in cls)
-            raise SchemaError(f"there is no way to write {text!r}; there is {choices}") from None
-
-
-@dataclass(frozen=True, slots=True)
-class Publication:
-    """How written rows are published.
-
-    Args:
-        mode: What becomes of the rows that are there.
-        ref: The branch.
-        on: The key columns of an upsert.
-        blind: Whether an upsert deletes by key without looking for the rows.
-        properties: Further entries of the snapshot summary.
-    """
-
-    mode: WriteMode = WriteMode.APPEND
-    ref: str = MAIN
-    on: tuple[str, ...] = ()
-    blind: bool = False
-    properties: Mapping[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if (self.mode is WriteMode.UPSERT) != bool(self.on):
-            raise SchemaError("key columns (on) belong to an upsert, and an upsert needs them")
+__all__ = ["Publication", "Share", "WriteMode", "check_publication", "publish", "remove_shares", "write_share"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +51,16 @@ class Share:
 
     files: tuple[WrittenFile, ...] = ()
     rows: tuple[str, ...] = ()
+
+
+def check_publication(publication: Publication) -> None:
+    """Refuse what no Iceberg table can do with rows.
+
+    Raises:
+        SchemaError: An upsert has no key columns.
+    """
+    if publication.mode is WriteMode.UPSERT and not publication.on:
+        raise SchemaError("an upsert needs key columns (on)")
 
 
 def write_share(layout: FileLayout, mode: WriteMode, batches: Iterable[pa.RecordBatch]) -> Share:
@@ -169,6 +130,7 @@ def publish(
     """
     target = table if batch is None else _OnceTable(table, batch)
     try:
+        check_publication(publication)
         if batch is not None and last_batch(target.refresh(), batch.stream) >= batch.number:
             published = False
         else:

@@ -6,7 +6,7 @@ restart nor the expiry of snapshots can make a batch come twice. The snapshot's 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pyiceberg.table.update import SetPropertiesUpdate
 
@@ -14,28 +14,12 @@ from skerry.errors import SchemaError
 from skerry.iceberg.operations.change import MetadataChange, SnapshotChange
 from skerry.iceberg.state import TableState
 from skerry.table.commit import Operation
+from skerry.table.stream_batch import StreamBatch
 
 __all__ = ["Once", "StreamBatch", "last_batch"]
 
 _PROPERTY = "skerry.stream."
 _STREAM, _BATCH = "skerry.stream-id", "skerry.batch-id"
-
-
-@dataclass(frozen=True, slots=True)
-class StreamBatch:
-    """A batch of a stream.
-
-    Args:
-        stream: What tells the stream from others that write to the table, the same after a restart.
-        number: The batch; numbers of a stream only grow.
-    """
-
-    stream: str
-    number: int
-
-    def __post_init__(self) -> None:
-        if not self.stream:
-            raise SchemaError("a stream needs a name that stays the same after a restart")
 
 
 def last_batch(state: TableState, stream: str) -> int:
