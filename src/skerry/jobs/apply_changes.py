@@ -1,0 +1,281 @@
+"""Change records put into effect: a merge in Iceberg tables, records with kinds in Paimon's primary-key tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skerry.errors import SchemaError, UnsupportedError
+from skerry.iceberg.operations import StreamBatch
+from skerry.jobs.change_records import NetChanges, RecordColumns, net_changes
+from skerry.jobs.merge import MergeClauses, merge
+from skerry.jobs.once_table import BatchWasThereError, OnceTable
+from skerry.jobs.row_changes import ChangeRequest, RowChanges
+from skerry.paimon.changing import ChangeRequest as PaimonRequest
+from skerry.paimon.changing import append_batches
+from skerry.paimon.changing import redo_after_conflicts as redo_in_paimon
+from skerry.paimon.commit_lookup import find_commit
+from skerry.paimon.options import MergeEngine
+from skerry.paimon.row_changes import RowJob, refuse_deletes
+from skerry.paimon.state import PaimonState
+from skerry.paimon.writing.table_writers import KIND_COLUMN
+from skerry.table.incoming import conform, open_stream
+from skerry.table.merging import Delete, Insert, Update
+
+__all__ = ["ChangeSummary", "apply_to_iceberg", "apply_to_paimon"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSummary:
+    """What change records have done to a table.
+
+    Args:
+        snapshot_id: The snapshot that holds the changes, the one before if there were none; None for a table without.
+        records: Records that were given.
+        upserts: Keys that have a row by their last record.
+        deletes: Keys that have none by their last record.
+        applied: Whether it was done now; else the table had the batch, and nothing was read or written.
+        inserted_rows: Rows that are new; None if nobody looked whether their keys were there.
+        updated_rows: Rows that have a new form; likewise.
+        deleted_rows: Rows that are gone; likewise.
+        added_files: Data files written.
+        removed_files: Data files that the table does not have any more.
+        added_delete_files: Delete files written.
+    """
+
+    snapshot_id: int | None
+    records: int = 0
+    upserts: int = 0
+    deletes: int = 0
+    applied: bool = True
+    inserted_rows: int | None = 0
+    updated_rows: int | None = 0
+    deleted_rows: int | None = 0
+    added_files: int = 0
+    removed_files: int = 0
+    added_delete_files: int = 0
+
+
+# Iceberg -------------------------------------------------------------------------------------------------------------
+
+
+def apply_to_iceberg(
+    request: ChangeRequest, data: Any, columns: RecordColumns, *, batch: StreamBatch | None = None, blind: bool = False
+) -> ChangeSummary:
+    """Apply change records to an Iceberg table, in one commit.
+
+    Where the columns of the order are columns of the table, a record that is older than the row it is about does
+    nothing.
+
+    Args:
+        request: The table, and how it is changed.
+        data: The records; anything with the Arrow C stream interface, held in memory.
+        columns: What is what in them.
+        batch: The batch of a stream, which is committed once.
+        blind: Do not look at the table: delete the keys, whether they are there or not, and insert the rows.
+
+    Raises:
+        ConflictError: Others changed the same rows, again and again.
+        SchemaError: The records do not fit.
+        UnsupportedError: It cannot be done without a look at the table.
+    """
+    table = request.table
+    try:
+        if batch is not None:
+            once = OnceTable(table, batch)
+            if once.has_batch():
+                return replace(_outcome(request), applied=False)
+            request = replace(request, table=once)
+        net = net_changes(open_stream(data).read_all(), columns, request.table.refresh().schema)
+        if not net.rows.num_rows:
+            return replace(_outcome(request), records=net.records)
+        return _summary(net, _merged(request, net, columns, blind))
+    except BatchWasThereError:
+        return replace(_outcome(request), applied=False)
+    finally:
+        table.state = request.table.state
+
+
+def _merged(request: ChangeRequest, net: NetChanges, columns: RecordColumns, blind: bool) -> RowChanges:
+    schema = request.table.state.schema
+    rows = net.rows
+    for name in columns.before, columns.op:  # neither is a column of the table, but then one of ours might be
+        if name in rows.column_names and name not in schema.names:
+            rows = rows.drop_columns([name])
+    gone = _unused("gone", [*rows.column_names, *schema.names])
+    is_newer = _is_newer([name for name in columns.order_by if name in schema.names and name not in columns.on])
+    if net.deletes:
+        rows = rows.append_column(gone, pa.array(net.is_gone))
+        delete = Delete(" AND ".join([f"source.{gone}", *([f"({is_newer})"] if is_newer else [])]))
+        update = Update(where=" AND ".join([f"NOT source.{gone}", *([f"({is_newer})"] if is_newer else [])]))
+        clauses = MergeClauses([delete, update], Insert(where=f"NOT source.{gone}"))
+    else:
+        clauses = MergeClauses(Update(where=is_newer or None), Insert())
+    return merge(request, rows, columns.on, clauses, blind=blind)
+
+
+def _is_newer(order: Sequence[str]) -> str:
+    """A condition that holds for records that are not older than the row of the table; empty if nothing tells."""
+    text = ""
+    for name in reversed(order):
+        quoted = '"' + name.replace('"', '""') + '"'
+        source, target = f"source.{quoted}", f"target.{quoted}"
+        if text:
+            text = f"{target} IS NULL OR {source} > {target} OR ({source} = {target} AND ({text}))"
+        else:
+            text = f"{target} IS NULL OR {source} >= {target}"
+    return text
+
+
+def _unused(wanted: str, names: Sequence[str]) -> str:
+    while wanted in names:
+        wanted += "_"
+    return wanted
+
+
+def _outcome(request: ChangeRequest) -> ChangeSummary:
+    return ChangeSummary(request.outcome(request.table.state).snapshot_id)
+
+
+def _summary(net: NetChanges, done: RowChanges) -> ChangeSummary:
+    return ChangeSummary(
+        done.snapshot_id,
+        net.records,
+        net.upserts,
+        net.deletes,
+        inserted_rows=None if done.updated_rows is None and net.upserts else done.inserted_rows,
+        updated_rows=done.updated_rows,
+        deleted_rows=done.deleted_rows,
+        added_files=done.added_files,
+        removed_files=done.removed_files,
+        added_delete_files=done.added_delete_files,
+    )
+
+
+# Paimon --------------------------------------------------------------------------------------------------------------
+
+
+def apply_to_paimon(request: PaimonRequest, data: Any, columns: RecordColumns) -> tuple[ChangeSummary, PaimonState]:
+    """Apply change records to a Paimon table with a primary key, in one commit.
+
+    Nobody looks whether keys are there: their records take the place of those before. With the option
+    `sequence.field`, a record that is older than the one it meets does nothing.
+
+    Args:
+        request: The table; its commit id names the batch of a stream, which is committed once.
+        data: The records; anything with the Arrow C stream interface, held in memory.
+        columns: What is what in them; the key is the table's.
+
+    Returns:
+        What was done, and the state of the branch.
+
+    Raises:
+        ConflictError: Others changed the same buckets, again and again.
+        SchemaError: The records do not fit, or lack columns of the table.
+        UnsupportedError: The table has no primary key, or does not merge rows by their last record.
+    """
+    state = request.target.load()
+    if request.commit_id is not None and find_commit(state, request.commit_id) is not None:
+        return ChangeSummary(state.snapshot.id if state.snapshot is not None else None, applied=False), state
+    records = open_stream(data).read_all()
+
+    def attempt(state: PaimonState) -> tuple[ChangeSummary, PaimonState]:
+        job = RowJob.of(request, state)
+        _check_paimon(state, columns)
+        net = net_changes(records, columns, state.arrow_schema)
+        missing = [field.name for field in state.arrow_schema if field.name not in net.rows.column_names]
+        if missing and net.upserts:
+            raise SchemaError(
+                f"the records have no column {missing[0]!r}: rows of a Paimon table are written whole",
+                location=state.name,
+            )
+        if net.deletes:
+            refuse_deletes(job)
+        written, after = append_batches(request, state, _with_kinds(net, state))
+        summary = ChangeSummary(
+            after.snapshot.id if after.snapshot is not None else None,
+            net.records,
+            net.upserts,
+            net.deletes,
+            inserted_rows=None if net.upserts else 0,
+            updated_rows=None if net.upserts else 0,
+            deleted_rows=None if net.deletes else 0,
+            added_files=len(written.files),
+        )
+        return summary, after
+
+    return redo_in_paimon(request, attempt)
+
+
+def _check_paimon(state: PaimonState, columns: RecordColumns) -> None:
+    """Refuse tables in which the last record of a key is not its row."""
+    keys = state.schema.primary_keys
+    if not keys:
+        raise UnsupportedError(
+            "the table has no primary key: change records go to primary-key tables", location=state.name
+        )
+    if set(columns.on) != set(keys):
+        raise UnsupportedError(
+            f"records of a table with primary key {', '.join(keys)} are applied by that key only, not by "
+            f"{', '.join(columns.on)}",
+            location=state.name,
+        )
+    engine = state.options.merge_engine
+    if engine is not MergeEngine.DEDUPLICATE:
+        raise UnsupportedError(
+            f"table option merge-engine={engine.value}: change records say whole rows, which need deduplicate",
+            location=state.name,
+        )
+
+
+def _with_kinds(net: NetChanges, state: PaimonState) -> list[pa.RecordBatch]:
+    """Rows of the table with their kinds; what deletes do not tell of required columns is made up, and never read."""
+    schema = state.arrow_schema
+    gone = net.is_gone
+    rows = net.rows
+    for name in state.options.sequence_fields:
+        column = rows.column(name) if name in rows.column_names else pa.nulls(rows.num_rows)
+        blank = np.flatnonzero(np.asarray(column.is_null()) & gone)
+        if len(blank):
+            raise SchemaError(
+                f"a delete has no value of column {name!r}, which decides by the option sequence.field whether it is "
+                "newer than the row; let the records tell it",
+                location=state.name,
+            )
+    if net.deletes:
+        for field in schema:
+            if not field.nullable and field.name not in state.schema.primary_keys:
+                rows = _filled(rows, field, gone)
+    whole = conform(rows, schema).read_all()
+    return whole.append_column(KIND_COLUMN, pa.array(net.kinds)).combine_chunks().to_batches()
+
+
+def _filled(rows: pa.Table, field: pa.Field, gone: np.ndarray[Any, np.dtype[np.bool_]]) -> pa.Table:
+    """Put some value into a required column where the row is gone and nothing is known of it."""
+    some = _some_value(field.type)
+    if field.name not in rows.column_names:
+        return rows.append_column(field, pa.repeat(some, rows.num_rows))
+    column = rows.column(field.name)
+    blank = np.asarray(column.is_null()) & gone
+    if not blank.any():
+        return rows
+    values = pa.concat_arrays([*column.chunks, pa.repeat(some, 1)])
+    places = np.where(blank, len(column), np.arange(len(column)))
+    return rows.set_column(rows.column_names.index(field.name), field, values.take(pa.array(places)))
+
+
+def _some_value(type_: pa.DataType) -> pa.Scalar:
+    if pa.types.is_struct(type_):
+        members = {child.name: _some_value(child.type) for child in type_}
+        return pa.scalar({name: value.as_py() for name, value in members.items()}, type_)
+    if pa.types.is_list(type_) or pa.types.is_map(type_):
+        return pa.scalar([], type_)
+    if pa.types.is_fixed_size_binary(type_):
+        return pa.scalar(bytes(type_.byte_width), type_)
+    if pa.types.is_string(type_) or pa.types.is_binary(type_):
+        return pa.scalar(b"" if pa.types.is_binary(type_) else "", type_)
+    return pa.scalar(0, pa.int32()).cast(type_) if not pa.types.is_temporal(type_) else pa.scalar(0, type_)

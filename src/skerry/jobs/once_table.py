@@ -1,0 +1,46 @@
+"""An Iceberg table that takes a batch of a stream once, whatever job brings it."""
+
+from __future__ import annotations
+
+from skerry.errors import SkerryError
+from skerry.iceberg.operations import MetadataChange, Once, SnapshotChange, StreamBatch, last_batch
+from skerry.iceberg.state import TableState
+from skerry.iceberg.table import IcebergTable
+from skerry.table.commit import Operation
+
+__all__ = ["BatchWasThereError", "OnceTable"]
+
+
+class BatchWasThereError(SkerryError):
+    """Somebody else has committed the batch meanwhile: what was written for it belongs to nothing."""
+
+
+class OnceTable(IcebergTable):
+    """A table to which what is committed is committed as one batch of a stream.
+
+    Args:
+        table: The table.
+        batch: The batch.
+    """
+
+    def __init__(self, table: IcebergTable, batch: StreamBatch) -> None:
+        super().__init__(table.catalog, table.identifier, table.state)
+        self._batch = batch
+
+    def has_batch(self) -> bool:
+        """Whether the newest state has the batch, or a later one."""
+        return last_batch(self.refresh(), self._batch.stream) >= self._batch.number
+
+    def commit(self, operation: Operation[TableState, SnapshotChange | MetadataChange]) -> TableState:
+        """Commit an operation; what makes a snapshot notes the batch.
+
+        Raises:
+            BatchWasThereError: The table has it already; nothing was changed.
+        """
+        once = Once(operation, self._batch)
+        state = super().commit(once)
+        if once.was_there:
+            raise BatchWasThereError(
+                f"batch {self._batch.number} of stream {self._batch.stream!r} is there already", location=state.name
+            )
+        return state
