@@ -136,7 +136,13 @@ def postgres_server() -> Iterator[str]:
             output: dict[str, Any] = {"stdout": log, "stderr": log, "cwd": folder}
             subprocess.run([*initdb, *login], check=True, **output, **account)
             port = _free_port()
-            settings = ["listen_addresses=127.0.0.1", f"port={port}", "unix_socket_directories=", "fsync=off"]
+            settings = [
+                "listen_addresses=127.0.0.1",
+                f"port={port}",
+                "unix_socket_directories=",
+                "fsync=off",
+                "wal_level=logical",
+            ]
             process = subprocess.Popen(
                 [programs / "postgres", "-D", folder / "data", *(part for s in settings for part in ("-c", s))],
                 **output,
