@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from skerry.jobs.analyze import AnalyzeSummary
 from skerry.jobs.compact import CompactSummary
+from skerry.jobs.compact_plan import CompactOptions
 from skerry.jobs.executor import Executor, Watcher
 from skerry.jobs.expire import ExpireSummary
 from skerry.jobs.merge import MergeClauses
@@ -186,19 +187,7 @@ class TableBackend(Protocol):
     def analyze(
         self, columns: Sequence[str] | None, full: bool, executor: Executor | None, watcher: Watcher | None
     ) -> AnalyzeSummary: ...
-    def compact(
-        self,
-        where: str | Any,
-        options: WriteOptions,
-        *,
-        sort_by: Sequence[str] | None,
-        z_order: Sequence[str] | None,
-        target_file_size_bytes: int | None,
-        min_input_files: int | None,
-        min_deletes: int | None,
-        rewrite_all: bool,
-        dry_run: bool,
-    ) -> CompactSummary: ...
+    def compact(self, where: str | Any, how: CompactOptions, options: WriteOptions) -> CompactSummary: ...
     def expire_snapshots(
         self,
         *,

@@ -25,6 +25,7 @@ from skerry.jobs.add_files import add_files
 from skerry.jobs.analyze import AnalyzeSummary, analyze
 from skerry.jobs.append import append
 from skerry.jobs.compact import CompactSummary, compact
+from skerry.jobs.compact_plan import CompactOptions
 from skerry.jobs.delete import delete, overwrite
 from skerry.jobs.executor import Executor, ThreadExecutor, Watcher
 from skerry.jobs.expire import ExpireSummary, expire_snapshots
@@ -39,8 +40,6 @@ from skerry.table.history import Ref, Snapshot
 from skerry.table.statistics import ColumnStatistics, Freshness
 
 __all__ = ["IcebergBackend"]
-
-_MIN_INPUT_FILES = 5
 
 
 class IcebergBackend:
@@ -343,31 +342,13 @@ class IcebergBackend:
         """Sketch what is not sketched yet."""
         return analyze(self._table, columns, executor=executor, watcher=watcher, full=full)
 
-    def compact(
-        self,
-        where: str | Any,
-        options: WriteOptions,
-        *,
-        sort_by: Sequence[str] | None,
-        z_order: Sequence[str] | None,
-        target_file_size_bytes: int | None,
-        min_input_files: int | None,
-        min_deletes: int | None,
-        rewrite_all: bool,
-        dry_run: bool,
-    ) -> CompactSummary:
+    def compact(self, where: str | Any, how: CompactOptions, options: WriteOptions) -> CompactSummary:
         """Write few files in place of many."""
         return compact(
             self._table,
             where,
-            sort_by=sort_by,
-            z_order=z_order,
-            target_file_size_bytes=target_file_size_bytes,
-            min_input_files=_MIN_INPUT_FILES if min_input_files is None else min_input_files,
-            min_deletes=min_deletes,
-            rewrite_all=rewrite_all,
+            how,
             ref=options.ref,
-            dry_run=dry_run,
             properties=options.properties,
             executor=options.executor,
             watcher=options.watcher,

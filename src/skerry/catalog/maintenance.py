@@ -10,6 +10,7 @@ from skerry.catalog.backend import WriteOptions
 from skerry.catalog.history import TableHistory
 from skerry.jobs.analyze import AnalyzeSummary
 from skerry.jobs.compact import CompactSummary
+from skerry.jobs.compact_plan import CompactOptions
 from skerry.jobs.executor import Executor, Watcher
 from skerry.jobs.expire import ExpireSummary
 from skerry.jobs.orphans import DEFAULT_GRACE_DAYS, OrphanSummary, remove_orphans
@@ -88,14 +89,10 @@ class TableMaintenance(TableHistory):
         """
         return self._backend.compact(
             where,
+            CompactOptions(
+                sort_by, z_order, target_file_size_bytes, min_input_files, min_deletes, rewrite_all, dry_run
+            ),
             WriteOptions(ref, False, snapshot_properties or {}, executor, watcher),
-            sort_by=sort_by,
-            z_order=z_order,
-            target_file_size_bytes=target_file_size_bytes,
-            min_input_files=min_input_files,
-            min_deletes=min_deletes,
-            rewrite_all=rewrite_all,
-            dry_run=dry_run,
         )
 
     def rewrite_manifests(

@@ -15,6 +15,7 @@ from skerry.catalog.stores import NewTable
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.jobs.analyze import AnalyzeSummary
 from skerry.jobs.compact import CompactSummary
+from skerry.jobs.compact_plan import CompactOptions
 from skerry.jobs.executor import Executor, Watcher
 from skerry.jobs.expire import ExpireSummary
 from skerry.jobs.merge import MergeClauses
@@ -385,29 +386,17 @@ class PaimonBackend:
         done = self._table.analyze(columns, full=full)
         return AnalyzeSummary(done.snapshot_id, done.columns, done.files, done.rows)
 
-    def compact(
-        self,
-        where: str | Any,
-        options: WriteOptions,
-        *,
-        sort_by: Sequence[str] | None,
-        z_order: Sequence[str] | None,
-        target_file_size_bytes: int | None,
-        min_input_files: int | None,
-        min_deletes: int | None,
-        rewrite_all: bool,
-        dry_run: bool,
-    ) -> CompactSummary:
+    def compact(self, where: str | Any, how: CompactOptions, options: WriteOptions) -> CompactSummary:
         """Merge sorted runs, or put small files together."""
-        if sort_by is not None or z_order is not None:
+        if how.sort_by is not None or how.z_order is not None:
             self._refuse("sort_by= and z_order=", "rows are sorted by the primary key")
         done = self._table.compact(
             where,
-            target_file_size_bytes=target_file_size_bytes,
-            min_input_files=min_input_files,
-            rewrite_all=rewrite_all,
+            target_file_size_bytes=how.target_file_size_bytes,
+            min_input_files=how.min_input_files,
+            rewrite_all=how.rewrite_all,
             ref=options.ref,
-            dry_run=dry_run,
+            dry_run=how.dry_run,
             snapshot_properties=options.properties,
         )
         return CompactSummary(
@@ -419,7 +408,7 @@ class PaimonBackend:
             added_bytes=done.added_bytes,
             rows=done.rows,
             removed_delete_files=done.removed_vectors,
-            dry_run=dry_run,
+            dry_run=how.dry_run,
         )
 
     def expire_snapshots(

@@ -20,7 +20,7 @@ from typing import Any
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, UNSORTED_SORT_ORDER_ID
 
-from skerry.errors import CommitUnknownError, ConflictError, SchemaError, SkerryError
+from skerry.errors import CommitUnknownError, ConflictError, SkerryError
 from skerry.iceberg.files import live_data_files, needless_deletes
 from skerry.iceberg.layout import FileLayout
 from skerry.iceberg.operations import RewriteFiles
@@ -31,7 +31,7 @@ from skerry.iceberg.table import IcebergTable
 from skerry.iceberg.z_order import z_order_columns
 from skerry.jobs.analyze import catch_up
 from skerry.jobs.clustering import Clustering, clustered
-from skerry.jobs.compact_plan import CompactRules, FileGroup, plan_groups
+from skerry.jobs.compact_plan import CompactOptions, CompactRules, FileGroup, plan_groups
 from skerry.jobs.executor import Executor, Progress, ThreadExecutor, Watcher
 from skerry.jobs.write import write_batches
 from skerry.storage import join
@@ -104,15 +104,9 @@ def compact_group(task: CompactTask) -> list[WrittenFile]:
 def compact(
     table: IcebergTable,
     where: str | Any = None,
+    options: CompactOptions | None = None,
     *,
-    sort_by: Sequence[str] | None = None,
-    z_order: Sequence[str] | None = None,
-    target_file_size_bytes: int | None = None,
-    min_input_files: int = 5,
-    min_deletes: int | None = 1,
-    rewrite_all: bool = False,
     ref: str = MAIN,
-    dry_run: bool = False,
     properties: Mapping[str, str] | None = None,
     executor: Executor | None = None,
     watcher: Watcher | None = None,
@@ -122,15 +116,8 @@ def compact(
     Args:
         table: The table; refreshed first.
         where: Only files that can hold rows for which this condition is true.
-        sort_by: Sort all rows of a group so, and write all files anew; the table's own sort order, within each file,
-            if None.
-        z_order: Put rows along a Z-curve of these columns instead, and write all files anew.
-        target_file_size_bytes: The size that files are to have; `write.target-file-size-bytes` if None.
-        min_input_files: So many small files of a partition are worth the work.
-        min_deletes: So many delete files of a data file are worth folding in; None leaves deletes alone.
-        rewrite_all: Whether every file is written anew.
+        options: What to compact, and how. Without an order the table's own sort order is kept, within each file.
         ref: The branch.
-        dry_run: Only plan.
         properties: Further entries of the snapshot summary.
         executor: Where groups are written; threads of this process by default.
         watcher: Called after every group.
@@ -140,28 +127,19 @@ def compact(
         CommitUnknownError: The outcome is unknown; nothing was cleaned up.
         SchemaError: An argument does not fit.
     """
-    if sort_by is not None and z_order is not None:
-        raise SchemaError("rows are sorted, or put in Z-order: sort_by and z_order cannot both be given")
+    options = options or CompactOptions()
     state = table.refresh()
-    target = target_file_size_bytes or table.layout(ref=ref).target_file_size_bytes
-    job = _Compaction(
-        table, where, sort_by, z_order, target, ref, properties or {}, executor or ThreadExecutor(), watcher
-    )
-    rules = CompactRules(
-        target,
-        min_input_files=min_input_files,
-        min_deletes=min_deletes,
-        all_files=rewrite_all or sort_by is not None or z_order is not None,
-    )
-    summary = CompactSummary(_id(state.snapshot(ref)), dry_run=dry_run)
+    rules = options.rules(table.layout(ref=ref).target_file_size_bytes)
+    job = _Compaction(table, where, options, rules, ref, properties or {}, executor or ThreadExecutor(), watcher)
+    summary = CompactSummary(_id(state.snapshot(ref)), dry_run=options.dry_run)
     if state.snapshot(ref) is None:
         return summary
-    if dry_run:
-        return job.planned(state, rules)
+    if options.dry_run:
+        return job.planned(state)
     state = catch_up(table, ref, executor=executor)
     affected: set[Any] | None = None
     for _ in range(RetryPolicy.from_properties(state.properties).num_retries + 1):
-        round_ = job.run(state, rules, job.layout(state), affected)
+        round_ = job.run(state, job.layout(state), affected)
         summary = _added(summary, round_.summary)
         if not round_.lost:
             return summary
@@ -202,9 +180,8 @@ class _Compaction:
 
     table: IcebergTable
     where: str | Any
-    sort_by: Sequence[str] | None
-    z_order: Sequence[str] | None
-    target_file_size_bytes: int
+    options: CompactOptions
+    rules: CompactRules
     ref: str
     properties: Mapping[str, str]
     executor: Executor
@@ -213,13 +190,13 @@ class _Compaction:
     def layout(self, state: TableState) -> FileLayout:
         """How new files must look."""
         layout = self.table.layout(ref=self.ref, lineage=True)
-        layout = dataclasses.replace(layout, target_file_size_bytes=self.target_file_size_bytes)
-        if self.z_order is not None:
-            z_order_columns(layout.iceberg_schema, self.z_order)
+        layout = dataclasses.replace(layout, target_file_size_bytes=self.rules.target_file_size_bytes)
+        if self.options.z_order is not None:
+            z_order_columns(layout.iceberg_schema, self.options.z_order)
             return dataclasses.replace(layout, sort_order_json=UNSORTED_SORT_ORDER.model_dump_json())
-        if self.sort_by is None:
+        if self.options.sort_by is None:
             return layout
-        wanted = sort_order(state.metadata.schema(), self.sort_by)
+        wanted = sort_order(state.metadata.schema(), self.options.sort_by)
         # an order that the table does not have may be obeyed, but not be named
         known = [order.order_id for order in state.metadata.sort_orders if order.fields == wanted.fields]
         order = wanted.model_copy(update={"order_id": known[0] if known else UNSORTED_SORT_ORDER_ID})
@@ -231,9 +208,9 @@ class _Compaction:
         Raises:
             SchemaError: A column does not fit.
         """
-        if self.z_order is not None:
-            ids = z_order_columns(layout.iceberg_schema, self.z_order)
-        elif layout.is_sorted and self.sort_by is not None:
+        if self.options.z_order is not None:
+            ids = z_order_columns(layout.iceberg_schema, self.options.z_order)
+        elif layout.is_sorted and self.options.sort_by is not None:
             ids = ()
         else:
             return None
@@ -244,10 +221,10 @@ class _Compaction:
 
     # ---- planning ----
 
-    def planned(self, state: TableState, rules: CompactRules) -> CompactSummary:
+    def planned(self, state: TableState) -> CompactSummary:
         """What would be done."""
         tasks = self._tasks(state)
-        groups = self._groups(state, tasks, rules, self.layout(state))
+        groups = self._groups(state, tasks, self.layout(state))
         gone = {location for group in groups for location in group.locations}
         return dataclasses.replace(
             _summary(_id(state.snapshot(self.ref)), [_Written(group) for group in groups]),
@@ -259,31 +236,28 @@ class _Compaction:
         """All files of the branch: which deletes are still needed shows only from all of them."""
         return scan(state, ref=self.ref).plan()
 
-    def _groups(
-        self, state: TableState, tasks: Sequence[FileScanTask], rules: CompactRules, layout: FileLayout
-    ) -> list[FileGroup]:
+    def _groups(self, state: TableState, tasks: Sequence[FileScanTask], layout: FileLayout) -> list[FileGroup]:
         snapshot = state.snapshot(self.ref)
         order = _by_lower_bound(state, snapshot, layout) if layout.is_sorted and snapshot is not None else None
         if self.where is None:
-            return plan_groups(tasks, rules, order)
+            return plan_groups(tasks, self.rules, order)
         chosen = {task.data_file.location for task in scan(state, where=self.where, ref=self.ref).plan()}
-        return plan_groups((task for task in tasks if task.data_file.location in chosen), rules, order)
+        return plan_groups((task for task in tasks if task.data_file.location in chosen), self.rules, order)
 
     # ---- doing ----
 
-    def run(self, state: TableState, rules: CompactRules, layout: FileLayout, partitions: set[Any] | None) -> _Round:
+    def run(self, state: TableState, layout: FileLayout, partitions: set[Any] | None) -> _Round:
         """Plan, write and commit once.
 
         Args:
             state: The newest state.
-            rules: What is worth the work.
             layout: How new files must look.
             partitions: Only groups of these; all if None.
         """
         tasks = self._tasks(state)
         groups = [
             group
-            for group in self._groups(state, tasks, rules, layout)
+            for group in self._groups(state, tasks, layout)
             if partitions is None or _partition(group) in partitions
         ]
         reader = scan(state, layout.file_schema.names, ref=self.ref, threads=1).row_reader()

@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 from skerry.errors import SchemaError
 from skerry.table.files import DataFile
 from skerry.table.scan import FileScanTask
 
-__all__ = ["CompactRules", "FileGroup", "Worth", "plan_groups"]
+__all__ = ["CompactOptions", "CompactRules", "FileGroup", "Worth", "plan_groups"]
 
 _SMALL = 0.75
 _LARGE = 1.8
+_MIN_INPUT_FILES: Final = 5
 
 
 class Worth(Enum):
@@ -47,7 +48,7 @@ class CompactRules:
     """
 
     target_file_size_bytes: int
-    min_input_files: int = 5
+    min_input_files: int = _MIN_INPUT_FILES
     min_deletes: int | None = 1
     max_group_bytes: int = 2 << 30
     all_files: bool = False
@@ -69,6 +70,48 @@ class CompactRules:
     def is_large(self, file: DataFile) -> bool:
         """Whether a file is much larger than the target."""
         return file.file_size_bytes > _LARGE * self.target_file_size_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CompactOptions:
+    """How a caller wants files to be compacted, whatever the table format.
+
+    Args:
+        sort_by: Write all files anew, their rows sorted like this.
+        z_order: Write all files anew, their rows along a Z-curve of these columns.
+        target_file_size_bytes: The size that files are to have; the table's property if None.
+        min_input_files: So many small files of a partition are made one; what the table format holds for enough if
+            None.
+        min_deletes: So many delete files of a data file are folded in; None leaves deletes alone.
+        rewrite_all: Whether every file is written anew.
+        dry_run: Whether to tell only what would be done.
+    """
+
+    sort_by: Sequence[str] | None = None
+    z_order: Sequence[str] | None = None
+    target_file_size_bytes: int | None = None
+    min_input_files: int | None = None
+    min_deletes: int | None = 1
+    rewrite_all: bool = False
+    dry_run: bool = False
+
+    def rules(self, target_file_size_bytes: int) -> CompactRules:
+        """What is worth the work.
+
+        Args:
+            target_file_size_bytes: The size that files are to have where none was asked for.
+
+        Raises:
+            SchemaError: A number is too small, or two orders were asked for.
+        """
+        if self.sort_by is not None and self.z_order is not None:
+            raise SchemaError("rows are sorted, or put in Z-order: sort_by and z_order cannot both be given")
+        return CompactRules(
+            self.target_file_size_bytes or target_file_size_bytes,
+            min_input_files=_MIN_INPUT_FILES if self.min_input_files is None else self.min_input_files,
+            min_deletes=self.min_deletes,
+            all_files=self.rewrite_all or self.sort_by is not None or self.z_order is not None,
+        )
 
 
 @dataclass(frozen=True, slots=True)
