@@ -383,7 +383,7 @@ class PaimonBackend:
         self, columns: Sequence[str] | None, full: bool, executor: Executor | None, watcher: Watcher | None
     ) -> AnalyzeSummary:
         """Sketch what is not sketched yet."""
-        done = self._table.analyze(columns, full=full)
+        done = self._table.analyze(columns, full=full, executor=executor, watcher=watcher)
         return AnalyzeSummary(done.snapshot_id, done.columns, done.files, done.rows)
 
     def compact(self, where: str | Any, how: CompactOptions, options: WriteOptions) -> CompactSummary:
@@ -398,16 +398,20 @@ class PaimonBackend:
             ref=options.ref,
             dry_run=how.dry_run,
             snapshot_properties=options.properties,
+            executor=options.executor,
+            watcher=options.watcher,
         )
         return CompactSummary(
             snapshot_id=done.snapshot_id,
-            groups=done.buckets,
+            groups=done.groups,
             rewritten_files=done.rewritten_files,
             rewritten_bytes=done.rewritten_bytes,
             added_files=done.added_files,
             added_bytes=done.added_bytes,
             rows=done.rows,
             removed_delete_files=done.removed_vectors,
+            worth=done.worth,
+            conflicts=done.conflicts,
             dry_run=how.dry_run,
         )
 
@@ -423,7 +427,9 @@ class PaimonBackend:
         """Forget old snapshots of `main`; as in Iceberg tables, those stay that the table's options hold for young."""
         if keep_last is not None and older_than is None:
             older_than = datetime.now(UTC) - timedelta(milliseconds=self._table.state.options.snapshot_time_retained_ms)
-        told = self._table.expire_snapshots(keep_last=keep_last, older_than=older_than, dry_run=dry_run)
+        told = self._table.expire_snapshots(
+            keep_last=keep_last, older_than=older_than, dry_run=dry_run, executor=executor, watcher=watcher
+        )
         return ExpireSummary(
             told.snapshot_ids,
             files=tuple(map(_table_file, told.files)),
@@ -441,7 +447,7 @@ class PaimonBackend:
 
     def reachable(self, executor: Executor | None) -> ReachablePaimonTable:
         """What the table's snapshots, tags, branches, changelogs and consumers reach."""
-        return ReachablePaimonTable(self._table.state)
+        return ReachablePaimonTable(self._table.state, executor)
 
     def add_files(self, locations: Iterable[str], options: WriteOptions) -> None:
         """Not in this format."""

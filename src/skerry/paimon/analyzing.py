@@ -6,8 +6,8 @@ together, so that a bucket is read as a whole, and its sample stands for all of 
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Sequence
+import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from skerry.errors import ConflictError
@@ -29,6 +29,7 @@ from skerry.table.schema import leaves
 from skerry.table.sketching import BatchSketcher
 from skerry.table.statistics import SketchPolicy
 from skerry.table.table_sample import TableSample, max_groups
+from skerry.table.tasks import Progress
 from skerry.theta import Sample
 
 __all__ = ["AnalyzeCounts", "analyze"]
@@ -89,7 +90,7 @@ def analyze(request: ChangeRequest, columns: Sequence[str] | None = None, *, ful
         if full or not wanted <= set(known.groups.columns):
             known = TableSample()
         kept, pending = _pending(state, known.groups)
-        sketched = [found for group in pending for found in _sketch(state, group, wanted)]
+        sketched = _sketch_all(request, state, pending, wanted)
         limit = max_groups(state.properties)
         groups = kept.with_columns(wanted).with_files(sketched, max_groups=limit)
         if not sketched and not known.missing_files and known.exact_columns >= wanted:
@@ -134,23 +135,59 @@ def _pending(state: PaimonState, groups: GroupSamples) -> tuple[GroupSamples, li
         good = left
 
 
-def _sketch(state: PaimonState, entries: Sequence[ManifestEntry], columns: set[int]) -> Iterable[SketchedFile]:
-    """The samples of a part: its first file has those of all rows, further ones have none of their own."""
+def _sketch_all(
+    request: ChangeRequest, state: PaimonState, parts: Sequence[Sequence[ManifestEntry]], columns: set[int]
+) -> list[SketchedFile]:
+    """The samples of parts, each made by a task."""
     layout = WriteLayout(state.name, state.location, state.storage, state.schema, state.branch)
     splits = FileSplits(state, layout)
-    split: Split = splits.merged(entries) if layout.has_keys else splits.raw(entries)
+    tasks = [_part(splits, part, has_keys=layout.has_keys) for part in parts]
+    work = functools.partial(_sketch, state, columns)
+    total = sum(map(len, parts))
+    found: list[SketchedFile] = []
+    rows = size = 0
+    for part, sketched in zip(parts, request.executor.map(work, tasks), strict=True):
+        found += sketched
+        rows += sum(file.row_count for file in sketched)
+        size += sum(entry.file.file_size for entry in part)
+        if request.watcher is not None:
+            request.watcher(Progress("sketch", len(found), total, rows, size))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Files that are read together; picklable."""
+
+    entries: tuple[ManifestEntry, ...]
+    split: Split
+    deleted: tuple[int, ...]
+
+
+def _part(splits: FileSplits, entries: Sequence[ManifestEntry], *, has_keys: bool) -> _Part:
+    vectors = map(splits.vector, entries)
+    return _Part(
+        tuple(entries),
+        splits.merged(entries) if has_keys else splits.raw(entries),
+        tuple(found.cardinality or 0 if found is not None else 0 for found in vectors),
+    )
+
+
+def _sketch(state: PaimonState, columns: set[int], part: _Part) -> list[SketchedFile]:
+    """The samples of a part: its first file has those of all rows, further ones have none of their own."""
     sketcher, rows = BatchSketcher(state.arrow_schema, columns), 0
-    for batch in SplitReader(state, state.arrow_schema, threads=os.cpu_count() or 1).batches([split]):
+    for batch in SplitReader(state, state.arrow_schema).batches([part.split]):
         sketcher.update(batch)
         rows += batch.num_rows
     nothing = {field_id: Sample() for field_id in columns}
-    for number, entry in enumerate(entries):
-        vector = splits.vector(entry)
-        deleted = vector.cardinality or 0 if vector is not None else 0
-        yield SketchedFile(
+    has_keys = bool(state.schema.primary_keys)
+    return [
+        SketchedFile(
             entry.file.file_name,
-            partition_key(entry.partition, entry.bucket, has_keys=layout.has_keys),
+            partition_key(entry.partition, entry.bucket, has_keys=has_keys),
             0 if number else rows,
             nothing if number else sketcher.samples,
-            0 if layout.has_keys else delete_key(entry.file.file_name, deleted),
+            0 if has_keys else delete_key(entry.file.file_name, deleted),
         )
+        for number, (entry, deleted) in enumerate(zip(part.entries, part.deleted, strict=True))
+    ]

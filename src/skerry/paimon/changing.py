@@ -29,6 +29,7 @@ from skerry.paimon.writing.table_writers import WrittenRows, write_rows
 from skerry.storage import Storage
 from skerry.table.commit import commit
 from skerry.table.incoming import conform, open_stream
+from skerry.table.tasks import Executor, ThreadExecutor, Watcher
 
 __all__ = ["ChangeRequest", "append", "append_batches", "commit_files", "overwrite_partitions", "redo_after_conflicts"]
 
@@ -55,6 +56,8 @@ class ChangeRequest:
         commit_id: Who commits what; a commit that was made already is not made again.
         watermark: Event time that the rows have reached.
         books: The buckets of branches as they were known last; kept by whoever writes to a table again and again.
+        executor: Where files are read and written.
+        watcher: Called with the progress.
     """
 
     target: PaimonTarget
@@ -62,6 +65,8 @@ class ChangeRequest:
     commit_id: CommitId | None = None
     watermark: int | None = None
     books: dict[str, BucketBook] = field(default_factory=dict)
+    executor: Executor = field(default_factory=ThreadExecutor)
+    watcher: Watcher | None = None
 
 
 def redo_after_conflicts(request: ChangeRequest, attempt: Callable[[PaimonState], Result]) -> Result:

@@ -1,73 +1,35 @@
 """Compaction: fewer files and sorted runs, the same rows.
 
-What is to be done is planned from metadata (`compaction_plan`), bucket by bucket; every bucket is then done by itself,
-so that buckets can be spread over machines, and all are committed together. What others append meanwhile stays: they
-write to level 0, from which only the files are taken that were there.
+What is to be done is planned from metadata (`compaction_plan`), bucket by bucket; every bucket is then done by a task
+of its own (`compaction_tasks`), which can run anywhere, and all are committed together. What others append meanwhile
+stays: they write to level 0, from which only the files are taken that were there. If they compacted, or deleted rows,
+those buckets are found by committing halves, and are planned and done again; all others are in the table by then.
 
 Spec: `formats/paimon.md` § 10, Compaction.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Collection, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+import functools
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
-import pyarrow as pa
-
-from skerry.errors import UnsupportedError
-from skerry.paimon.changing import ChangeRequest, commit_files, redo_after_conflicts
-from skerry.paimon.compaction_plan import (
-    CompactionUnit,
-    TreeShape,
-    plan_full,
-    plan_small_files,
-    plan_universal,
-    sorted_runs,
-)
-from skerry.paimon.file_splits import FileSplits, key_sections
-from skerry.paimon.live_files import index_entries, live_entries
-from skerry.paimon.manifest import FileSource, ManifestEntry
-from skerry.paimon.merging import Records
+from skerry.errors import CommitUnknownError, ConflictError, SkerryError, UnsupportedError
+from skerry.paimon.changing import ChangeRequest
+from skerry.paimon.commit import retry_policy
+from skerry.paimon.compaction_tasks import BucketTask, CompactionRules, TaskResult, plan_compaction, run_task
+from skerry.paimon.live_files import index_entries
 from skerry.paimon.operations import IndexChange, ReplaceFiles
-from skerry.paimon.reading import SplitReader
 from skerry.paimon.row_vectors import change_vectors
 from skerry.paimon.snapshot import CommitKind
 from skerry.paimon.state import PaimonState
-from skerry.paimon.writing.data_files import BucketFiles, BucketPlace, WrittenDataFile
-from skerry.paimon.writing.key_sorting import file_rows
-from skerry.paimon.writing.layout import WriteLayout
+from skerry.paimon.writing.layout import WriteLayout, remove_written
+from skerry.table.commit import commit
+from skerry.table.tasks import Progress
 
-__all__ = ["BucketTask", "CompactionCounts", "compact", "plan_compaction", "run_task"]
-
-
-@dataclass(frozen=True, slots=True)
-class BucketTask:
-    """What compaction does in one bucket; picklable.
-
-    Args:
-        entries: The files that are merged, in the order in which their rows follow each other.
-        unit: How a tree is changed; None in append tables.
-    """
-
-    entries: tuple[ManifestEntry, ...]
-    unit: CompactionUnit | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TaskResult:
-    """What came of a task; picklable.
-
-    Args:
-        removed: Files that are written anew or move to another level.
-        moved: Files under their new level.
-        written: New files.
-    """
-
-    removed: tuple[ManifestEntry, ...]
-    moved: tuple[ManifestEntry, ...] = ()
-    written: tuple[WrittenDataFile, ...] = ()
+__all__ = ["CompactionCounts", "compact"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +38,7 @@ class CompactionCounts:
 
     Args:
         snapshot_id: The snapshot that holds the new files, or the one that was read if nothing was done.
-        buckets: Buckets that were changed.
+        groups: Buckets that were changed, or parts of buckets without keys.
         rewritten_files: Data files written anew.
         rewritten_bytes: Their size.
         moved_files: Data files that only changed their level.
@@ -84,11 +46,13 @@ class CompactionCounts:
         added_bytes: Their size.
         rows: Rows in the new files.
         removed_vectors: Deletion vectors that were folded in.
+        worth: Groups by why they were written anew.
+        conflicts: Groups given up, because other writers changed them again and again.
         dry_run: Whether all this was only planned.
     """
 
     snapshot_id: int | None
-    buckets: int = 0
+    groups: int = 0
     rewritten_files: int = 0
     rewritten_bytes: int = 0
     moved_files: int = 0
@@ -96,58 +60,77 @@ class CompactionCounts:
     added_bytes: int = 0
     rows: int = 0
     removed_vectors: int = 0
+    worth: Mapping[str, int] = field(default_factory=dict)
+    conflicts: int = 0
     dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """A task and what came of it."""
+
+    task: BucketTask
+    result: TaskResult
+
+    @property
+    def locations(self) -> Iterator[str]:
+        return (location for file in self.result.written for location in file.locations)
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """What came of one attempt.
+
+    Args:
+        counts: What was committed.
+        lost: Tasks whose files others have changed.
+        conflict: How that was found.
+    """
+
+    counts: CompactionCounts
+    lost: tuple[BucketTask, ...] = ()
+    conflict: ConflictError | None = None
 
 
 def compact(
     request: ChangeRequest,
+    rules: CompactionRules,
     *,
-    full: bool = False,
-    choose: Callable[[Collection[bytes]], Collection[bytes]] | None = None,
-    min_input_files: int | None = None,
     target_file_size: int | None = None,
     dry_run: bool = False,
 ) -> CompactionCounts:
     """Compact a branch.
 
     Args:
-        request: Where to.
-        full: Merge every bucket to one run of its highest level, or write all files of an append table anew; else only
-            what is out of shape.
-        choose: Only these partitions.
-        min_input_files: So many small files of an append table are made one; `compaction.min.file-num` if None.
+        request: Where to, and where tasks run.
+        rules: What is worth the work.
         target_file_size: Bytes that files should have; `target-file-size` if None.
         dry_run: Only tell what would be done.
 
     Raises:
-        ConflictError: Others compacted the same files, again and again.
+        ConflictError: Others changed the files of all buckets again and again.
         UnsupportedError: The table is of a kind that is not compacted here; the message names the option.
     """
-
-    def attempt(state: PaimonState) -> CompactionCounts:
-        layout = _layout(state, target_file_size)
-        tasks = plan_compaction(state, layout, full=full, choose=choose, min_input_files=min_input_files)
-        if dry_run or not tasks:
-            return _planned(state, tasks, dry_run=dry_run)
-        results = _run(state, layout, tasks)
-        index = _without_vectors(state, layout, [entry for task in tasks for entry in task.entries])
-        operation = ReplaceFiles(
-            layout,
-            [entry for result in results for entry in result.removed],
-            [file for result in results for file in result.written],
-            CommitKind.COMPACT,
-            moved=[entry for result in results for entry in result.moved],
-            index=index,
-            properties=request.properties,
-        )
-        after = commit_files(
-            request,
-            operation,
-            [layout.index_file(entry.partition, entry.bucket, entry.file_name) for entry in index.added],
-        )
-        return _done(after, results, index)
-
-    return redo_after_conflicts(request, attempt)
+    state = request.target.load()
+    tasks = plan_compaction(state, _layout(state, target_file_size), rules)
+    if dry_run:
+        return _planned(state, tasks)
+    counts = CompactionCounts(_id(state))
+    waits = retry_policy(state).waits_s()
+    while True:
+        found = _Attempt(request, state, _layout(state, target_file_size)).run(tasks)
+        counts = _added(counts, found.counts)
+        wait = next(waits, None) if found.lost else None
+        if wait is None:
+            break
+        time.sleep(wait)
+        places = {task.place for task in found.lost}
+        state = request.target.load()
+        planned = plan_compaction(state, _layout(state, target_file_size), rules)
+        tasks = [task for task in planned if task.place in places]
+    if found.conflict is not None and not counts.groups:
+        raise found.conflict
+    return replace(counts, conflicts=len(found.lost))
 
 
 def _layout(state: PaimonState, target_file_size: int | None) -> WriteLayout:
@@ -164,197 +147,141 @@ def _layout(state: PaimonState, target_file_size: int | None) -> WriteLayout:
     return replace(layout, schema=replace(layout.schema, options=options))
 
 
-# Planning ------------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """Tasks of one state, done and committed."""
+
+    request: ChangeRequest
+    state: PaimonState
+    layout: WriteLayout
+
+    def run(self, tasks: Sequence[BucketTask]) -> _Round:
+        """Do tasks and commit them; of those that are not in the table afterwards no file is left."""
+        done: list[_Done] = []
+        committed: list[_Done] = []
+        try:
+            for one in self._do(tasks):
+                done.append(one)
+            return self._commit(_units(done), committed)
+        except CommitUnknownError:
+            raise
+        except BaseException:
+            kept = {location for one in committed for location in one.locations}
+            remove_written(self.layout, {self._folder(task) for task in tasks}, kept)
+            raise
+
+    def _do(self, tasks: Sequence[BucketTask]) -> Iterator[_Done]:
+        total = sum(len(task.entries) for task in tasks)
+        files = rows = size = 0
+        work = functools.partial(run_task, self.state, self.layout)
+        for task, result in zip(tasks, self.request.executor.map(work, tasks), strict=True):
+            yield _Done(task, result)
+            files += len(task.entries)
+            rows += sum(file.file.row_count for file in result.written)
+            size += task.size_bytes
+            if self.request.watcher is not None:
+                self.request.watcher(Progress("compact", files, total, rows, size))
+
+    def _commit(self, units: Sequence[Sequence[_Done]], committed: list[_Done]) -> _Round:
+        """Commit units at once, else each half of them; `committed` gets what is in the table."""
+        done = [one for unit in units for one in unit]
+        try:
+            counts = self._replace(done)
+        except ConflictError as conflict:
+            if conflict.retryable or not done:
+                raise
+            if len(units) == 1:
+                self._remove(done)
+                return _Round(CompactionCounts(None), tuple(one.task for one in done), conflict)
+            half = len(units) // 2
+            first, second = self._commit(units[:half], committed), self._commit(units[half:], committed)
+            counts = _added(first.counts, second.counts)
+            return _Round(counts, (*first.lost, *second.lost), second.conflict or first.conflict)
+        committed += done
+        return _Round(counts)
+
+    def _replace(self, done: Sequence[_Done]) -> CompactionCounts:
+        """Put new files in the place of others, in one commit."""
+        layout, results = self.layout, [one.result for one in done]
+        gone = [key for one in done for key in one.task.vectors]
+        index = change_vectors(layout, index_entries(self.state), {}, gone) if gone else IndexChange()
+        operation = ReplaceFiles(
+            layout,
+            [entry for result in results for entry in result.removed],
+            [file for result in results for file in result.written],
+            CommitKind.COMPACT,
+            moved=[entry for result in results for entry in result.moved],
+            index=index,
+            properties=self.request.properties,
+        )
+        try:
+            after = commit(operation, self.request.target, retry_policy)
+        except CommitUnknownError:
+            raise
+        except SkerryError:
+            with suppress(SkerryError):  # what failed before matters more
+                added = [layout.index_file(entry.partition, entry.bucket, entry.file_name) for entry in index.added]
+                layout.storage.delete(added)
+            raise
+        return _counts(after, done, index)
+
+    def _folder(self, task: BucketTask) -> str:
+        return self.layout.bucket_folder(*task.place)
+
+    def _remove(self, done: Iterable[_Done]) -> None:
+        with suppress(SkerryError):  # what is left behind is found by the removal of orphans
+            self.layout.storage.delete([location for one in done for location in one.locations])
 
 
-def plan_compaction(
-    state: PaimonState,
-    layout: WriteLayout,
-    *,
-    full: bool = False,
-    choose: Callable[[Collection[bytes]], Collection[bytes]] | None = None,
-    min_input_files: int | None = None,
-) -> list[BucketTask]:
-    """What there is to do in a state; see `compact`."""
-    live = live_entries(state)
-    if choose is not None:
-        chosen = set(choose({entry.partition for entry in live}))
-        live = [entry for entry in live if entry.partition in chosen]
-    buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
-    for entry in live:
-        buckets.setdefault((entry.partition, entry.bucket), []).append(entry)
-    if layout.has_keys:
-        return [task for entries in buckets.values() if (task := _tree_task(layout, entries, full)) is not None]
-    least = layout.options.compaction_min_file_num if min_input_files is None else min_input_files
-    vectors = FileSplits(state, layout).vectors
-    tasks = []
-    for entries in buckets.values():
-        with_vectors = {entry.file.file_name for entry in entries if _key(entry) in vectors}
-        for group in plan_small_files(
-            entries, layout.target_file_size, least, must=with_vectors, is_ordered=layout.options.bucket > 0, every=full
-        ):
-            tasks.append(BucketTask(tuple(group)))
-    return tasks
-
-
-def _key(entry: ManifestEntry) -> tuple[bytes, int, str]:
-    return entry.partition, entry.bucket, entry.file.file_name
-
-
-def _tree_task(layout: WriteLayout, entries: Sequence[ManifestEntry], full: bool) -> BucketTask | None:
-    shape = TreeShape.from_options(layout.options)
-    runs = sorted_runs(entry.file for entry in entries)
-    unit = plan_full(runs, shape) if full else plan_universal(runs, shape)
-    if unit is None:
-        return None
-    by_file = {(entry.file.file_name, entry.file.level): entry for entry in entries}
-    return BucketTask(tuple(by_file[file.file_name, file.level] for file in unit.files), unit)
-
-
-# Execution -----------------------------------------------------------------------------------------------------------
-
-
-def _run(state: PaimonState, layout: WriteLayout, tasks: Sequence[BucketTask]) -> list[TaskResult]:
-    """Do the tasks side by side; if one fails, what the others have written is removed."""
-    with ThreadPoolExecutor(min(len(tasks), os.cpu_count() or 1)) as pool:
-        futures = [pool.submit(run_task, state, layout, task) for task in tasks]
-    failures = [failure for future in futures if (failure := future.exception()) is not None]
-    if failures:
-        done = [future.result() for future in futures if future.exception() is None]
-        _remove(layout, [file for result in done for file in result.written])
-        raise failures[0]
-    return [future.result() for future in futures]
-
-
-def _remove(layout: WriteLayout, files: Iterable[WrittenDataFile]) -> None:
-    layout.storage.delete([location for file in files for location in file.locations])
-
-
-def run_task(state: PaimonState, layout: WriteLayout, task: BucketTask) -> TaskResult:
-    """Write the files of a bucket anew.
-
-    Args:
-        state: The state that was planned.
-        layout: How the table wants its files.
-        task: What to do.
-    """
-    splits = FileSplits(state, layout)
-    return _merge_tree(state, layout, splits, task) if task.unit is not None else _join(state, layout, splits, task)
-
-
-def _join(state: PaimonState, layout: WriteLayout, splits: FileSplits, task: BucketTask) -> TaskResult:
-    """One file after the other, deleted rows left out."""
-    place = _place(layout, task.entries[0])
-    first = min(entry.file.min_sequence_number for entry in task.entries)
-    files = BucketFiles(layout, place, source=FileSource.COMPACT, first_sequence_number=first)
-    try:
-        for batch in SplitReader(state, state.arrow_schema).batches([splits.raw(task.entries)]):
-            files.write(pa.Table.from_batches([batch]))
-        return TaskResult(task.entries, (), tuple(files.close()))
-    except BaseException:
-        files.abort()
-        raise
-
-
-def _place(layout: WriteLayout, entry: ManifestEntry) -> BucketPlace:
-    folder = layout.bucket_folder(entry.partition, entry.bucket)
-    return BucketPlace(entry.partition, entry.bucket, entry.total_buckets, folder)
-
-
-def _merge_tree(state: PaimonState, layout: WriteLayout, splits: FileSplits, task: BucketTask) -> TaskResult:
-    """Merge overlapping files; large ones that overlap with nothing only move to the new level."""
-    unit = task.unit
-    assert unit is not None
-    removed: list[ManifestEntry] = []
-    moved: list[ManifestEntry] = []
-    written: list[WrittenDataFile] = []
-    pending: list[list[ManifestEntry]] = []
-
-    def flush() -> None:
-        if pending:
-            written.extend(_merge_sections(state, layout, splits, pending, unit))
-            removed.extend(entry for section in pending for entry in section)
-            pending.clear()
-
-    try:
-        for section in key_sections(task.entries, layout.schema):
-            if len(section) > 1 or _must_be_written(layout, section[0], unit):
-                pending.append(section)
-                continue
-            flush()  # or its file would reach over the one that stays
-            (entry,) = section
-            if entry.file.level != unit.output_level:
-                removed.append(entry)
-                moved.append(replace(entry, file=replace(entry.file, level=unit.output_level)))
-        flush()
-    except BaseException:
-        _remove(layout, written)
-        raise
-    return TaskResult(tuple(removed), tuple(moved), tuple(written))
-
-
-def _must_be_written(layout: WriteLayout, entry: ManifestEntry, unit: CompactionUnit) -> bool:
-    """Whether a file is written anew though it overlaps with no other: small ones, and those with deletes to drop."""
-    file = entry.file
-    return file.file_size < layout.target_file_size // 2 or (unit.drops_deletes and file.delete_row_count != 0)
-
-
-def _merge_sections(
-    state: PaimonState,
-    layout: WriteLayout,
-    splits: FileSplits,
-    sections: Sequence[Sequence[ManifestEntry]],
-    unit: CompactionUnit,
-) -> list[WrittenDataFile]:
-    place = _place(layout, sections[0][0])
-    files = BucketFiles(layout, place, level=unit.output_level, source=FileSource.COMPACT)
-    reader = SplitReader(state, state.arrow_schema)
-    try:
-        for section in sections:
-            for records in reader.records([splits.merged(section)]):
-                kept = _kept(records, unit)
-                if len(kept):
-                    files.write(file_rows(layout, kept))
-        return files.close()
-    except BaseException:
-        files.abort()
-        raise
-
-
-def _kept(records: Records, unit: CompactionUnit) -> Records:
-    """The records that still say something: where nothing lies beneath, deletes do not."""
-    adds = (records.kinds & 1) == 0
-    return records.take(adds.nonzero()[0]) if unit.drops_deletes and not adds.all() else records
-
-
-def _without_vectors(state: PaimonState, layout: WriteLayout, entries: Iterable[ManifestEntry]) -> IndexChange:
-    """The index files without the vectors of files that are written anew."""
-    vectors = FileSplits(state, layout).vectors
-    gone = [_key(entry) for entry in entries if _key(entry) in vectors]
-    return change_vectors(layout, index_entries(state), {}, gone) if gone else IndexChange()
+def _units(done: Sequence[_Done]) -> list[list[_Done]]:
+    """What can be committed without the rest: each task, but all together that share index files."""
+    shared: dict[tuple[bytes, int], list[_Done]] = {}
+    units: list[list[_Done]] = []
+    for one in done:
+        if not one.task.vectors:
+            units.append([one])
+            continue
+        if one.task.place not in shared:
+            shared[one.task.place] = []
+            units.append(shared[one.task.place])
+        shared[one.task.place].append(one)
+    return units
 
 
 # Counts --------------------------------------------------------------------------------------------------------------
 
 
-def _planned(state: PaimonState, tasks: Sequence[BucketTask], *, dry_run: bool) -> CompactionCounts:
-    files = [entry.file for task in tasks for entry in task.entries]
+def _id(state: PaimonState) -> int | None:
+    return state.snapshot.id if state.snapshot is not None else None
+
+
+def _worth(tasks: Iterable[BucketTask]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for task in tasks:
+        found[task.worth.value] = found.get(task.worth.value, 0) + 1
+    return found
+
+
+def _planned(state: PaimonState, tasks: Sequence[BucketTask]) -> CompactionCounts:
     return CompactionCounts(
-        state.snapshot.id if state.snapshot is not None else None,
-        buckets=len({_key(task.entries[0])[:2] for task in tasks}),
-        rewritten_files=len(files),
-        rewritten_bytes=sum(file.file_size for file in files),
-        dry_run=dry_run,
+        _id(state),
+        groups=len(tasks),
+        rewritten_files=sum(len(task.entries) for task in tasks),
+        rewritten_bytes=sum(task.size_bytes for task in tasks),
+        removed_vectors=sum(len(task.vectors) for task in tasks),
+        worth=_worth(tasks),
+        dry_run=True,
     )
 
 
-def _done(state: PaimonState, results: Sequence[TaskResult], index: IndexChange) -> CompactionCounts:
+def _counts(state: PaimonState, done: Sequence[_Done], index: IndexChange) -> CompactionCounts:
+    results = [one.result for one in done]
     moved = {entry.file.file_name for result in results for entry in result.moved}
     rewritten = [entry for result in results for entry in result.removed if entry.file.file_name not in moved]
     added = [file.file for result in results for file in result.written]
     return CompactionCounts(
-        state.snapshot.id if state.snapshot is not None else None,
-        buckets=len({_key(entry)[:2] for result in results for entry in result.removed}),
+        _id(state),
+        groups=len(done),
         rewritten_files=len(rewritten),
         rewritten_bytes=sum(entry.file.file_size for entry in rewritten),
         moved_files=len(moved),
@@ -362,4 +289,24 @@ def _done(state: PaimonState, results: Sequence[TaskResult], index: IndexChange)
         added_bytes=sum(file.file_size for file in added),
         rows=sum(file.row_count for file in added),
         removed_vectors=sum(entry.row_count for entry in index.removed) - sum(entry.row_count for entry in index.added),
+        worth=_worth(one.task for one in done),
     )
+
+
+_SUMS = (
+    "groups",
+    "rewritten_files",
+    "rewritten_bytes",
+    "moved_files",
+    "added_files",
+    "added_bytes",
+    "rows",
+    "removed_vectors",
+)
+
+
+def _added(left: CompactionCounts, right: CompactionCounts) -> CompactionCounts:
+    """Two counts as one."""
+    worth = {why: left.worth.get(why, 0) + right.worth.get(why, 0) for why in {**left.worth, **right.worth}}
+    sums = {name: getattr(left, name) + getattr(right, name) for name in _SUMS}
+    return replace(left, snapshot_id=right.snapshot_id or left.snapshot_id, worth=worth, **sums)

@@ -22,6 +22,7 @@ from skerry.paimon.snapshot import Snapshot
 from skerry.paimon.snapshots import find_snapshot, snapshot_ids, write_hint
 from skerry.paimon.state import PaimonState
 from skerry.storage import is_within
+from skerry.table.tasks import Executor, Progress, Watcher
 
 __all__ = ["ExpiryPlan", "ExpiryRule", "expire_snapshots", "plan_expired"]
 
@@ -111,13 +112,22 @@ def plan_expired(snapshots: Sequence[Snapshot], rule: ExpiryRule, next_wanted: i
     return gone
 
 
-def expire_snapshots(state: PaimonState, rule: ExpiryRule, *, dry_run: bool = False) -> ExpiryPlan:
+def expire_snapshots(
+    state: PaimonState,
+    rule: ExpiryRule,
+    *,
+    dry_run: bool = False,
+    executor: Executor | None = None,
+    watcher: Watcher | None = None,
+) -> ExpiryPlan:
     """Expire the snapshots of a branch.
 
     Args:
         state: The branch.
         rule: Which may go.
         dry_run: Only tell what would go.
+        executor: Where manifests are read; threads of this process by default.
+        watcher: Called with the progress.
 
     Raises:
         FormatError: Metadata is corrupt; nothing was changed.
@@ -129,7 +139,7 @@ def expire_snapshots(state: PaimonState, rule: ExpiryRule, *, dry_run: bool = Fa
     gone = plan_expired(snapshots, rule, least_next_snapshot(storage, paths))
     if not gone:
         return ExpiryPlan()
-    files = _only_in(state, gone)
+    files = _only_in(state, gone, executor)
     inside = tuple(file for file in files if is_within(state.location, file.location))
     outside = tuple(file for file in files if not is_within(state.location, file.location))
     plan = ExpiryPlan(tuple(snapshot.id for snapshot in gone), inside, outside)
@@ -139,14 +149,17 @@ def expire_snapshots(state: PaimonState, rule: ExpiryRule, *, dry_run: bool = Fa
         with suppress(SkerryError):  # a hint spares others a look, and may be wrong
             write_hint(storage, paths, gone[-1].id + 1, earliest=True)
         storage.delete([file.location for file in inside])
+        if watcher is not None:
+            size = sum(file.size_bytes for file in inside)
+            watcher(Progress("delete", len(inside), len(inside), done_bytes=size))
     return plan
 
 
-def _only_in(state: PaimonState, gone: Sequence[Snapshot]) -> list[PaimonFile]:
+def _only_in(state: PaimonState, gone: Sequence[Snapshot], executor: Executor | None) -> list[PaimonFile]:
     """The files that some snapshots need and no others."""
-    reader = MetadataReader(state, lenient=True)
+    reader = MetadataReader(state, lenient=True, executor=executor)
     needed = reachable(state, gone, reader, mentioned=True)
-    strict = MetadataReader(state)
+    strict = MetadataReader(state, executor=executor)
     for run in kept_snapshots(state, [snapshot.id for snapshot in gone]):
         needed -= reachable(state, run, strict)
     for changelog in kept_changelogs(state):

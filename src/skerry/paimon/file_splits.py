@@ -25,14 +25,17 @@ class FileSplits:
     Args:
         state: The state.
         layout: Where its files lie.
+        vectors: The deletion vectors of the files that are asked for; looked up if None.
     """
 
-    def __init__(self, state: PaimonState, layout: WriteLayout) -> None:
+    def __init__(
+        self, state: PaimonState, layout: WriteLayout, vectors: Mapping[VectorKey, VectorLocation] | None = None
+    ) -> None:
         self._state = state
         self._layout = layout
-        self.vectors: Mapping[VectorKey, VectorLocation] = (
-            vector_locations(state, state.snapshot) if state.snapshot is not None else {}
-        )
+        if vectors is None:
+            vectors = vector_locations(state, state.snapshot) if state.snapshot is not None else {}
+        self.vectors = vectors
 
     def location(self, entry: ManifestEntry) -> str:
         """Where a file lies."""

@@ -5,9 +5,11 @@ Spec: `formats/paimon.md` §§ 1, 3, 5, 13.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TypeVar
 
 from skerry.errors import NotFoundError
 from skerry.paimon.branches import branch_names, on_branch
@@ -23,8 +25,12 @@ from skerry.paimon.snapshots import find_snapshot, snapshot_ids
 from skerry.paimon.state import PaimonState, load_state
 from skerry.paimon.tags import read_tags
 from skerry.paimon.writing.layout import WriteLayout
+from skerry.storage import Storage
+from skerry.table.tasks import Executor, ThreadExecutor
 
 __all__ = ["FileUse", "MetadataReader", "PaimonFile", "kept_changelogs", "kept_snapshots", "reachable"]
+
+_Named = TypeVar("_Named", ManifestEntry, ManifestFileMeta)
 
 
 class FileUse(Enum):
@@ -58,41 +64,67 @@ class MetadataReader:
     Args:
         state: The table.
         lenient: Whether a missing file is no error: what others have expired before.
+        executor: Where `load` reads.
     """
 
-    def __init__(self, state: PaimonState, *, lenient: bool = False) -> None:
+    def __init__(self, state: PaimonState, *, lenient: bool = False, executor: Executor | None = None) -> None:
         self._state = state
         self._lenient = lenient
+        self._executor = executor or ThreadExecutor()
         self._manifests: dict[str, list[ManifestEntry]] = {}
         self._lists: dict[str, list[ManifestFileMeta]] = {}
+
+    def load(self, run: Sequence[Snapshot]) -> None:
+        """Read side by side what `reachable` wants to know of a run of snapshots.
+
+        Raises:
+            FormatError: Metadata is corrupt.
+            NotFoundError: It is gone, and that is not allowed.
+        """
+        names = dict.fromkeys(name for snapshot in run for name in _lists_of(snapshot) if name is not None)
+        lists = [name for name in names if name not in self._lists]
+        self._lists.update(zip(lists, self._read(read_manifest_list, lists), strict=True))
+        later = {snapshot.base_manifest_list for snapshot in run[1:]}  # nothing that its predecessors did not tell
+        named = dict.fromkeys(found.file_name for name in names if name not in later for found in self._lists[name])
+        manifests = [name for name in named if name not in self._manifests]
+        self._manifests.update(zip(manifests, self._read(read_manifest, manifests), strict=True))
 
     def manifests(self, name: str | None) -> list[ManifestFileMeta]:
         """The manifests of a list."""
         if name is None:
             return []
         if name not in self._lists:
-            try:
-                self._lists[name] = read_manifest_list(self._state.storage, self._state.paths.manifest(name))
-            except NotFoundError:
-                if not self._lenient:
-                    raise
-                self._lists[name] = []
+            (self._lists[name],) = self._read(read_manifest_list, [name])
         return self._lists[name]
 
     def entries(self, manifests: Iterable[ManifestFileMeta]) -> list[ManifestEntry]:
         """The entries of manifests, in their order."""
-        return [entry for manifest in manifests for entry in self._entries(manifest)]
+        return [entry for manifest in manifests for entry in self._entries(manifest.file_name)]
 
-    def _entries(self, manifest: ManifestFileMeta) -> list[ManifestEntry]:
-        name = manifest.file_name
+    def _entries(self, name: str) -> list[ManifestEntry]:
         if name not in self._manifests:
-            try:
-                self._manifests[name] = read_manifest(self._state.storage, self._state.paths.manifest(name))
-            except NotFoundError:
-                if not self._lenient:
-                    raise
-                self._manifests[name] = []
+            (self._manifests[name],) = self._read(read_manifest, [name])
         return self._manifests[name]
+
+    def _read(self, read: Callable[[Storage, str], list[_Named]], names: Sequence[str]) -> Iterator[list[_Named]]:
+        work = functools.partial(_read_file, read, self._state.storage, self._lenient)
+        return self._executor.map(work, [self._state.paths.manifest(name) for name in names])
+
+
+def _read_file(
+    read: Callable[[Storage, str], list[_Named]], storage: Storage, lenient: bool, location: str
+) -> list[_Named]:
+    try:
+        return read(storage, location)
+    except NotFoundError:
+        if not lenient:
+            raise
+        return []
+
+
+def _lists_of(snapshot: Snapshot) -> tuple[str, str, str | None]:
+    """A snapshot's manifest lists: of its base, of its own commit, of its changelog."""
+    return snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list
 
 
 def kept_snapshots(state: PaimonState, gone: Iterable[int] = ()) -> list[list[Snapshot]]:
@@ -138,10 +170,11 @@ def reachable(
         mentioned: Whether all data files count that its manifests name, and not only those that are alive in it.
     """
     layout = WriteLayout(state.name, state.location, state.storage, state.schema, state.branch)
+    reader.load(run)
     found: set[PaimonFile] = set()
     entries: list[ManifestEntry] = []
     for place, snapshot in enumerate(run):
-        lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list)
+        lists = _lists_of(snapshot)
         for name in filter(None, lists):
             found.add(PaimonFile(state.paths.manifest(name), FileUse.MANIFEST_LIST))
             for manifest in reader.manifests(name):

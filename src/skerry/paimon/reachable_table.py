@@ -17,6 +17,7 @@ from skerry.paimon.schemas import schema_ids
 from skerry.paimon.state import PaimonState, load_state
 from skerry.storage import FileStatus, Storage, file_key, name
 from skerry.table.reachability import FileKey, TableKind
+from skerry.table.tasks import Executor
 
 __all__ = ["ReachablePaimonTable"]
 
@@ -26,12 +27,14 @@ class ReachablePaimonTable:
 
     Args:
         state: A state of its main branch.
+        executor: Where manifests are read; threads of this process by default.
     """
 
     kind = TableKind.PAIMON
 
-    def __init__(self, state: PaimonState) -> None:
+    def __init__(self, state: PaimonState, executor: Executor | None = None) -> None:
         self._state = state
+        self._executor = executor
 
     @property
     def name(self) -> str:
@@ -85,7 +88,7 @@ class ReachablePaimonTable:
             NotFoundError: Metadata is missing.
         """
         found = {file_key(file.location): file.location for file in self._metadata_files()}
-        reader = MetadataReader(self._state)
+        reader = MetadataReader(self._state, executor=self._executor)
         runs = [*kept_snapshots(self._state), *([changelog] for changelog in kept_changelogs(self._state))]
         for run in runs:
             found |= {file_key(file.location): file.location for file in reachable(self._state, run, reader)}

@@ -14,6 +14,7 @@ from skerry.paimon.changing import ChangeRequest, append, overwrite_partitions
 from skerry.paimon.column_statistics import column_freshness, column_statistics
 from skerry.paimon.commit import PaimonTarget, retry_policy
 from skerry.paimon.compaction import CompactionCounts, compact
+from skerry.paimon.compaction_tasks import CompactionRules
 from skerry.paimon.creation import create_table, first_schema
 from skerry.paimon.expiry import ExpiryPlan, ExpiryRule, expire_snapshots
 from skerry.paimon.operations import CommitId, TableChange
@@ -30,6 +31,7 @@ from skerry.storage import name as folder_name
 from skerry.table.commit import Operation, commit
 from skerry.table.predicate import parse
 from skerry.table.statistics import ColumnStatistics, Freshness
+from skerry.table.tasks import Executor, ThreadExecutor, Watcher
 
 __all__ = ["PaimonTable"]
 
@@ -96,9 +98,21 @@ class PaimonTable(TableRefs):
         """
         return self._keep(commit(operation, self._target(ref), retry_policy), ref)
 
-    def request(self, ref: str = MAIN_BRANCH, snapshot_properties: Mapping[str, str] | None = None) -> ChangeRequest:
+    def request(
+        self,
+        ref: str = MAIN_BRANCH,
+        snapshot_properties: Mapping[str, str] | None = None,
+        executor: Executor | None = None,
+        watcher: Watcher | None = None,
+    ) -> ChangeRequest:
         """What jobs that change rows want to know; `refresh` afterwards to see what they did."""
-        return ChangeRequest(self._target(ref), dict(snapshot_properties or {}))
+        return ChangeRequest(
+            self._target(ref),
+            dict(snapshot_properties or {}),
+            books=self._books,
+            executor=executor or ThreadExecutor(),
+            watcher=watcher,
+        )
 
     def _target(self, ref: str) -> PaimonTarget:
         if ref != MAIN_BRANCH:
@@ -291,18 +305,27 @@ class PaimonTable(TableRefs):
 
     # ---- upkeep ----
 
-    def analyze(self, columns: Sequence[str] | None = None, *, full: bool = False) -> AnalyzeCounts:
+    def analyze(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        full: bool = False,
+        executor: Executor | None = None,
+        watcher: Watcher | None = None,
+    ) -> AnalyzeCounts:
         """Sketch the rows that are not sketched yet, and publish sketches of all rows.
 
         Args:
             columns: Dotted names; those that the table's options choose if None.
             full: Whether to sketch all files anew.
+            executor: Where to sketch; threads of this process by default.
+            watcher: Called with the progress.
 
         Raises:
             SchemaError: A column does not exist.
             ConflictError: Others wrote to the table again and again.
         """
-        counts = analyze(ChangeRequest(self._target(MAIN_BRANCH)), columns, full=full)
+        counts = analyze(self.request(executor=executor, watcher=watcher), columns, full=full)
         self.refresh()
         return counts
 
@@ -316,6 +339,8 @@ class PaimonTable(TableRefs):
         ref: str = MAIN_BRANCH,
         dry_run: bool = False,
         snapshot_properties: Mapping[str, str] | None = None,
+        executor: Executor | None = None,
+        watcher: Watcher | None = None,
     ) -> CompactionCounts:
         """Merge sorted runs and small files; rows stay the same.
 
@@ -328,6 +353,8 @@ class PaimonTable(TableRefs):
             ref: The branch.
             dry_run: Only tell what would be done.
             snapshot_properties: The snapshot's properties.
+            executor: Where buckets are compacted; threads of this process by default.
+            watcher: Called with the progress.
 
         Raises:
             ConflictError: Others compacted the same files, again and again.
@@ -339,10 +366,8 @@ class PaimonTable(TableRefs):
         if where is not None and not names_partitions(parse(where, schema.arrow_schema), schema):
             raise UnsupportedError("only whole partitions are compacted: the condition must be on partition keys")
         counts = compact(
-            self.request(ref, snapshot_properties),
-            full=rewrite_all,
-            choose=self._partitions(where, ref),
-            min_input_files=min_input_files,
+            self.request(ref, snapshot_properties, executor, watcher),
+            CompactionRules(rewrite_all, self._partitions(where, ref), min_input_files),
             target_file_size=target_file_size_bytes,
             dry_run=dry_run,
         )
@@ -356,6 +381,8 @@ class PaimonTable(TableRefs):
         older_than: datetime | None = None,
         ref: str = MAIN_BRANCH,
         dry_run: bool = False,
+        executor: Executor | None = None,
+        watcher: Watcher | None = None,
     ) -> ExpiryPlan:
         """Forget old snapshots, and delete the files that only they need.
 
@@ -367,6 +394,8 @@ class PaimonTable(TableRefs):
             older_than: Only snapshots from before this moment go (UTC if it has no zone).
             ref: The branch.
             dry_run: Only tell what would be done.
+            executor: Where manifests are read; threads of this process by default.
+            watcher: Called with the progress.
 
         Raises:
             FormatError: Metadata is corrupt; nothing was changed.
@@ -375,7 +404,8 @@ class PaimonTable(TableRefs):
             UnsupportedError: Changelogs are to be kept longer than snapshots.
         """
         state = self.branch_state(ref)
-        return expire_snapshots(state, ExpiryRule.of(state, keep_last, older_than), dry_run=dry_run)
+        rule = ExpiryRule.of(state, keep_last, older_than)
+        return expire_snapshots(state, rule, dry_run=dry_run, executor=executor, watcher=watcher)
 
     def _partitions(self, where: str | Any, ref: str) -> Callable[[Collection[bytes]], Collection[bytes]] | None:
         if where is None:

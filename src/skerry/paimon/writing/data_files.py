@@ -6,7 +6,6 @@ Spec: `formats/paimon.md` §§ 5, 8.
 from __future__ import annotations
 
 import time
-import uuid
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -119,7 +118,7 @@ class BucketFiles:
         self._is_changelog = is_changelog
         self._next_sequence_number = first_sequence_number
         self._sketches = sketches and not is_changelog
-        self._uuid = uuid.uuid4()
+        self._uuid = layout.new_name()
         self._step_bytes = min(_ROW_GROUP_BYTES, layout.target_file_size)
         self._open: _OpenFile | None = None
         self._written: list[WrittenDataFile] = []

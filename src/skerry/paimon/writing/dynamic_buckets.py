@@ -5,7 +5,6 @@ Spec: `formats/paimon.md` § 7, HASH index.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
@@ -100,7 +99,7 @@ class DynamicBuckets:
     def write(self, layout: WriteLayout) -> tuple[IndexManifestEntry, ...]:
         """Write a complete index file for every bucket that has new keys."""
         written = []
-        prefix, count = uuid.uuid4(), 0
+        prefix, count = layout.new_name(), 0
         for partition, known in self._partitions.items():
             for bucket in sorted(known.changed):
                 hashes = np.concatenate(known.order[bucket])

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import uuid
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
 import pyarrow as pa
 
+from skerry.errors import SkerryError
 from skerry.paimon.options import CoreOptions, MergeEngine
 from skerry.paimon.partition_names import partition_texts
 from skerry.paimon.paths import MAIN_BRANCH, TablePaths
@@ -15,12 +20,14 @@ from skerry.paimon.refusals import check_writable
 from skerry.paimon.schema import TableSchema
 from skerry.paimon.state import PaimonState
 from skerry.paimon.writing.file_writers import FileEncoding
-from skerry.storage import Storage
+from skerry.storage import Storage, file_key, name
 from skerry.table.statistics import SketchPolicy
 
-__all__ = ["WriteLayout"]
+__all__ = ["WriteLayout", "remove_written"]
 
 _MEBIBYTE: Final = 1 << 20
+_JOB_LETTERS: Final = 19
+"""Of a UUID: 16 hexadecimal digits with their hyphens."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +40,7 @@ class WriteLayout:
         storage: Access to it.
         schema: The schema that files are written with.
         branch: The branch.
+        job: Names the work that files are written for: all names that `new_name` makes begin alike.
     """
 
     name: str
@@ -40,6 +48,7 @@ class WriteLayout:
     storage: Storage = field(repr=False)
     schema: TableSchema
     branch: str = MAIN_BRANCH
+    job: uuid.UUID = field(default_factory=uuid.uuid4)
 
     @classmethod
     def of(cls, state: PaimonState) -> WriteLayout:
@@ -70,6 +79,14 @@ class WriteLayout:
     def changelog_encoding(self) -> FileEncoding:
         """The format of changelog files."""
         return FileEncoding.from_options(self.options, changelog=True)
+
+    def new_name(self) -> str:
+        """A UUID for the names of files: its first half is that of the job, the other is random."""
+        return str(uuid.UUID(bytes=self.job.bytes[:8] + os.urandom(8), version=4))
+
+    def is_of_job(self, file_name: str) -> bool:
+        """Whether a file's name was made for this job."""
+        return str(self.job)[:_JOB_LETTERS] in file_name
 
     @property
     def has_keys(self) -> bool:
@@ -117,3 +134,19 @@ class WriteLayout:
     @cached_property
     def _texts(self) -> dict[bytes, tuple[str | None, ...]]:
         return {}
+
+
+def remove_written(layout: WriteLayout, folders: Iterable[str] | None = None, kept: Iterable[str] = ()) -> None:
+    """Remove what the tasks of a job have written, whether they came to an end or not.
+
+    Args:
+        layout: The layout that the tasks were given, and nobody else.
+        folders: The folders that they wrote to; anywhere in the table's if None.
+        kept: Locations of files that a commit names.
+    """
+    stays = set(map(file_key, kept))
+    with suppress(SkerryError):  # what failed before matters more; what is left is found by the removal of orphans
+        for folder in [layout.location] if folders is None else folders:
+            found = [status.location for status in layout.storage.list(folder)]
+            ours = [location for location in found if layout.is_of_job(name(location))]
+            layout.storage.delete([location for location in ours if file_key(location) not in stays])
