@@ -82,7 +82,7 @@ def test_only_the_lost_bucket_is_done_again(tmp_path: Path) -> None:
     levels = sorted((entry.partition[-8], entry.file.level) for entry in live_entries(table.state))
     assert levels == [(0, 5), (1, 5), (2, 5), (3, 0), (3, 5)]
     assert stray_files(table) == set()
-    assert str(table.statistics()["text"].freshness) .startswith("upper bound: 1 of 5 groups")
+    assert str(table.statistics()["text"].freshness).startswith("upper bound: 1 of 5 groups")
 
 
 def test_appends_are_no_rivals(tmp_path: Path) -> None:
