@@ -13,17 +13,20 @@ from skerry.paimon.state import PaimonState
 __all__ = ["find_commit"]
 
 
-def find_commit(state: PaimonState, commit_id: CommitId, kind: CommitKind | None = None) -> Snapshot | None:
+def find_commit(
+    state: PaimonState, commit_id: CommitId, kind: CommitKind | None = None, *, after: int = 0
+) -> Snapshot | None:
     """The snapshot by which a user has committed something of this number, or of a later one, already.
 
     Args:
         state: The newest state.
         commit_id: Who commits.
         kind: Only commits of this kind.
+        after: A snapshot, before or at which that cannot have been.
     """
     if state.snapshot is None or commit_id.is_batch:
         return None
-    for snapshot_id in range(state.snapshot.id, 0, -1):
+    for snapshot_id in range(state.snapshot.id, after, -1):
         found = state.snapshot if snapshot_id == state.snapshot.id else None
         found = found or find_snapshot(state.storage, state.paths, snapshot_id)
         if found is None:

@@ -1,0 +1,126 @@
+"""Committing each batch of a stream to a Paimon table once, whoever sends it how often.
+
+A batch is committed in the name of a user that is the stream's own, its number the commit's identifier: Paimon's way,
+which its other engines understand. That holds while the snapshot is there. So that the expiry of snapshots cannot make
+a batch come twice, a mark beside the table says how far the stream has come (`skerry.paimon.stream_marks`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+
+from skerry.errors import CommitUnknownError, SkerryError
+from skerry.paimon.changing import ChangeRequest
+from skerry.paimon.commit import PaimonTarget, StagedCommit
+from skerry.paimon.commit_lookup import find_commit
+from skerry.paimon.operations import CommitId, TableChange
+from skerry.paimon.paths import MAIN_BRANCH
+from skerry.paimon.snapshots import earliest_id
+from skerry.paimon.state import PaimonState
+from skerry.paimon.stream_marks import StreamMark, delete_mark, mark_location, read_mark, stream_user, write_mark
+from skerry.table.stream_batch import StreamBatch
+
+__all__ = ["commit_once"]
+
+_STREAM, _BATCH = "skerry.stream-id", "skerry.batch-id"
+
+
+def commit_once(request: ChangeRequest, batch: StreamBatch, work: Callable[[ChangeRequest], object]) -> bool:
+    """Do work that makes one commit, unless the table has the batch.
+
+    Args:
+        request: The branch.
+        batch: The batch.
+        work: Does it with another request, whose commits are the batch's. What it has written when its commit turns
+            out to be there already is removed as after any other failure.
+
+    Returns:
+        Whether it was done now.
+
+    Raises:
+        CommitUnknownError: The outcome is unknown: that of this attempt, or of an earlier one whose snapshot may have
+            expired since.
+        SkerryError: Whatever the work raises; nothing was committed.
+    """
+    state = request.target.load()  # before the mark is read: who marks later commits later
+    before = mark = read_mark(state, batch.stream)
+    if _is_there(state, before, batch):
+        return False
+    if mark is None or mark.batch < batch.number:
+        mark = StreamMark(batch.stream, batch.number, state.snapshot.id if state.snapshot is not None else 0)
+        write_mark(state, mark)
+    said = {**request.properties, _STREAM: batch.stream, _BATCH: str(batch.number)}
+    try:
+        work(replace(request, target=_OnceTarget(request.target, state, mark), properties=said))
+    except _BatchIsThereError:
+        return False
+    except CommitUnknownError:
+        raise
+    except SkerryError:
+        if mark is not before:  # tried by nobody else, and provably without success
+            with suppress(SkerryError):
+                _restore(state, batch, before)
+        raise
+    with suppress(SkerryError):  # it is in the table, and its snapshot says so for a while
+        write_mark(state, replace(mark, is_published=True))
+    return True
+
+
+def _restore(state: PaimonState, batch: StreamBatch, mark: StreamMark | None) -> None:
+    if mark is None:
+        delete_mark(state, batch.stream)
+    else:
+        write_mark(state, mark)
+
+
+def _commit_id(batch: StreamMark | StreamBatch) -> CommitId:
+    number = batch.number if isinstance(batch, StreamBatch) else batch.batch
+    return CommitId(stream_user(batch.stream), number)
+
+
+def _is_there(state: PaimonState, mark: StreamMark | None, batch: StreamBatch) -> bool:
+    """Whether the table has a batch, or a later one.
+
+    Raises:
+        CommitUnknownError: It was tried, and snapshots have expired since, of which one may be its.
+    """
+    if mark is None or mark.batch < batch.number:
+        return False
+    if mark.is_published or mark.batch > batch.number:
+        return True
+    if find_commit(state, _commit_id(batch), after=mark.after) is not None:
+        return True
+    earliest = earliest_id(state.storage, state.paths)
+    if earliest is not None and earliest > mark.after + 1:
+        raise CommitUnknownError(
+            f"batch {batch.number} of stream {batch.stream!r} was tried after snapshot {mark.after}, and snapshots up "
+            f"to {earliest - 1} have expired since: whether it is in the table cannot be known. If its rows are there, "
+            'set "isPublished" to true in the file named here; if not, delete that file',
+            location=mark_location(state, batch.stream),
+        )
+    return False
+
+
+class _BatchIsThereError(SkerryError):
+    """Somebody else has committed the batch meanwhile; what was written for it belongs to nothing."""
+
+
+class _OnceTarget(PaimonTarget):
+    """A branch to which what is committed is committed as one batch of a stream."""
+
+    def __init__(self, target: PaimonTarget, state: PaimonState, mark: StreamMark) -> None:
+        super().__init__(target.storage, state.location, state.branch or MAIN_BRANCH, state.name)
+        self._commit_id = _commit_id(mark)
+        self._after = mark.after
+
+    def stage(self, base: PaimonState, change: TableChange) -> StagedCommit:
+        """Stage a change in the stream's name.
+
+        Raises:
+            _BatchIsThereError: The table has the batch.
+        """
+        if find_commit(base, self._commit_id, after=self._after) is not None:
+            raise _BatchIsThereError(f"batch {self._commit_id.identifier} is there already", location=base.name)
+        return super().stage(base, replace(change, commit_id=self._commit_id))
