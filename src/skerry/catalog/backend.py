@@ -15,6 +15,7 @@ import pyarrow as pa
 from skerry.jobs.analyze import AnalyzeSummary
 from skerry.jobs.compact import CompactSummary
 from skerry.jobs.compact_plan import CompactOptions
+from skerry.jobs.change_summary import ChangeSummary
 from skerry.jobs.executor import Executor, Watcher
 from skerry.jobs.expire import ExpireSummary
 from skerry.jobs.merge import MergeClauses
@@ -28,6 +29,7 @@ from skerry.table.predicate import Predicate
 from skerry.table.reachability import ReachableTable
 from skerry.table.row_stream import RowStream
 from skerry.table.statistics import ColumnStatistics, Freshness
+from skerry.table.stream_batch import StreamBatch
 
 __all__ = ["SchemaStep", "SpecStep", "TableBackend", "TableScan", "WriteOptions"]
 
@@ -47,6 +49,7 @@ class WriteOptions:
         properties: Further entries of the snapshot summary.
         executor: Where files are read and written; threads of this process if None.
         watcher: Called with the progress.
+        batch: The batch of a stream that it is, committed once.
     """
 
     ref: str = MAIN
@@ -54,6 +57,7 @@ class WriteOptions:
     properties: Mapping[str, str] = field(default_factory=dict)
     executor: Executor | None = None
     watcher: Watcher | None = None
+    batch: StreamBatch | None = None
 
 
 class TableScan(Protocol):
@@ -173,6 +177,16 @@ class TableBackend(Protocol):
     def merge(
         self, data: Any, on: str | Sequence[str], clauses: MergeClauses, blind: bool, options: WriteOptions
     ) -> RowChanges: ...
+    def apply_changes(
+        self,
+        data: Any,
+        on: tuple[str, ...],
+        op: str,
+        order_by: tuple[str, ...],
+        before: str,
+        blind: bool,
+        options: WriteOptions,
+    ) -> ChangeSummary: ...
 
     # ---- settings ----
 

@@ -27,6 +27,7 @@ from skerry.jobs.append import append
 from skerry.jobs.compact import CompactSummary, compact
 from skerry.jobs.compact_plan import CompactOptions
 from skerry.jobs.delete import delete, overwrite
+from skerry.jobs.change_summary import ChangeSummary
 from skerry.jobs.executor import Executor, ThreadExecutor, Watcher
 from skerry.jobs.expire import ExpireSummary, expire_snapshots
 from skerry.jobs.merge import MergeClauses, merge, upsert
@@ -297,6 +298,24 @@ class IcebergBackend:
     ) -> RowChanges:
         """Merge rows by key."""
         return merge(self._request("merge", options), data, on, clauses, blind=blind)
+
+    def apply_changes(
+        self,
+        data: Any,
+        on: tuple[str, ...],
+        op: str,
+        order_by: tuple[str, ...],
+        before: str,
+        blind: bool,
+        options: WriteOptions,
+    ) -> ChangeSummary:
+        """Apply change records by a merge."""
+        from skerry.jobs.apply_changes import apply_to_iceberg
+        from skerry.jobs.change_records import RecordColumns
+
+        columns = RecordColumns(on, op, order_by, before)
+        request = self._request("merge", options)
+        return apply_to_iceberg(request, data, columns, batch=options.batch, blind=blind)
 
     def _request(self, action: str, options: WriteOptions) -> ChangeRequest:
         entries, staged = self._staging(options)

@@ -16,6 +16,7 @@ from skerry.errors import SchemaError, UnsupportedError
 from skerry.jobs.analyze import AnalyzeSummary
 from skerry.jobs.compact import CompactSummary
 from skerry.jobs.compact_plan import CompactOptions
+from skerry.jobs.change_summary import ChangeSummary
 from skerry.jobs.executor import Executor, Watcher
 from skerry.jobs.expire import ExpireSummary
 from skerry.jobs.merge import MergeClauses
@@ -351,6 +352,26 @@ class PaimonBackend:
         done = merge_paimon(self._table.request(options.ref, options.properties), data, on, clauses)
         self._table.refresh()
         return _changes(done)
+
+    def apply_changes(
+        self,
+        data: Any,
+        on: tuple[str, ...],
+        op: str,
+        order_by: tuple[str, ...],
+        before: str,
+        blind: bool,
+        options: WriteOptions,
+    ) -> ChangeSummary:
+        """Apply change records as records of the table."""
+        from skerry.jobs.apply_changes import apply_to_paimon
+        from skerry.jobs.change_records import RecordColumns
+
+        self._check(options)
+        request = self._table.request(options.ref, options.properties)
+        summary = apply_to_paimon(request, data, RecordColumns(on, op, order_by, before), batch=options.batch)
+        self._table.refresh()
+        return summary
 
     # ---- settings ----
 

@@ -3,61 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from skerry.errors import SchemaError, UnsupportedError
-from skerry.iceberg.operations import StreamBatch
 from skerry.jobs.change_records import NetChanges, RecordColumns, net_changes
+from skerry.jobs.change_summary import ChangeSummary
 from skerry.jobs.merge import MergeClauses, merge
 from skerry.jobs.once_table import BatchWasThereError, OnceTable
+from skerry.jobs.paimon_once import commit_once
 from skerry.jobs.row_changes import ChangeRequest, RowChanges
 from skerry.paimon.changing import ChangeRequest as PaimonRequest
 from skerry.paimon.changing import append_batches
 from skerry.paimon.changing import redo_after_conflicts as redo_in_paimon
-from skerry.paimon.commit_lookup import find_commit
 from skerry.paimon.options import MergeEngine
 from skerry.paimon.row_changes import RowJob, refuse_deletes
 from skerry.paimon.state import PaimonState
 from skerry.paimon.writing.table_writers import KIND_COLUMN
 from skerry.table.incoming import conform, open_stream
 from skerry.table.merging import Delete, Insert, Update
+from skerry.table.stream_batch import StreamBatch
 
-__all__ = ["ChangeSummary", "apply_to_iceberg", "apply_to_paimon"]
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeSummary:
-    """What change records have done to a table.
-
-    Args:
-        snapshot_id: The snapshot that holds the changes, the one before if there were none; None for a table without.
-        records: Records that were given.
-        upserts: Keys that have a row by their last record.
-        deletes: Keys that have none by their last record.
-        applied: Whether it was done now; else the table had the batch, and nothing was read or written.
-        inserted_rows: Rows that are new; None if nobody looked whether their keys were there.
-        updated_rows: Rows that have a new form; likewise.
-        deleted_rows: Rows that are gone; likewise.
-        added_files: Data files written.
-        removed_files: Data files that the table does not have any more.
-        added_delete_files: Delete files written.
-    """
-
-    snapshot_id: int | None
-    records: int = 0
-    upserts: int = 0
-    deletes: int = 0
-    applied: bool = True
-    inserted_rows: int | None = 0
-    updated_rows: int | None = 0
-    deleted_rows: int | None = 0
-    added_files: int = 0
-    removed_files: int = 0
-    added_delete_files: int = 0
+__all__ = ["apply_to_iceberg", "apply_to_paimon"]
 
 
 # Iceberg -------------------------------------------------------------------------------------------------------------
@@ -159,31 +129,38 @@ def _summary(net: NetChanges, done: RowChanges) -> ChangeSummary:
 # Paimon --------------------------------------------------------------------------------------------------------------
 
 
-def apply_to_paimon(request: PaimonRequest, data: Any, columns: RecordColumns) -> tuple[ChangeSummary, PaimonState]:
+def apply_to_paimon(
+    request: PaimonRequest, data: Any, columns: RecordColumns, *, batch: StreamBatch | None = None
+) -> ChangeSummary:
     """Apply change records to a Paimon table with a primary key, in one commit.
 
     Nobody looks whether keys are there: their records take the place of those before. With the option
     `sequence.field`, a record that is older than the one it meets does nothing.
 
     Args:
-        request: The table; its commit id names the batch of a stream, which is committed once.
+        request: The table.
         data: The records; anything with the Arrow C stream interface, held in memory.
         columns: What is what in them; the key is the table's.
-
-    Returns:
-        What was done, and the state of the branch.
+        batch: The batch of a stream, which is committed once.
 
     Raises:
         ConflictError: Others changed the same buckets, again and again.
         SchemaError: The records do not fit, or lack columns of the table.
         UnsupportedError: The table has no primary key, or does not merge rows by their last record.
     """
-    state = request.target.load()
-    if request.commit_id is not None and find_commit(state, request.commit_id) is not None:
-        return ChangeSummary(state.snapshot.id if state.snapshot is not None else None, applied=False), state
+    if batch is None:
+        return _written(request, data, columns)
+    done: list[ChangeSummary] = []
+    if commit_once(request, batch, lambda request: done.append(_written(request, data, columns))):
+        return done[0]
+    snapshot = request.target.load().snapshot
+    return ChangeSummary(snapshot.id if snapshot is not None else None, applied=False)
+
+
+def _written(request: PaimonRequest, data: Any, columns: RecordColumns) -> ChangeSummary:
     records = open_stream(data).read_all()
 
-    def attempt(state: PaimonState) -> tuple[ChangeSummary, PaimonState]:
+    def attempt(state: PaimonState) -> ChangeSummary:
         job = RowJob.of(request, state)
         _check_paimon(state, columns)
         net = net_changes(records, columns, state.arrow_schema)
@@ -196,7 +173,7 @@ def apply_to_paimon(request: PaimonRequest, data: Any, columns: RecordColumns) -
         if net.deletes:
             refuse_deletes(job)
         written, after = append_batches(request, state, _with_kinds(net, state))
-        summary = ChangeSummary(
+        return ChangeSummary(
             after.snapshot.id if after.snapshot is not None else None,
             net.records,
             net.upserts,
@@ -206,7 +183,6 @@ def apply_to_paimon(request: PaimonRequest, data: Any, columns: RecordColumns) -
             deleted_rows=None if net.deletes else 0,
             added_files=len(written.files),
         )
-        return summary, after
 
     return redo_in_paimon(request, attempt)
 
