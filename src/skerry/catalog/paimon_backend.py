@@ -14,9 +14,9 @@ from skerry.catalog.names import check_choice
 from skerry.catalog.stores import NewTable
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.jobs.analyze import AnalyzeSummary
+from skerry.jobs.change_summary import ChangeSummary
 from skerry.jobs.compact import CompactSummary
 from skerry.jobs.compact_plan import CompactOptions
-from skerry.jobs.change_summary import ChangeSummary
 from skerry.jobs.executor import Executor, Watcher
 from skerry.jobs.expire import ExpireSummary
 from skerry.jobs.merge import MergeClauses
