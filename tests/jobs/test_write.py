@@ -118,16 +118,101 @@ def test_buffers_are_written_out_when_they_outgrow_the_memory_limit(layout_of, m
     assert all(len(file.data_file.split_offsets) > 5 for file in files)
 
 
-def test_no_more_files_are_open_than_the_limit(layout_of, monkeypatch):
+@pytest.fixture
+def spools(monkeypatch, tmp_path):
+    """A folder for temporary files."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    return folder
+
+
+def test_one_file_per_partition_however_few_may_be_open(layout_of, monkeypatch, spools):
     monkeypatch.setattr(write, "MAX_OPEN_FILES", 4)
+    monkeypatch.setattr(write, "MAX_BUFFERED_BYTES", 20_000)
     layout = layout_of(partition_by=["day"])
     writer = PartitionedWriter(layout)
-    for batch in batches(layout, rows(1_000, days=11), 100):
+    for batch in batches(layout, rows(4_000, days=200), 50):
         writer.write(batch)
         assert writer.open_files <= 4
+        assert writer.buffered_bytes <= 20_000
+    assert len(list(spools.rglob("rows"))) == 1
     files = writer.close()
-    assert sum(file.data_file.record_count for file in files) == 1_000
-    assert {file.data_file.partition for file in files} == {(19723 + n,) for n in range(11)}
+    assert list(spools.iterdir()) == []
+    assert {file.data_file.partition for file in files} == {(19723 + n,) for n in range(200)}
+    assert len(files) == 200
+    for file in files:
+        stored = pq.read_table(local(file.data_file.location))
+        first = file.data_file.partition[0] - 19723
+        assert stored["k"].to_pylist() == list(range(first, 4_000, 200))
+        assert file.samples[1] == Sample().update(stored["k"].combine_chunks()).serialize()
+
+
+def test_sorted_rows_of_many_partitions_wait_on_disk(layout_of, monkeypatch, spools):
+    monkeypatch.setattr(write, "MAX_BUFFERED_BYTES", 20_000)
+    layout = layout_of(partition_by=["day"], sort_by=["k desc"])
+    files = write_batches(layout, batches(layout, rows(4_000, days=40), 100))
+    assert len(files) == 40
+    for file in files:
+        assert pq.read_table(local(file.data_file.location))["k"].to_pylist() == list(
+            range(3_960 + file.data_file.partition[0] - 19723, -1, -40)
+        )
+
+
+def test_rows_that_come_by_partition_are_written_once(layout_of, monkeypatch):
+    monkeypatch.setattr(write, "MAX_OPEN_FILES", 3)
+    monkeypatch.setattr(write, "MAX_BUFFERED_BYTES", 3_000)
+    monkeypatch.setattr(write, "RowSpool", None)  # nothing waits on disk
+    layout = layout_of(partition_by=["day"], properties={"write.parquet.row-group-size-bytes": "1000"})
+    files = write_batches(layout, batches(layout, rows(3_000, days=10).sort_by("day"), 50))
+    assert len(files) == 10
+    assert sum(file.data_file.record_count for file in files) == 3_000
+
+
+@pytest.mark.parametrize("sort_by", [[], ["k"]])
+def test_a_writer_that_is_given_up_leaves_nothing_on_disk(layout_of, monkeypatch, spools, sort_by):
+    monkeypatch.setattr(write, "MAX_OPEN_FILES", 2)
+    monkeypatch.setattr(write, "MAX_BUFFERED_BYTES", 5_000)
+    layout = layout_of(partition_by=["day"], sort_by=sort_by)
+
+    def interrupted():
+        yield from batches(layout, rows(2_000, days=20), 100)
+        raise RuntimeError("interrupted")
+
+    with pytest.raises(RuntimeError, match="interrupted"):
+        write_batches(layout, interrupted())
+    assert list(spools.iterdir()) == []
+    assert [path for path in local(layout.folder).rglob("*") if path.is_file()] == []
+
+
+WIDE = pa.schema([("k", pa.int64()), ("s", pa.string())])
+
+
+@pytest.mark.parametrize("sort_by", [[], ["k"]])
+@pytest.mark.parametrize("partition_by", [[], ["truncate(10, k)"]])
+def test_memory_is_bounded_whatever_the_width_of_rows(layout_of, monkeypatch, partition_by, sort_by):
+    limit = 16 << 20
+    monkeypatch.setattr(write, "MAX_BUFFERED_BYTES", limit)
+    properties = {"write.parquet.row-group-size-bytes": str(limit // 4)}
+    layout = layout_of(WIDE, partition_by=partition_by, sort_by=sort_by, properties=properties)
+    peak = 0
+
+    def wide():
+        nonlocal peak
+        for start in range(0, 96, 8):  # one partition has nine rows of ten, others one in ten batches
+            peak = max(peak, pa.total_allocated_bytes())
+            keys = [n if n % 10 == 9 else 0 for n in range(start, start + 8)]
+            texts = [str(n).rjust(1 << 20, "x") for n in range(start, start + 8)]
+            yield pa.record_batch([pa.array(keys), pa.array(texts)], schema=layout.schema)
+
+    before = pa.total_allocated_bytes()
+    files = write_batches(layout, wide())
+    assert sum(file.data_file.record_count for file in files) == 96
+    assert peak - before < 2 * limit
+    assert all(len(file.data_file.split_offsets) == 1 or not sort_by for file in files)
+    if not sort_by:
+        groups = [pq.read_metadata(local(file.data_file.location)) for file in files]
+        assert max(group.num_rows / group.num_row_groups for group in groups) <= 8
 
 
 def test_an_aborted_writer_leaves_no_file(layout_of):

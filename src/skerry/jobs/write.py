@@ -5,23 +5,26 @@ One writer serves the process that appends a table and the Spark task that write
 
 from __future__ import annotations
 
+import itertools
 import uuid
-from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from skerry.iceberg.file_writers import FileWriter
 from skerry.iceberg.layout import FileLayout
 from skerry.storage import join
 from skerry.table.files import WrittenFile
+from skerry.table.row_spool import RowSpool
 from skerry.table.sketching import BatchSketcher
 
 __all__ = ["PartitionedWriter", "write_batches"]
 
-MAX_OPEN_FILES = 128
+MAX_OPEN_FILES = 16  # in object stores a file holds up to 32 MiB before it is uploaded in parts
 MAX_BUFFERED_BYTES = 256 << 20
+_FEW_ROWS = 4096  # per batch: fewer are put together, because each batch costs
 
 
 def write_batches(layout: FileLayout, batches: Iterable[pa.RecordBatch]) -> list[WrittenFile]:
@@ -46,10 +49,11 @@ def write_batches(layout: FileLayout, batches: Iterable[pa.RecordBatch]) -> list
 
 
 class PartitionedWriter:
-    """Writes rows to one open file per partition.
+    """Writes rows to as few files per partition as their target size allows, whatever the order in which they come.
 
-    Memory is bounded: rows wait in a buffer per partition until they make a row group; when all buffers together pass
-    256 MiB the largest is written out, and when more than 128 files are open the one unused for longest is closed.
+    Memory is bounded, whatever the number of partitions and the width of rows: rows wait in a buffer per partition
+    until they make a row group. When all buffers together pass 256 MiB the largest are written out. No more than 16
+    files are open for that; what finds none free waits on disk, and so does what must be sorted.
 
     Args:
         layout: How the table wants its files.
@@ -60,8 +64,12 @@ class PartitionedWriter:
 
     def __init__(self, layout: FileLayout) -> None:
         self._layout = layout
-        self._open: OrderedDict[tuple[Any, ...], _OpenFile] = OrderedDict()
+        self._partitions: dict[tuple[Any, ...], _Partition] = {}
+        self._open: dict[tuple[Any, ...], _Partition] = {}
+        self._spool: RowSpool | None = None
         self.buffered_bytes = 0
+        self._freed_bytes = 0  # of rows that were written out, while others of the same batches still wait
+        self._taken_bytes = 0
         self._written: list[WrittenFile] = []
 
     @property
@@ -71,51 +79,200 @@ class PartitionedWriter:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows with exactly the layout's file schema."""
-        for partition, rows in self._layout.split(batch):
-            if not rows.num_rows:
-                continue
-            file = self._file(partition)
-            before = file.buffered_bytes
-            file.add(rows)
-            self.buffered_bytes += file.buffered_bytes - before
-            if file.is_full:
-                self._close(partition)
-        while self.buffered_bytes > MAX_BUFFERED_BYTES:
-            largest = max(self._open, key=lambda key: self._open[key].buffered_bytes)
-            self.buffered_bytes -= self._open[largest].buffered_bytes
-            if self._layout.sorts:
-                self._written.append(self._open.pop(largest).close())
-            else:
-                self._open[largest].flush()
+        parts = self._layout.split(batch)
+        for values, whole in parts:
+            for rows in _slices(whole, self._layout.row_group_size_bytes):
+                partition = self._partitions.get(values)
+                if partition is None:
+                    partition = self._partitions[values] = _Partition(self._layout, values)
+                size = partition.add(rows, is_shared=len(parts) > 1)
+                self.buffered_bytes += size
+                self._taken_bytes += size
+                partition.seen_at = self._taken_bytes
+                if not self._layout.sorts and partition.buffered_bytes >= self._layout.row_group_size_bytes:
+                    self._flush(partition)
+                if self._size_bytes(partition) >= self._capacity_bytes:
+                    self._close(partition)
+        if self.buffered_bytes + self._freed_bytes > MAX_BUFFERED_BYTES:
+            self._make_room()
 
     def close(self) -> list[WrittenFile]:
         """Close all files and tell what was written."""
-        for partition in list(self._open):
+        for partition in list(self._partitions.values()):
             self._close(partition)
+        self._remove_spool()
         return self._written
 
     def abort(self) -> None:
         """Remove everything that this writer has written."""
-        for file in self._open.values():
-            file.abort()
+        for partition in self._partitions.values():
+            partition.abort()
+        self._partitions.clear()
         self._open.clear()
+        self._remove_spool()
         self._layout.storage.delete([file.data_file.location for file in self._written])
         self._written.clear()
 
-    def _file(self, partition: tuple[Any, ...]) -> _OpenFile:
-        file = self._open.get(partition)
-        if file is None:
-            if len(self._open) >= MAX_OPEN_FILES:
-                self._close(next(iter(self._open)))
-            file = self._open[partition] = _OpenFile(self._layout, partition)
-        self._open.move_to_end(partition)
-        return file
+    @property
+    def _capacity_bytes(self) -> int:
+        """When a file is full. A sorted one takes all rows first, and what memory holds of them."""
+        target = self._layout.target_file_size_bytes
+        return min(target, MAX_BUFFERED_BYTES) if self._layout.sorts else target
 
-    def _close(self, partition: tuple[Any, ...]) -> None:
-        file = self._open[partition]
-        self.buffered_bytes -= file.buffered_bytes
-        self._written.append(file.close())
-        del self._open[partition]
+    def _size_bytes(self, partition: _Partition) -> int:
+        """How far a file has grown: by what was written, and what memory takes of rows that are to be sorted."""
+        if self._layout.sorts:
+            return partition.spooled_bytes + partition.buffered_bytes
+        return partition.written_bytes + (0 if self._spool is None else self._spool.size_bytes(partition.values))
+
+    def _make_room(self) -> None:
+        """Write out the largest buffers, and let the others no longer hold whole batches for their few rows."""
+        largest_first = sorted(self._partitions.values(), key=lambda partition: -partition.buffered_bytes)
+        for partition in largest_first:
+            if self.buffered_bytes <= MAX_BUFFERED_BYTES // 2:
+                break
+            if partition.buffered_bytes:  # it was not closed to make way for one before it
+                self._flush(partition)
+        for partition in self._partitions.values():
+            partition.own()
+        self._freed_bytes = 0
+
+    def _flush(self, partition: _Partition) -> None:
+        """Write a buffer to its partition's file if that is open or may be opened, else to disk."""
+        self.buffered_bytes -= partition.buffered_bytes
+        self._freed_bytes += partition.shared_bytes
+        rows = partition.take()
+        if self._layout.sorts or not self._may_open(partition):
+            if self._spool is None:
+                self._spool = RowSpool(self._layout.file_schema)
+            for batch in _gathered(rows, self._layout.file_schema):
+                self._spool.add(partition.values, batch)
+                partition.spooled_bytes += batch.nbytes
+            return
+        partition.write(rows)
+        self._open[partition.values] = partition
+
+    def _may_open(self, partition: _Partition) -> bool:
+        """Whether a partition has a file, or can get one; a file that has long seen no rows makes way."""
+        if partition.spooled_bytes:  # rows stay in order
+            return False
+        if partition.is_open or len(self._open) < MAX_OPEN_FILES:
+            return True
+        idle = min(self._open.values(), key=lambda other: other.seen_at)
+        if self._taken_bytes - idle.seen_at < MAX_BUFFERED_BYTES:
+            return False
+        self._close(idle)
+        return True
+
+    def _close(self, partition: _Partition) -> None:
+        """Finish a partition's file with all rows that wait for it."""
+        self.buffered_bytes -= partition.buffered_bytes
+        self._freed_bytes += partition.shared_bytes
+        spooled = iter(()) if self._spool is None else self._spool.take(partition.values)
+        # removed only then: whatever fails, `abort` finds it
+        self._written.append(partition.close(itertools.chain(spooled, partition.take())))
+        del self._partitions[partition.values]
+        self._open.pop(partition.values, None)
+
+    def _remove_spool(self) -> None:
+        spool, self._spool = self._spool, None
+        if spool is not None:
+            spool.close()
+
+
+def _slices(rows: pa.RecordBatch, most_bytes: int) -> Iterator[pa.RecordBatch]:
+    """Rows in parts of about so many bytes, none without rows."""
+    step = max(rows.num_rows // max(-(-rows.nbytes // most_bytes), 1), 1)
+    for start in range(0, rows.num_rows, step):
+        yield rows.slice(start, step)
+
+
+def _gathered(rows: Sequence[pa.RecordBatch], schema: pa.Schema) -> list[pa.RecordBatch]:
+    """Rows in as few batches as can be, in memory of their own."""
+    if len(rows) == 1:
+        return [rows[0].take(pa.array(np.arange(rows[0].num_rows)))]
+    batches: list[pa.RecordBatch] = pa.Table.from_batches(rows, schema).combine_chunks().to_batches()
+    return batches
+
+
+class _Partition:
+    """Rows of one partition that wait, and the file that they go to.
+
+    Args:
+        layout: How the table wants its files.
+        values: The partition.
+
+    Attributes:
+        buffered_bytes: What the rows take that wait in memory.
+        shared_bytes: What those of them take that lie in one batch with rows of other partitions.
+        spooled_bytes: What those take in memory that wait on disk.
+        seen_at: How many bytes had come to the writer with the partition's last rows.
+    """
+
+    def __init__(self, layout: FileLayout, values: tuple[Any, ...]) -> None:
+        self.values = values
+        self.buffered_bytes = 0
+        self.shared_bytes = 0
+        self.spooled_bytes = 0
+        self.seen_at = 0
+        self._layout = layout
+        self._rows: list[pa.RecordBatch] = []
+        self._file: _OpenFile | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has a file."""
+        return self._file is not None
+
+    @property
+    def written_bytes(self) -> int:
+        """What its file has."""
+        return 0 if self._file is None else self._file.size_bytes
+
+    def add(self, rows: pa.RecordBatch, *, is_shared: bool) -> int:
+        """Let rows wait in memory, and tell what they take."""
+        size = int(rows.nbytes)
+        self._rows.append(rows)
+        self.buffered_bytes += size
+        self.shared_bytes += size if is_shared else 0
+        return size
+
+    def take(self) -> list[pa.RecordBatch]:
+        """The rows that wait in memory; none is left."""
+        rows, self._rows, self.buffered_bytes, self.shared_bytes = self._rows, [], 0, 0
+        return rows
+
+    def own(self) -> None:
+        """Copy what lies in one batch with rows of other partitions, so that these can be given up."""
+        if self.shared_bytes:
+            self._rows, self.shared_bytes = _gathered(self._rows, self._layout.file_schema), 0
+
+    def write(self, rows: list[pa.RecordBatch]) -> None:
+        """Write rows to its file, as a row group."""
+        if self._file is None:
+            self._file = _OpenFile(self._layout, self.values)
+        self._file.write(rows)
+
+    def close(self, rows: Iterable[pa.RecordBatch]) -> WrittenFile:
+        """Write all rows that are left, and finish the file."""
+        waiting: list[pa.RecordBatch] = []
+        size_bytes = 0
+        for batch in rows:
+            waiting.append(batch)
+            size_bytes += batch.nbytes
+            if size_bytes >= self._layout.row_group_size_bytes and not self._layout.sorts:
+                self.write(waiting)
+                waiting, size_bytes = [], 0
+        if waiting:
+            self.write(waiting)
+        assert self._file is not None
+        return self._file.close()
+
+    def abort(self) -> None:
+        """Give up rows and file."""
+        self._rows.clear()
+        if self._file is not None:
+            self._file.abort()
 
 
 class _OpenFile:
@@ -125,49 +282,31 @@ class _OpenFile:
         self._layout = layout
         self._partition = partition
         location = join(layout.partition_folder(partition), f"{uuid.uuid4()}.{layout.encoding.suffix}")
-        self._buffer: list[pa.RecordBatch] = []
-        self.buffered_bytes = 0
         self._sketcher = BatchSketcher(layout.schema, layout.sketched)
         self._writer = FileWriter(layout.encoding, layout.storage, location, layout.file_schema)
 
     @property
-    def is_full(self) -> bool:
-        """Whether the file has reached its target size; rows not yet encoded count with what they take in memory."""
-        if self._layout.sorts:
-            return self.buffered_bytes >= self._layout.target_file_size_bytes
-        return self._writer.size_bytes >= self._layout.target_file_size_bytes
+    def size_bytes(self) -> int:
+        """What has been written so far."""
+        return self._writer.size_bytes
 
-    def add(self, rows: pa.RecordBatch) -> None:
-        """Buffer the rows; a sorted file takes all its rows before it writes the first."""
-        self._buffer.append(rows)
-        self.buffered_bytes += rows.nbytes
-        if self.buffered_bytes >= self._layout.row_group_size_bytes and not self._layout.sorts:
-            self.flush()
+    def write(self, batches: list[pa.RecordBatch]) -> None:
+        """Sketch rows and write them, to a Parquet file as a row group.
 
-    def flush(self) -> None:
-        """Sketch the buffered rows and write them, to a Parquet file as a row group.
-
-        Sketching a row group at a time keeps the memory small that many open files take: a sample needs its working
-        memory only while it takes in values.
+        A sample needs its working memory only while it takes in values, so that many open files take little.
         """
-        if self._buffer:
-            for batch in self._buffer:
-                self._sketcher.update(batch)
-            for sample in self._sketcher.samples.values():
-                sample.settle()
-            rows = pa.Table.from_batches(self._buffer, self._layout.file_schema)
-            self._buffer.clear()
-            self.buffered_bytes = 0
-            self._writer.write(self._layout.sort(rows))
+        rows = pa.Table.from_batches(batches, self._layout.file_schema)
+        if rows.num_rows < _FEW_ROWS * len(batches):
+            rows = rows.combine_chunks()
+        for batch in rows.to_batches():
+            self._sketcher.update(batch)
+        for sample in self._sketcher.samples.values():
+            sample.settle()
+        self._writer.write(self._layout.sort(rows))
 
     def close(self) -> WrittenFile:
         """Finish the file; only now can it be seen under its name."""
         layout = self._layout
-        try:
-            self.flush()
-        except BaseException:
-            self.abort()
-            raise
         data_file = self._writer.close(
             layout.modes,
             spec_id=layout.spec.spec_id,
@@ -180,5 +319,4 @@ class _OpenFile:
 
     def abort(self) -> None:
         """Give the file up."""
-        self._buffer.clear()
         self._writer.abort()
