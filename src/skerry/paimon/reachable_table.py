@@ -15,6 +15,7 @@ from skerry.paimon.paths import MAIN_BRANCH, TablePaths
 from skerry.paimon.reachability import MetadataReader, kept_changelogs, kept_snapshots, reachable
 from skerry.paimon.schemas import schema_ids
 from skerry.paimon.state import PaimonState, load_state
+from skerry.paimon.stream_marks import marks_folder
 from skerry.storage import FileStatus, Storage, file_key, name
 from skerry.table.reachability import FileKey, TableKind
 from skerry.table.tasks import Executor
@@ -95,12 +96,19 @@ class ReachablePaimonTable:
         return found
 
     def _metadata_files(self) -> Iterator[FileStatus]:
-        """Schemas, snapshots, tags, changelogs and consumers of all branches, and their hints.
+        """Schemas, snapshots, tags, changelogs, consumers and marks of streams of all branches, and hints.
 
         What begins with a dot is still being written, or never was.
         """
         for paths in self._branches():
-            folders = (paths.schemas, paths.snapshots, paths.tags, paths.changelogs, paths.consumers)
+            folders = (
+                paths.schemas,
+                paths.snapshots,
+                paths.tags,
+                paths.changelogs,
+                paths.consumers,
+                marks_folder(paths),
+            )
             for folder in folders:
                 try:
                     files = self.storage.list_folder(folder).files
