@@ -28,7 +28,7 @@ from skerry.spark.writer import unused_name, write_settings
 from skerry.table.files import WrittenFile
 from skerry.table.incoming import conform
 
-__all__ = ["write_frame_as_arrow"]
+__all__ = ["marked_errors", "write_frame_as_arrow"]
 
 _RESULT = StructType([StructField("file", BinaryType())])
 
@@ -71,7 +71,7 @@ def _add_key(layout: FileLayout, key: str, batches: Iterable[pa.RecordBatch]) ->
     """Append a text to every row that is the same for all rows of a partition; the order of the rows changes."""
     number = unused_name("number", layout.schema.names)
     for batch in batches:
-        with _marked_errors():
+        with marked_errors():
             rows = conform(pa.Table.from_batches([batch]), layout.schema).read_all()
             rows = rows.append_column(number, pa.array(range(batch.num_rows), pa.int64())).combine_chunks()
             parts = [part for whole in rows.to_batches() for part in layout.split(whole)]
@@ -87,7 +87,7 @@ def _write(layout: FileLayout, columns: Sequence[str], batches: Iterable[pa.Reco
     first = next(batches, None)
     if first is None:
         return
-    with _marked_errors():
+    with marked_errors():
         rows = (batch.select(columns) for batch in itertools.chain([first], batches))
         reader = pa.RecordBatchReader.from_batches(first.select(columns).schema, rows)
         files: list[WrittenFile] = write_batches(layout, conform(reader, layout.schema))
@@ -95,7 +95,7 @@ def _write(layout: FileLayout, columns: Sequence[str], batches: Iterable[pa.Reco
 
 
 @contextlib.contextmanager
-def _marked_errors() -> Iterator[None]:
+def marked_errors() -> Iterator[None]:
     """Let an error of ours find its way out of the Python worker."""
     try:
         yield

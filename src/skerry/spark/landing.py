@@ -1,12 +1,13 @@
 """Landing data through Spark: files or a frame become data files, and the driver commits them with their statistics.
 
-Two Spark jobs and one commit. The first writes the rows, by Spark's own Parquet writer where that can do it. The second
-looks at the written files, each in a task: footers, sketches, NaNs, partition. Then the driver publishes all of it as
-one snapshot with one statistics file.
+For Iceberg tables that is two Spark jobs and one commit. The first writes the rows, by Spark's own Parquet writer where
+that can do it. The second looks at the written files, each in a task: footers, sketches, NaNs, partition. Then the
+driver publishes all of it as one snapshot with one statistics file. `skerry.spark.paimon_landing` is Paimon's way.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import time
 from collections.abc import Iterator, Mapping
@@ -22,8 +23,13 @@ from skerry.iceberg.state import MAIN
 from skerry.jobs.analyze import catch_up
 from skerry.jobs.describe import DescribeTask, describe_file
 from skerry.jobs.executor import Progress, Watcher
+from skerry.jobs.paimon_publish import ShareLayout, publish
+from skerry.jobs.publication import Publication
+from skerry.paimon.live_files import delta_entries
+from skerry.paimon.table import PaimonTable
 from skerry.spark.arrow_writer import write_frame_as_arrow
 from skerry.spark.executor import SparkExecutor
+from skerry.spark.paimon_landing import land_shares
 from skerry.spark.progress import run_watched
 from skerry.spark.sources import Source, open_source
 from skerry.spark.tables import iceberg_table
@@ -40,16 +46,17 @@ class IngestSummary:
     Args:
         snapshot_id: The snapshot that it made; None if there was nothing to land.
         files: Data files written.
-        rows: Rows in them.
+        rows: Rows in them; in tables with a primary key, of which the last row of a key counts, they may be fewer than
+            were given.
         bytes: Their size.
         seconds: How long it took, the commit included.
     """
 
-    snapshot_id: int | None
-    files: int
-    rows: int
-    bytes: int
-    seconds: float
+    snapshot_id: int | None = None
+    files: int = 0
+    rows: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
 
 
 def ingest(
@@ -86,19 +93,26 @@ def ingest(
     """
     begin = time.perf_counter()
     table.refresh()
-    inner = iceberg_table(table)
-    catch_up(inner, ref, executor=SparkExecutor(spark))
-    layout = inner.layout(ref=ref)
     if isinstance(source, DataFrame):
         rows = Source(source)
     else:
         rows = open_source(spark, os.fspath(source), format=format, options=options, schema=table.schema)
+    publication = Publication(ref=ref, properties=snapshot_properties or {})
+    landing = _into_paimon if isinstance(table.implementation, PaimonTable) else _into_iceberg
+    landed = landing(table, rows, publication, progress)
+    return dataclasses.replace(landed, seconds=time.perf_counter() - begin)
+
+
+def _into_iceberg(table: Table, rows: Source, publication: Publication, progress: Watcher | None) -> IngestSummary:
+    inner, ref = iceberg_table(table), publication.ref
+    catch_up(inner, ref, executor=SparkExecutor(rows.frame.sparkSession))
+    layout = inner.layout(ref=ref)
     files = land(rows, layout, progress=progress)
     if files:
         if progress is not None:
             progress(Progress("commit", done_files=len(files), total_files=len(files)))
         try:
-            table.append_files(files, ref=ref, snapshot_properties=snapshot_properties)
+            table.append_files(files, ref=ref, snapshot_properties=publication.properties)
         except CommitUnknownError:
             raise
         except SkerryError:  # any other error of ours means: provably not committed
@@ -109,7 +123,30 @@ def ingest(
         files=len(files),
         rows=sum(file.data_file.record_count for file in files),
         bytes=sum(file.data_file.file_size_bytes for file in files),
-        seconds=time.perf_counter() - begin,
+    )
+
+
+def _into_paimon(table: Table, rows: Source, publication: Publication, progress: Watcher | None) -> IngestSummary:
+    inner: PaimonTable = table.implementation
+    layout = ShareLayout.of(inner, publication, owns_buckets=True)
+    shares = land_shares(rows, layout, publication.mode, progress=progress)
+    if not shares:
+        return IngestSummary()
+    files = [file.file for share in shares for file in share.files if not file.is_changelog]
+    row_count = sum(file.row_count for file in files)
+    if progress is not None:
+        progress(Progress("commit", len(files), len(files), row_count, sum(file.file_size for file in files)))
+    publish(inner, layout, shares, publication)
+    state = inner.branch_state(publication.ref)
+    snapshot = state.snapshot
+    if snapshot is not None and layout.rows_wait(publication.mode):  # the files are those of the commit alone
+        files = [entry.file for entry in delta_entries(state, snapshot)]
+        row_count = sum(waiting.row_count for share in shares for waiting in share.rows)
+    return IngestSummary(
+        snapshot_id=snapshot.id if snapshot is not None else None,
+        files=len(files),
+        rows=row_count,
+        bytes=sum(file.file_size for file in files),
     )
 
 

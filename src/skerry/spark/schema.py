@@ -19,6 +19,8 @@ FIELD_ID_KEY = "parquet.field.id"
 _TO_SPARK: dict[pa.DataType, DataType] = {
     pa.null(): spark_types.NullType(),
     pa.bool_(): spark_types.BooleanType(),
+    pa.int8(): spark_types.ByteType(),
+    pa.int16(): spark_types.ShortType(),
     pa.int32(): spark_types.IntegerType(),
     pa.int64(): spark_types.LongType(),
     pa.float32(): spark_types.FloatType(),
@@ -32,7 +34,12 @@ _TO_SPARK: dict[pa.DataType, DataType] = {
 
 # What a frame may bring for types that Spark has not, or not with all their values.
 _STAND_INS: dict[pa.DataType, DataType] = {
+    pa.time32("ms"): spark_types.TimeType(6),
     pa.time64("us"): spark_types.TimeType(6),
+    pa.timestamp("s"): spark_types.TimestampNTZType(),
+    pa.timestamp("s", "UTC"): spark_types.TimestampType(),
+    pa.timestamp("ms"): spark_types.TimestampNTZType(),
+    pa.timestamp("ms", "UTC"): spark_types.TimestampType(),
     pa.timestamp("ns"): spark_types.TimestampNTZType(),
     pa.timestamp("ns", "UTC"): spark_types.TimestampType(),
     pa.uuid(): spark_types.BinaryType(),
@@ -41,8 +48,8 @@ _STAND_INS: dict[pa.DataType, DataType] = {
 _TO_ARROW: dict[type[DataType], pa.DataType] = {
     spark_types.NullType: pa.null(),
     spark_types.BooleanType: pa.bool_(),
-    spark_types.ByteType: pa.int32(),
-    spark_types.ShortType: pa.int32(),
+    spark_types.ByteType: pa.int8(),
+    spark_types.ShortType: pa.int16(),
     spark_types.IntegerType: pa.int32(),
     spark_types.LongType: pa.int64(),
     spark_types.FloatType: pa.float32(),

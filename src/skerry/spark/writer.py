@@ -24,10 +24,21 @@ from skerry.spark.transforms import partition_key, transform_column
 from skerry.storage import name
 from skerry.table.schema import leaves
 
-__all__ = ["hadoop_location", "has_file_system", "spark_can_write", "unused_name", "write_frame", "write_settings"]
+__all__ = [
+    "ADVISORY_SETTING",
+    "hadoop_location",
+    "has_file_system",
+    "spark_can_write",
+    "unused_name",
+    "write_frame",
+    "write_settings",
+]
 
 # The layout's codecs are in PyArrow's words.
 _CODECS = {"lz4": "lz4_raw", "none": "uncompressed"}
+
+ADVISORY_SETTING = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
+"""How many bytes Spark gives to a task when it brings rows together."""
 
 _SETTINGS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # the default is INT96, which Iceberg does not know
@@ -175,7 +186,6 @@ _CREDENTIALS = ("s3.access-key-id", "s3.session-token", "gcs.oauth2.token", "adl
 
 def write_settings(spark: SparkSession, layout: FileLayout) -> dict[str, str]:
     """The settings that a write needs."""
-    advisory = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
-    if layout.is_partitioned and advisory not in spark.conf.getAll:
-        return {**_SETTINGS, advisory: str(layout.target_file_size_bytes)}
+    if layout.is_partitioned and ADVISORY_SETTING not in spark.conf.getAll:
+        return {**_SETTINGS, ADVISORY_SETTING: str(layout.target_file_size_bytes)}
     return _SETTINGS
