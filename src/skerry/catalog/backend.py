@@ -13,9 +13,9 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from skerry.jobs.analyze import AnalyzeSummary
+from skerry.jobs.change_summary import ChangeSummary
 from skerry.jobs.compact import CompactSummary
 from skerry.jobs.compact_plan import CompactOptions
-from skerry.jobs.change_summary import ChangeSummary
 from skerry.jobs.executor import Executor, Watcher
 from skerry.jobs.expire import ExpireSummary
 from skerry.jobs.merge import MergeClauses
@@ -24,7 +24,7 @@ from skerry.jobs.rewrite_manifests import ManifestSummary
 from skerry.jobs.row_changes import RowChanges
 from skerry.table.explanation import Explanation
 from skerry.table.files import DataFile, WrittenFile
-from skerry.table.history import MAIN, Ref, Snapshot
+from skerry.table.history import MAIN, Ref, Retention, Snapshot
 from skerry.table.predicate import Predicate
 from skerry.table.reachability import ReachableTable
 from skerry.table.row_stream import RowStream
@@ -115,26 +115,11 @@ class TableBackend(Protocol):
     def current_snapshot(self, ref: str) -> Snapshot | None: ...
     def references(self) -> list[Ref]: ...
     def history(self) -> list[tuple[datetime, int]]: ...
-    def create_branch(
-        self,
-        name: str,
-        snapshot: int | None,
-        ref: str,
-        max_ref_age: timedelta | None,
-        max_snapshot_age: timedelta | None,
-        min_snapshots_to_keep: int | None,
-        replace: bool,
-    ) -> None: ...
+    def create_branch(self, name: str, snapshot: int | None, ref: str, retention: Retention, replace: bool) -> None: ...
     def create_tag(
         self, name: str, snapshot: int | None, ref: str, max_ref_age: timedelta | None, replace: bool
     ) -> None: ...
-    def set_retention(
-        self,
-        ref: str,
-        max_ref_age: timedelta | None,
-        max_snapshot_age: timedelta | None,
-        min_snapshots_to_keep: int | None,
-    ) -> None: ...
+    def set_retention(self, ref: str, retention: Retention) -> None: ...
     def drop_ref(self, name: str) -> None: ...
     def fast_forward(self, branch: str, to: str) -> None: ...
     def cherry_pick(self, snapshot: int, ref: str) -> None: ...

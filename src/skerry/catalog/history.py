@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Self
 
 from skerry.catalog.handle import TableHandle
-from skerry.table.history import MAIN, Ref, Snapshot
+from skerry.table.history import MAIN, Ref, Retention, Snapshot
 
 __all__ = ["Ref", "Snapshot", "TableHistory"]
 
@@ -64,7 +64,8 @@ class TableHistory(TableHandle):
             AlreadyExistsError: There is a branch or tag of that name.
             NotFoundError: There is no such snapshot or reference, or the table has no snapshot yet.
         """
-        self._backend.create_branch(name, snapshot, ref, max_ref_age, max_snapshot_age, min_snapshots_to_keep, replace)
+        retention = Retention(max_ref_age, max_snapshot_age, min_snapshots_to_keep)
+        self._backend.create_branch(name, snapshot, ref, retention, replace)
         return self
 
     def create_tag(
@@ -106,7 +107,7 @@ class TableHistory(TableHandle):
             NotFoundError: There is no such branch or tag.
             SchemaError: A value is not above 0, or does not apply to a tag.
         """
-        self._backend.set_retention(ref, max_ref_age, max_snapshot_age, min_snapshots_to_keep)
+        self._backend.set_retention(ref, Retention(max_ref_age, max_snapshot_age, min_snapshots_to_keep))
         return self
 
     def drop_ref(self, name: str) -> Self:

@@ -15,7 +15,7 @@ from skerry.errors import SchemaError, UnsupportedError
 from skerry.iceberg.changes import Changes
 from skerry.iceberg.cherry_pick import WAP_ENABLED_PROPERTY, WAP_ID, CherryPick, PublishStaged
 from skerry.iceberg.reachable_table import ReachableIcebergTable
-from skerry.iceberg.refs import CreateRef, DropRef, FastForward, Retention, Rollback, SetRefRetention
+from skerry.iceberg.refs import CreateRef, DropRef, FastForward, Rollback, SetRefRetention
 from skerry.iceberg.scan import Scan
 from skerry.iceberg.schema_evolution import ChangeSchema
 from skerry.iceberg.settings import ChangeProperties, ChangeSortOrder, Upgrade
@@ -24,10 +24,10 @@ from skerry.iceberg.table import IcebergTable
 from skerry.jobs.add_files import add_files
 from skerry.jobs.analyze import AnalyzeSummary, analyze
 from skerry.jobs.append import append
+from skerry.jobs.change_summary import ChangeSummary
 from skerry.jobs.compact import CompactSummary, compact
 from skerry.jobs.compact_plan import CompactOptions
 from skerry.jobs.delete import delete, overwrite
-from skerry.jobs.change_summary import ChangeSummary
 from skerry.jobs.executor import Executor, ThreadExecutor, Watcher
 from skerry.jobs.expire import ExpireSummary, expire_snapshots
 from skerry.jobs.merge import MergeClauses, merge, upsert
@@ -37,7 +37,7 @@ from skerry.jobs.rewrite_deletes import DeletesSummary, rewrite_deletes
 from skerry.jobs.rewrite_manifests import ManifestSummary, rewrite_manifests
 from skerry.jobs.row_changes import ChangeRequest, RowChanges
 from skerry.table.files import DataFile, WrittenFile
-from skerry.table.history import Ref, Snapshot
+from skerry.table.history import Ref, Retention, Snapshot
 from skerry.table.statistics import ColumnStatistics, Freshness
 
 __all__ = ["IcebergBackend"]
@@ -160,36 +160,18 @@ class IcebergBackend:
             for entry in self._table.state.metadata.snapshot_log
         ]
 
-    def create_branch(
-        self,
-        name: str,
-        snapshot: int | None,
-        ref: str,
-        max_ref_age: timedelta | None,
-        max_snapshot_age: timedelta | None,
-        min_snapshots_to_keep: int | None,
-        replace: bool,
-    ) -> None:
+    def create_branch(self, name: str, snapshot: int | None, ref: str, retention: Retention, replace: bool) -> None:
         """Make a branch."""
-        retention = Retention(_milliseconds(max_ref_age), _milliseconds(max_snapshot_age), min_snapshots_to_keep)
         self._table.commit(CreateRef(name, SnapshotRefType.BRANCH, snapshot, ref, retention, replace))
 
     def create_tag(
         self, name: str, snapshot: int | None, ref: str, max_ref_age: timedelta | None, replace: bool
     ) -> None:
         """Make a tag."""
-        retention = Retention(_milliseconds(max_ref_age))
-        self._table.commit(CreateRef(name, SnapshotRefType.TAG, snapshot, ref, retention, replace))
+        self._table.commit(CreateRef(name, SnapshotRefType.TAG, snapshot, ref, Retention(max_ref_age), replace))
 
-    def set_retention(
-        self,
-        ref: str,
-        max_ref_age: timedelta | None,
-        max_snapshot_age: timedelta | None,
-        min_snapshots_to_keep: int | None,
-    ) -> None:
+    def set_retention(self, ref: str, retention: Retention) -> None:
         """Say how long a reference holds on to snapshots."""
-        retention = Retention(_milliseconds(max_ref_age), _milliseconds(max_snapshot_age), min_snapshots_to_keep)
         self._table.commit(SetRefRetention(ref, retention))
 
     def drop_ref(self, name: str) -> None:
@@ -428,12 +410,6 @@ class IcebergBackend:
     def purge(self, drop: Callable[[], None]) -> None:
         """Drop the table and delete its files."""
         purge(self._table, drop)
-
-
-def _milliseconds(age: timedelta | None) -> int | None:
-    if age is not None and age < timedelta(milliseconds=1):
-        raise SchemaError(f"an age must be a millisecond or more, found {age}")
-    return None if age is None else age // timedelta(milliseconds=1)
 
 
 def _age(milliseconds: int | None) -> timedelta | None:

@@ -35,7 +35,7 @@ from skerry.paimon.snapshot import Snapshot as PaimonSnapshot
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
 from skerry.table.files import DataFile, WrittenFile
-from skerry.table.history import Ref, Snapshot
+from skerry.table.history import Ref, Retention, Snapshot
 from skerry.table.joinable import NotCompared, SketchedColumn, TableSketches
 from skerry.table.row_stream import RowStream
 from skerry.table.schema import leaves
@@ -204,18 +204,9 @@ class PaimonBackend:
         """When which snapshot became the current one."""
         return self._table.history()
 
-    def create_branch(
-        self,
-        name: str,
-        snapshot: int | None,
-        ref: str,
-        max_ref_age: timedelta | None,
-        max_snapshot_age: timedelta | None,
-        min_snapshots_to_keep: int | None,
-        replace: bool,
-    ) -> None:
+    def create_branch(self, name: str, snapshot: int | None, ref: str, retention: Retention, replace: bool) -> None:
         """Make a branch."""
-        if (max_ref_age, max_snapshot_age, min_snapshots_to_keep) != (None, None, None):
+        if retention != Retention():
             self._refuse("rules of a single branch", "set the table's options")
         self._table.create_branch(name, snapshot, ref=ref, replace=replace)
 
@@ -225,13 +216,7 @@ class PaimonBackend:
         """Make a tag."""
         self._table.create_tag(name, snapshot, ref=ref, max_ref_age=max_ref_age, replace=replace)
 
-    def set_retention(
-        self,
-        ref: str,
-        max_ref_age: timedelta | None,
-        max_snapshot_age: timedelta | None,
-        min_snapshots_to_keep: int | None,
-    ) -> None:
+    def set_retention(self, ref: str, retention: Retention) -> None:
         """Not in this format."""
         self._refuse("set_retention", "a tag's age is given when it is made, that of snapshots by the table's options")
 

@@ -8,8 +8,8 @@ Spec: Iceberg table spec, Snapshot References; Branching and Tagging.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
@@ -20,44 +20,10 @@ from skerry.iceberg.commit import set_branch
 from skerry.iceberg.history import ancestors, is_ancestor
 from skerry.iceberg.operations import MetadataChange
 from skerry.iceberg.state import MAIN, TableState
+from skerry.table.history import Retention
 from skerry.table.schema import nearest
 
-__all__ = ["CreateRef", "DropRef", "FastForward", "Retention", "Rollback", "SetRefRetention"]
-
-
-@dataclass(frozen=True, slots=True)
-class Retention:
-    """How long a reference holds on to snapshots; None leaves it to the table's `history.expire.*` properties.
-
-    Args:
-        max_ref_age_ms: The reference itself goes when its snapshot is older; `main` never goes.
-        max_snapshot_age_ms: Of a branch: its older snapshots go.
-        min_snapshots_to_keep: Of a branch: so many of its newest snapshots stay, however old.
-
-    Raises:
-        SchemaError: A value is not a whole number above 0.
-
-    Spec: Iceberg, Snapshot Retention Policy.
-    """
-
-    max_ref_age_ms: int | None = None
-    max_snapshot_age_ms: int | None = None
-    min_snapshots_to_keep: int | None = None
-
-    def __post_init__(self) -> None:
-        for name in self.__slots__:
-            value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value <= 0):
-                raise SchemaError(f"{name} must be a whole number above 0, found {value!r}")
-
-    def check(self, kind: SnapshotRefType) -> None:
-        """Refuse what tags do not have.
-
-        Raises:
-            SchemaError: A tag is given a rule about snapshots.
-        """
-        if kind is SnapshotRefType.TAG and (self.max_snapshot_age_ms or self.min_snapshots_to_keep):
-            raise SchemaError("a tag names one snapshot; only max_ref_age_ms applies to it")
+__all__ = ["CreateRef", "DropRef", "FastForward", "Rollback", "SetRefRetention"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +43,7 @@ class CreateRef:
     kind: SnapshotRefType
     snapshot_id: int | None = None
     source: str = MAIN
-    retention: Retention = Retention()
+    retention: Retention = field(default_factory=Retention)
     replace: bool = False
 
     def apply(self, base: TableState) -> MetadataChange | None:
@@ -88,7 +54,7 @@ class CreateRef:
             NotFoundError: There is no such snapshot, or none at all.
             SchemaError: The name is empty, or is `main`'s or of the other kind.
         """
-        self.retention.check(self.kind)
+        _check_retention(self.kind, self.retention)
         known = base.metadata.refs.get(self.name)
         if not self.name.strip():
             raise SchemaError(f"{self.name!r} is no name for a {self.kind}")
@@ -128,7 +94,7 @@ class SetRefRetention:
         known = base.metadata.refs.get(self.name)
         if known is None:
             raise _no_ref(base, self.name)
-        self.retention.check(known.snapshot_ref_type)
+        _check_retention(known.snapshot_ref_type, self.retention)
         update = _set_ref(self.name, known.snapshot_ref_type, known.snapshot_id, self.retention)
         return MetadataChange((update,), (_unmoved(base, self.name),))
 
@@ -246,15 +212,26 @@ def _unmoved(base: TableState, name: str) -> AssertRefSnapshotId:
     return AssertRefSnapshotId(ref=name, snapshot_id=known.snapshot_id if known is not None else None)
 
 
+def _check_retention(kind: SnapshotRefType, retention: Retention) -> None:
+    """Refuse what tags do not have."""
+    if kind is SnapshotRefType.TAG and (retention.max_snapshot_age or retention.min_snapshots_to_keep):
+        raise SchemaError("a tag names one snapshot; only max_ref_age applies to it")
+
+
 def _set_ref(name: str, kind: SnapshotRefType, snapshot_id: int, retention: Retention) -> SetSnapshotRefUpdate:
+    """Name a snapshot. Spec: Iceberg, Snapshot Retention Policy."""
     return SetSnapshotRefUpdate(
         ref_name=name,
         type=kind,
         snapshot_id=snapshot_id,
-        max_ref_age_ms=retention.max_ref_age_ms,
-        max_snapshot_age_ms=retention.max_snapshot_age_ms,
+        max_ref_age_ms=_milliseconds(retention.max_ref_age),
+        max_snapshot_age_ms=_milliseconds(retention.max_snapshot_age),
         min_snapshots_to_keep=retention.min_snapshots_to_keep,
     )
+
+
+def _milliseconds(age: timedelta | None) -> int | None:
+    return None if age is None else age // timedelta(milliseconds=1)
 
 
 def _no_ref(base: TableState, name: str) -> NotFoundError:

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-__all__ = ["MAIN", "Ref", "Snapshot"]
+from skerry.errors import SchemaError
+
+__all__ = ["MAIN", "Ref", "Retention", "Snapshot"]
 
 MAIN = "main"
 """The branch that is meant where none is named."""
@@ -54,3 +56,29 @@ class Ref:
     max_ref_age: timedelta | None = None
     max_snapshot_age: timedelta | None = None
     min_snapshots_to_keep: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long a branch or tag holds on to snapshots; None leaves it to the table's properties.
+
+    Args:
+        max_ref_age: The reference itself goes when its snapshot is older; `main` never goes.
+        max_snapshot_age: Of a branch: its older snapshots go.
+        min_snapshots_to_keep: Of a branch: so many of its newest snapshots stay, however old.
+
+    Raises:
+        SchemaError: An age is less than a millisecond, or the number is not above 0.
+    """
+
+    max_ref_age: timedelta | None = None
+    max_snapshot_age: timedelta | None = None
+    min_snapshots_to_keep: int | None = None
+
+    def __post_init__(self) -> None:
+        for age in (self.max_ref_age, self.max_snapshot_age):
+            if age is not None and age < timedelta(milliseconds=1):
+                raise SchemaError(f"an age must be a millisecond or more, found {age}")
+        least = self.min_snapshots_to_keep
+        if least is not None and (isinstance(least, bool) or not isinstance(least, int) or least <= 0):
+            raise SchemaError(f"min_snapshots_to_keep must be a whole number above 0, found {least!r}")
