@@ -13,7 +13,7 @@ import time
 
 import psycopg
 
-__all__ = ["TABLE", "Shop", "main"]
+__all__ = ["TABLE", "Shop", "main", "mark"]
 
 TABLE = "shop.orders"
 
@@ -82,14 +82,6 @@ class Shop:
             if rate is not None:
                 time.sleep(max(0, start + (self.changes - before) / rate - time.monotonic()))
 
-    def mark(self, mark: str) -> None:
-        """Write a mark into order 0: whoever sees it has seen all changes before."""
-        self._connection.execute(
-            "INSERT INTO shop.orders VALUES (0, 0, %s, 0, NULL, false, 'epoch', NULL) "
-            "ON CONFLICT (id) DO UPDATE SET status = excluded.status",
-            [mark],
-        )
-
     def _transact(self) -> None:
         before = list(self.ids), list(self._gone), self.changes
         roll_back = self._random.random() < 0.05
@@ -145,6 +137,15 @@ class Shop:
         there = len(self.ids)
         places = {there - 1 - int(self._random.betavariate(0.5, 2) * there) for _ in range(count)} if there else set()
         return [self.ids[place] for place in sorted(places)]
+
+
+def mark(connection: psycopg.Connection, sign: str) -> None:
+    """Write a sign into order 0: whoever sees it has seen all changes before."""
+    connection.execute(
+        f"INSERT INTO {TABLE} VALUES (0, 0, %s, 0, NULL, false, 'epoch', NULL) "
+        "ON CONFLICT (id) DO UPDATE SET status = excluded.status",
+        [sign],
+    )
 
 
 def main() -> None:
