@@ -23,11 +23,10 @@ from skerry.iceberg.stray_metadata import decode_json
 from skerry.storage import Storage, file_key
 from skerry.table.reachability import FileKey
 from skerry.table.table_files import FileKind, TableFile
-from skerry.table.tasks import Executor
+from skerry.table.tasks import Executor, FileTask
 
 __all__ = [
     "FileReader",
-    "ListTask",
     "ManifestTask",
     "keyed",
     "manifest_files",
@@ -37,19 +36,6 @@ __all__ = [
     "replaced_statistics",
     "statistics_files",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class ListTask:
-    """A manifest list to be read; picklable.
-
-    Args:
-        location: Where it lies.
-        storage: Where it lies. It may hold credentials, and so is never printed.
-    """
-
-    location: str
-    storage: Storage = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +51,7 @@ class ManifestTask:
     storage: Storage = field(repr=False)
 
 
-def read_list(task: ListTask) -> tuple[TableFile, list[ManifestFile]]:
+def read_list(task: FileTask) -> tuple[TableFile, list[ManifestFile]]:
     """A manifest list, and the manifests that it names.
 
     Raises:
@@ -152,7 +138,7 @@ class FileReader:
         """
         locations = list(dict.fromkeys(snapshot.manifest_list for snapshot in snapshots))
         missing = [location for location in locations if location not in self._lists]
-        tasks = [ListTask(location, self._storage) for location in missing]
+        tasks = [FileTask(location, self._storage) for location in missing]
         self._lists.update(zip(missing, self._executor.map(read_list, tasks), strict=True))
         found = [self._lists[location] for location in locations]
         manifests = {file_key(manifest.manifest_path): manifest for _, named in found for manifest in named}

@@ -12,11 +12,11 @@ from pyiceberg.table.metadata import TableMetadata
 from skerry.errors import NotFoundError
 from skerry.iceberg.expiry import refuse_kept_files
 from skerry.iceberg.reachability import FileReader, metadata_files, statistics_files
-from skerry.iceberg.stray_metadata import StrayMetadata, StrayTask, possible_states, read_stray, read_table_metadata
+from skerry.iceberg.stray_metadata import StrayMetadata, possible_states, read_stray, read_table_metadata
 from skerry.iceberg.table import IcebergTable
 from skerry.storage import Storage, file_key, join, name, parent
 from skerry.table.reachability import FileKey, TableKind
-from skerry.table.tasks import Executor
+from skerry.table.tasks import Executor, FileTask
 
 __all__ = ["ReachableIcebergTable"]
 
@@ -122,7 +122,7 @@ class ReachableIcebergTable:
         """What metadata files say of themselves; one that says nothing may only be half written, and is asked again."""
         wanted = list(locations)
         new = [location for location in wanted if location not in self._strays]
-        tasks = [StrayTask(location, self.storage) for location in new]
+        tasks = [FileTask(location, self.storage) for location in new]
         for location, stray in zip(new, self._executor.map(read_stray, tasks), strict=True):
             if stray is not None:
                 self._strays[location] = stray

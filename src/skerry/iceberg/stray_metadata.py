@@ -13,7 +13,7 @@ import gzip
 import json
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -23,23 +23,11 @@ from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 
 from skerry.errors import FormatError, NotFoundError
 from skerry.storage import Storage
+from skerry.table.tasks import FileTask
 
-__all__ = ["StrayMetadata", "StrayTask", "decode_json", "possible_states", "read_stray", "read_table_metadata"]
+__all__ = ["StrayMetadata", "decode_json", "possible_states", "read_stray", "read_table_metadata"]
 
 _GZIP_MAGIC = b"\x1f\x8b"
-
-
-@dataclass(frozen=True, slots=True)
-class StrayTask:
-    """A metadata file to be looked at; picklable.
-
-    Args:
-        location: Where it lies.
-        storage: Where it lies. It may hold credentials, and so is never printed.
-    """
-
-    location: str
-    storage: Storage = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +56,7 @@ def decode_json(data: bytes) -> Any:
     return json.loads(gzip.decompress(data) if data[:2] == _GZIP_MAGIC else data)
 
 
-def read_stray(task: StrayTask) -> StrayMetadata | None:
+def read_stray(task: FileTask) -> StrayMetadata | None:
     """Look at a metadata file; None if it is gone, or no metadata of a table (cut short, say) and so nobody's state."""
     try:
         found = decode_json(task.storage.read(task.location))

@@ -22,9 +22,10 @@ from skerry.storage import FileStatus, Storage
 from skerry.table.evolution import has_ids
 from skerry.table.reachability import table_marker
 from skerry.table.schema import FIELD_ID_KEY
+from skerry.table.tasks import FileTask
 from skerry.table.values import physical_value
 
-__all__ = ["Migration", "MigrationFile", "SchemaTask", "plan_migration", "read_schema"]
+__all__ = ["Migration", "MigrationFile", "plan_migration", "read_schema"]
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 _ENDINGS = (".parquet", ".parq", ".pq")
@@ -83,20 +84,7 @@ class Migration:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaTask:
-    """A file whose columns are asked for; picklable.
-
-    Args:
-        location: Where it lies.
-        storage: Where it lies. It may hold credentials, and so is never printed.
-    """
-
-    location: str
-    storage: Storage = field(repr=False)
-
-
-def read_schema(task: SchemaTask) -> tuple[pa.Schema, int]:
+def read_schema(task: FileTask) -> tuple[pa.Schema, int]:
     """The columns of a file, and how many rows it has.
 
     Raises:
@@ -137,7 +125,7 @@ def plan_migration(
                 f"{files[0].location}",
                 location=file.location,
             )
-    tasks = [SchemaTask(file.location, storage) for file in files]
+    tasks = [FileTask(file.location, storage) for file in files]
     found: list[tuple[pa.Schema, int]] = []
     for schema in (executor or ThreadExecutor()).map(read_schema, tasks):
         found.append(schema)

@@ -6,13 +6,28 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-__all__ = ["Executor", "Progress", "ThreadExecutor", "Watcher"]
+from skerry.storage import Storage
+
+__all__ = ["Executor", "FileTask", "Progress", "ThreadExecutor", "Watcher"]
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class FileTask:
+    """A file to be read; picklable.
+
+    Args:
+        location: Where it lies.
+        storage: Where it lies. It may hold credentials, and so is never printed.
+    """
+
+    location: str
+    storage: Storage = field(repr=False)
 
 
 class Executor(Protocol):
