@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from altered_shards import Parts, bitmap, written
 from golden_shards import SHIPPED
@@ -135,6 +136,50 @@ def test_a_field_without_descriptor_is_null(parts: Parts, tmp_path: Path) -> Non
     path = parts.seal(tmp_path / "sealed")
     _assert_reads(path, TABLE.set_column(1, "s", pa.nulls(ROWS, pa.string())))
     assert amudai.ShardFile(path).statistics("s") is None
+
+
+def test_a_column_that_a_stripe_lacks_is_counted_as_null() -> None:
+    shard = amudai.ShardFile(str(SHIPPED / "missing-columns" / "data.amudai.shard"))
+    counts = {name: shard.read(columns=[name])[name].null_count for name in shard.schema.names}
+    assert {name: shard.statistics(name).null_count for name in shard.schema.names} == counts
+    assert [each and each.null_count for each in shard.stripe_statistics("last")] == [0, None, None]
+    assert {shard.statistics(name).position_count for name in shard.schema.names} == {shard.num_rows}
+
+
+def test_items_of_fixed_lists_that_are_missing_at_the_end(tmp_path: Path) -> None:
+    lists = [[i, i] if i < 5 else None for i in range(20)]
+    table = pa.table(
+        {
+            "l": pa.array(lists, pa.list_(pa.int32(), 2)),
+            "full": pa.array([[i] for i in range(20)], pa.list_(pa.int8(), 1)),
+        }
+    )
+    parts = written(table, tmp_path / "written")
+
+    def cut(name: str, values: np.ndarray) -> None:
+        item = parts.fields[0][parts.schema.field(name).data_type.children[0].schema_id]
+        assert item is not None
+        native = item.encodings[0].native
+        native.ClearField("buffers")
+        native.buffers.append(parts.add_numbers(BufferKind.DATA, values))
+        item.field.ClearField("constant_value")
+        item.field.ClearField("null_count")
+        item.field.position_count = len(values)
+
+    cut("l", np.repeat(np.arange(7, dtype=np.int32), 2)[:13])
+    path = parts.seal(tmp_path / "sealed")
+    _assert_reads_short(path, table)
+    cut("full", np.arange(19, dtype=np.int8))
+    with pytest.raises(FormatError, match="lists that are not null lead to item 20 of 19"):
+        amudai.read_table(parts.seal(tmp_path / "wrong"))
+
+
+def _assert_reads_short(path: str, table: pa.Table) -> None:
+    file = amudai.ShardFile(path)
+    assert file.read().to_pylist() == table.to_pylist()
+    rows = [19, 4, 6, 7, 0]
+    assert file.take(rows).to_pylist() == table.take(pa.array(rows)).to_pylist()
+    assert file.read(columns=["l"], filters=pc.field("l").is_valid())["l"].to_pylist() == table["l"].to_pylist()[:5]
 
 
 def test_an_unknown_field_in_a_list_is_null(tmp_path: Path) -> None:

@@ -137,20 +137,21 @@ def decode_reference_array(array: DataRefArray, count: int, *, location: str) ->
 
     Args:
         array: The message.
-        count: How many references there must be.
+        count: How many references there are; the list may end sooner, and then the others are empty.
         location: The file that it is in, for errors.
 
     Returns:
         Url, start and end of each; None where the range is empty, which means that there is nothing.
 
     Raises:
-        FormatError: The three lists have other lengths, or a range is none.
+        FormatError: The three lists differ in length or are too long, or a range is none.
     """
     lengths = (len(array.url), len(array.start), len(array.end))
-    # a shard without records has no descriptors at all
-    if lengths not in ((count,) * 3, (0, 0, 0)):
+    # the reference leaves off what follows the last field that a stripe has; without records that is all
+    if len(set(lengths)) > 1 or lengths[0] > count:
         raise FormatError(
-            f"DataRefArray has {lengths[0]} urls, {lengths[1]} starts and {lengths[2]} ends, expected {count} of each",
+            f"DataRefArray has {lengths[0]} urls, {lengths[1]} starts and {lengths[2]} ends, expected the same of "
+            f"each and at most {count}",
             location=redact(location),
             rule="Amudai, chapter 6, DataRefArray",
         )
@@ -158,7 +159,7 @@ def decode_reference_array(array: DataRefArray, count: int, *, location: str) ->
     for url, start, end in zip(array.url, array.start, array.end, strict=True):
         check_range(start, end, location=location)
         found.append((url, start, end) if end > start else None)
-    return found or [None] * count
+    return found + [None] * (count - len(found))
 
 
 def encode_url(base: str, location: str) -> str:

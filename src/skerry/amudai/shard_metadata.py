@@ -34,7 +34,7 @@ from skerry.amudai.references import Reference, UrlRules, decode_reference_array
 from skerry.amudai.schema import DataType, Schema
 from skerry.amudai.schema_layout import decode_schema
 from skerry.amudai.shard_files import ShardFiles
-from skerry.amudai.statistics import FieldStatistics, decode_statistics
+from skerry.amudai.statistics import FieldStatistics, decode_statistics, with_nulls
 from skerry.storage import Storage, redact
 
 __all__ = ["ShardMetadata"]
@@ -159,9 +159,16 @@ class ShardMetadata:
         return [next(messages) if found else None for found in references]
 
     def statistics(self, node: DataType) -> FieldStatistics | None:
-        """The statistics of a node in the whole shard; None if it has none."""
+        """The statistics of a node in the whole shard; None if it has none.
+
+        The reference describes a column by the stripes that have it. In the others all its values are null.
+        """
         (found,) = self.descriptors([node])
-        return None if found is None else decode_statistics(node, found, location=self.shown)
+        if found is None:
+            return None
+        statistics = decode_statistics(node, found, location=self.shown)
+        is_column = any(field.data_type is node for field in self.schema.fields)
+        return with_nulls(statistics, int(self.directory.total_record_count)) if is_column else statistics
 
     def stripe_readers(self, ordinals: Iterable[int] | None = None) -> list[StripeReader]:
         """Open stripes: reads where their descriptors are, together.

@@ -6,7 +6,7 @@ Spec: Amudai, chapter 6, "(Shard) Field Descriptor"; docs/amudai.md, "Statistics
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from skerry.amudai.bloom import BloomFilter
@@ -25,6 +25,7 @@ __all__ = [
     "decode_scalar",
     "decode_statistics",
     "merge_descriptors",
+    "with_nulls",
 ]
 
 _RULE: Final = "Amudai, chapter 6, (Shard) Field Descriptor"
@@ -263,6 +264,20 @@ _SCALARS: Final[dict[str, Callable[[DataType, str | None, Any], bool]]] = {
 
 
 # Merging ------------------------------------------------------------------------------------------------------------
+
+
+def with_nulls(statistics: FieldStatistics, position_count: int) -> FieldStatistics:
+    """The same field with as many nulls more as it takes to have so many values."""
+    missing = position_count - statistics.position_count
+    if missing <= 0:
+        return statistics
+    return replace(
+        statistics,
+        position_count=position_count,
+        null_count=None if statistics.null_count is None else statistics.null_count + missing,
+        is_constant=statistics.is_constant and statistics.constant is None,
+        constant=None,
+    )
 
 
 def merge_descriptors(

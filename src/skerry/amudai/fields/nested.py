@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -184,8 +185,22 @@ def _read_fixed_lists(reader: StripeReader, field: StoredField, selection: Selec
         raise _error(field, f"lists of {size} items, expected {target.list_size}")
     validity = _validity(reader, field, selection)
     (child,) = field.node.children
-    values = read_node(reader, child, selection.scaled(size), target.value_type, field.positions * size)
-    return pa.Array.from_buffers(target, selection.count, [validity], children=[values])
+    total = field.positions * size
+    stored = total if reader.descriptor(child) is None else reader.field(child).positions
+    if stored >= total:
+        values = read_node(reader, child, selection.scaled(size), target.value_type, total)
+        return pa.Array.from_buffers(target, selection.count, [validity], children=[values])
+    # the reference stores no items of lists that it made null at the end of a stripe
+    there = selection.narrowed(np.array([0]), np.array([stored // size]))
+    values = read_node(reader, child, there.scaled(size), target.value_type)
+    array = pa.Array.from_buffers(target, there.count, [validity], children=[values])
+    if selection.count > there.count and (validity is None or _bits(validity)[there.count : selection.count].any()):
+        raise _error(field, f"lists that are not null lead to item {total} of {stored}")
+    return pa.concat_arrays([array, pa.nulls(selection.count - there.count, target)])
+
+
+def _bits(validity: pa.Buffer) -> npt.NDArray[np.uint8]:
+    return np.unpackbits(np.frombuffer(validity, np.uint8), bitorder="little")
 
 
 def _read_structs(reader: StripeReader, field: StoredField, selection: Selection, target: pa.DataType) -> pa.Array:
