@@ -6,6 +6,9 @@ STAMP := $(VENV)/.installed
 PAIMON_VENV := .venv-pypaimon
 PAIMON_LOCK := tests/paimon/peers/pypaimon.lock
 PAIMON_STAMP := $(PAIMON_VENV)/.installed
+SPARK_VENV := .venv-spark43
+SPARK_LOCK := tests/spark/peers/spark43.lock
+SPARK_STAMP := $(SPARK_VENV)/.installed
 WORKERS ?= 2
 HISTORIES ?= 500
 
@@ -47,6 +50,8 @@ lock: $(STAMP)
 		pyproject.toml --all-extras --group dev -o requirements.lock
 	$(BIN)/uv pip compile --universal --generate-hashes --no-header --no-annotate --python-version 3.11 \
 		tests/paimon/peers/pypaimon.in -o $(PAIMON_LOCK)
+	$(BIN)/uv pip compile --universal --generate-hashes --no-header --no-annotate --python-version 3.11 \
+		tests/spark/peers/spark43.in -o $(SPARK_LOCK)
 
 # Generated code is committed: installing needs no protoc.
 protobuf: $(STAMP)
@@ -60,13 +65,21 @@ $(STAMP): requirements.lock pyproject.toml
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	touch $@
 
-# pypaimon pins an old PyArrow, so that the tests run it in an environment of its own.
-peers: $(PAIMON_STAMP)
+# pypaimon pins an old PyArrow, so that the tests run it in an environment of its own. So do they the newest Spark.
+peers: $(PAIMON_STAMP) $(SPARK_STAMP)
 
 $(PAIMON_STAMP): $(STAMP) $(PAIMON_LOCK)
 	$(PYTHON) -m venv $(PAIMON_VENV)
 	$(BIN)/uv pip sync --quiet --python $(PAIMON_VENV)/bin/python --require-hashes $(PAIMON_LOCK)
 	touch $@
 
+# Only PySpark is here; all else comes from the main environment, which the path file names and Python searches last.
+$(SPARK_STAMP): $(STAMP) $(SPARK_LOCK)
+	$(BIN)/python -m venv --without-pip $(SPARK_VENV)
+	$(BIN)/uv pip sync --quiet --python $(SPARK_VENV)/bin/python --require-hashes $(SPARK_LOCK)
+	$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' \
+		> $$($(SPARK_VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/main_environment.pth
+	touch $@
+
 clean:
-	rm -rf $(VENV) $(PAIMON_VENV) .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) $(PAIMON_VENV) $(SPARK_VENV) .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
