@@ -50,8 +50,8 @@ def create_tables(catalog: Catalog) -> list[Table]:
     """The tables that the stream writes; made if they are not there."""
     there = catalog.list_tables("shop") if "shop" in catalog.list_namespaces() else []
     if ICEBERG not in there:
-        properties = {"write.merge.mode": "merge-on-read", "write.delete.mode": "merge-on-read"}
-        catalog.create_table(ICEBERG, ORDERS, format_version=3, properties=properties)
+        properties = {"write.merge.mode": "merge-on-read"}
+        catalog.create_table(ICEBERG, ORDERS, format_version=3, primary_key=["id"], properties=properties)
     if PAIMON not in there:
         catalog.create_table(PAIMON, ORDERS, format="paimon", primary_key=["id"], partition_by=["bucket(2, id)"])
     return [catalog.load_table(name) for name in (ICEBERG, PAIMON)]
@@ -104,9 +104,7 @@ def start(
     def write(batch: DataFrame, number: int) -> None:
         begun = datetime.now(UTC)
         for table in tables:
-            skerry.spark.ingest_changes(
-                spark, batch, table, on=["id"], format="debezium", stream="orders", batch=number
-            )
+            skerry.spark.ingest_changes(spark, batch, table, format="debezium", stream="orders", batch=number)
         ended = datetime.now(UTC)
         count, oldest = batch.agg(sf.count("*"), sf.min("timestamp")).first()
         report(Batch(number, count, None if oldest is None else oldest.astimezone(UTC), begun, ended))

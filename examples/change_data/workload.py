@@ -63,11 +63,11 @@ class Shop:
     def __init__(self, connection: psycopg.Connection, seed: int) -> None:
         self._connection = connection
         self._random = random.Random(seed)
-        self._next_id = 1
-        self.ids: list[int] = []
-        self._gone: list[int] = []
-        self.changes = 0
         connection.execute(_TABLE)
+        self.ids = [id_ for (id_,) in connection.execute(f"SELECT id FROM {TABLE} WHERE id > 0 ORDER BY id")]
+        self._gone: list[int] = []
+        self._next_id = max(self.ids, default=0) + 1
+        self.changes = 0
 
     def fill(self, count: int) -> None:
         """Insert so many orders."""
