@@ -11,8 +11,9 @@ SPARK_LOCK := tests/spark/peers/spark43.lock
 SPARK_STAMP := $(SPARK_VENV)/.installed
 WORKERS ?= 2
 HISTORIES ?= 500
+SOAK_SECONDS ?= 600
 
-.PHONY: demo test torture check lint format types contracts fast bench peers lock protobuf clean
+.PHONY: demo test torture soak check lint format types contracts fast bench peers lock protobuf clean
 
 demo: $(STAMP)
 	$(BIN)/python -m skerry.spark.demo
@@ -25,15 +26,19 @@ torture: $(STAMP) peers
 	SKERRY_TORTURE=1 SKERRY_HISTORIES=$(HISTORIES) $(BIN)/python -m pytest tests/stateful \
 		tests/catalog/test_orphan_histories.py tests/paimon/test_paimon_machine.py
 
+# The change-data pipeline, killed every few seconds. `make test` runs a short cut of the same.
+soak: $(STAMP)
+	SKERRY_SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python -m pytest tests/spark/test_change_pipeline.py
+
 check: lint types contracts fast
 
 lint: $(STAMP)
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check src tests benchmarks examples
 
 format: $(STAMP)
-	$(BIN)/ruff check --fix src tests benchmarks
-	$(BIN)/ruff format src tests benchmarks
+	$(BIN)/ruff check --fix src tests benchmarks examples
+	$(BIN)/ruff format src tests benchmarks examples
 
 types: $(STAMP)
 	$(BIN)/mypy
