@@ -52,6 +52,7 @@ def with_statistics(frame: DataFrame, statistics: PlanStatistics, name: str) -> 
             spark._jsparkSession,
             classes.some(found.toPlanStats(output, True)),
             classes.none,
+            *classes.rdd_flags,
         )
     return DataFrame(classes.dataset.ofRows(spark._jsparkSession, plan), spark)
 
@@ -75,6 +76,7 @@ class _Classes:
     statistics: Any
     logical_relation: Any
     logical_rdd: Any
+    rdd_flags: tuple[bool, ...]
     dataset: Any
     catalog_table: Any
     identifier: Any
@@ -115,11 +117,14 @@ def _classes(jvm: Any) -> _Classes:
         for number, parameter in enumerate(parameters, 1)
         if parameter not in ("identifier", "schema", *given)
     }
+    rdd_class = jvm.java.lang.Class.forName("org.apache.spark.sql.execution.LogicalRDD", True, loader)
+    is_told_of_checkpoints = rdd_class.getConstructors()[0].getParameterCount() > 9  # in later versions of Spark
     return _Classes(
         mapper=_mapper(jvm),
         statistics=jvm.java.lang.Class.forName("org.apache.spark.sql.catalyst.catalog.CatalogStatistics", True, loader),
         logical_relation=sql.execution.datasources.LogicalRelation,
         logical_rdd=sql.execution.LogicalRDD,
+        rdd_flags=(False,) if is_told_of_checkpoints else (),
         dataset=sql.classic.Dataset,
         catalog_table=catalog.CatalogTable,
         identifier=sql.catalyst.TableIdentifier,
