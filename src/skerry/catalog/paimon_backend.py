@@ -311,21 +311,19 @@ class PaimonBackend:
     def delete(self, where: str | Any, options: WriteOptions) -> RowChanges:
         """Delete rows."""
         self._check(options)
-        return _changes(self._table.delete(where, ref=options.ref, snapshot_properties=options.properties))
+        return _changes(self._table.delete(where, **_how(options)))
 
     def overwrite(self, data: Any, where: str | Any, options: WriteOptions) -> RowChanges:
         """Put rows in place of others."""
         self._check(options)
-        done = self._table.overwrite(data, where, ref=options.ref, snapshot_properties=options.properties)
-        return _changes(done)
+        return _changes(self._table.overwrite(data, where, **_how(options)))
 
     def upsert(self, data: Any, on: str | Sequence[str] | None, blind: bool, options: WriteOptions) -> RowChanges:
         """Update rows by primary key, and insert the others."""
         self._check(options)
         if blind:
             self._refuse("blind upserts", "append replaces rows by primary key without a look at them")
-        done = self._table.upsert(data, on or (), ref=options.ref, snapshot_properties=options.properties)
-        return _changes(done)
+        return _changes(self._table.upsert(data, on or (), **_how(options)))
 
     def merge(
         self, data: Any, on: str | Sequence[str], clauses: MergeClauses, blind: bool, options: WriteOptions
@@ -334,7 +332,7 @@ class PaimonBackend:
         self._check(options)
         if blind:
             self._refuse("blind merges", "append replaces rows by primary key without a look at them")
-        done = merge_paimon(self._table.request(options.ref, options.properties), data, on, clauses)
+        done = merge_paimon(self._table.request(**_how(options)), data, on, clauses)
         self._table.refresh()
         return _changes(done)
 
@@ -401,11 +399,8 @@ class PaimonBackend:
             target_file_size_bytes=how.target_file_size_bytes,
             min_input_files=how.min_input_files,
             rewrite_all=how.rewrite_all,
-            ref=options.ref,
             dry_run=how.dry_run,
-            snapshot_properties=options.properties,
-            executor=options.executor,
-            watcher=options.watcher,
+            **_how(options),
         )
         return CompactSummary(
             snapshot_id=done.snapshot_id,
@@ -517,6 +512,16 @@ def _described(snapshot: PaimonSnapshot) -> Snapshot:
 
 def _table_file(file: PaimonFile) -> TableFile:
     return TableFile(file.location, _KINDS[file.use], file.size_bytes)
+
+
+def _how(options: WriteOptions) -> dict[str, Any]:
+    """How a write is published, in the words of `PaimonTable`."""
+    return {
+        "ref": options.ref,
+        "snapshot_properties": options.properties,
+        "executor": options.executor,
+        "watcher": options.watcher,
+    }
 
 
 def _changes(counts: RowCounts) -> RowChanges:

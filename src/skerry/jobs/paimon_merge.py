@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,11 @@ import pyarrow as pa
 
 from skerry.jobs.matching import refuse_repeated
 from skerry.jobs.merge import MergeClauses, bind_rules, read_source
+from skerry.jobs.rewrite import Rows
 from skerry.paimon.changing import ChangeRequest
 from skerry.paimon.row_counts import RowCounts
-from skerry.paimon.row_transforms import Decided, transform_rows
+from skerry.paimon.row_tasks import Decided
+from skerry.paimon.row_transforms import transform_rows
 from skerry.paimon.state import PaimonState
 from skerry.table.incoming import open_stream
 from skerry.table.merging import NOTHING, MergeRules, MergeSource, key_predicate
@@ -43,13 +45,12 @@ def merge_paimon(request: ChangeRequest, data: Any, on: str | Sequence[str], cla
 
 
 class _Merge:
-    """A merge on one state of a table; a `skerry.paimon.row_transforms.RowTransform`."""
+    """A merge on one state of a table; a `skerry.paimon.row_tasks.RowTransform`."""
 
     def __init__(self, schema: pa.Schema, source: MergeSource, rules: MergeRules) -> None:
         self._schema = schema
         self._source = source
         self._rules = rules
-        self._matched = np.zeros(source.rows.num_rows, bool)
 
     @property
     def predicate(self) -> Predicate:
@@ -65,7 +66,6 @@ class _Merge:
         rows = self._source.index.find([batch.column(name) for name in self._source.on])
         hit = rows >= 0
         refuse_repeated(self._source, self._rules, rows[hit])
-        self._matched[rows[hit]] = True
         actions = self._rules.decide(self._source, rows, batch)
         decided = np.flatnonzero(actions != NOTHING)
         is_update = self._rules.updates[actions[decided]]
@@ -73,12 +73,15 @@ class _Merge:
         new = batch.slice(0, 0)
         if len(updated):
             new = self._rules.updated(self._source, rows[updated], batch.take(pa.array(updated)), actions[updated])
-        return Decided(decided[~is_update], updated, new)
+        return Decided(decided[~is_update], updated, new, np.unique(rows[hit]))
 
-    def added(self) -> Iterator[pa.RecordBatch]:
+    def added(self, matched: Iterable[Rows]) -> Iterator[pa.RecordBatch]:
         """The rows of the source that match nothing, as they are inserted."""
+        is_matched = np.zeros(self._source.rows.num_rows, bool)
+        for rows in matched:
+            is_matched[rows] = True
         first = self._source.index.first  # a match is told of the first row with the key
-        new = np.flatnonzero((first < 0) | ~self._matched[np.maximum(first, 0)])
+        new = np.flatnonzero((first < 0) | ~is_matched[np.maximum(first, 0)])
         if self._rules.inserts:
             for start in range(0, len(new), _STEP_ROWS):
                 yield from self._rules.inserted(self._source, new[start : start + _STEP_ROWS])

@@ -31,7 +31,16 @@ from skerry.table.commit import commit
 from skerry.table.incoming import conform, open_stream
 from skerry.table.tasks import Executor, ThreadExecutor, Watcher
 
-__all__ = ["ChangeRequest", "append", "append_batches", "commit_files", "overwrite_partitions", "redo_after_conflicts"]
+__all__ = [
+    "ChangeRequest",
+    "append",
+    "append_batches",
+    "commit_files",
+    "commit_rows",
+    "known_buckets",
+    "overwrite_partitions",
+    "redo_after_conflicts",
+]
 
 Result = TypeVar("Result")
 
@@ -161,8 +170,30 @@ def append_batches(
         What was written, and the state after the commit.
     """
     layout = WriteLayout.of(state)
-    book, indexes = _book(request, state, layout), _indexes(state, layout)
+    book, indexes = known_buckets(request, state, layout)
     written = write_rows(layout, batches, book, indexes)
+    return written, commit_rows(request, layout, written, book, indexes, exclusive=exclusive)
+
+
+def commit_rows(
+    request: ChangeRequest,
+    layout: WriteLayout,
+    written: WrittenRows,
+    book: BucketBook,
+    indexes: DynamicBuckets | None,
+    *,
+    exclusive: bool = False,
+) -> PaimonState:
+    """Commit rows that were written.
+
+    Args:
+        request: Where to.
+        layout: How they were written.
+        written: The files.
+        book: The buckets as they were before.
+        indexes: The keys of dynamic buckets; None for other tables.
+        exclusive: Whether nobody else may have written to the same buckets since.
+    """
     operation = AppendRows(
         layout,
         written,
@@ -173,20 +204,19 @@ def append_batches(
         watermark=request.watermark,
         exclusive=exclusive,
     )
-    return written, commit_files(request, operation, _locations(layout, written))
+    return commit_files(request, operation, _locations(layout, written))
 
 
-def _book(request: ChangeRequest, state: PaimonState, layout: WriteLayout) -> BucketBook:
-    """The buckets of a state; where no writer asks for any, none are looked up."""
+def known_buckets(
+    request: ChangeRequest, state: PaimonState, layout: WriteLayout
+) -> tuple[BucketBook, DynamicBuckets | None]:
+    """The buckets of a state, none where no writer asks for any, and the keys of those that are dynamic."""
     if not layout.has_keys and layout.options.bucket < 0:
-        return BucketBook()
+        return BucketBook(), None
     known = request.books.get(state.branch)
     book = request.books[state.branch] = BucketBook.of(state) if known is None else known.at(state)
-    return book
-
-
-def _indexes(state: PaimonState, layout: WriteLayout) -> DynamicBuckets | None:
-    return DynamicBuckets.of(state, index_entries(state)) if layout.has_keys and layout.options.bucket == -1 else None
+    is_dynamic = layout.has_keys and layout.options.bucket == -1
+    return book, DynamicBuckets.of(state, index_entries(state)) if is_dynamic else None
 
 
 def _locations(layout: WriteLayout, written: WrittenRows) -> list[str]:

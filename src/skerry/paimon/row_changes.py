@@ -8,11 +8,9 @@ Spec: `formats/paimon.md` §§ 4, 8, 10, 12.
 
 from __future__ import annotations
 
-import itertools
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -30,87 +28,24 @@ from skerry.paimon.file_splits import FileSplits
 from skerry.paimon.live_files import index_entries, live_entries
 from skerry.paimon.manifest import ManifestEntry
 from skerry.paimon.operations import IndexChange, ReplaceFiles
-from skerry.paimon.options import MergeEngine
 from skerry.paimon.partition_choice import names_partitions, partitions_where
-from skerry.paimon.planning import ScanPlanner
-from skerry.paimon.reading import SplitReader
+from skerry.paimon.record_changes import DeleteRows, change_records, refuse_deletes
 from skerry.paimon.row_counts import RowCounts
+from skerry.paimon.row_tasks import PLACE_FIELDS, FileRewrite, RowJob, find_keys, find_rows, rewrite_file
 from skerry.paimon.row_vectors import FileKey, Positions, change_vectors
 from skerry.paimon.samples import delete_key
 from skerry.paimon.snapshot import CommitKind
 from skerry.paimon.splits import Split
 from skerry.paimon.state import PaimonState
 from skerry.paimon.writing.bucket_book import BucketBook
-from skerry.paimon.writing.data_files import BucketFiles, BucketPlace, WrittenDataFile
-from skerry.paimon.writing.layout import WriteLayout
-from skerry.paimon.writing.table_writers import KIND_COLUMN, write_rows
-from skerry.storage import name
+from skerry.paimon.writing.data_files import WrittenDataFile
+from skerry.paimon.writing.layout import remove_written
+from skerry.paimon.writing.table_writers import write_rows
 from skerry.table.incoming import conform, open_stream
 from skerry.table.keys import KeyIndex
-from skerry.table.metadata_columns import FILE, METADATA_COLUMNS, POSITION
-from skerry.table.predicate import ALWAYS_TRUE, Predicate, conjuncts_of, parse, row_mask
-from skerry.table.schema import field_id
+from skerry.table.predicate import ALWAYS_TRUE, Predicate, parse, row_mask
 
-__all__ = [
-    "DELETE_KIND",
-    "INSERT_KIND",
-    "PLACE_FIELDS",
-    "UPDATE_AFTER_KIND",
-    "UPDATE_BEFORE_KIND",
-    "RowJob",
-    "delete",
-    "overwrite",
-    "positions_by_file",
-    "refuse_deletes",
-    "replace_positions",
-    "upsert",
-    "with_kind",
-    "write_records",
-]
-
-PLACE_FIELDS: Final = tuple(field for field in METADATA_COLUMNS if field_id(field) in (FILE, POSITION))
-INSERT_KIND: Final = 0
-UPDATE_BEFORE_KIND: Final = 1
-UPDATE_AFTER_KIND: Final = 2
-DELETE_KIND: Final = 3
-
-
-@dataclass(frozen=True)
-class RowJob:
-    """One attempt at changing rows of a state."""
-
-    request: ChangeRequest
-    state: PaimonState
-    layout: WriteLayout
-
-    @classmethod
-    def of(cls, request: ChangeRequest, state: PaimonState) -> RowJob:
-        """Begin.
-
-        Raises:
-            UnsupportedError: The table is of a kind whose rows are not changed.
-        """
-        layout = WriteLayout.of(state)
-        if layout.options.row_tracking:
-            raise UnsupportedError(
-                "table option row-tracking.enabled=true: rows of such tables are not changed, as files that are "
-                "written anew would lose their row ids",
-                location=state.name,
-            )
-        return cls(request, state, layout)
-
-    def splits(self, predicate: Predicate) -> Iterable[Split]:
-        """The splits that can hold rows of a predicate."""
-        planner = ScanPlanner(self.state, conjuncts_of(predicate), _threads())
-        return planner.plan(self.state.snapshot).splits
-
-    def reader(self, columns: pa.Schema, predicate: Predicate = ALWAYS_TRUE) -> SplitReader:
-        """A reader of rows."""
-        return SplitReader(self.state, columns, predicate, _threads())
-
-
-def _threads() -> int:
-    return min(os.cpu_count() or 1, 8)
+__all__ = ["RowJob", "delete", "merged_positions", "overwrite", "refuse_deletes", "replace_positions", "upsert"]
 
 
 def delete(request: ChangeRequest, where: str | Any) -> RowCounts:
@@ -129,7 +64,7 @@ def delete(request: ChangeRequest, where: str | Any) -> RowCounts:
         job = RowJob.of(request, state)
         predicate = parse(where, state.arrow_schema)
         if state.schema.primary_keys:
-            return write_records(job, _deletes(job, predicate), inserted=0)
+            return change_records(job, DeleteRows(predicate))
         return replace_positions(job, _positions(job, predicate), None)
 
     return redo_after_conflicts(request, attempt)
@@ -152,10 +87,7 @@ def overwrite(request: ChangeRequest, data: Any, where: str | Any) -> RowCounts:
             if inside or not (state.schema.primary_keys or state.options.bucket > 0):
                 return overwrite_partitions(request, new, partitions_where(predicate, state.schema))
         if state.schema.primary_keys:
-            records = itertools.chain(
-                _deletes(job, predicate), with_kind(conform(rows, state.arrow_schema), INSERT_KIND)
-            )
-            return write_records(job, records, inserted=rows.num_rows)
+            return change_records(job, DeleteRows(predicate, conform(rows, state.arrow_schema)))
         return replace_positions(job, _positions(job, predicate), rows)
 
     return redo_after_conflicts(request, attempt)
@@ -182,7 +114,9 @@ def upsert(request: ChangeRequest, data: Any, on: Sequence[str]) -> RowCounts:
         index = KeyIndex.of([new.column(key) for key in keys])
         _refuse_repeated(index, new, keys)
         if state.schema.primary_keys:
-            return write_records(job, with_kind(new.to_batches(), INSERT_KIND), inserted=new.num_rows, replaces=True)
+            written, after = append_batches(request, state, new.to_batches())
+            snapshot = after.snapshot.id if after.snapshot is not None else None
+            return RowCounts(snapshot, new.num_rows, updated_rows=None, added_files=len(written.files))
         return replace_positions(job, _matching(job, index, keys), new, updates=True)
 
     return redo_after_conflicts(request, attempt)
@@ -210,89 +144,35 @@ def _refuse_repeated(index: KeyIndex, rows: pa.Table, keys: Sequence[str]) -> No
         raise SchemaError(f"the key {values} is in the data twice")
 
 
-# Records -------------------------------------------------------------------------------------------------------------
-
-
-def refuse_deletes(job: RowJob) -> None:
-    """Refuse tables in which a record of kind -D does not take a row away.
-
-    Raises:
-        UnsupportedError: This is one; the message names the option.
-    """
-    options = job.layout.options
-    removes = options.options.get(f"{options.merge_engine.value}.remove-record-on-delete", "false").lower() == "true"
-    if options.ignore_delete:
-        raise UnsupportedError("table option ignore-delete=true: rows cannot be deleted", location=job.state.name)
-    if options.merge_engine is not MergeEngine.DEDUPLICATE and not removes:
-        raise UnsupportedError(
-            f"table option merge-engine={options.merge_engine.value}: rows cannot be deleted", location=job.state.name
-        )
-    if options.rowkind_field is not None:
-        raise UnsupportedError(
-            f"table option rowkind.field={options.rowkind_field}: rows are deleted by rows that say so",
-            location=job.state.name,
-        )
-
-
-def _deletes(job: RowJob, predicate: Predicate) -> Iterator[pa.RecordBatch]:
-    """Records that take away the rows of a predicate."""
-    refuse_deletes(job)
-    yield from with_kind(job.reader(job.state.arrow_schema, predicate).batches(job.splits(predicate)), DELETE_KIND)
-
-
-def with_kind(batches: Iterable[pa.RecordBatch], kind: int) -> Iterator[pa.RecordBatch]:
-    """Rows as records of one kind."""
-    for batch in batches:
-        yield batch.append_column(KIND_COLUMN, pa.repeat(pa.scalar(kind, pa.int8()), batch.num_rows))
-
-
-def write_records(
-    job: RowJob, batches: Iterable[pa.RecordBatch], *, inserted: int, replaces: bool = False
-) -> RowCounts:
-    """Commit records, unless another writer has changed their buckets since the rows were read."""
-    written, state = append_batches(job.request, job.state, batches, exclusive=not replaces)
-    return RowCounts(
-        state.snapshot.id if state.snapshot is not None else None,
-        inserted_rows=inserted,
-        updated_rows=None if replaces else 0,
-        deleted_rows=0 if replaces else written.row_count - inserted,
-        added_files=len(written.files),
-    )
-
-
 # Positions -----------------------------------------------------------------------------------------------------------
 
 
 def _positions(job: RowJob, predicate: Predicate) -> dict[str, Positions]:
     """int64[n] Positions of the rows of a predicate, by name of the data file."""
-    reader = job.reader(pa.schema(PLACE_FIELDS), predicate)
-    return positions_by_file(reader.batches(job.splits(predicate)))
+    splits = job.splits(predicate)
+    reader = job.reader(pa.schema(PLACE_FIELDS), predicate, tasks=len(splits))
+    return merged_positions(list(job.run("find", functools.partial(find_rows, reader), splits, _file_count)))
 
 
 def _matching(job: RowJob, index: KeyIndex, keys: Sequence[str]) -> dict[str, Positions]:
     """Positions of the rows that have one of the keys, by name of the data file."""
-    schema = job.state.arrow_schema
-    reader = job.reader(pa.schema([*(schema.field(key) for key in keys), *PLACE_FIELDS]))
-
-    def found() -> Iterator[pa.RecordBatch]:
-        for batch in reader.batches(job.splits(ALWAYS_TRUE)):
-            hits = index.find([batch.column(key) for key in keys]) >= 0
-            if hits.any():
-                yield batch.filter(pa.array(hits))
-
-    return positions_by_file(found())
+    splits, schema = job.splits(ALWAYS_TRUE), job.state.arrow_schema
+    columns = pa.schema([*(schema.field(key) for key in keys), *PLACE_FIELDS])
+    work = functools.partial(find_keys, job.reader(columns, tasks=len(splits)), index, keys)
+    return merged_positions(list(job.run("find", work, splits, _file_count)))
 
 
-def positions_by_file(batches: Iterable[pa.RecordBatch]) -> dict[str, Positions]:
-    """int64[n] Positions by name of the data file, ascending, of batches that end with `PLACE_FIELDS`."""
-    parts: dict[str, list[Positions]] = {}
-    for batch in batches:
-        files = batch.column(PLACE_FIELDS[0].name).dictionary_encode()
-        places = np.asarray(batch.column(PLACE_FIELDS[1].name))
-        codes = np.asarray(files.indices)
-        for code, location in enumerate(files.dictionary.to_pylist()):
-            parts.setdefault(name(location), []).append(places[codes == code])
-    return {location: np.sort(np.concatenate(found)) for location, found in parts.items()}
+def _file_count(split: Split) -> int:
+    return sum(1 for _ in split.files)
+
+
+def merged_positions(parts: Iterable[Mapping[str, Positions]]) -> dict[str, Positions]:
+    """int64[n] Positions by name of the data file, ascending, of parts that may have the same files."""
+    found: dict[str, list[Positions]] = {}
+    for part in parts:
+        for file, positions in part.items():
+            found.setdefault(file, []).append(positions)
+    return {file: np.sort(np.concatenate(positions)) for file, positions in found.items()}
 
 
 def replace_positions(
@@ -316,13 +196,16 @@ def replace_positions(
             index = change_vectors(layout, index_entries(state), vectors, map(_key, whole))
             removed, kept = whole, list(partial.values())
         else:
-            for file, entry in partial.items():
-                written += _rewrite(job, splits, entry, found[file])
+            rewrites = [FileRewrite(entry, splits.raw([entry]), found[file]) for file, entry in partial.items()]
+            work = functools.partial(rewrite_file, state, layout)
+            for files in job.run("rewrite", work, rewrites, lambda task: 1):
+                written += files
             gone = [entry for entry in touched.values() if splits.vector(entry) is not None]
             index = change_vectors(layout, index_entries(state), {}, map(_key, gone)) if gone else index
             removed, kept = list(touched.values()), []
     except BaseException:
         layout.storage.delete([location for file in written for location in file.locations])
+        remove_written(layout, {layout.bucket_folder(entry.partition, entry.bucket) for entry in partial.values()})
         raise
     operation = ReplaceFiles(
         layout,
@@ -361,22 +244,3 @@ def _key(entry: ManifestEntry) -> FileKey:
 def _alive_rows(splits: FileSplits, entry: ManifestEntry) -> int:
     vector = splits.vector(entry)
     return entry.file.row_count - (vector.cardinality or 0 if vector is not None else 0)
-
-
-def _rewrite(job: RowJob, splits: FileSplits, entry: ManifestEntry, gone: Positions) -> list[WrittenDataFile]:
-    """Write a file's rows again, without some."""
-    layout = job.layout
-    folder = layout.bucket_folder(entry.partition, entry.bucket)
-    place = BucketPlace(entry.partition, entry.bucket, entry.total_buckets, folder)
-    files = BucketFiles(layout, place, first_sequence_number=entry.file.min_sequence_number)
-    columns = pa.schema([*job.state.arrow_schema, PLACE_FIELDS[1]])
-    try:
-        for batch in job.reader(columns).batches([splits.raw([entry])]):
-            is_gone = np.isin(np.asarray(batch.column(batch.num_columns - 1)), gone, assume_unique=True)
-            rows = batch.select(job.state.arrow_schema.names).filter(pa.array(~is_gone))
-            if rows.num_rows:
-                files.write(pa.Table.from_batches([rows]))
-        return files.close()
-    except BaseException:
-        files.abort()
-        raise

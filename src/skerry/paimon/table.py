@@ -216,6 +216,8 @@ class PaimonTable(TableRefs):
         ref: str = MAIN_BRANCH,
         dynamic: bool = False,
         snapshot_properties: Mapping[str, str] | None = None,
+        executor: Executor | None = None,
+        watcher: Watcher | None = None,
     ) -> RowCounts:
         """Put rows in place of those that a condition holds for, in one commit.
 
@@ -225,6 +227,8 @@ class PaimonTable(TableRefs):
             ref: The branch.
             dynamic: Replace the partitions that get rows, and no others (Paimon's `dynamic-partition-overwrite`).
             snapshot_properties: The snapshot's properties.
+            executor: Where files are read and rewritten; threads of this process by default.
+            watcher: Called with the progress.
 
         Raises:
             ConflictError: Others changed the same rows, again and again; nothing was changed.
@@ -232,7 +236,7 @@ class PaimonTable(TableRefs):
             SchemaError: `where` or the data does not fit the table's columns.
             UnsupportedError: The table's merge engine knows no deletes; the message names the option.
         """
-        request = self.request(ref, snapshot_properties)
+        request = self.request(ref, snapshot_properties, executor, watcher)
         if where is None:
             counts = overwrite_partitions(request, data, None, dynamic=dynamic)
         else:
@@ -241,7 +245,13 @@ class PaimonTable(TableRefs):
         return counts
 
     def delete(
-        self, where: str | Any, *, ref: str = MAIN_BRANCH, snapshot_properties: Mapping[str, str] | None = None
+        self,
+        where: str | Any,
+        *,
+        ref: str = MAIN_BRANCH,
+        snapshot_properties: Mapping[str, str] | None = None,
+        executor: Executor | None = None,
+        watcher: Watcher | None = None,
     ) -> RowCounts:
         """Delete the rows that a condition holds for.
 
@@ -252,6 +262,8 @@ class PaimonTable(TableRefs):
             where: Which rows: SQL text or a PyArrow expression.
             ref: The branch.
             snapshot_properties: The snapshot's properties.
+            executor: Where files are read and rewritten; threads of this process by default.
+            watcher: Called with the progress.
 
         Raises:
             ConflictError: Others changed the same rows, again and again; nothing was changed.
@@ -260,7 +272,7 @@ class PaimonTable(TableRefs):
             SchemaError: `where` does not fit the table's columns.
             UnsupportedError: The table's merge engine knows no deletes; the message names the option.
         """
-        request = self.request(ref, snapshot_properties)
+        request = self.request(ref, snapshot_properties, executor, watcher)
         schema = self.branch_state(ref).schema
         if where is not None and names_partitions(parse(where, schema.arrow_schema), schema):
             counts = overwrite_partitions(request, None, self._partitions(where, ref))
@@ -276,6 +288,8 @@ class PaimonTable(TableRefs):
         *,
         ref: str = MAIN_BRANCH,
         snapshot_properties: Mapping[str, str] | None = None,
+        executor: Executor | None = None,
+        watcher: Watcher | None = None,
     ) -> RowCounts:
         """Update the rows that have the keys of new rows, and insert the new rows whose keys no row has.
 
@@ -284,6 +298,8 @@ class PaimonTable(TableRefs):
             on: The key columns; the primary key if there is one.
             ref: The branch.
             snapshot_properties: The snapshot's properties.
+            executor: Where files are read and rewritten; threads of this process by default.
+            watcher: Called with the progress.
 
         Raises:
             ConflictError: Others changed the same rows, again and again; nothing was changed.
@@ -291,7 +307,7 @@ class PaimonTable(TableRefs):
             SchemaError: The data does not fit the table, or a key is in it twice; the message names it.
             UnsupportedError: `on` is not the primary key of a table that has one.
         """
-        request = self.request(ref, snapshot_properties)
+        request = self.request(ref, snapshot_properties, executor, watcher)
         counts = upsert(request, data, [on] if isinstance(on, str) else on)
         self.refresh()
         return counts

@@ -81,3 +81,14 @@ class BucketBook:
     def next_sequence(self, partition: bytes, bucket: int) -> int:
         """The sequence number of the next record of a bucket."""
         return self.max_sequence.get((partition, bucket), -1) + 1
+
+    def after(self, places: Iterable[tuple[tuple[bytes, int], int]]) -> BucketBook:
+        """The book when further records are written, for whoever writes behind them in the same commit.
+
+        Args:
+            places: Partition and bucket, with the greatest sequence number that was given there.
+        """
+        newest = dict(self.max_sequence)
+        for key, number in places:
+            newest[key] = max(newest.get(key, -1), number)
+        return BucketBook(self.snapshot_id, self.made_by, self.total_buckets, newest)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +18,39 @@ from skerry.paimon.state import PaimonState
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.storage import Storage
 
-__all__ = ["DynamicBuckets", "read_hashes"]
+__all__ = ["DynamicBuckets", "KeyBuckets", "OneBucket", "read_hashes"]
 
 _MOST_BUCKETS: Final = 32767
 _HASH_BYTES: Final = 4
 
 _Hashes = npt.NDArray[np.int32]
+
+
+class KeyBuckets(Protocol):
+    """Tells which bucket a key is in."""
+
+    def assign(self, partition: bytes, hashes: _Hashes) -> _Hashes:
+        """int32[n] The bucket of every key, by its hash."""
+        ...
+
+    def write(self, layout: WriteLayout) -> tuple[IndexManifestEntry, ...]:
+        """Write index files where keys were added."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OneBucket:
+    """The bucket that all keys are known to be in; a `KeyBuckets`."""
+
+    bucket: int
+
+    def assign(self, partition: bytes, hashes: _Hashes) -> _Hashes:
+        """int32[n] This bucket, as often as there are keys."""
+        return np.full(len(hashes), self.bucket, np.int32)
+
+    def write(self, layout: WriteLayout) -> tuple[IndexManifestEntry, ...]:
+        """Nothing: no key is new."""
+        return ()
 
 
 def read_hashes(storage: Storage, location: str, entry: IndexManifestEntry) -> _Hashes:

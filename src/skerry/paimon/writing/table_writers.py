@@ -27,7 +27,7 @@ from skerry.paimon.merging import MergeFunction, Records
 from skerry.paimon.options import ChangelogProducer
 from skerry.paimon.writing.bucket_book import BucketBook
 from skerry.paimon.writing.data_files import BucketFiles, BucketPlace, WrittenDataFile
-from skerry.paimon.writing.dynamic_buckets import DynamicBuckets
+from skerry.paimon.writing.dynamic_buckets import KeyBuckets
 from skerry.paimon.writing.key_sorting import file_rows, order_records
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.paimon.writing.routing import Router
@@ -58,7 +58,7 @@ class WrittenRows:
 
 
 def write_rows(
-    layout: WriteLayout, batches: Iterable[pa.RecordBatch], book: BucketBook, indexes: DynamicBuckets | None
+    layout: WriteLayout, batches: Iterable[pa.RecordBatch], book: BucketBook, indexes: KeyBuckets | None
 ) -> WrittenRows:
     """Write batches as data files.
 
@@ -166,7 +166,7 @@ class KeyedWriter:
         indexes: The keys of dynamic buckets; None for other tables.
     """
 
-    def __init__(self, layout: WriteLayout, book: BucketBook, indexes: DynamicBuckets | None) -> None:
+    def __init__(self, layout: WriteLayout, book: BucketBook, indexes: KeyBuckets | None) -> None:
         self._layout = layout
         self._book = book
         self._function = MergeFunction(layout.schema)
