@@ -16,12 +16,14 @@ try:
     main()
 except SystemExit as end:
     assert not end.code, end.code
-for name in ("pandas", "pyspark", "duckdb", "skerry.paimon.table", "skerry.amudai.shard_file"):
+for name in ("pandas", "pyspark", "duckdb", "skerry.paimon.table", "skerry.amudai.shard_file", "skerry.planner"):
     assert name not in sys.modules, name
+for name in ("analyze", "compact", "merge", "row_changes", "orphans"):
+    assert f"skerry.jobs.{name}" not in sys.modules, name
 """
 
 
-def test_statistics_are_told_without_pandas_spark_and_other_formats(tmp_path):
+def test_statistics_are_told_without_pandas_spark_jobs_and_other_formats(tmp_path):
     table = skerry.connect(tmp_path).create_table("d.t", pa.schema([("k", pa.int64()), ("at", pa.timestamp("us"))]))
     table.append(pa.table({"k": [1, 2], "at": pa.array([1, None], pa.timestamp("us"))}))
     for command in (["stats", "d.t", "--json"], ["scan", "d.t", "--json"], ["ls"], ["show", "d.t"]):

@@ -8,20 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from skerry.jobs.analyze import AnalyzeSummary
 from skerry.jobs.change_summary import ChangeSummary
-from skerry.jobs.compact import CompactSummary
 from skerry.jobs.compact_plan import CompactOptions
 from skerry.jobs.executor import Executor, Watcher
-from skerry.jobs.expire import ExpireSummary
-from skerry.jobs.merge import MergeClauses
-from skerry.jobs.rewrite_deletes import DeletesSummary
-from skerry.jobs.rewrite_manifests import ManifestSummary
-from skerry.jobs.row_changes import RowChanges
 from skerry.table.explanation import Explanation
 from skerry.table.files import DataFile, WrittenFile
 from skerry.table.history import MAIN, Ref, Retention, Snapshot
@@ -30,6 +23,15 @@ from skerry.table.reachability import ReachableTable
 from skerry.table.row_stream import RowStream
 from skerry.table.statistics import ColumnStatistics, Freshness
 from skerry.table.stream_batch import StreamBatch
+
+if TYPE_CHECKING:
+    from skerry.jobs.analyze import AnalyzeSummary
+    from skerry.jobs.compact import CompactSummary
+    from skerry.jobs.expire import ExpireSummary
+    from skerry.jobs.merge import MergeClauses
+    from skerry.jobs.rewrite_deletes import DeletesSummary
+    from skerry.jobs.rewrite_manifests import ManifestSummary
+    from skerry.jobs.row_changes import RowChanges
 
 __all__ = ["SchemaStep", "SpecStep", "TableBackend", "TableScan", "WriteOptions"]
 

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyiceberg.catalog as pyiceberg_catalog
 
 from skerry.catalog.iceberg_tables import IcebergTables
-from skerry.catalog.migrating import MigrationSummary, migrate_folder
 from skerry.catalog.names import check_choice, identifier_of
 from skerry.catalog.paimon_tables import PaimonTables
-from skerry.catalog.querying import explain_query, plan_table_joins, run_query
 from skerry.catalog.sketch_index import SketchIndex
 from skerry.catalog.stores import NewTable, TableStore
 from skerry.catalog.table import Table
 from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError, UnsupportedError
 from skerry.jobs.executor import Executor, Watcher
-from skerry.planner.explanation import QueryPlan
-from skerry.planner.ordering import JoinPlan
 from skerry.storage import redact
 from skerry.table.joinable import JoinableColumns, find_joinable
 from skerry.table.schema import nearest
+
+if TYPE_CHECKING:
+    from skerry.catalog.migrating import MigrationSummary
+    from skerry.planner.explanation import QueryPlan
+    from skerry.planner.ordering import JoinPlan
 
 __all__ = ["Catalog"]
 
@@ -219,6 +220,8 @@ class Catalog:
             SchemaError: Files differ in columns that do not go together, or in how their folders are named.
             UnsupportedError: The folder is a table already, or has files that are no Parquet.
         """
+        from skerry.catalog.migrating import migrate_folder
+
         return migrate_folder(
             self,
             name,
@@ -350,6 +353,8 @@ class Catalog:
             SchemaError: A column does not exist or is ambiguous.
             UnsupportedError: It is another statement, or uses what is not planned.
         """
+        from skerry.catalog.querying import explain_query  # the planner is only for those who ask
+
         return explain_query(self, sql)
 
     def plan_joins(
@@ -370,6 +375,8 @@ class Catalog:
             NotFoundError: There is no such table.
             SchemaError: A column or short name does not exist.
         """
+        from skerry.catalog.querying import plan_table_joins
+
         return plan_table_joins(self, tables, on, where)
 
     def sql(self, sql: str) -> pa.Table:
@@ -387,6 +394,8 @@ class Catalog:
             MissingDependencyError: DuckDB is not installed (`skerry[duckdb]`).
             SkerryError: DuckDB refused the query; also as `explain`.
         """
+        from skerry.catalog.querying import run_query
+
         return run_query(self, sql)
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from skerry import jobs
 from skerry.catalog.backend import WriteOptions
 from skerry.catalog.handle import TableHandle
 from skerry.jobs.executor import Executor, Watcher
-from skerry.jobs.merge import MergeClauses
-from skerry.jobs.row_changes import RowChanges
 from skerry.table.history import MAIN
 from skerry.table.merging import Clauses
+
+if TYPE_CHECKING:
+    from skerry.jobs.row_changes import RowChanges
 
 __all__ = ["TableChanging"]
 
@@ -184,6 +186,6 @@ class TableChanging(TableHandle):
                 one row of the table; the message names the key.
             UnsupportedError: It cannot be done blindly.
         """
-        clauses = MergeClauses(when_matched, when_not_matched, when_not_matched_by_source)
+        clauses = jobs.merge.MergeClauses(when_matched, when_not_matched, when_not_matched_by_source)
         options = WriteOptions(ref, staged, snapshot_properties or {}, executor, watcher)
         return self._backend.merge(data, on, clauses, blind, options)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyiceberg.table.refs import SnapshotRefType
 
+from skerry import jobs
 from skerry.catalog.backend import SchemaStep, SpecStep, WriteOptions
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.iceberg.changes import Changes
@@ -21,24 +22,21 @@ from skerry.iceberg.schema_evolution import ChangeSchema
 from skerry.iceberg.settings import ChangeProperties, ChangeSortOrder, Upgrade
 from skerry.iceberg.spec_evolution import ChangeSpec
 from skerry.iceberg.table import IcebergTable
-from skerry.jobs.add_files import add_files
-from skerry.jobs.analyze import AnalyzeSummary, analyze
-from skerry.jobs.append import append
 from skerry.jobs.change_summary import ChangeSummary
-from skerry.jobs.compact import CompactSummary, compact
 from skerry.jobs.compact_plan import CompactOptions
-from skerry.jobs.delete import delete, overwrite
 from skerry.jobs.executor import Executor, ThreadExecutor, Watcher
-from skerry.jobs.expire import ExpireSummary, expire_snapshots
-from skerry.jobs.merge import MergeClauses, merge, upsert
-from skerry.jobs.pick import pick
-from skerry.jobs.purge import purge
-from skerry.jobs.rewrite_deletes import DeletesSummary, rewrite_deletes
-from skerry.jobs.rewrite_manifests import ManifestSummary, rewrite_manifests
-from skerry.jobs.row_changes import ChangeRequest, RowChanges
 from skerry.table.files import DataFile, WrittenFile
 from skerry.table.history import Ref, Retention, Snapshot
 from skerry.table.statistics import ColumnStatistics, Freshness
+
+if TYPE_CHECKING:
+    from skerry.jobs.analyze import AnalyzeSummary
+    from skerry.jobs.compact import CompactSummary
+    from skerry.jobs.expire import ExpireSummary
+    from skerry.jobs.merge import MergeClauses
+    from skerry.jobs.rewrite_deletes import DeletesSummary
+    from skerry.jobs.rewrite_manifests import ManifestSummary
+    from skerry.jobs.row_changes import ChangeRequest, RowChanges
 
 __all__ = ["IcebergBackend"]
 
@@ -184,11 +182,11 @@ class IcebergBackend:
 
     def cherry_pick(self, snapshot: int, ref: str) -> None:
         """Bring another snapshot's rows to a branch."""
-        pick(self._table, CherryPick(snapshot, ref))
+        jobs.pick.pick(self._table, CherryPick(snapshot, ref))
 
     def publish(self, wap_id: str, ref: str) -> None:
         """Publish what was staged."""
-        pick(self._table, PublishStaged(wap_id, ref))
+        jobs.pick.pick(self._table, PublishStaged(wap_id, ref))
 
     def rollback(self, to: int | datetime, ref: str, anywhere: bool) -> None:
         """Move a branch to another snapshot."""
@@ -242,7 +240,9 @@ class IcebergBackend:
     def append(self, data: Any, options: WriteOptions) -> Snapshot | None:
         """Append rows."""
         entries, staged = self._staging(options)
-        append(self._table, data, ref=options.ref, staged=staged, properties=entries, watcher=options.watcher)
+        jobs.append.append(
+            self._table, data, ref=options.ref, staged=staged, properties=entries, watcher=options.watcher
+        )
         if not staged:
             return self.current_snapshot(options.ref)
         wap_id = entries[WAP_ID]
@@ -262,24 +262,24 @@ class IcebergBackend:
 
     def delete(self, where: str | Any, options: WriteOptions) -> RowChanges:
         """Delete rows."""
-        return delete(self._request("delete", options), where)
+        return jobs.delete.delete(self._request("delete", options), where)
 
     def overwrite(self, data: Any, where: str | Any, options: WriteOptions) -> RowChanges:
         """Put rows in place of others."""
-        return overwrite(self._request("delete", options), data, where)
+        return jobs.delete.overwrite(self._request("delete", options), data, where)
 
     def upsert(self, data: Any, on: str | Sequence[str] | None, blind: bool, options: WriteOptions) -> RowChanges:
         """Update rows by key, and insert the others."""
         keys = self.primary_key if on is None else on
         if on is None and not keys:
             raise SchemaError(f"table {self.name} has no identifier columns: upsert needs on=", location=self.name)
-        return upsert(self._request("merge", options), data, keys, blind=blind)
+        return jobs.merge.upsert(self._request("merge", options), data, keys, blind=blind)
 
     def merge(
         self, data: Any, on: str | Sequence[str], clauses: MergeClauses, blind: bool, options: WriteOptions
     ) -> RowChanges:
         """Merge rows by key."""
-        return merge(self._request("merge", options), data, on, clauses, blind=blind)
+        return jobs.merge.merge(self._request("merge", options), data, on, clauses, blind=blind)
 
     def apply_changes(
         self,
@@ -292,17 +292,16 @@ class IcebergBackend:
         options: WriteOptions,
     ) -> ChangeSummary:
         """Apply change records by a merge."""
-        from skerry.jobs.apply_changes import apply_to_iceberg
-        from skerry.jobs.change_records import RecordColumns
-
-        columns = RecordColumns(on, op, order_by, before)
+        columns = jobs.change_records.RecordColumns(on, op, order_by, before)
         request = self._request("merge", options)
-        return apply_to_iceberg(request, data, columns, batch=options.batch, blind=blind)
+        return jobs.apply_changes.apply_to_iceberg(request, data, columns, batch=options.batch, blind=blind)
 
     def _request(self, action: str, options: WriteOptions) -> ChangeRequest:
         entries, staged = self._staging(options)
         executor = options.executor or ThreadExecutor()
-        return ChangeRequest(self._table, action, options.ref, entries, executor, options.watcher, staged)
+        return jobs.row_changes.ChangeRequest(
+            self._table, action, options.ref, entries, executor, options.watcher, staged
+        )
 
     def _staging(self, options: WriteOptions) -> tuple[dict[str, str], bool]:
         """Summary entries, and whether to stage: asked for, or the table stages every write with a `wap.id`."""
@@ -341,11 +340,11 @@ class IcebergBackend:
         self, columns: Sequence[str] | None, full: bool, executor: Executor | None, watcher: Watcher | None
     ) -> AnalyzeSummary:
         """Sketch what is not sketched yet."""
-        return analyze(self._table, columns, executor=executor, watcher=watcher, full=full)
+        return jobs.analyze.analyze(self._table, columns, executor=executor, watcher=watcher, full=full)
 
     def compact(self, where: str | Any, how: CompactOptions, options: WriteOptions) -> CompactSummary:
         """Write few files in place of many."""
-        return compact(
+        return jobs.compact.compact(
             self._table,
             where,
             how,
@@ -365,7 +364,7 @@ class IcebergBackend:
         watcher: Watcher | None,
     ) -> ExpireSummary:
         """Forget old snapshots."""
-        return expire_snapshots(
+        return jobs.expire.expire_snapshots(
             self._table,
             keep_last=keep_last,
             older_than=older_than,
@@ -376,13 +375,13 @@ class IcebergBackend:
 
     def rewrite_manifests(self, options: WriteOptions, *, rewrite_all: bool, dry_run: bool) -> ManifestSummary:
         """Put manifests together anew."""
-        return rewrite_manifests(
+        return jobs.rewrite_manifests.rewrite_manifests(
             self._table, rewrite_all=rewrite_all, ref=options.ref, dry_run=dry_run, properties=options.properties
         )
 
     def rewrite_deletes(self, options: WriteOptions, *, min_input_files: int, dry_run: bool) -> DeletesSummary:
         """Put delete files together anew."""
-        return rewrite_deletes(
+        return jobs.rewrite_deletes.rewrite_deletes(
             self._table,
             min_input_files=min_input_files,
             ref=options.ref,
@@ -398,7 +397,7 @@ class IcebergBackend:
 
     def add_files(self, locations: Iterable[str], options: WriteOptions) -> None:
         """Take files that exist into the table."""
-        add_files(
+        jobs.add_files.add_files(
             self._table,
             locations,
             ref=options.ref,
@@ -409,7 +408,7 @@ class IcebergBackend:
 
     def purge(self, drop: Callable[[], None]) -> None:
         """Drop the table and delete its files."""
-        purge(self._table, drop)
+        jobs.purge.purge(self._table, drop)
 
 
 def _age(milliseconds: int | None) -> timedelta | None:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from skerry import jobs
 from skerry.catalog.backend import WriteOptions
 from skerry.catalog.history import TableHistory
-from skerry.jobs.analyze import AnalyzeSummary
-from skerry.jobs.compact import CompactSummary
 from skerry.jobs.compact_plan import CompactOptions
 from skerry.jobs.executor import Executor, Watcher
-from skerry.jobs.expire import ExpireSummary
-from skerry.jobs.orphans import DEFAULT_GRACE_DAYS, OrphanSummary, remove_orphans
-from skerry.jobs.rewrite_deletes import DeletesSummary
-from skerry.jobs.rewrite_manifests import ManifestSummary
 from skerry.table.history import MAIN, Snapshot
+from skerry.table.reachability import DEFAULT_GRACE_DAYS
+
+if TYPE_CHECKING:
+    from skerry.jobs.analyze import AnalyzeSummary
+    from skerry.jobs.compact import CompactSummary
+    from skerry.jobs.expire import ExpireSummary
+    from skerry.jobs.orphans import OrphanSummary
+    from skerry.jobs.rewrite_deletes import DeletesSummary
+    from skerry.jobs.rewrite_manifests import ManifestSummary
 
 __all__ = ["TableMaintenance"]
 
@@ -221,7 +225,7 @@ class TableMaintenance(TableHistory):
             SchemaError: The table property `gc.enabled` is false, or an argument makes no sense.
             UnsupportedError: The table's folder is a whole store, or a table of another format as well.
         """
-        return remove_orphans(
+        return jobs.orphans.remove_orphans(
             self._backend.reachable(executor),
             older_than_days=older_than_days,
             dry_run=dry_run,

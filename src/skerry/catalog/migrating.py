@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from skerry import jobs
 from skerry.errors import AlreadyExistsError, CommitUnknownError, SchemaError, UnsupportedError
 from skerry.iceberg.table import IcebergTable
-from skerry.jobs.add_files import add_files
 from skerry.jobs.executor import Executor, Watcher
-from skerry.jobs.migrate import plan_migration
 from skerry.storage import Storage
 from skerry.table.evolution import has_ids
 from skerry.table.schema import field_id
@@ -56,7 +55,7 @@ def migrate_folder(
     """Make a table of a folder; see `Catalog.migrate`."""
     location = folder if "://" in folder or not folder.startswith("/") else f"file://{folder}"
     location = location.rstrip("/")
-    plan = plan_migration(Storage(catalog.properties), location, executor=executor, watcher=watcher)
+    plan = jobs.migrate.plan_migration(Storage(catalog.properties), location, executor=executor, watcher=watcher)
     summary = MigrationSummary(len(plan.files), plan.size_bytes, plan.schema, plan.partition_by, dry_run)
     if dry_run:
         return summary
@@ -76,7 +75,7 @@ def migrate_folder(
     try:
         _check_ids(plan.schema, table.schema)
         ids = {column.name: field_id(column) for column in table.schema}
-        add_files(
+        jobs.add_files.add_files(
             implementation,
             [file.location for file in plan.files],
             constants=plan.constants(table.schema, ids),

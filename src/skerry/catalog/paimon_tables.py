@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, NoReturn
 from skerry.catalog.names import identifier_of, parts_of
 from skerry.catalog.stores import NewTable
 from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError, SkerryError, StorageError, UnsupportedError
-from skerry.paimon.paths import TablePaths
-from skerry.paimon.schemas import schema_ids
 from skerry.storage import Storage, join, local_path, name
 from skerry.table.joinable import TableSketches
 
@@ -59,12 +57,12 @@ class PaimonTables:
         if len(parts) > 1:
             return []
         folders = self.storage.list_folder(self._namespace(parts)).folders
-        return sorted(f"{namespace}.{name(folder)}" for folder in folders if schema_ids(self.storage, _paths(folder)))
+        return sorted(f"{namespace}.{name(folder)}" for folder in folders if self._is_table(folder))
 
     def exists(self, name: str) -> bool:
         """Whether there is a table of that name."""
         parts = identifier_of(name)
-        return len(parts) == 2 and bool(schema_ids(self.storage, _paths(self._location(parts))))
+        return len(parts) == 2 and self._is_table(self._location(parts))
 
     def create(self, name: str, table: NewTable) -> None:
         """Create a table."""
@@ -112,8 +110,10 @@ class PaimonTables:
             raise SchemaError(
                 "a Paimon table is nothing but its folder: purge=True drops it with its files", location=name
             )
+        from skerry.paimon.paths import TablePaths
+
         location = self._location(identifier_of(name))
-        schemas = [file.location for file in self.storage.list_folder(_paths(location).schemas).files]
+        schemas = [file.location for file in self.storage.list_folder(TablePaths(location).schemas).files]
         self.storage.delete(schemas)
         try:
             self.storage.delete(file.location for file in self.storage.list(location))
@@ -131,6 +131,12 @@ class PaimonTables:
         version = backend.version
         return known if known is not None and known[0] == version else (version, backend.sketches())
 
+    def _is_table(self, location: str) -> bool:
+        from skerry.paimon.paths import TablePaths
+        from skerry.paimon.schemas import schema_ids
+
+        return bool(schema_ids(self.storage, TablePaths(location)))
+
     def _namespace(self, parts: tuple[str, ...]) -> str:
         if len(parts) > 1:
             self._refuse_nesting(parts)
@@ -144,7 +150,3 @@ class PaimonTables:
     @staticmethod
     def _refuse_nesting(parts: tuple[str, ...]) -> NoReturn:
         raise UnsupportedError(f"namespaces of Paimon tables do not nest: {'.'.join(parts)!r}")
-
-
-def _paths(location: str) -> TablePaths:
-    return TablePaths(location)

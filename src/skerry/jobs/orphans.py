@@ -24,11 +24,10 @@ from skerry.jobs.executor import Executor, Progress, ThreadExecutor, Watcher
 from skerry.jobs.listing import Listing, list_table
 from skerry.jobs.orphan_log import OrphanFile, OrphanLog, read_marked
 from skerry.storage import file_key, is_within, join, name, parent
-from skerry.table.reachability import Aliases, FileKey, ReachableTable
+from skerry.table.reachability import DEFAULT_GRACE_DAYS, Aliases, FileKey, ReachableTable
 
-__all__ = ["DEFAULT_GRACE_DAYS", "OrphanFile", "OrphanSummary", "remove_orphans"]
+__all__ = ["OrphanFile", "OrphanSummary", "remove_orphans"]
 
-DEFAULT_GRACE_DAYS = 3.0
 _BATCH = 1000
 
 

@@ -18,6 +18,9 @@ from skerry.storage import Storage, name, parent
 
 __all__ = ["Aliases", "FileKey", "ReachableTable", "TableKind", "alias", "table_marker"]
 
+DEFAULT_GRACE_DAYS = 3.0
+"""How old a file must be to count as left behind: longer than a writer takes from its first file to its commit."""
+
 FileKey = tuple[str, ...]
 """What names a file, however its location is written: `skerry.storage.file_key`."""
 
