@@ -17,8 +17,10 @@ from skerry.cli.ingest import ingest
 from skerry.cli.inspect import inspect
 from skerry.cli.joinable import joinable
 from skerry.cli.listing import ls, show
+from skerry.cli.migrate import migrate
 from skerry.cli.orphans import remove_orphans
 from skerry.cli.refs import refs
+from skerry.cli.rewrite import rewrite_deletes, rewrite_manifests
 from skerry.cli.scan import scan
 from skerry.cli.stats import stats
 
@@ -70,6 +72,9 @@ for _command in (
     compact,
     expire,
     remove_orphans,
+    rewrite_manifests,
+    rewrite_deletes,
+    migrate,
     joinable,
     explain,
     inspect,

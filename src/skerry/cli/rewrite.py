@@ -1,0 +1,82 @@
+"""`skerry rewrite-manifests` and `skerry rewrite-deletes`: few metadata and delete files in place of many."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated
+
+import typer
+
+from skerry.cli.display import count, print_json, size
+from skerry.cli.options import AsJson, Properties, TableName, Warehouse, open_table
+from skerry.cli.progress import watching
+
+__all__ = ["rewrite_deletes", "rewrite_manifests"]
+
+_DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")]
+_Ref = Annotated[str, typer.Option(help="The branch.")]
+
+
+def rewrite_manifests(
+    table: TableName,
+    rewrite_all: Annotated[
+        bool, typer.Option("--all", help="Write those anew too that are no more than need be.")
+    ] = False,
+    ref: _Ref = "main",
+    dry_run: _DryRun = False,
+    warehouse: Warehouse = "warehouse",
+    properties: Properties = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write few manifests in place of many, the files of a partition side by side, so that planning reads less.
+
+    Rows, data files and statistics stay what they are.
+    """
+    opened = open_table(table, warehouse, properties)
+    with watching("rewrite manifests"):
+        summary = opened.rewrite_manifests(rewrite_all=rewrite_all, ref=ref, dry_run=dry_run)
+    if as_json:
+        print_json({"table": opened.name, **dataclasses.asdict(summary)})
+        return
+    if not summary.rewritten_manifests:
+        print(f"{opened.name}: nothing to do")
+        return
+    would = "would be " if dry_run else ""
+    into = "" if dry_run else f" into {count(summary.added_manifests)} ({size(summary.added_bytes)})"
+    print(
+        f"{opened.name}: {count(summary.rewritten_manifests)} manifests ({size(summary.rewritten_bytes)}) {would}"
+        f"written anew{into}; {count(summary.kept_manifests)} stay"
+    )
+
+
+def rewrite_deletes(
+    table: TableName,
+    min_files: Annotated[
+        int,
+        typer.Option(min=1, help="So many delete files of a data file are worth it; from version 3 on each is."),
+    ] = 2,
+    ref: _Ref = "main",
+    dry_run: _DryRun = False,
+    warehouse: Warehouse = "warehouse",
+    properties: Properties = None,
+    as_json: AsJson = False,
+) -> None:
+    """Put the delete files of each data file together, and drop those that no data file needs.
+
+    Data files are neither read nor written; `skerry compact` folds deletes into them.
+    """
+    opened = open_table(table, warehouse, properties)
+    with watching("plan") as watcher:
+        summary = opened.rewrite_deletes(min_input_files=min_files, ref=ref, dry_run=dry_run, watcher=watcher)
+    if as_json:
+        print_json({"table": opened.name, **dataclasses.asdict(summary)})
+        return
+    if not (summary.rewritten_delete_files or summary.dropped_delete_files):
+        print(f"{opened.name}: nothing to do")
+        return
+    would = "would be " if dry_run else ""
+    into = "" if dry_run else f" into {count(summary.added_delete_files)}"
+    print(
+        f"{opened.name}: {count(summary.rewritten_delete_files)} delete files of {count(summary.data_files)} "
+        f"data files {would}written anew{into}; {count(summary.dropped_delete_files)} {would}dropped"
+    )
