@@ -1,17 +1,15 @@
-"""Capture the changes of a PostgreSQL table: logical decoding into a folder of record files, until told to stop.
+"""Capture the changes of a PostgreSQL table: logical decoding into a folder of record files, until it is killed.
 
     python capture.py postgresql://user@host/database shop.orders records/
 
 The server needs `wal_level=logical`; the user must own the table and be allowed to replicate. The rows that are there
-come first. It may be killed at any moment and started again: the server keeps its log until the changes lie in a file,
-and the file's name says which they are, so that none is lost and none is taken twice.
+come first. Killed at whatever moment, it goes on where it was: the server keeps its log until the changes lie in a
+file, and the file's name says which they are, so that none is lost and none is taken twice.
 """
 
 from __future__ import annotations
 
 import argparse
-import signal
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,11 +57,11 @@ class Capture:
         """Leave the database; another capture may go on."""
         self._connection.close()
 
-    def run(self, stopped: threading.Event, poll_seconds: float = 0.2) -> None:
-        """Take changes until told to stop."""
-        while not stopped.is_set():
+    def run(self, poll_seconds: float) -> None:
+        """Take changes for ever."""
+        while True:
             if not self.take():
-                stopped.wait(poll_seconds)
+                time.sleep(poll_seconds)
 
     def take(self) -> int:
         """Take changes that are committed by now as one file, and return how many there were."""
@@ -167,19 +165,14 @@ class Capture:
 
 
 def main() -> None:
-    """Capture until SIGTERM or Ctrl-C."""
+    """Capture until killed."""
     parser = argparse.ArgumentParser(description="Capture the changes of a PostgreSQL table in record files.")
     parser.add_argument("url", help="the database")
     parser.add_argument("table", help="schema.name")
     parser.add_argument("folder", help="where record files go")
     parser.add_argument("--poll-seconds", type=float, default=0.2, help="how long to wait when there is nothing")
     arguments = parser.parse_args()
-    stopped = threading.Event()
-    for signal_number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(signal_number, lambda *_: stopped.set())
-    capture = Capture(arguments.url, arguments.table, arguments.folder)
-    capture.run(stopped, arguments.poll_seconds)
-    capture.close()
+    Capture(arguments.url, arguments.table, arguments.folder).run(arguments.poll_seconds)
 
 
 if __name__ == "__main__":

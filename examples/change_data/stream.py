@@ -1,16 +1,14 @@
-"""Write change records into an Iceberg and a Paimon table as they come: one Spark stream, until told to stop.
+"""Write change records into an Iceberg and a Paimon table as they come: one Spark stream, until it is killed.
 
     python stream.py records/ warehouse/ checkpoint/
 
-Each batch of record files is one commit in each table, with its statistics. It may be killed at any moment and started
-again with the same checkpoint: a table that has a batch already passes it over.
+Each batch of record files is one commit in each table, with its statistics. Killed at whatever moment, it
+goes on with the same checkpoint: a table that has a batch already passes it over.
 """
 
 from __future__ import annotations
 
 import argparse
-import signal
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -115,24 +113,17 @@ def start(
 
 
 def main() -> None:
-    """Stream until SIGTERM or Ctrl-C."""
+    """Stream until killed."""
     parser = argparse.ArgumentParser(description="Write change records into an Iceberg and a Paimon table.")
     parser.add_argument("records", help="the folder of record files")
     parser.add_argument("warehouse")
     parser.add_argument("checkpoint")
     parser.add_argument("--master", default="local[2]")
     arguments = parser.parse_args()
-    stopped = threading.Event()
-    for signal_number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(signal_number, lambda *_: stopped.set())
     tables = create_tables(skerry.connect(arguments.warehouse))
     spark = skerry.spark.session("change data", master=arguments.master)
-    query = start(spark, arguments.records, tables, arguments.checkpoint, report=partial(print, flush=True))
-    while query.isActive and not stopped.wait(0.2):
-        pass
-    query.stop()
-    if query.exception() is not None:
-        raise query.exception()
+    report = partial(print, flush=True)
+    start(spark, arguments.records, tables, arguments.checkpoint, report=report).awaitTermination()
 
 
 if __name__ == "__main__":
