@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.snapshots import Operation
 
 from skerry import jobs
 from skerry.catalog.backend import SchemaStep, SpecStep, WriteOptions
@@ -21,6 +22,7 @@ from skerry.iceberg.scan import Scan
 from skerry.iceberg.schema_evolution import ChangeSchema
 from skerry.iceberg.settings import ChangeProperties, ChangeSortOrder, Upgrade
 from skerry.iceberg.spec_evolution import ChangeSpec
+from skerry.iceberg.summary import operation_of, summary_of
 from skerry.iceberg.table import IcebergTable
 from skerry.jobs.change_summary import ChangeSummary
 from skerry.jobs.compact_plan import CompactOptions
@@ -122,8 +124,8 @@ class IcebergBackend:
                 parent_id=snapshot.parent_snapshot_id,
                 sequence_number=snapshot.sequence_number or 0,
                 timestamp=datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC),
-                operation=snapshot.summary.operation.value if snapshot.summary else "append",
-                summary=dict(snapshot.summary.additional_properties) if snapshot.summary else {},
+                operation=(operation_of(snapshot) or Operation.APPEND).value,
+                summary=dict(summary_of(snapshot)),
                 has_statistics=snapshot.snapshot_id in with_statistics,
             )
             for snapshot in metadata.snapshots

@@ -25,6 +25,7 @@ from skerry.errors import NotFoundError, SchemaError
 from skerry.iceberg.change_planning import ChangePlanner, CommitChanges, TouchedFile
 from skerry.iceberg.scan import Scan, scan_planner
 from skerry.iceberg.state import MAIN, TableState
+from skerry.iceberg.summary import operation_of
 from skerry.table.changes import (
     CHANGE_COLUMNS,
     ChangedRows,
@@ -290,7 +291,7 @@ def changes(
         schema = state.metadata.schema_by_id(newest.schema_id) or schema if newest.schema_id is not None else schema
     return Changes(
         state,
-        [(new, old) for new, old in commits if new.summary is None or new.summary.operation is not Operation.REPLACE],
+        [(new, old) for new, old in commits if operation_of(new) is not Operation.REPLACE],
         schema,
         columns=columns,
         where=where,

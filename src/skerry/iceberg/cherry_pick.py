@@ -13,7 +13,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.snapshots import Operation, Snapshot
 
 from skerry.errors import AlreadyExistsError, ConflictError, NotFoundError, UnsupportedError
 from skerry.iceberg.history import ancestors
@@ -24,6 +24,7 @@ from skerry.iceberg.operations import MetadataChange, SnapshotChange
 from skerry.iceberg.refs import move_branch
 from skerry.iceberg.samples import read_sample
 from skerry.iceberg.state import MAIN, TableState
+from skerry.iceberg.summary import operation_of, summary_of
 from skerry.table.group_samples import GroupSamples, SketchedFile, key_of
 from skerry.table.schema import nearest
 from skerry.table.table_sample import SampleChange
@@ -69,14 +70,16 @@ class CherryPick:
         self._refuse_twice(base, picked, tip)
         if _follows(picked, tip):
             return move_branch(base, self.ref, picked.snapshot_id)
-        if _operation(picked) != "append":
+        operation = operation_of(picked)
+        if operation is not Operation.APPEND:
             raise ConflictError(
-                f"snapshot {picked.snapshot_id} ({_operation(picked)}) can only follow snapshot "
-                f"{picked.parent_snapshot_id}, and branch {self.ref!r} has moved on; do the change again",
+                f"snapshot {picked.snapshot_id} ({operation.value if operation is not None else 'unknown'}) can only "
+                f"follow snapshot {picked.parent_snapshot_id}, and branch {self.ref!r} has moved on; "
+                "do the change again",
                 location=base.name,
             )
         properties = {SOURCE_SNAPSHOT_ID: str(picked.snapshot_id), **self.properties}
-        wap_id = _summary(picked).get(WAP_ID)
+        wap_id = summary_of(picked).get(WAP_ID)
         if wap_id is not None:
             properties[PUBLISHED_WAP_ID] = wap_id
         added = _added_entries(base, picked)
@@ -95,7 +98,7 @@ class CherryPick:
             NotFoundError: There is no such snapshot or branch.
         """
         picked = base.snapshot_by_id(self.snapshot_id)
-        if _follows(picked, base.branch(self.ref)) or _operation(picked) != "append":
+        if _follows(picked, base.branch(self.ref)) or operation_of(picked) is not Operation.APPEND:
             return picked.snapshot_id, frozenset()
         added = _added_entries(base, picked)
         known = _groups_of(base, picked, added).files
@@ -104,9 +107,9 @@ class CherryPick:
 
     def _refuse_twice(self, base: TableState, picked: Snapshot, tip: Snapshot | None) -> None:
         """Refuse rows that the branch has: the snapshot itself, a pick of it, or another with its `wap.id`."""
-        wap_id = _summary(picked).get(WAP_ID)
+        wap_id = summary_of(picked).get(WAP_ID)
         for snapshot in ancestors(base.metadata, tip):
-            summary = _summary(snapshot)
+            summary = summary_of(snapshot)
             is_picked = summary.get(SOURCE_SNAPSHOT_ID) == str(picked.snapshot_id)
             if snapshot.snapshot_id == picked.snapshot_id or is_picked:
                 raise AlreadyExistsError(
@@ -156,9 +159,9 @@ class PublishStaged:
         return self._pick(base).files_to_sample(base)
 
     def _pick(self, base: TableState) -> CherryPick:
-        staged = [snapshot for snapshot in base.metadata.snapshots if _summary(snapshot).get(WAP_ID) == self.wap_id]
+        staged = [snapshot for snapshot in base.metadata.snapshots if summary_of(snapshot).get(WAP_ID) == self.wap_id]
         if not staged:
-            known = {text for snapshot in base.metadata.snapshots if (text := _summary(snapshot).get(WAP_ID))}
+            known = {text for snapshot in base.metadata.snapshots if (text := summary_of(snapshot).get(WAP_ID))}
             raise NotFoundError(f"no snapshot has {WAP_ID} {self.wap_id!r}{nearest(self.wap_id, known)}")
         if len(staged) > 1:
             ids = ", ".join(str(snapshot.snapshot_id) for snapshot in staged)
@@ -169,14 +172,6 @@ class PublishStaged:
 def _follows(picked: Snapshot, tip: Snapshot | None) -> bool:
     """Whether a snapshot was made from the tip of the branch, and can be the next one itself."""
     return picked.parent_snapshot_id == (None if tip is None else tip.snapshot_id)
-
-
-def _operation(snapshot: Snapshot) -> str:
-    return snapshot.summary.operation.value if snapshot.summary is not None else "unknown"
-
-
-def _summary(snapshot: Snapshot) -> Mapping[str, str]:
-    return snapshot.summary.additional_properties if snapshot.summary is not None else {}
 
 
 def _added_entries(base: TableState, picked: Snapshot) -> tuple[ManifestEntry, ...]:

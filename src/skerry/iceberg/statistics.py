@@ -21,7 +21,7 @@ from pyiceberg.table.statistics import StatisticsFile
 from skerry.iceberg.history import ancestors
 from skerry.iceberg.samples import add_sample
 from skerry.iceberg.state import TableState
-from skerry.iceberg.summary import ENGINE_NAME
+from skerry.iceberg.summary import ENGINE_NAME, summary_of
 from skerry.puffin import PuffinReader, PuffinWriter
 from skerry.storage import Storage
 from skerry.table.schema import Leaf, leaves
@@ -237,7 +237,7 @@ def since(metadata: TableMetadata, snapshot: Snapshot, sketched: Snapshot, cover
     later = list(
         itertools.takewhile(lambda found: found.snapshot_id != sketched.snapshot_id, ancestors(metadata, snapshot))
     )
-    foreign = all(_summary(snap, ENGINE_NAME) != "skerry" for snap in later)
+    foreign = all(summary_of(snap).get(ENGINE_NAME) != "skerry" for snap in later)
     moment = datetime.fromtimestamp(sketched.timestamp_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
     text = f"{len(later)} snapshot{'s' * (len(later) != 1)}{' by another writer' if foreign else ''} since {moment}"
     total = _summary_number(snapshot, "total-records")
@@ -250,10 +250,6 @@ def since(metadata: TableMetadata, snapshot: Snapshot, sketched: Snapshot, cover
     return text
 
 
-def _summary(snapshot: Snapshot, key: str) -> str | None:
-    return snapshot.summary.additional_properties.get(key) if snapshot.summary is not None else None
-
-
 def _summary_number(snapshot: Snapshot, key: str) -> int | None:
-    text = _summary(snapshot, key)
+    text = summary_of(snapshot).get(key)
     return int(text) if text is not None and text.isdecimal() else None

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pyiceberg.table.snapshots import Operation, Summary
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 
 from skerry import __version__
 from skerry.errors import SchemaError
 from skerry.iceberg.manifest import FileContent, ManifestEntry
 from skerry.table.schema import nearest
 
-__all__ = ["ENGINE_NAME", "ENGINE_VERSION", "snapshot_summary"]
+__all__ = ["ENGINE_NAME", "ENGINE_VERSION", "operation_of", "snapshot_summary", "summary_of"]
 
 ENGINE_NAME = "engine-name"
 ENGINE_VERSION = "engine-version"
@@ -29,6 +29,16 @@ _TOTALS = (
     ("total-equality-deletes", "added-equality-deletes", "removed-equality-deletes"),
 )
 """Total, what raises it, what lowers it."""
+
+
+def operation_of(snapshot: Snapshot) -> Operation | None:
+    """What a snapshot did; None where it does not say, as in old tables of version 1."""
+    return snapshot.summary.operation if snapshot.summary is not None else None
+
+
+def summary_of(snapshot: Snapshot) -> Mapping[str, str]:
+    """The entries of a snapshot's summary besides its operation; none where it has no summary."""
+    return snapshot.summary.additional_properties if snapshot.summary is not None else {}
 
 
 def snapshot_summary(

@@ -21,6 +21,7 @@ from skerry.iceberg.history import ancestors
 from skerry.iceberg.scan import Scan, scan_planner
 from skerry.iceberg.state import MAIN, TableState
 from skerry.iceberg.stray_metadata import read_table_metadata
+from skerry.iceberg.summary import operation_of, summary_of
 from skerry.iceberg.table import IcebergTable
 from skerry.storage import Storage
 from skerry.table.changes import CHANGE_COLUMNS, ChangeType
@@ -247,8 +248,7 @@ class StreamSource:
         last, files, snapshots = after, 0, 0
         for snapshot, _ in self._commits(state, after, tip):
             if not _is_rewrite(snapshot):
-                said = snapshot.summary.additional_properties if snapshot.summary is not None else {}
-                added = said.get("added-data-files", "0")
+                added = summary_of(snapshot).get("added-data-files", "0")
                 files, snapshots = files + (int(added) if added.isdecimal() else 0), snapshots + 1
                 too_many = files > (self.limits.files or files) or snapshots > (self.limits.snapshots or snapshots)
                 if too_many and snapshots > 1:
@@ -305,7 +305,7 @@ class StreamSource:
     def _of_commit(
         self, state: TableState, snapshot: Snapshot, parent: Snapshot | None, ordinal: int
     ) -> list[StreamTask]:
-        operation = snapshot.summary.operation if snapshot.summary is not None else Operation.APPEND
+        operation = operation_of(snapshot) or Operation.APPEND
         if operation is not Operation.APPEND and not self.changes:
             if self.skip_changes:
                 return []
@@ -365,4 +365,4 @@ def _uuid(state: TableState) -> str:
 
 def _is_rewrite(snapshot: Snapshot) -> bool:
     """Whether a snapshot has the rows of the one before."""
-    return snapshot.summary is not None and snapshot.summary.operation is Operation.REPLACE
+    return operation_of(snapshot) is Operation.REPLACE

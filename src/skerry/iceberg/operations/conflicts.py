@@ -30,6 +30,7 @@ from skerry.iceberg.manifest_reader import partition_tuples, read_manifest
 from skerry.iceberg.planning_metrics import column_metrics, partition_metrics
 from skerry.iceberg.projection import project
 from skerry.iceberg.state import TableState
+from skerry.iceberg.summary import operation_of
 from skerry.table.predicate import Predicate, evaluate
 from skerry.table.schema import nearest
 
@@ -87,7 +88,7 @@ class Conflicts:
         for snapshot in ancestors(self._base.metadata, self._tip):
             if snapshot.snapshot_id == self._starting_snapshot_id:
                 return False
-            if _operation(snapshot) not in (Operation.APPEND, Operation.REPLACE):
+            if operation_of(snapshot) not in (Operation.APPEND, Operation.REPLACE):
                 return True
         return self._starting_snapshot_id is not None
 
@@ -108,7 +109,7 @@ class Conflicts:
             return
         wanted = pa.array(sorted(locations), pa.string())
         for snapshot, file in self._added_manifests(ManifestContent.DATA):
-            if file.deleted_files_count == 0 or (unless_rows_deleted and _operation(snapshot) is Operation.DELETE):
+            if file.deleted_files_count == 0 or (unless_rows_deleted and operation_of(snapshot) is Operation.DELETE):
                 continue
             entries = self._read(file, "status", "snapshot_id", "file_path")
             gone = entries.filter(_of_snapshot(entries, EntryStatus.DELETED, snapshot)).column("file_path")
@@ -146,7 +147,7 @@ class Conflicts:
             return
         partitions = functools.cache(lambda: self._partitions_of(of))
         for snapshot, entry, may_match in self._added_deletes(conflict_filter):
-            if not may_match or _operation(snapshot) is Operation.REPLACE:
+            if not may_match or operation_of(snapshot) is Operation.REPLACE:
                 continue
             if entry.content is FileContent.EQUALITY_DELETES and not by_keys:
                 continue
@@ -167,7 +168,7 @@ class Conflicts:
         """
         columns = ("status", "snapshot_id", "file_path", "partition", "record_count", *METRIC_COLUMNS)
         for snapshot, file in self._added_manifests(ManifestContent.DATA):
-            if file.added_files_count == 0 or _operation(snapshot) is Operation.REPLACE:
+            if file.added_files_count == 0 or operation_of(snapshot) is Operation.REPLACE:
                 continue
             entries = self._read(file, *columns)
             entries = entries.filter(_of_snapshot(entries, EntryStatus.ADDED, snapshot))
@@ -294,10 +295,6 @@ def _of_snapshot(entries: pa.RecordBatch, status: EntryStatus, snapshot: Snapsho
     return pc.and_(
         pc.equal(entries.column("status"), int(status)), pc.equal(entries.column("snapshot_id"), snapshot.snapshot_id)
     )
-
-
-def _operation(snapshot: Snapshot) -> Operation | None:
-    return snapshot.summary.operation if snapshot.summary is not None else None
 
 
 def _partition_key(spec_id: int, partition: tuple[Any, ...]) -> tuple[Any, ...]:
