@@ -29,7 +29,7 @@ from skerry.paimon.live_files import index_entries, live_entries
 from skerry.paimon.manifest import ManifestEntry
 from skerry.paimon.operations import IndexChange, ReplaceFiles
 from skerry.paimon.partition_choice import names_partitions, partitions_where
-from skerry.paimon.record_changes import DeleteRows, change_records, refuse_deletes
+from skerry.paimon.record_changes import DeleteRows, change_records
 from skerry.paimon.row_counts import RowCounts
 from skerry.paimon.row_tasks import PLACE_FIELDS, FileRewrite, RowJob, find_keys, find_rows, rewrite_file
 from skerry.paimon.row_vectors import FileKey, Positions, change_vectors
@@ -45,7 +45,7 @@ from skerry.table.incoming import conform, open_stream
 from skerry.table.keys import KeyIndex
 from skerry.table.predicate import ALWAYS_TRUE, Predicate, parse, row_mask
 
-__all__ = ["RowJob", "delete", "merged_positions", "overwrite", "refuse_deletes", "replace_positions", "upsert"]
+__all__ = ["delete", "merged_positions", "overwrite", "replace_positions", "upsert"]
 
 
 def delete(request: ChangeRequest, where: str | Any) -> RowCounts:
