@@ -108,6 +108,8 @@ def compare_statistics(table: Table, rows: pa.Table, *, fresh: bool = True) -> N
     """
     for name, known in table.statistics().items():
         exact = pc.count_distinct(rows[name], mode="only_valid").as_py()
+        if rows[name].type == pa.string() and "" in rows[name].unique().to_pylist():
+            exact -= 1  # Theta sketches do not count empty texts
         state = known.freshness.state
         if state not in (FreshnessState.FRESH, FreshnessState.FRESH if fresh else FreshnessState.UPPER_BOUND):
             raise DifferenceError(f"{table.name}.{name}: its distinct count is {known.freshness}")
