@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import skerry
-from skerry.errors import CommitUnknownError, ConflictError, SchemaError, StorageError, UnsupportedError
+from skerry.errors import CommitUnknownError, ConflictError, SchemaError, SkerryError, StorageError, UnsupportedError
 from skerry.iceberg.commit import IcebergTarget
 from skerry.iceberg.operations import StreamBatch
 from skerry.jobs.publish import Publication, WriteMode, check_publication, publish, remove_shares, write_share
@@ -223,3 +223,50 @@ def test_arguments_without_sense(table):
     table.set_properties({"skerry.stream.s": "x"})
     with pytest.raises(SchemaError, match="must be the number of a batch, found 'x'"):
         run(table, Publication(), rows(1), batch=StreamBatch("s", 0))
+
+
+def test_tasks_with_few_rows_of_many_partitions_make_one_file_of_each(catalog, monkeypatch):
+    table = catalog.create_table("d.many", SCHEMA, partition_by=["p"])
+    parts = [
+        pa.table({"k": range(task, 8_000, 8), "v": ["v"] * 1_000, "p": [k % 200 for k in range(1_000)]}, SCHEMA)
+        for task in range(8)
+    ]
+    publication = Publication()
+    layout, shares = write(table, publication, *parts)
+    assert [len(share.files) for share in shares] == [0] * 8
+    assert publish(table.implementation, layout, shares, publication)
+    files = table.refresh().files()
+    assert len(files) == 200
+    assert {str(Path(file.location)) for file in files} == {f"file:{path}" for path in map(str, files_below(table))}
+    assert sorted(table.scan(["k"]).to_arrow()["k"].to_pylist()) == list(range(8_000))
+    assert str(table.statistics()["k"].freshness) == "fresh"
+
+
+def test_what_is_large_stays_with_its_task(catalog, monkeypatch):
+    monkeypatch.setattr("skerry.jobs.publish._FEW_BYTES", 2_000)
+    table = catalog.create_table("d.skewed", SCHEMA, partition_by=["p"])
+    parts = [pa.table({"k": range(900), "v": ["v"] * 900, "p": [min(k, 9) for k in range(900)]}, SCHEMA)] * 4
+    publication = Publication()
+    layout, shares = write(table, publication, *parts)
+    assert [[file.data_file.partition for file in share.files] for share in shares] == [[(9,)]] * 4
+    assert publish(table.implementation, layout, shares, publication)
+    assert len(table.refresh().files()) == 4 + 9
+    assert table.scan().count() == 3_600
+
+
+def test_rows_that_wait_go_with_a_write_that_fails(table):
+    before = files_below(table)
+    publication = Publication(WriteMode.OVERWRITE_PARTITIONS, ref="absent")
+    layout, shares = write(table, Publication(WriteMode.OVERWRITE_PARTITIONS), rows(1, 2), rows(3))
+    assert len(files_below(table)) == len(before) + 2
+    with pytest.raises(SkerryError, match="absent"):
+        publish(table.implementation, layout, shares, publication)
+    assert files_below(table) == before
+
+
+def test_a_batch_that_comes_twice_leaves_nothing(table):
+    publication = Publication()
+    assert run(table, publication, rows(10), rows(11), batch=StreamBatch("s", 0))
+    before = files_below(table)
+    assert not run(table, publication, rows(10), rows(11), batch=StreamBatch("s", 0))
+    assert files_below(table) == before

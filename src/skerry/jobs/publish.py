@@ -30,7 +30,7 @@ from skerry.jobs.executor import Executor, ThreadExecutor
 from skerry.jobs.merge import upsert
 from skerry.jobs.publication import Publication, WriteMode
 from skerry.jobs.row_changes import ChangeRequest
-from skerry.jobs.write import write_batches
+from skerry.jobs.write import PartitionedWriter, write_batches
 from skerry.storage import Storage, join
 from skerry.table.commit import Operation, RetryPolicy
 from skerry.table.files import DataFile, WrittenFile
@@ -39,6 +39,9 @@ from skerry.table.table_sample import partition_name
 
 __all__ = ["Publication", "Share", "WriteMode", "check_publication", "publish", "remove_shares", "write_share"]
 
+# A task leaves so much at most, that one machine can put together what thousands of them leave.
+_FEW_BYTES = 4 << 20
+
 
 @dataclass(frozen=True, slots=True)
 class Share:
@@ -46,7 +49,7 @@ class Share:
 
     Args:
         files: Data files.
-        rows: Files of Arrow batches that are yet to be merged.
+        rows: Files of Arrow batches that are yet to be merged, or put together with those of other tasks.
     """
 
     files: tuple[WrittenFile, ...] = ()
@@ -66,6 +69,9 @@ def check_publication(publication: Publication) -> None:
 def write_share(layout: FileLayout, mode: WriteMode, batches: Iterable[pa.RecordBatch]) -> Share:
     """Write a task's rows; if that fails, nothing of them is left.
 
+    Of partitions of which a task has few rows it makes no files: tasks of a write would make one each. These rows wait
+    in a file of Arrow batches, and who publishes puts them together.
+
     Args:
         layout: How the table wants its files; all of them go to its folder.
         mode: What will become of them.
@@ -83,14 +89,43 @@ def write_share(layout: FileLayout, mode: WriteMode, batches: Iterable[pa.Record
         yield first
         yield from remaining
 
-    if mode is not WriteMode.UPSERT:
+    if mode is WriteMode.UPSERT:
+        return Share(rows=(_leave(layout, first.schema, chained()),))
+    writer = PartitionedWriter(layout)
+    rows: tuple[str, ...] = ()
+    try:
         reader = pa.RecordBatchReader.from_batches(first.schema, chained())
-        return Share(files=tuple(write_batches(layout, conform(reader, layout.schema))))
+        for batch in conform(reader, layout.schema):
+            writer.write(batch)
+        if few := writer.take_small(_FEW_BYTES):
+            rows = (_leave(layout, layout.schema, few),)
+        return Share(tuple(writer.close()), rows)
+    except BaseException:
+        writer.abort()
+        remove_shares(layout, [Share(rows=rows)])
+        raise
+
+
+def _leave(layout: FileLayout, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> str:
+    """Write rows for whoever publishes."""
     location = join(layout.folder, f"{uuid.uuid4()}.arrows")
-    with layout.storage.open_output(location) as sink, pa.ipc.new_stream(sink, first.schema) as writer:
-        for batch in chained():
+    with layout.storage.open_output(location) as sink, pa.ipc.new_stream(sink, schema) as writer:
+        for batch in batches:
             writer.write_batch(batch)
-    return Share(rows=(location,))
+    return location
+
+
+def _left(storage: Storage, locations: Iterable[str]) -> Iterator[pa.RecordBatch]:
+    """Rows that tasks have left."""
+    for location in locations:
+        with storage.open_input(location) as file:
+            yield from pa.ipc.open_stream(file)
+
+
+def _put_together(layout: FileLayout, shares: Iterable[Share]) -> Share:
+    """Data files of the rows that tasks have left."""
+    locations = [location for share in shares for location in share.rows]
+    return Share(tuple(write_batches(layout, _left(layout.storage, locations)))) if locations else Share()
 
 
 def remove_shares(layout: FileLayout, shares: Iterable[Share]) -> None:
@@ -129,11 +164,14 @@ def publish(
         SchemaError: Rows or keys do not fit; what was written is removed.
     """
     target = table if batch is None else _OnceTable(table, batch)
+    shares = list(shares)
     try:
         check_publication(publication)
         if batch is not None and last_batch(target.refresh(), batch.stream) >= batch.number:
             published = False
         else:
+            if publication.mode is not WriteMode.UPSERT:
+                shares.append(_put_together(layout, shares))
             _PUBLISHERS[publication.mode](target, layout.storage, shares, publication, executor or ThreadExecutor())
             published = not (isinstance(target, _OnceTable) and target.was_there)
     except CommitUnknownError:
@@ -141,8 +179,9 @@ def publish(
     except BaseException:
         remove_shares(layout, shares)
         raise
-    if not published:
-        remove_shares(layout, shares)
+    if published:
+        shares = [Share(rows=share.rows) for share in shares]  # what is left of them is in the table
+    remove_shares(layout, shares)
     return published
 
 
@@ -228,17 +267,9 @@ def _upsert(
         return
     with storage.open_input(locations[0]) as file:
         schema = pa.ipc.open_stream(file).schema
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        for location in locations:
-            with storage.open_input(location) as file:
-                yield from pa.ipc.open_stream(file)
-
     request = ChangeRequest(table, "merge", publication.ref, publication.properties, executor)
-    rows = pa.RecordBatchReader.from_batches(schema, batches())
+    rows = pa.RecordBatchReader.from_batches(schema, _left(storage, locations))
     upsert(request, rows, publication.on, blind=publication.blind)
-    with suppress(SkerryError):  # the rows are in the table; what is left behind is an orphan
-        storage.delete(locations)
 
 
 _PUBLISHERS = {

@@ -96,6 +96,22 @@ class PartitionedWriter:
         if self.buffered_bytes + self._freed_bytes > MAX_BUFFERED_BYTES:
             self._make_room()
 
+    def take_small(self, most_bytes: int) -> list[pa.RecordBatch]:
+        """Take rows back that have no file yet, of the partitions that have the fewest, up to so many bytes.
+
+        They would make small files. Whoever knows the rows of other writers can make fewer of them.
+        """
+        taken: list[pa.RecordBatch] = []
+        for partition in sorted(self._partitions.values(), key=lambda partition: partition.buffered_bytes):
+            most_bytes -= partition.buffered_bytes
+            if most_bytes < 0:
+                break
+            if not (partition.is_open or partition.spooled_bytes):
+                self.buffered_bytes -= partition.buffered_bytes
+                taken += _gathered(partition.take(), self._layout.file_schema)
+                del self._partitions[partition.values]
+        return taken
+
     def close(self) -> list[WrittenFile]:
         """Close all files and tell what was written."""
         for partition in list(self._partitions.values()):
