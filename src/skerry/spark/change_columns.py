@@ -1,0 +1,158 @@
+"""How values of a table's columns stand in the JSON of change records, and how they are read without losing any.
+
+A column is read by Spark's parser as its own type where the text of such a value in JSON is that of Spark's. What
+sources write in several ways (dates and times as numbers or as texts, decimals, UUIDs) is read as text and converted;
+the conversion gives null where a value does not fit, so that the record is refused and not the job ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import Column
+from pyspark.sql import functions as sf
+from pyspark.sql import types as spark_types
+from pyspark.sql.types import DataType
+
+from skerry.errors import UnsupportedError
+from skerry.spark.schema import to_spark_type
+from skerry.table.values import is_uuid
+
+__all__ = ["RecordColumn", "record_column"]
+
+_WIDEST = 38
+_UUID = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
+_PER_UNIT = {"micros": 1, "millis": 1000}
+
+_AS_THEY_ARE: dict[pa.DataType, DataType] = {
+    pa.bool_(): spark_types.BooleanType(),
+    pa.int8(): spark_types.ByteType(),
+    pa.int16(): spark_types.ShortType(),
+    pa.int32(): spark_types.IntegerType(),
+    pa.int64(): spark_types.LongType(),
+    pa.float32(): spark_types.FloatType(),
+    pa.float64(): spark_types.DoubleType(),
+    pa.string(): spark_types.StringType(),
+    pa.large_string(): spark_types.StringType(),
+    pa.binary(): spark_types.BinaryType(),
+    pa.large_binary(): spark_types.BinaryType(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RecordColumn:
+    """How a column is read.
+
+    Args:
+        field: The table's column.
+        read_as: The type that Spark's parser gives it.
+        convert: Makes it what is handed on; null where the value does not fit. None if it is that already.
+        arrow: The type that what is handed on is cast to, for types that count something; None to leave it.
+    """
+
+    field: pa.Field
+    read_as: DataType
+    convert: Callable[[Column], Column] | None = None
+    arrow: pa.DataType | None = None
+
+    @property
+    def name(self) -> str:
+        """The column's name."""
+        return str(self.field.name)
+
+    def receive(self, values: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Values as Spark has handed them on, in a type that `conform` accepts for the table's."""
+        return values if self.arrow is None else values.cast(self.arrow)
+
+
+def record_column(field: pa.Field, timestamps: str) -> RecordColumn:
+    """How a column of a table is read from JSON.
+
+    Args:
+        field: The column.
+        timestamps: The unit of times that are numbers, `micros` or `millis`.
+
+    Raises:
+        UnsupportedError: JSON cannot hold such values.
+    """
+    type_, text = field.type, spark_types.StringType()
+    if type_ in _AS_THEY_ARE:
+        return RecordColumn(field, _AS_THEY_ARE[type_])
+    if pa.types.is_date32(type_):
+        return RecordColumn(field, text, _days, pa.date32())
+    if pa.types.is_timestamp(type_):
+        convert = _instants if type_.tz is not None else _local_times
+        return RecordColumn(field, text, convert(_PER_UNIT[timestamps]), pa.timestamp("us", type_.tz))
+    if pa.types.is_time(type_):
+        return RecordColumn(field, text, _times_of_day(_PER_UNIT[timestamps]), pa.time64("us"))
+    if pa.types.is_decimal(type_):
+        scale = _WIDEST - (type_.precision - type_.scale)
+        return RecordColumn(field, spark_types.DecimalType(_WIDEST, scale), _unrounded(type_.precision, type_.scale))
+    if is_uuid(type_):
+        return RecordColumn(field, text, _uuids)
+    if pa.types.is_fixed_size_binary(type_):
+        return RecordColumn(field, spark_types.BinaryType(), _of_length(type_.byte_width))
+    if pa.types.is_nested(type_):
+        return RecordColumn(field, to_spark_type(type_))
+    raise UnsupportedError(f"column {field.name!r}: {type_} cannot be read from JSON")
+
+
+# Conversions ---------------------------------------------------------------------------------------------------------
+
+
+def _days(text: Column) -> Column:
+    """Days since 1970 from such a number, or from a date as text."""
+    return sf.coalesce(text.try_cast("int"), sf.unix_date(_without_zone(text).try_cast("date")))
+
+
+def _instants(micros: int) -> Callable[[Column], Column]:
+    return lambda text: sf.coalesce(_number(text, micros), sf.unix_micros(text.try_cast("timestamp")))
+
+
+def _local_times(micros: int) -> Callable[[Column], Column]:
+    """Microseconds of a local time: as if it were one of UTC, whatever the session's zone is."""
+    return lambda text: sf.coalesce(_number(text, micros), _micros_in_utc(_without_zone(text)))
+
+
+def _times_of_day(micros: int) -> Callable[[Column], Column]:
+    def convert(text: Column) -> Column:
+        day = 86_400_000_000
+        found = sf.coalesce(
+            _number(text, micros), _micros_in_utc(sf.concat(sf.lit("1970-01-01T"), _without_zone(text)))
+        )
+        return sf.when(found.between(0, day - 1), found)
+
+    return convert
+
+
+def _number(text: Column, micros: int) -> Column:
+    number = text.try_cast("bigint")
+    return number if micros == 1 else sf.try_multiply(number, sf.lit(micros).cast("bigint"))
+
+
+def _micros_in_utc(text: Column) -> Column:
+    return sf.unix_micros(sf.concat(text, sf.lit("Z")).try_cast("timestamp"))
+
+
+def _without_zone(text: Column) -> Column:
+    return sf.rtrim(text, sf.lit("Z"))
+
+
+def _unrounded(precision: int, scale: int) -> Callable[[Column], Column]:
+    """Decimals that were read with all the digits that there is room for: none may be left over."""
+
+    def convert(read: Column) -> Column:
+        value = read.try_cast(f"decimal({precision},{scale})")
+        return sf.when(read == value, value)
+
+    return convert
+
+
+def _uuids(text: Column) -> Column:
+    return sf.when(text.rlike(_UUID), sf.unhex(sf.translate(text, "-", "")))
+
+
+def _of_length(width: int) -> Callable[[Column], Column]:
+    return lambda value: sf.when(sf.octet_length(value) == width, value)
