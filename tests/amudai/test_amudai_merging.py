@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from skerry.amudai.external_parquet import write_over_parquet
 from skerry.amudai.merging import merge
 from skerry.amudai.schema import InternalKind
 from skerry.amudai.shard_file import ShardFile, read_table
@@ -145,3 +147,19 @@ def test_other_shards_are_refused(tmp_path: Path) -> None:
         merge([a], tmp_path / "all.shard")
     merge([a, a], tmp_path / "all.shard", overwrite=True)
     assert read_table(tmp_path / "all.shard").num_rows == 1000
+
+
+@pytest.mark.parametrize("folder", ["", "./", "../here/", "sub/"])
+def test_relative_paths_in_any_spelling(folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here" / "sub").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "here")
+    table = part(0)
+    write_table(table, f"{folder}a.shard", two_level=True, stripe_rows=200)
+    assert read_table(f"{folder}a.shard").equals(table)
+    merge([f"{folder}a.shard"], f"{folder}b.shard")
+    assert read_table(f"{folder}b.shard").equals(table)
+    pq.write_table(table, f"{folder}c.parquet")
+    write_over_parquet([f"{folder}c.parquet"], f"{folder}c.shard")
+    assert read_table(f"{folder}c.shard").equals(table)
+    monkeypatch.chdir(tmp_path)
+    assert read_table(f"here/{folder}b.shard").equals(table)

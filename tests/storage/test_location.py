@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skerry.errors import SkerryError, UnsupportedError
-from skerry.storage import file_key, is_within, join, name, parent, redact
+from skerry.storage import absolute, file_key, is_within, join, name, parent, redact
 from skerry.storage.location import Family, parse_location
 
 PARSED = [
@@ -228,3 +228,16 @@ def test_one_file_has_one_key(one, other):
 )
 def test_two_files_have_two_keys(one, other):
     assert file_key(one) != file_key(other)
+
+
+def test_a_local_path_becomes_absolute_and_nothing_else_does(tmp_path, monkeypatch):
+    (tmp_path / "real" / "deep").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "real" / "deep")
+    monkeypatch.chdir(tmp_path)
+    here = os.getcwd()
+    assert absolute("f") == absolute("./f") == absolute("real/../f") == f"{here}/f"
+    assert absolute("link/f") == f"{here}/link/f"
+    assert absolute("link/../f") == f"{os.path.realpath(here)}/real/f"
+    assert absolute(f"{here}/link/..") == f"{os.path.realpath(here)}/real"
+    for location in ("", "/a//b", "file:///a/../b", "file:/a", "s3://b/./k", "memory:///../k"):
+        assert absolute(location) == location

@@ -39,7 +39,7 @@ from skerry.amudai.stripe_writing import write_fields
 from skerry.amudai.types import ARROW_SCHEMA_PROPERTY, schema_from_arrow
 from skerry.errors import AlreadyExistsError, FormatError, SchemaError, UnsupportedError
 from skerry.parquet import Column, ColumnChunk, FileMetadata, decode_column_pages, read_metadata
-from skerry.storage import Storage, file_key, is_within, parent, redact
+from skerry.storage import Storage, absolute, file_key, is_within, parent, redact
 
 __all__ = ["write_over_parquet"]
 
@@ -76,12 +76,12 @@ def write_over_parquet(
         AlreadyExistsError: There is a file of that name, and `overwrite` is false.
         FormatError: A file is damaged.
     """
-    location = os.fspath(where)
+    location = absolute(where)
     storage = storage or Storage()
-    locations = [os.fspath(file) for file in files]
+    locations = [absolute(file) for file in files]
     if not locations:
         raise SchemaError("no Parquet files to write a shard over")
-    folders = (parent(location), *allowed)
+    folders = (parent(location), *map(absolute, allowed))
     urls = [_url(location, file, folders) for file in locations]
     sources = [read_metadata(storage, file) for file in locations]
     arrow_schema = _common_schema(sources)

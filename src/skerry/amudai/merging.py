@@ -29,7 +29,7 @@ from skerry.amudai.shard_metadata import ShardMetadata
 from skerry.amudai.shard_writer import WrittenShard
 from skerry.amudai.types import ARROW_SCHEMA_PROPERTY
 from skerry.errors import AlreadyExistsError, SchemaError, UnsupportedError
-from skerry.storage import Storage, file_key, is_within, parent, redact
+from skerry.storage import Storage, absolute, file_key, is_within, parent, redact
 
 __all__ = ["merge"]
 
@@ -66,10 +66,10 @@ def merge(
         AlreadyExistsError: There is a file of that name, or it is one of the shards.
         FormatError: A shard is damaged.
     """
-    location = os.fspath(where)
+    location = absolute(where)
     storage = storage or Storage()
-    folders = list(allowed)
-    sources = [ShardMetadata(storage, os.fspath(shard), allowed=folders) for shard in shards]
+    folders = list(map(absolute, allowed))
+    sources = [ShardMetadata(storage, absolute(shard), allowed=folders) for shard in shards]
     if not sources:
         raise SchemaError("no shards to merge")
     if any(file_key(source.location) == file_key(location) for source in sources):

@@ -23,7 +23,7 @@ from skerry.amudai.schema import DataType, Schema
 from skerry.amudai.shard_metadata import ShardMetadata
 from skerry.amudai.statistics import FieldStatistics, decode_statistics
 from skerry.errors import FormatError, NotFoundError, SchemaError
-from skerry.storage import Storage
+from skerry.storage import Storage, absolute
 
 __all__ = ["ShardFile", "read_table"]
 
@@ -94,8 +94,10 @@ class ShardFile:
         allowed: Iterable[str] = (),
         file_size: int | None = None,
     ) -> None:
-        location = os.fspath(source)
-        self.metadata = ShardMetadata(storage or Storage(options), location, allowed=allowed, file_size=file_size)
+        location = absolute(source)
+        self.metadata = ShardMetadata(
+            storage or Storage(options), location, allowed=map(absolute, allowed), file_size=file_size
+        )
         self._asked = schema
         if schema is not None:
             _ = self.schema  # refuses types that do not go with the columns

@@ -27,7 +27,7 @@ from skerry.amudai.schema import Schema
 from skerry.amudai.stripe_writing import write_stripe
 from skerry.amudai.types import ARROW_SCHEMA_PROPERTY, schema_from_arrow
 from skerry.errors import SchemaError
-from skerry.storage import Storage, join, parent
+from skerry.storage import Storage, absolute, join, parent
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -111,7 +111,7 @@ class ShardWriter:
         threads: int | None = None,
         overwrite: bool = False,
     ) -> None:
-        self.location = os.fspath(where)
+        self.location = absolute(where)
         self.schema = schema
         self.shard_schema = schema_from_arrow(schema)
         if stripe_rows < 1 or not 1 <= stripe_bytes <= _MAX_STRIPE_BYTES:

@@ -6,7 +6,18 @@ together; they do no I/O.
 
 from __future__ import annotations
 
-from skerry.storage.location import FileStatus, Folder, file_key, is_within, join, local_path, name, parent, redact
+from skerry.storage.location import (
+    FileStatus,
+    Folder,
+    absolute,
+    file_key,
+    is_within,
+    join,
+    local_path,
+    name,
+    parent,
+    redact,
+)
 from skerry.storage.metrics import Counts, Metrics
 from skerry.storage.storage import Storage
 from skerry.storage.streams import Sink
@@ -18,6 +29,7 @@ __all__ = [
     "Metrics",
     "Sink",
     "Storage",
+    "absolute",
     "file_key",
     "is_within",
     "join",

@@ -225,6 +225,24 @@ def local_path(location: str) -> str | None:
     return found.path if found.family is Family.LOCAL else None
 
 
+def absolute(location: str | os.PathLike[str]) -> str:
+    """A location that stays the same wherever the process goes, and that other names can be held against.
+
+    Local paths are taken from the working directory; where they lead through `..`, links are followed, as opening the
+    file would. URLs and plain absolute paths stay as they are.
+    """
+    text = os.fspath(location)
+    if not text or _URL.fullmatch(text) or text.startswith("file:/"):
+        return text
+    segments = text.split("/")
+    if ".." in segments:
+        folder, _, last = text.rpartition("/")
+        if last in ("", ".", ".."):
+            return os.path.realpath(text)
+        return os.path.join(os.path.realpath(folder or "/"), last)
+    return os.path.abspath(text) if not text.startswith("/") or "." in segments else text
+
+
 def redact(url: str) -> str:
     """Hide what may be secret in a URL: user info and query.
 
