@@ -446,7 +446,10 @@ def test_the_pace_of_a_job_is_counted_per_step():
     now[0] = 10.0
     pace.describe(Progress("sketch", total_files=8))
     now[0] = 12.0
-    assert pace.describe(Progress("sketch", 3, 8, 300, 0)) == "300 rows (150/s), 3 of 8 files"
+    assert pace.describe(Progress("sketch", 3, 8, 300, 0)) == "300 rows (150/s), 3 of 8 files, about 3 s left"
+    now[0] = 310.0
+    assert pace.describe(Progress("sketch", 4, 8)) == "4 of 8 files, about 5 min left"
+    assert pace.describe(Progress("sketch", 8, 8)) == "8 of 8 files"
 
 
 def test_progress_is_shown_only_to_somebody():

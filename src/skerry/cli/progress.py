@@ -68,7 +68,7 @@ class Pace:
         self._begin = 0.0
 
     def describe(self, progress: Progress) -> str:
-        """`1,200,000 rows (300,000/s), 48 MB (12 MB/s), 3 of 8 files`, without what is not known."""
+        """`1,200,000 rows (300,000/s), 48 MB (12 MB/s), 3 of 8 files, about 7 s left`, without what is not known."""
         now = self._clock()
         if progress.step != self._step:
             self._step, self._begin = progress.step, now
@@ -80,4 +80,14 @@ class Pace:
             parts.append(f"{size(progress.done_bytes)} ({size(round(progress.done_bytes / seconds))}/s)")
         if progress.total_files is not None:
             parts.append(f"{count(progress.done_files)} of {count(progress.total_files)} files")
+            if 0 < progress.done_files < progress.total_files:
+                left = seconds / progress.done_files * (progress.total_files - progress.done_files)
+                parts.append(f"about {_duration(left)} left")
         return ", ".join(parts)
+
+
+def _duration(seconds: float) -> str:
+    """`40 s`, `3 min`, `2.5 h`."""
+    if seconds < 100:
+        return f"{max(round(seconds), 1)} s"
+    return f"{round(seconds / 60)} min" if seconds < 100 * 60 else f"{seconds / 3600:.1f} h"
