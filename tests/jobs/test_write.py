@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -289,3 +291,37 @@ def test_a_truncated_file_is_named(layout_of):
     with pytest.raises(FormatError, match="Parquet") as caught:
         describe_file(DescribeTask(file.data_file.location, layout))
     assert caught.value.location == file.data_file.location
+
+
+LARGE = """
+import resource, sys
+import pyarrow as pa
+import skerry
+from skerry.jobs.publication import WriteMode
+from skerry.jobs.publish import write_share
+
+schema = pa.schema([("k", pa.int64()), ("s", pa.string())])
+table = skerry.connect(sys.argv[1]).create_table("d.t", schema, partition_by=["truncate(4, k)"])
+layout = table.implementation.layout()
+write_share(layout, WriteMode.APPEND, [pa.record_batch([pa.array([0]), pa.array(["a"])], schema)])
+text = "x" * (1 << 20)
+
+def batches(count):
+    for _ in range(count):  # as Spark cuts them: 64 MiB
+        yield pa.record_batch([pa.array(range(64)), pa.array([text] * 64)], schema)
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+
+before = peak()
+share = write_share(layout, WriteMode.APPEND, batches(24))
+print(sum(file.data_file.record_count for file in share.files), peak() - before)
+"""
+
+
+def test_a_task_that_writes_a_gigabyte_of_wide_rows_takes_less_than_half_of_it(tmp_path):
+    done = subprocess.run([sys.executable, "-c", LARGE, tmp_path], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    count, peak_mib = map(int, done.stdout.split())
+    assert count == 24 * 64
+    assert peak_mib < 24 * 64 // 2

@@ -145,7 +145,7 @@ class PartitionedWriter:
         """Write out the largest buffers, and let the others no longer hold whole batches for their few rows."""
         largest_first = sorted(self._partitions.values(), key=lambda partition: -partition.buffered_bytes)
         for partition in largest_first:
-            if self.buffered_bytes <= MAX_BUFFERED_BYTES // 2:
+            if self.buffered_bytes <= MAX_BUFFERED_BYTES // 4:
                 break
             if partition.buffered_bytes:  # it was not closed to make way for one before it
                 self._flush(partition)
