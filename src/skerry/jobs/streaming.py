@@ -1,4 +1,4 @@
-"""Reading a table as a stream: what was there, then commit by commit what came.
+"""Reading an Iceberg table as a stream: what was there, then commit by commit what came.
 
 An offset says how far a stream has come; it is all that a restart needs. Batches between two offsets always have the
 same rows. What is to be read is cut into picklable tasks, a file each where a commit only added rows.
@@ -19,19 +19,18 @@ from skerry.iceberg.change_planning import ChangePlanner
 from skerry.iceberg.changes import Changes
 from skerry.iceberg.history import ancestors
 from skerry.iceberg.scan import Scan, scan_planner
-from skerry.iceberg.state import MAIN, TableState
+from skerry.iceberg.state import TableState
 from skerry.iceberg.stray_metadata import read_table_metadata
 from skerry.iceberg.summary import operation_of, summary_of
 from skerry.iceberg.table import IcebergTable
+from skerry.jobs.stream_choice import EARLIEST, LATEST, StreamChoice
 from skerry.storage import Storage
 from skerry.table.changes import CHANGE_COLUMNS, ChangeType
 from skerry.table.predicate import conjuncts_of
 from skerry.table.row_reader import RowReader
 from skerry.table.scan import FileScanTask
 
-__all__ = ["CommitTask", "FilesTask", "Limits", "StreamOffset", "StreamSource"]
-
-EARLIEST, LATEST = "earliest", "latest"
+__all__ = ["CommitTask", "FilesTask", "StreamOffset", "StreamSource"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,25 +63,6 @@ class StreamOffset:
         if not isinstance(table, str) or any(isinstance(n, bool) or not isinstance(n, int | None) for n in counts):
             raise FormatError(f"this is no offset of a stream: {dict(offset)!r}")
         return cls(table, snapshot, files)
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How much a batch takes at most, but always something.
-
-    Args:
-        files: Data files that were added; None for any number.
-        snapshots: Commits; likewise.
-    """
-
-    files: int | None = None
-    snapshots: int | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("files", "snapshots"):
-            value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise SchemaError(f"a batch takes at least 1 of its {name}, found {value!r}")
 
 
 @dataclass(frozen=True)
@@ -168,37 +148,45 @@ StreamTask = FilesTask | CommitTask
 
 @dataclass(frozen=True)
 class StreamSource:
-    """A table as a stream.
+    """A table as a stream; see `skerry.jobs.stream_choice.TableStream`.
 
     Args:
         table: The table.
-        columns: Dotted names; all columns if None.
-        where: SQL text; all rows if None.
-        ref: The branch.
-        changes: Whether rows that go and rows that change are told too, with the columns that say so.
-        on: With changes, the columns that identify a row; those of the table if None.
-        start: `earliest`: what is there first, then what comes; `latest`: what comes; or a snapshot's id: what came
-            after it.
-        skip_changes: Without changes, whether commits that took rows away or changed some are passed over; else they
-            end the stream.
-        limits: How much a batch takes at most.
+        choice: What is read.
+
+    Raises:
+        UnsupportedError: A consumer is named.
     """
 
     table: IcebergTable
-    columns: tuple[str, ...] | None = None
-    where: str | None = None
-    ref: str = MAIN
-    changes: bool = False
-    on: tuple[str, ...] | None = None
-    start: str = EARLIEST
-    skip_changes: bool = False
-    limits: Limits = field(default_factory=Limits)
+    choice: StreamChoice = field(default_factory=StreamChoice)
+
+    def __post_init__(self) -> None:
+        if self.choice.consumer is not None:
+            raise UnsupportedError("Iceberg tables have no consumers", location=self.table.state.name)
+
+    @property
+    def identity(self) -> str:
+        """The table's uuid."""
+        return _uuid(self.table.state)
+
+    @property
+    def storage(self) -> Storage:
+        """Where the table lies."""
+        return self.table.state.storage
+
+    def decode(self, offset: Mapping[str, Any]) -> StreamOffset:
+        """Read an offset."""
+        return StreamOffset.decode(offset)
+
+    def commit(self, end: StreamOffset) -> None:
+        """Nothing is kept for what has been done with."""
 
     @property
     def schema(self) -> pa.Schema:
         """What is delivered."""
         rows = self._scan(self.table.state, None).schema
-        return pa.schema([*rows, *CHANGE_COLUMNS]) if self.changes else rows
+        return pa.schema([*rows, *CHANGE_COLUMNS]) if self.choice.changes else rows
 
     def initial(self) -> StreamOffset:
         """Where a stream begins that never ran.
@@ -208,14 +196,16 @@ class StreamSource:
             SchemaError: `start` is none of what there is.
         """
         state = self.table.refresh()
-        if self.start == EARLIEST:
+        if self.choice.start == EARLIEST:
             return StreamOffset(_uuid(state))
-        if self.start == LATEST:
-            tip = state.snapshot(self.ref)
+        if self.choice.start == LATEST:
+            tip = state.snapshot(self.choice.ref)
             return StreamOffset(_uuid(state), None if tip is None else tip.snapshot_id)
-        if not self.start.isdecimal():
-            raise SchemaError(f"a stream starts at {EARLIEST}, {LATEST} or a snapshot's id, found {self.start!r}")
-        return StreamOffset(_uuid(state), state.snapshot_by_id(int(self.start)).snapshot_id)
+        if not self.choice.start.isdecimal():
+            raise SchemaError(
+                f"a stream starts at {EARLIEST}, {LATEST} or a snapshot's id, found {self.choice.start!r}"
+            )
+        return StreamOffset(_uuid(state), state.snapshot_by_id(int(self.choice.start)).snapshot_id)
 
     def latest(self, after: StreamOffset | None) -> StreamOffset:
         """Where the next batch ends, within the limits.
@@ -227,7 +217,7 @@ class StreamSource:
             NotFoundError: The table is gone, or snapshots that were not read yet have expired.
         """
         state = self.table.refresh()
-        tip = state.snapshot(self.ref)
+        tip = state.snapshot(self.choice.ref)
         if after is not None:
             self._check(state, after)
         if tip is None:
@@ -241,7 +231,7 @@ class StreamSource:
 
     def _within_first(self, state: TableState, snapshot: Snapshot, done: int) -> StreamOffset:
         total = len(self._scan(state, snapshot).plan())
-        files = done + (self.limits.files or total)
+        files = done + (self.choice.limits.files or total)
         return StreamOffset(_uuid(state), snapshot.snapshot_id, files if files < total else None)
 
     def _last_within(self, state: TableState, after: int, tip: Snapshot) -> int:
@@ -250,8 +240,7 @@ class StreamSource:
             if not _is_rewrite(snapshot):
                 added = summary_of(snapshot).get("added-data-files", "0")
                 files, snapshots = files + (int(added) if added.isdecimal() else 0), snapshots + 1
-                too_many = files > (self.limits.files or files) or snapshots > (self.limits.snapshots or snapshots)
-                if too_many and snapshots > 1:
+                if snapshots > 1 and self.choice.limits.are_passed(files, snapshots):
                     break
             last = snapshot.snapshot_id
         return last
@@ -288,7 +277,7 @@ class StreamSource:
     # ---- what is read ----
 
     def _scan(self, state: TableState, snapshot: Snapshot | None) -> Scan:
-        return Scan(state, snapshot, state.metadata.schema(), columns=self.columns, where=self.where)
+        return Scan(state, snapshot, state.metadata.schema(), columns=self.choice.columns, where=self.choice.where)
 
     def _of_first(self, state: TableState, snapshot: Snapshot, start: int, stop: int | None) -> list[StreamTask]:
         scan = self._scan(state, snapshot)
@@ -298,7 +287,7 @@ class StreamSource:
         self, state: TableState, tasks: Sequence[FileScanTask], snapshot: Snapshot, ordinal: int
     ) -> list[StreamTask]:
         reader = Scan(
-            state, None, state.metadata.schema(), columns=self.columns, where=self.where, threads=1
+            state, None, state.metadata.schema(), columns=self.choice.columns, where=self.choice.where, threads=1
         ).row_reader()
         return [FilesTask(reader, (task,), self.schema, ordinal, snapshot.snapshot_id) for task in tasks]
 
@@ -306,8 +295,8 @@ class StreamSource:
         self, state: TableState, snapshot: Snapshot, parent: Snapshot | None, ordinal: int
     ) -> list[StreamTask]:
         operation = operation_of(snapshot) or Operation.APPEND
-        if operation is not Operation.APPEND and not self.changes:
-            if self.skip_changes:
+        if operation is not Operation.APPEND and not self.choice.changes:
+            if self.choice.skip_changes:
                 return []
             raise UnsupportedError(
                 f"snapshot {snapshot.snapshot_id} took rows away or changed some ({operation.value}), which a stream "
@@ -326,9 +315,9 @@ class StreamSource:
                 state.metadata_location,
                 state.storage,
                 snapshot.snapshot_id,
-                self.columns,
-                self.where,
-                self.on,
+                self.choice.columns,
+                self.choice.where,
+                self.choice.on,
                 ordinal,
             )
         ]
@@ -347,7 +336,7 @@ class StreamSource:
             line.append(snapshot)
         raise NotFoundError(
             f"snapshot {after}, to which the stream has come, has expired or is not on the way to {tip.snapshot_id} of "
-            f"{self.ref}: what came between is not known; begin a new stream",
+            f"{self.choice.ref}: what came between is not known; begin a new stream",
             location=state.name,
         )
 

@@ -10,7 +10,7 @@ Spec: `formats/paimon.md` §§ 9, 11.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -41,7 +41,7 @@ from skerry.table.read_ahead import default_threads
 from skerry.table.row_stream import RowStream
 from skerry.table.schema import leaf
 
-__all__ = ["PaimonChanges", "changes"]
+__all__ = ["PaimonChanges", "changes", "changes_rows", "has_changelog", "read_commit", "told_rows"]
 
 _TYPES: Final = tuple(ChangeType)
 _BY_KIND: Final = np.array(
@@ -88,7 +88,7 @@ class PaimonChanges(RowStream):
         threads: int | None = None,
     ) -> None:
         self._state = state
-        self._commits = [snapshot for snapshot in commits if _changes_rows(state, snapshot)]
+        self._commits = [snapshot for snapshot in commits if changes_rows(state, snapshot)]
         self._threads = threads or default_threads()
         self._carried_over = carried_over
         chosen = PaimonScan(state, columns=columns, where=where)
@@ -139,20 +139,10 @@ class PaimonChanges(RowStream):
         planner = ScanPlanner(self._state, conjuncts_of(self._predicate), self._threads)
         if snapshot.commit_kind is CommitKind.OVERWRITE:
             yield self._compared(snapshot)
-        elif _has_changelog(self._state):
-            yield from self._as_told(planner.plan_changelog(snapshot).splits)
-        else:
-            yield from self._as_told(planner.plan_delta(snapshot).splits)
-
-    def _as_told(self, splits: Sequence[Split]) -> Iterator[ChangedRows]:
-        """Rows of files with their kinds."""
-        reader = self._reader(self._rows_schema, self._predicate)
-        if not self._state.schema.primary_keys:
-            for batch in reader.batches(splits):
-                yield ChangedRows.all_of(pa.Table.from_batches([batch]), ChangeType.INSERT)
             return
-        for records in reader.records(splits):
-            yield ChangedRows(pa.Table.from_batches([records.values]), _BY_KIND[records.kinds])
+        told = has_changelog(self._state)
+        plan = planner.plan_changelog(snapshot) if told else planner.plan_delta(snapshot)
+        yield from told_rows(self._reader(self._rows_schema, self._predicate), plan.splits)
 
     def _reader(self, columns: pa.Schema, predicate: Predicate = ALWAYS_TRUE) -> SplitReader:
         return SplitReader(self._state, columns, predicate, self._threads)
@@ -200,15 +190,26 @@ class PaimonChanges(RowStream):
         return _without_common(before, after, by_file=not self._state.schema.primary_keys)
 
 
-def _has_changelog(state: PaimonState) -> bool:
+def told_rows(reader: SplitReader, splits: Iterable[Split]) -> Iterator[ChangedRows]:
+    """Rows of changelog files, or of files that a commit added, with their kinds."""
+    if not reader.state.schema.primary_keys:
+        for batch in reader.batches(splits):
+            yield ChangedRows.all_of(pa.Table.from_batches([batch]), ChangeType.INSERT)
+        return
+    for records in reader.records(splits):
+        yield ChangedRows(pa.Table.from_batches([records.values]), _BY_KIND[records.kinds])
+
+
+def has_changelog(state: PaimonState) -> bool:
+    """Whether a table's writers tell changes in files of their own."""
     return bool(state.schema.primary_keys) and state.options.changelog_producer is not ChangelogProducer.NONE
 
 
-def _changes_rows(state: PaimonState, snapshot: Snapshot) -> bool:
+def changes_rows(state: PaimonState, snapshot: Snapshot) -> bool:
     """Whether a commit may have changed rows, as far as can be told from its snapshot."""
     if snapshot.commit_kind is CommitKind.OVERWRITE:
         return True
-    if _has_changelog(state):
+    if has_changelog(state):
         return snapshot.changelog_manifest_list is not None
     return snapshot.commit_kind is CommitKind.APPEND
 
@@ -288,7 +289,7 @@ def changes(
         raise SchemaError(f"snapshot {first} came after {last}: changes are read from old to new", location=state.name)
     return PaimonChanges(
         state,
-        [_commit(state, number) for number in range(first + 1, last + 1)],
+        [read_commit(state, number) for number in range(first + 1, last + 1)],
         columns=columns,
         where=where,
         on=on,
@@ -307,8 +308,12 @@ def _snapshot_id(state: PaimonState, which: int | str) -> int:
     return 0 if found.snapshot is None else found.snapshot.id
 
 
-def _commit(state: PaimonState, number: int) -> Snapshot:
-    """A snapshot, or what is left of it."""
+def read_commit(state: PaimonState, number: int) -> Snapshot:
+    """A snapshot, or what is left of it.
+
+    Raises:
+        NotFoundError: It has expired.
+    """
     found = find_snapshot(state.storage, state.paths, number)
     if found is not None:
         return found

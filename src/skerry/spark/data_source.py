@@ -5,13 +5,15 @@ with the table's statistics once. `skerry.spark.ingest` lets Spark's own Parquet
 this is for code that wants a format by name, and for streams.
 
 Every step (planning, each task, commit, abort) may run in a Python process of its own, so a step knows only what is
-pickled with the reader or writer.
+pickled with the reader or writer. What the table's format does of it is in `skerry.jobs.exchange`.
 """
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -21,22 +23,19 @@ from pyspark.sql.datasource import (
     DataSourceReader,
     DataSourceStreamArrowWriter,
     DataSourceStreamReader,
+    Filter,
     InputPartition,
 )
 from pyspark.sql.types import StructType
 
-from skerry.iceberg.layout import FileLayout
-from skerry.iceberg.scan import Scan
-from skerry.jobs.publish import Publication, WriteMode
+from skerry.jobs.exchange import PieceReader, TableExchange, TableWrite, exchange_of
 from skerry.spark.frame_writer import FrameWriter, StreamWriter
+from skerry.spark.pushed_filters import push_filters
 from skerry.spark.schema import to_arrow_schema, to_spark_schema
 from skerry.spark.settings import apply_defaults
 from skerry.spark.source_options import SourceOptions
-from skerry.spark.stream_reader import StreamReader, stream_source
-from skerry.spark.tables import iceberg_table
-from skerry.table.incoming import conform
-from skerry.table.row_reader import RowReader
-from skerry.table.scan import FileScanTask
+from skerry.spark.stream_reader import StreamReader, table_stream
+from skerry.table.predicate import Predicate, conjunction
 
 __all__ = ["SkerryDataSource", "register"]
 
@@ -44,8 +43,8 @@ __all__ = ["SkerryDataSource", "register"]
 def register(spark: SparkSession) -> None:
     """Let a session read and write `format("skerry")`; docs/spark.md has its options.
 
-    Settings that `skerry.spark.read` relies on are made, too, unless the session has them otherwise: Parquet columns
-    are found by field id, and the cost-based optimizer is on, with its reordering of joins.
+    Settings that reading relies on are made, too, unless the session has them otherwise: filters reach Python data
+    sources, Parquet columns are found by field id, and the cost-based optimizer is on, with its reordering of joins.
     """
     if isinstance(spark, SparkSession):
         # Spark looks a name up in the thread's active session, both here and at each read: make it this one, as
@@ -68,8 +67,10 @@ class SkerryDataSource(DataSource):  # type: ignore[misc]
         """The columns that a read delivers."""
         options = SourceOptions(self.options)
         if options.tells_changes:
-            return to_spark_schema(stream_source(options).schema)
-        return to_spark_schema(_scan(options).schema)
+            return to_spark_schema(table_stream(options).schema)
+        exchange = exchange_of(options.load().implementation)
+        scan = exchange.scan(options.columns, options.where, options.snapshot, options.ref)
+        return to_spark_schema(scan.schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Read the table, or those of its columns that the caller's schema names."""
@@ -82,7 +83,7 @@ class SkerryDataSource(DataSource):  # type: ignore[misc]
             SchemaError: The frame's columns or the options do not fit; nothing was written.
         """
         options = SourceOptions(self.options)
-        return FrameWriter(options, *_prepared(options, schema, overwrite=overwrite))
+        return FrameWriter(options, _begin_write(options, schema, overwrite=overwrite))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Read the table as a stream."""
@@ -95,48 +96,59 @@ class SkerryDataSource(DataSource):  # type: ignore[misc]
             SchemaError: The stream's columns or the options do not fit, or nothing names the stream.
         """
         options = SourceOptions(self.options)
-        layout, publication = _prepared(options, schema, overwrite=overwrite)
-        return StreamWriter(options, layout, publication, options.stream)
+        return StreamWriter(options, _begin_write(options, schema, overwrite=overwrite), options.stream)
 
 
-def _prepared(options: SourceOptions, schema: StructType, *, overwrite: bool) -> tuple[FileLayout, Publication]:
-    """How files must look that are about to be written, and how they are published."""
+def _begin_write(options: SourceOptions, schema: StructType, *, overwrite: bool) -> TableWrite:
     publication = options.publication(overwrite=overwrite)
-    table = options.load()
-    rows = to_arrow_schema(schema)
-    if publication.mode is not WriteMode.UPSERT:  # which may lack columns
-        conform(rows.empty_table(), table.schema)
-    return iceberg_table(table).layout(ref=publication.ref), publication
-
-
-def _scan(options: SourceOptions, columns: Sequence[str] | None = None) -> Scan:
-    return iceberg_table(options.load()).scan(
-        columns=columns or options.columns, where=options.where, snapshot=options.snapshot, ref=options.ref
-    )
+    write = exchange_of(options.load().implementation).begin_write(publication)
+    write.check(to_arrow_schema(schema))
+    return write
 
 
 # Reading -------------------------------------------------------------------------------------------------------------
 
 
 class _Share(InputPartition):  # type: ignore[misc]
-    """Files that one task reads, pickled with their reader."""
+    """What one task reads, pickled with its reader."""
 
-    def __init__(self, reader: RowReader, tasks: Sequence[FileScanTask]) -> None:
-        super().__init__(pickle.dumps((reader, list(tasks))))
+    def __init__(self, reader: PieceReader, pieces: Sequence[Any]) -> None:
+        super().__init__(pickle.dumps((reader, list(pieces))))
 
 
 class _Reader(DataSourceReader):  # type: ignore[misc]
     def __init__(self, options: SourceOptions, columns: list[str]) -> None:
         self._options = options
         self._columns = columns
+        self._pushed: list[Predicate] = []
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What tasks get: no table, which stays with the process that plans."""
+        return {"_options": self._options, "_columns": self._columns, "_pushed": []}
+
+    @cached_property
+    def _exchange(self) -> TableExchange:
+        return exchange_of(self._options.load().implementation)
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
+        """Take the filters that can be said in our words; Spark tests the others itself."""
+        options = self._options
+        everything = self._exchange.scan(None, None, options.snapshot, options.ref)
+        self._pushed, left = push_filters(filters, everything.schema)
+        return left
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One task per data file or part of a large one; one without files where there are none, as Spark wants one."""
-        scan = _scan(self._options, self._columns)
+        """One task per piece of the scan; one without any where there are none, as Spark wants one."""
+        options = self._options
+        where: str | Predicate | None = options.where
+        if self._pushed:
+            said = self._exchange.scan(None, where, options.snapshot, options.ref)
+            where = conjunction([said.predicate, *self._pushed])
+        scan = self._exchange.scan(self._columns or options.columns, where, options.snapshot, options.ref)
         reader = scan.row_reader()
-        return [_Share(reader, [task]) for task in scan.plan(split=True)] or [_Share(reader, [])]
+        return [_Share(reader, [piece]) for piece in self._exchange.pieces(scan)] or [_Share(reader, [])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a task's files."""
-        reader, tasks = pickle.loads(partition.value)
-        yield from reader.batches(tasks)
+        """The rows of a task's pieces."""
+        reader, pieces = pickle.loads(partition.value)
+        yield from reader.batches(pieces)

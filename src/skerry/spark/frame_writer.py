@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from skerry.errors import SkerryError
-from skerry.iceberg.layout import FileLayout
-from skerry.iceberg.operations import StreamBatch
-from skerry.jobs.publish import Publication, Share, publish, remove_shares, write_share
+from skerry.jobs.exchange import TableWrite
 from skerry.spark.source_options import SourceOptions
-from skerry.spark.tables import iceberg_table
-from skerry.storage import join
+from skerry.table.stream_batch import StreamBatch
 
 __all__ = ["FrameWriter", "StreamWriter"]
 
@@ -27,38 +24,32 @@ _BATCH = "streaming.sql.batchId"
 class _Written(WriterCommitMessage):  # type: ignore[misc]
     """What a task has written."""
 
-    share: Share
+    share: Any
 
 
-def _shares(messages: list[WriterCommitMessage | None]) -> list[Share]:
-    return [message.share for message in messages if message is not None]
-
-
-def _abort(layout: FileLayout, messages: list[WriterCommitMessage | None]) -> None:
+def _abort(write: TableWrite, messages: list[WriterCommitMessage | None]) -> None:
     """Remove what the tasks have written, if one of them failed.
 
     Spark aborts after a failed commit too, in a process that cannot know whether its outcome was unknown. Then every
     task has a message, and `publish` has removed the files already if that was safe.
     """
     if any(message is None for message in messages):
-        storage, folder = layout.storage, layout.folder
-        storage.delete([status.location for status in storage.list(folder)])
+        write.abort()
 
 
 def _publish(
     options: SourceOptions,
-    layout: FileLayout,
+    write: TableWrite,
     messages: list[WriterCommitMessage | None],
-    publication: Publication,
     batch: StreamBatch | None = None,
 ) -> None:
-    shares = _shares(messages)
+    shares = [message.share for message in messages if message is not None]
     try:
-        table = iceberg_table(options.load())
+        table = options.load().implementation
     except SkerryError:  # provably not committed
-        remove_shares(layout, shares)
+        write.remove(shares)
         raise
-    publish(table, layout, shares, publication, batch=batch)
+    write.publish(table, shares, batch)
 
 
 class FrameWriter(DataSourceArrowWriter):  # type: ignore[misc]
@@ -66,26 +57,24 @@ class FrameWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
     Args:
         options: What the caller said.
-        layout: How the table wants its files; they share a folder that no other write uses.
-        publication: How rows are published.
+        write: What the table's format makes of it.
     """
 
-    def __init__(self, options: SourceOptions, layout: FileLayout, publication: Publication) -> None:
+    def __init__(self, options: SourceOptions, write: TableWrite) -> None:
         self._options = options
-        self._layout = layout
-        self._publication = publication
+        self._write = write
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write a task's share of the rows."""
-        return _Written(write_share(self._layout, self._publication.mode, iterator))
+        return _Written(self._write.share(iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish what all tasks have written, with the table's statistics, as one snapshot."""
-        _publish(self._options, self._layout, messages, self._publication)
+        _publish(self._options, self._write, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove what is not committed."""
-        _abort(self._layout, messages)
+        _abort(self._write, messages)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
@@ -93,32 +82,26 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
 
     Args:
         options: What the caller said.
-        layout: How the table wants its files; those of a batch share a folder.
-        publication: How rows are published.
+        write: What the table's format makes of it.
         stream: What names the stream, the same after a restart.
     """
 
-    def __init__(self, options: SourceOptions, layout: FileLayout, publication: Publication, stream: str) -> None:
+    def __init__(self, options: SourceOptions, write: TableWrite, stream: str) -> None:
         self._options = options
-        self._layout = layout
-        self._publication = publication
+        self._write = write
         self._stream = stream
-
-    def _of_batch(self, number: int | str) -> FileLayout:
-        return dataclasses.replace(self._layout, folder=join(self._layout.folder, f"batch-{number}"))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write a task's share of a batch's rows."""
         context = TaskContext.get()
         number = context.getLocalProperty(_BATCH) if context is not None else None
-        layout = self._of_batch(number if number is not None else "rows")
-        return _Written(write_share(layout, self._publication.mode, iterator))
+        return _Written(self._write.of_batch(number if number is not None else "rows").share(iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Publish a batch, unless the table has it."""
         batch = StreamBatch(self._stream, batchId)
-        _publish(self._options, self._of_batch(batchId), messages, self._publication, batch)
+        _publish(self._options, self._write.of_batch(batchId), messages, batch)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Remove what is not committed of a batch."""
-        _abort(self._of_batch(batchId), messages)
+        _abort(self._write.of_batch(batchId), messages)

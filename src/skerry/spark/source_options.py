@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import skerry
 from skerry.catalog import Table
 from skerry.errors import SchemaError
-from skerry.iceberg.state import MAIN
-from skerry.jobs.publish import Publication, WriteMode
-from skerry.jobs.streaming import EARLIEST, Limits
+from skerry.jobs.publication import Publication, WriteMode
+from skerry.jobs.stream_choice import EARLIEST, Limits
+from skerry.table.history import MAIN
 from skerry.table.schema import nearest
 
 __all__ = ["SourceOptions"]
@@ -28,6 +28,7 @@ _OPTIONS = (
     "on",
     "start",
     "skip-changes",
+    "consumer",
     "max-files-per-batch",
     "max-snapshots-per-batch",
     "operation",
@@ -125,6 +126,11 @@ class SourceOptions:
             SchemaError: A limit is no whole number above 0.
         """
         return Limits(self._count("max-files-per-batch"), self._count("max-snapshots-per-batch"))
+
+    @property
+    def consumer(self) -> str | None:
+        """Under which name the table notes how far a stream that is read has come."""
+        return self._options.get("consumer")
 
     @property
     def checkpoint(self) -> str | None:

@@ -12,17 +12,17 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from skerry.errors import FormatError
-from skerry.iceberg.state import MAIN
-from skerry.jobs.streaming import StreamOffset, StreamSource, StreamTask
+from skerry.jobs.exchange import exchange_of
+from skerry.jobs.stream_choice import StreamChoice, StreamTask, TableOffset, TableStream
 from skerry.spark.source_options import SourceOptions
-from skerry.spark.tables import iceberg_table
 from skerry.storage import join, name
 from skerry.table.changes import CHANGE_COLUMNS
+from skerry.table.history import MAIN
 
-__all__ = ["StreamReader", "stream_source"]
+__all__ = ["StreamReader", "table_stream"]
 
 
-def stream_source(options: SourceOptions, columns: Sequence[str] | None = None) -> StreamSource:
+def table_stream(options: SourceOptions, columns: Sequence[str] | None = None) -> TableStream:
     """The stream that options describe.
 
     Args:
@@ -32,16 +32,18 @@ def stream_source(options: SourceOptions, columns: Sequence[str] | None = None) 
     chosen = columns if columns is not None else options.columns
     if chosen is not None and options.tells_changes:
         chosen = [column for column in chosen if column not in CHANGE_COLUMNS.names]
-    return StreamSource(
-        iceberg_table(options.load()),
-        None if chosen is None else tuple(chosen),
-        options.where,
-        options.ref or MAIN,
-        options.tells_changes,
-        options.on,
-        options.start,
-        options.skips_changes,
-        options.limits,
+    return exchange_of(options.load().implementation).stream(
+        StreamChoice(
+            None if chosen is None else tuple(chosen),
+            options.where,
+            options.ref or MAIN,
+            options.tells_changes,
+            options.on,
+            options.start,
+            options.skips_changes,
+            options.limits,
+            options.consumer,
+        )
     )
 
 
@@ -66,18 +68,18 @@ class StreamReader(DataSourceStreamReader):  # type: ignore[misc]
     def __init__(self, options: SourceOptions, columns: list[str]) -> None:
         self._options = options
         self._columns = columns
-        self._last: StreamOffset | None = None
+        self._last: TableOffset | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """What tasks get: no table, which stays with the process that plans."""
         return {"_options": self._options, "_columns": self._columns, "_last": None}
 
     @cached_property
-    def _source(self) -> StreamSource:
-        return stream_source(self._options, self._columns)
+    def _source(self) -> TableStream:
+        return table_stream(self._options, self._columns)
 
     @cached_property
-    def _initial(self) -> StreamOffset:
+    def _initial(self) -> TableOffset:
         return self._source.initial()
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
@@ -93,8 +95,9 @@ class StreamReader(DataSourceStreamReader):  # type: ignore[misc]
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Tasks that read what is between two offsets; one that reads nothing if there is nothing."""
-        self._last = StreamOffset.decode(end)
-        return [_Share(task) for task in self._source.plan(StreamOffset.decode(start), self._last)] or [_Share(None)]
+        source = self._source
+        self._last = source.decode(end)
+        return [_Share(task) for task in source.plan(source.decode(start), self._last)] or [_Share(None)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task."""
@@ -103,24 +106,25 @@ class StreamReader(DataSourceStreamReader):  # type: ignore[misc]
             yield from task.batches()
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Spark has done with all before an offset; nothing is kept for it here."""
+        """Spark has done with all before an offset."""
+        self._source.commit(self._source.decode(end))
 
     def stop(self) -> None:
         """Nothing is open."""
 
-    def _find_last(self, checkpoint: str) -> StreamOffset | None:
+    def _find_last(self, checkpoint: str) -> TableOffset | None:
         """The end of the last batch that Spark has planned, as the checkpoint's log of offsets says."""
-        storage = self._source.table.state.storage
+        source = self._source
+        storage = source.storage
         logs = [status.location for status in storage.list_folder(join(checkpoint, "offsets")).files]
         numbered = {int(name(location)): location for location in logs if name(location).isdecimal()}
         if not numbered:
             return None
-        table = str(self._source.table.state.metadata.table_uuid)
         for line in storage.read(numbered[max(numbered)]).decode(errors="replace").splitlines():
             try:
-                offset = StreamOffset.decode(json.loads(line))
+                offset = source.decode(json.loads(line))
             except (ValueError, AttributeError, FormatError):
                 continue  # the version, Spark's own record, another source
-            if offset.table == table:
+            if offset.table == source.identity:
                 return offset
         return None

@@ -1,0 +1,436 @@
+"""Reading a Paimon table as a stream: what was there, then snapshot by snapshot what came.
+
+Where the table's writers tell changes in changelog files, those are read; else the files that commits added: rows of
+append tables, records of primary-key tables with their kinds. Compaction tells nothing, unless it made a changelog.
+What an overwrite or a deletion did stands in no file, and is told by comparing the states before and after it.
+
+An offset says how far a stream has come; it is all that a restart needs. Batches between two offsets always have the
+same rows. What is to be read is cut into picklable tasks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from skerry.errors import FormatError, NotFoundError, SchemaError, UnsupportedError
+from skerry.jobs.stream_choice import EARLIEST, LATEST, StreamChoice
+from skerry.paimon.changes import PaimonChanges, changes_rows, has_changelog, read_commit, told_rows
+from skerry.paimon.consumers import write_consumer
+from skerry.paimon.live_files import delta_entries
+from skerry.paimon.manifest import FileKind
+from skerry.paimon.manifest_list import read_manifest_list
+from skerry.paimon.planning import ScanPlanner
+from skerry.paimon.reading import SplitReader
+from skerry.paimon.scan import PaimonScan
+from skerry.paimon.schemas import schema_ids
+from skerry.paimon.snapshot import CommitKind, Snapshot
+from skerry.paimon.snapshots import find_snapshot, read_snapshot
+from skerry.paimon.splits import Split
+from skerry.paimon.state import PaimonState
+from skerry.paimon.table import PaimonTable
+from skerry.storage import Storage
+from skerry.table.changes import CHANGE_COLUMNS, ChangeType, describe_changes
+from skerry.table.predicate import conjuncts_of
+from skerry.table.read_ahead import default_threads
+
+__all__ = ["ComparedTask", "PaimonOffset", "PaimonStream", "RowsTask", "ToldTask"]
+
+_PLACE = 1
+"""Of the ordinal among the columns that tell changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class PaimonOffset:
+    """How far a stream has come.
+
+    Args:
+        table: The table's folder, and when it was made.
+        snapshot: The snapshot up to which all was read; None if nothing was.
+        sections: So many of its sections (files, or groups of them whose keys overlap), while what was there at first
+            is being read; None if all are.
+        commit: The name of the snapshot's own manifest list, which no other snapshot of this number has.
+    """
+
+    table: str
+    snapshot: int | None = None
+    sections: int | None = None
+    commit: str | None = None
+
+    def encode(self) -> dict[str, Any]:
+        """As JSON that a checkpoint keeps."""
+        return {"table": self.table, "snapshot": self.snapshot, "sections": self.sections, "commit": self.commit}
+
+    @classmethod
+    def decode(cls, offset: Mapping[str, Any]) -> PaimonOffset:
+        """Read what `encode` has given.
+
+        Raises:
+            FormatError: It is no such offset.
+        """
+        table, snapshot, sections, commit = (offset.get(name) for name in ("table", "snapshot", "sections", "commit"))
+        counts = (snapshot, sections)
+        if (
+            not isinstance(table, str)
+            or not isinstance(commit, str | None)
+            or any(isinstance(n, bool) or not isinstance(n, int | None) for n in counts)
+        ):
+            raise FormatError(f"this is no offset of a stream of a Paimon table: {dict(offset)!r}")
+        return cls(table, snapshot, sections, commit)
+
+
+# Tasks ---------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RowsTask:
+    """Rows that are all new; picklable.
+
+    Args:
+        reader: Reads them.
+        splits: Where they are.
+        schema: What is delivered: the reader's columns, and those that tell changes if they are wanted.
+        ordinal: Which commit of the batch it was.
+        snapshot_id: The commit.
+    """
+
+    reader: SplitReader = field(repr=False)
+    splits: tuple[Split, ...]
+    schema: pa.Schema
+    ordinal: int = 0
+    snapshot_id: int = 0
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows."""
+        told = len(self.schema) > len(self.reader.columns)
+        for batch in self.reader.batches(self.splits):
+            columns = list(batch.columns)
+            if told:
+                values = (ChangeType.INSERT.value, self.ordinal, self.snapshot_id)
+                columns += [
+                    pa.repeat(pa.scalar(value, column.type), batch.num_rows)
+                    for value, column in zip(values, CHANGE_COLUMNS, strict=True)
+                ]
+            yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+@dataclass(frozen=True)
+class ToldTask:
+    """Records that say what they do; picklable. As `RowsTask`."""
+
+    reader: SplitReader = field(repr=False)
+    splits: tuple[Split, ...]
+    schema: pa.Schema
+    ordinal: int = 0
+    snapshot_id: int = 0
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The changes."""
+        for found in told_rows(self.reader, self.splits):
+            yield from describe_changes(found, self.schema, self.ordinal, self.snapshot_id).to_batches()
+
+
+@dataclass(frozen=True)
+class ComparedTask:
+    """A commit whose changes stand in no file; picklable.
+
+    Args:
+        state: The table.
+        snapshot: The commit.
+        columns: Dotted names.
+        where: Which rows.
+        on: Columns that identify a row; the primary key if None.
+        ordinal: Which commit of the batch it is.
+    """
+
+    state: PaimonState
+    snapshot: Snapshot
+    columns: tuple[str, ...] | None
+    where: str | None
+    on: tuple[str, ...] | None
+    ordinal: int = 0
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The changes."""
+        found = PaimonChanges(
+            self.state, [self.snapshot], columns=self.columns, where=self.where, on=self.on, threads=1
+        )
+        place = found.schema.get_field_index(CHANGE_COLUMNS[_PLACE].name)
+        for batch in found.to_batches():
+            ordinals = pa.repeat(pa.scalar(self.ordinal, batch.schema.field(place).type), batch.num_rows)
+            yield batch.set_column(place, batch.schema.field(place), ordinals)
+
+
+PaimonTask = RowsTask | ToldTask | ComparedTask
+
+
+# The stream ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PaimonStream:
+    """A table as a stream; see `skerry.jobs.stream_choice.TableStream`.
+
+    Args:
+        table: The table.
+        choice: What is read.
+
+    Raises:
+        UnsupportedError: Rows of the table have keys, and changes are not to be told.
+    """
+
+    table: PaimonTable
+    choice: StreamChoice = field(default_factory=StreamChoice)
+
+    def __post_init__(self) -> None:
+        if self.table.primary_key and not self.choice.changes:
+            raise UnsupportedError(
+                "rows of a table with a primary key change, which a stream of new rows cannot tell: read changes",
+                location=self.table.name,
+            )
+
+    @property
+    def schema(self) -> pa.Schema:
+        """What is delivered."""
+        return self._delivered(self._scan(self._state(), None).schema)
+
+    def _delivered(self, rows: pa.Schema) -> pa.Schema:
+        return pa.schema([*rows, *CHANGE_COLUMNS]) if self.choice.changes else rows
+
+    @property
+    def identity(self) -> str:
+        """The table's folder, and when its first schema was made: tables have no id of their own."""
+        return _identity(self.table.state)
+
+    @property
+    def storage(self) -> Storage:
+        """Where the table lies."""
+        return self.table.state.storage
+
+    def decode(self, offset: Mapping[str, Any]) -> PaimonOffset:
+        """Read an offset."""
+        return PaimonOffset.decode(offset)
+
+    def commit(self, end: PaimonOffset) -> None:
+        """Note in the table how far the stream has come, if a consumer is named."""
+        if self.choice.consumer is None or end.snapshot is None:
+            return
+        state = self._state()
+        wanted = end.snapshot if end.sections is not None else end.snapshot + 1
+        write_consumer(state.storage, state.paths, self.choice.consumer, wanted)
+
+    def initial(self) -> PaimonOffset:
+        """Where a stream begins that never ran.
+
+        Raises:
+            NotFoundError: There is no such branch or snapshot.
+            SchemaError: `start` is none of what there is.
+        """
+        state, start = self._state(), self.choice.start
+        if start == EARLIEST:
+            return PaimonOffset(_identity(state))
+        if start == LATEST:
+            return _at(state, state.snapshot) if state.snapshot is not None else PaimonOffset(_identity(state), 0)
+        if not start.isdecimal():
+            raise SchemaError(f"a stream starts at {EARLIEST}, {LATEST} or a snapshot's id, found {start!r}")
+        return _at(state, read_snapshot(state.storage, state.paths, int(start)))
+
+    def latest(self, after: PaimonOffset | None) -> PaimonOffset:
+        """Where the next batch ends, within the limits.
+
+        Args:
+            after: Where it begins; None if that is not known, and then there are no limits.
+
+        Raises:
+            NotFoundError: The table is gone, or snapshots that were not read yet have expired.
+        """
+        state = self._state()
+        tip = state.snapshot
+        if after is not None:
+            _check(state, after)
+        if tip is None:
+            return after or PaimonOffset(_identity(state))
+        if after is None:
+            return _at(state, tip)
+        if after.snapshot is None or after.sections is not None:
+            first = tip if after.snapshot is None else read_snapshot(state.storage, state.paths, after.snapshot)
+            total = len(self._first_sections(state, first))
+            sections = (after.sections or 0) + (self.choice.limits.files or total)
+            return dataclasses.replace(_at(state, first), sections=sections if sections < total else None)
+        last = self._last_within(state, after.snapshot, tip)
+        return after if last is None else _at(state, last)
+
+    def _last_within(self, state: PaimonState, after: int, tip: Snapshot) -> Snapshot | None:
+        """The last snapshot of the next batch; None if there is nothing new."""
+        limits = self.choice.limits
+        if limits.files is None and limits.snapshots is None:
+            return tip if tip.id > after else None
+        last, files, snapshots = None, 0, 0
+        for snapshot in _commits(state, after, tip.id):
+            if changes_rows(state, snapshot):
+                files += _added_files(state, snapshot) if limits.files is not None else 0
+                snapshots += 1
+                if snapshots > 1 and limits.are_passed(files, snapshots):
+                    break
+            last = snapshot
+        return last
+
+    def plan(self, start: PaimonOffset, end: PaimonOffset) -> list[PaimonTask]:
+        """What is to be read between two offsets.
+
+        Raises:
+            FormatError: Metadata is corrupt.
+            NotFoundError: Snapshots between them have expired.
+            UnsupportedError: A commit between them took rows away or changed some, and that is not to be told.
+        """
+        state = self._state()
+        _check(state, start)
+        _check(state, end)
+        if end.snapshot is None:
+            return []
+        tasks: list[PaimonTask] = []
+        begin = start.snapshot
+        if begin is None or start.sections is not None:
+            begin = end.snapshot if begin is None else begin
+            first = read_snapshot(state.storage, state.paths, begin)
+            stop = end.sections if end.snapshot == begin else None
+            sections = self._first_sections(state, first)[start.sections or 0 : stop]
+            tasks += self._tasks(RowsTask, state, sections, first, 0)
+        changing = (found for found in _commits(state, begin, end.snapshot) if changes_rows(state, found))
+        for ordinal, snapshot in enumerate(changing):
+            tasks += self._of_commit(state, snapshot, ordinal)
+        return tasks
+
+    # ---- what is read ----
+
+    def _state(self) -> PaimonState:
+        return self.table.branch_state(self.choice.ref)
+
+    def _scan(self, state: PaimonState, snapshot: Snapshot | None) -> PaimonScan:
+        at = dataclasses.replace(state, snapshot=snapshot)
+        return PaimonScan(at, columns=self.choice.columns, where=self.choice.where, threads=1)
+
+    def _first_sections(self, state: PaimonState, snapshot: Snapshot) -> list[Split]:
+        """What is read of a snapshot, in parts that do not depend on options: an offset counts them."""
+        return [
+            dataclasses.replace(split, sections=(section,))
+            for split in self._scan(state, snapshot).plan()
+            for section in split.sections
+        ]
+
+    def _tasks(
+        self,
+        kind: type[RowsTask] | type[ToldTask],
+        state: PaimonState,
+        splits: Iterable[Split],
+        snapshot: Snapshot,
+        ordinal: int,
+    ) -> list[PaimonTask]:
+        reader = self._scan(state, snapshot).row_reader()
+        schema = self._delivered(reader.columns)
+        packs = _packed(splits, state.options.split_target_size)
+        return [kind(reader, pack, schema, ordinal, snapshot.id) for pack in packs]
+
+    def _of_commit(self, state: PaimonState, snapshot: Snapshot, ordinal: int) -> list[PaimonTask]:
+        if snapshot.commit_kind is CommitKind.OVERWRITE and not _only_adds(state, snapshot):
+            if self.choice.changes:
+                choice = self.choice
+                return [ComparedTask(state, snapshot, choice.columns, choice.where, choice.on, ordinal)]
+            if self.choice.skip_changes:
+                return []
+            raise UnsupportedError(
+                f"snapshot {snapshot.id} took rows away or changed some, which a stream of new rows cannot tell: read "
+                "changes, or skip such snapshots",
+                location=state.name,
+            )
+        planner = ScanPlanner(state, conjuncts_of(self._scan(state, snapshot).predicate), default_threads())
+        told = has_changelog(state) and snapshot.commit_kind is not CommitKind.OVERWRITE
+        plan = planner.plan_changelog(snapshot) if told else planner.plan_delta(snapshot)
+        kind = ToldTask if state.schema.primary_keys else RowsTask
+        return self._tasks(kind, state, plan.splits, snapshot, ordinal)
+
+
+def _identity(state: PaimonState) -> str:
+    first = min(schema_ids(state.storage, state.paths), default=0)
+    return f"{state.location} {state.schema_by_id(first).time_millis}"
+
+
+def _at(state: PaimonState, snapshot: Snapshot) -> PaimonOffset:
+    return PaimonOffset(_identity(state), snapshot.id, None, snapshot.delta_manifest_list)
+
+
+def _check(state: PaimonState, offset: PaimonOffset) -> None:
+    """Refuse an offset of another table, or of a past that the table does not have any more.
+
+    Raises:
+        NotFoundError: It is one.
+    """
+    if offset.table != _identity(state):
+        raise NotFoundError(
+            f"the stream's table {state.name!r} was replaced by another one: expected {offset.table!r}, found "
+            f"{_identity(state)!r}"
+        )
+    if not offset.snapshot:
+        return
+    tip = state.snapshot.id if state.snapshot is not None else 0
+    found = find_snapshot(state.storage, state.paths, offset.snapshot) if offset.snapshot <= tip else None
+    is_other = found is not None and offset.commit is not None and found.delta_manifest_list != offset.commit
+    if offset.snapshot > tip or is_other:
+        raise NotFoundError(
+            f"snapshot {offset.snapshot}, to which the stream has come, is not in the table any more: it was rolled "
+            "back; begin a new stream",
+            location=state.name,
+        )
+
+
+def _commits(state: PaimonState, after: int, last: int) -> Iterator[Snapshot]:
+    """The snapshots after one, oldest first.
+
+    Raises:
+        NotFoundError: One of them has expired.
+    """
+    for number in range(after + 1, last + 1):
+        try:
+            yield read_commit(state, number)
+        except NotFoundError as error:
+            raise NotFoundError(
+                f"snapshot {number}, which the stream has not read yet, has expired: what came with it is not known; "
+                "begin a new stream, and name a consumer to keep what it has still to read",
+                location=state.name,
+            ) from error
+
+
+def _added_files(state: PaimonState, snapshot: Snapshot) -> int:
+    """How many files tell of a commit."""
+    name = snapshot.changelog_manifest_list if has_changelog(state) else snapshot.delta_manifest_list
+    if name is None:
+        return 0
+    return sum(found.num_added_files for found in read_manifest_list(state.storage, state.paths.manifest(name)))
+
+
+def _only_adds(state: PaimonState, snapshot: Snapshot) -> bool:
+    """Whether an overwrite found nothing to replace."""
+    if any(entry.kind is FileKind.DELETE for entry in delta_entries(state, snapshot)):
+        return False
+    if snapshot.index_manifest is None:
+        return True
+    before = find_snapshot(state.storage, state.paths, snapshot.id - 1)
+    return before is not None and before.index_manifest == snapshot.index_manifest
+
+
+def _packed(splits: Iterable[Split], target_bytes: int) -> Iterator[tuple[Split, ...]]:
+    """Splits that one task reads, in their order: no more bytes than the target, but always one split."""
+    pack: list[Split] = []
+    size = 0
+    for split in splits:
+        if pack and size + split.size_bytes > target_bytes:
+            yield tuple(pack)
+            pack, size = [], 0
+        pack.append(split)
+        size += split.size_bytes
+    if pack:
+        yield tuple(pack)
