@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -32,6 +34,7 @@ from skerry.paimon.manifest import (
     read_manifest,
 )
 from skerry.paimon.manifest_list import ManifestFileMeta, encode_manifest_list, read_manifest_list
+from skerry.paimon.metadata_file import encode_metadata, required
 from skerry.paimon.simple_stats import SimpleStats
 from skerry.storage import Storage
 
@@ -113,6 +116,33 @@ def test_manifests_come_back(entries: list[ManifestEntry], codec: str) -> None:
     data = encode_manifest(entries, compression=codec)
     assert decode_manifest(data) == entries
     assert decode_manifest(encode_entries(decode_entries(data))) == entries
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo"])
+def test_few_entries_are_encoded_as_many_are(monkeypatch: pytest.MonkeyPatch, zone: str) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    stats = SimpleStats(b"\0", b"\1", (0, None))
+    file = DataFileMeta("f", 1, 2, b"k", b"l", stats, stats, 3, 4, 5, 0, ("x",), 1_700_000_000_123, 0, None, None)
+    entry = ManifestEntry(FileKind.ADD, b"p", 1, 2, file)
+    for count in (1, 32, 33, 100):
+        assert decode_manifest(encode_manifest([entry] * count)) == [entry] * count
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.parametrize("count", [2, 40])
+@pytest.mark.parametrize("column", ["name", "number", "pair"])
+def test_required_columns_are_not_written_as_null(column: str, count: int) -> None:
+    pair = pa.struct([required("number", pa.int32()), required("data", pa.binary())])
+    schema = pa.schema([required("name", pa.string()), required("number", pa.int64()), required("pair", pair)])
+    row: dict[str, Any] = {"name": "n", "number": 1, "pair": {"number": 1, "data": b""}}
+    row[column] = {"number": 1, "data": None} if column == "pair" else None
+    batch = pa.RecordBatch.from_arrays(
+        [pa.array([row[field.name]] * count, field.type) for field in schema], schema=schema
+    )
+    with pytest.raises(SchemaError):
+        encode_metadata(batch, 1)
 
 
 @BRIEF

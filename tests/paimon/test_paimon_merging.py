@@ -141,6 +141,16 @@ def test_runs_are_merged_by_key_sequence_and_number(kind: str, data: Any) -> Non
     assert sorted_order.starts.tolist() == order.starts.tolist()
 
 
+WHOLE = st.sampled_from([-(2**63), -(2**62), -1, 0, 1, 7, 2**62, 2**63 - 1]) | st.integers(-(2**63), 2**63 - 1)
+
+
+@given(st.lists(st.integers(-5, 5) | st.integers(2**40, 2**40 + 3), max_size=40) | st.lists(WHOLE, max_size=20))
+def test_records_of_any_whole_numbers_are_ordered_by_key_and_number(keys: list[int]) -> None:
+    order = sort_records(key_columns("words", keys), np.arange(len(keys)))
+    assert order.rows.tolist() == sorted(range(len(keys)), key=lambda row: (keys[row], row))
+    assert order.key_count == len(set(keys))
+
+
 @pytest.mark.parametrize("kind", ["words", "bytes"])
 def test_a_run_out_of_order_is_told(kind: str) -> None:
     keys = key_columns(kind, [1, 2, 5, 3, 0, 4])

@@ -23,6 +23,9 @@ __all__ = ["decode_metadata", "encode_metadata", "list_of", "read_metadata", "re
 _VERSION_FIELD: Final = "_VERSION"
 _RULE: Final = "Paimon: Manifest"
 
+_FEW_ROWS: Final = 32
+"""Up to so many rows are encoded one by one: columns have a price of their own, some milliseconds for a manifest."""
+
 _CODECS: Final = {"zstd": "zstandard", "none": "null", "deflate": "deflate", "snappy": "snappy", "null": "null"}
 """Avro's names of what `manifest.compression` says."""
 
@@ -151,7 +154,9 @@ def encode_metadata(batch: pa.RecordBatch, version: int, *, compression: str = "
     rows = pa.Table.from_arrays([versions, *batch.columns], schema=schema)
     kind, name, *fields = _record("record", schema).items()
     encoder = ContainerEncoder(dict([kind, name, ("namespace", _NAMESPACE), *fields]), codec=codec)
-    return b"".join([encoder.header, *encoder.encode_columns(rows)])
+    few = len(rows) <= _FEW_ROWS
+    blocks = encoder.encode(rows.cast(_numbered(schema)).to_pylist()) if few else encoder.encode_columns(rows)
+    return b"".join([encoder.header, *blocks])
 
 
 def to_batch(records: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
@@ -170,6 +175,20 @@ def to_batch(records: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
     except (pa.ArrowException, OverflowError, TypeError) as error:
         raise SchemaError(f"a record does not fit the metadata: {error}", rule=_RULE) from error
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _numbered(schema: pa.Schema) -> pa.Schema:
+    """A schema with numbers in place of timestamps, which as Python objects would be of the time zone here.
+
+    Every column may be null: what must not is found by the Avro schema.
+    """
+    return pa.schema([pa.field(field.name, _numbered_type(field.type)) for field in schema])
+
+
+def _numbered_type(type_: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(type_):
+        return pa.struct([pa.field(field.name, _numbered_type(field.type)) for field in type_])
+    return pa.int64() if pa.types.is_timestamp(type_) else type_
 
 
 _NAMESPACE: Final = "org.apache.paimon.avro.generated"
