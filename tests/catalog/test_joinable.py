@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import uuid
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyiceberg.table.statistics import BlobMetadata, StatisticsFile
+from rivals import peer
 from typer.testing import CliRunner
 
 import skerry
@@ -16,7 +19,11 @@ from skerry.cli.app import app
 from skerry.errors import NotFoundError
 from skerry.iceberg.batch_folder import BatchFolder
 from skerry.iceberg.sketch_cache import SketchCache, shared_sketch_cache, table_sketches
+from skerry.iceberg.statistics import THETA_BLOB
+from skerry.puffin import PuffinWriter
+from skerry.storage import Storage
 from skerry.table.joinable import hashed_kind
+from skerry.theta import ThetaSketch
 
 
 @pytest.fixture
@@ -140,3 +147,50 @@ def test_the_command(catalog: Catalog, tmp_path: Path) -> None:
     (record,) = json.loads(output)
     assert record["containment_lower"] < record["containment"] < record["containment_upper"]
     assert record["freshness"] == "fresh"
+
+
+def test_uuids_that_another_writer_hashed_as_text_are_not_compared(tmp_path: Path) -> None:
+    catalog = skerry.connect(tmp_path)
+    values = [uuid.UUID(int=number) for number in range(1000)]
+    rows = pa.table({"id": pa.array([value.bytes for value in values], pa.uuid())})
+    for name in ("d.own", "d.foreign"):
+        catalog.create_table(name, rows.schema).append(rows)
+    assert [match.table for match in catalog.joinable("d.own", "id")] == ["d.foreign"]
+
+    publish_as_java(tmp_path, "d.foreign", ThetaSketch().update(pa.array([str(value) for value in values])))
+
+    found = catalog.joinable("d.own", "id")
+    assert list(found) == []
+    assert [(left.table, left.column) for left in found.not_compared] == [("d.foreign", "id")]
+    assert "another writer sketched these UUIDs" in found.not_compared[0].reason
+    known = catalog.load_table("d.foreign").statistics()["id"]
+    assert known.freshness.is_fresh
+    assert known.ndv == 1000
+    assert known.sketch is None
+    told = str(catalog.explain("select * from d.own join d.foreign on own.id = foreign.id"))
+    assert "foreign.id: taken for a key or its reference (it has no sketch to compare)" in told
+
+    catalog.load_table("d.foreign").analyze(full=True)
+    assert [match.table for match in catalog.joinable("d.own", "id")] == ["d.foreign"]
+
+
+def publish_as_java(warehouse: Path, name: str, sketch: ThetaSketch) -> None:
+    """Register a sketch of a table's first column as Iceberg's procedure in Spark would."""
+    table = peer(warehouse, name)
+    snapshot = table.current_snapshot()
+    about = {"snapshot_id": snapshot.snapshot_id, "sequence_number": snapshot.sequence_number}
+    properties = {"ndv": str(int(sketch.estimate()))}
+    writer = PuffinWriter({"created-by": "Apache Iceberg 1.10.0"})
+    writer.add_blob(THETA_BLOB, sketch.serialize(), fields=[1], properties=properties, **about)
+    location = f"{table.location()}/metadata/java.stats"
+    size, footer_size = writer.write(Storage(), location)
+    blob = BlobMetadata(type=THETA_BLOB, fields=[1], properties=properties, **about)
+    file = StatisticsFile(
+        snapshot_id=snapshot.snapshot_id,
+        statistics_path=location,
+        file_size_in_bytes=size,
+        file_footer_size_in_bytes=footer_size,
+        blob_metadata=[blob],
+    )
+    with table.update_statistics() as update:
+        update.set_statistics(file)

@@ -7,6 +7,7 @@ still tell: another writer may have dropped a partition, or only moved rows, or 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pyiceberg.table.snapshots import Snapshot
@@ -17,6 +18,7 @@ from skerry.iceberg.scan import Scan
 from skerry.iceberg.state import TableState
 from skerry.iceberg.statistics import (
     freshness,
+    hashed_as_ours,
     latest_statistics,
     ndv_of,
     read_sketches,
@@ -122,6 +124,9 @@ def _of_snapshot(
     if with_sketches and file is not None:
         sketches = read_sketches(state.storage, file, snapshot, fresh)
         estimates |= {field_id: Estimate.of(sketch) for field_id, sketch in sketches.items()}
+        comparable = hashed_as_ours(state, file, sketches)
+        for field_id in sketches.keys() - comparable:  # the count is right, only the hashes are others
+            estimates[field_id] = replace(estimates[field_id], sketch=None)
     if len(fresh) == len(columns):
         return estimates
     sample = sample_of(state, snapshot)

@@ -18,11 +18,12 @@ from skerry.errors import FormatError, UnsupportedError
 from skerry.iceberg.batch_cache import BatchCache, version_of
 from skerry.iceberg.column_statistics import column_freshness
 from skerry.iceberg.state import TableState
-from skerry.iceberg.statistics import THETA_BLOB
+from skerry.iceberg.statistics import THETA_BLOB, is_own
 from skerry.puffin import PuffinReader
 from skerry.storage import Storage
 from skerry.table.joinable import NotCompared, SketchedColumn, TableSketches
 from skerry.table.schema import leaves
+from skerry.table.values import is_uuid
 from skerry.theta import PackedSketches, ThetaSketch, pack_sketches
 
 __all__ = ["SketchCache", "StoredSketches", "shared_sketch_cache", "table_sketches"]
@@ -30,7 +31,7 @@ __all__ = ["SketchCache", "StoredSketches", "shared_sketch_cache", "table_sketch
 _MEMORY_BYTES = 512 << 20
 _DISK_BYTES = 1 << 30
 
-_VERSION = 1
+_VERSION = 2
 """To be raised when the same file gives something else."""
 _WHOLE_FILE_BYTES = 8 << 20
 """Larger files are read in parts: the footer, then the sketches."""
@@ -41,8 +42,11 @@ _SCHEMA = pa.schema(
         ("sequence_number", pa.int64()),
         ("theta", pa.uint64()),
         ("hashes", pa.large_list(pa.uint64())),
+        ("is_own", pa.bool_()),
     ]
 )
+
+_FOREIGN_UUIDS = "another writer sketched these UUIDs, maybe as text, which hashes otherwise; run analyze(full=True)"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,12 +58,14 @@ class StoredSketches:
         snapshot_ids: int64[n], what each was computed from.
         sequence_numbers: int64[n], likewise.
         sketches: n of them.
+        is_own: Whether skerry wrote them.
     """
 
     field_ids: npt.NDArray[np.int32]
     snapshot_ids: npt.NDArray[np.int64]
     sequence_numbers: npt.NDArray[np.int64]
     sketches: PackedSketches
+    is_own: bool
 
 
 class SketchCache(BatchCache):
@@ -106,6 +112,7 @@ def read_batch(storage: Storage, file: StatisticsFile) -> pa.RecordBatch:
         pa.array([sequence_number for _, _, sequence_number, _ in rows], pa.int64()),
         pa.array(packed.thetas),
         pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), pa.array(packed.hashes)),
+        pa.repeat(pa.scalar(is_own(reader)), len(rows)),
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
 
@@ -138,6 +145,8 @@ def table_sketches(state: TableState, cache: SketchCache | None = None) -> Table
             missing.append(NotCompared(state.name, column.name, str(freshness[column.name])))
         elif column.field_id not in rows:
             missing.append(NotCompared(state.name, column.name, "no sketch of it can be read; run analyze"))
+        elif stored is not None and is_uuid(column.type) and not stored.is_own:
+            missing.append(NotCompared(state.name, column.name, _FOREIGN_UUIDS))
         else:
             columns.append(SketchedColumn(column.name, column.type))
             numbers.append(rows[column.field_id])
@@ -156,10 +165,11 @@ def shared_sketch_cache() -> SketchCache:
 
 
 def _stored(batch: pa.RecordBatch) -> StoredSketches:
-    field_ids, snapshot_ids, sequence_numbers, thetas, hashes = batch.columns
+    field_ids, snapshot_ids, sequence_numbers, thetas, hashes, own = batch.columns
     edges = hashes.offsets.to_numpy()
     packed = PackedSketches(thetas.to_numpy(), edges[:-1], edges[1:], hashes.values.to_numpy())
-    return StoredSketches(field_ids.to_numpy(), snapshot_ids.to_numpy(), sequence_numbers.to_numpy(), packed)
+    is_ours = bool(len(own) and own[0].as_py())
+    return StoredSketches(field_ids.to_numpy(), snapshot_ids.to_numpy(), sequence_numbers.to_numpy(), packed, is_ours)
 
 
 def _key(storage: Storage, file: StatisticsFile) -> str:

@@ -27,12 +27,15 @@ from skerry.storage import Storage
 from skerry.table.schema import Leaf, leaves
 from skerry.table.statistics import FRESH, Freshness, FreshnessState
 from skerry.table.table_sample import TableSample
+from skerry.table.values import is_uuid
 from skerry.theta import ThetaSketch
 
 __all__ = [
     "THETA_BLOB",
     "extendable_sketches",
     "freshness",
+    "hashed_as_ours",
+    "is_own",
     "latest_statistics",
     "ndv_of",
     "read_sketches",
@@ -102,8 +105,7 @@ def extendable_sketches(state: TableState, snapshot: Snapshot) -> dict[int, Thet
     """The fresh sketches of a snapshot that new rows can be united with.
 
     A promoted column (int to long, float to double) is left out: its old values were hashed as the old type's bytes,
-    and united with the new type's they would be counted twice. So are UUIDs that another writer has sketched: Iceberg's
-    procedure in Spark hashes them as text.
+    and united with the new type's they would be counted twice. So are UUIDs that another writer has sketched.
     """
     file = state.statistics_file(snapshot.snapshot_id)
     if file is None:
@@ -114,20 +116,35 @@ def extendable_sketches(state: TableState, snapshot: Snapshot) -> dict[int, Thet
         for field_id, blob in column_blobs(file)
         if field_id in types and is_fresh(blob, snapshot) and hashed_type(state, snapshot, blob) == types[field_id]
     ]
-    uuids = {field_id for field_id in extendable if isinstance(types[field_id], pa.UuidType)}
-    if uuids and not _is_ours(state.storage, file):
-        extendable = [field_id for field_id in extendable if field_id not in uuids]
-    return read_sketches(state.storage, file, snapshot, extendable)
+    return read_sketches(state.storage, file, snapshot, hashed_as_ours(state, file, extendable))
 
 
-def _is_ours(storage: Storage, file: StatisticsFile) -> bool:
+def hashed_as_ours(state: TableState, file: StatisticsFile, field_ids: Iterable[int]) -> list[int]:
+    """The columns whose sketches have hashes of the same bytes as ours: all but UUIDs that another writer sketched.
+
+    Iceberg's procedure in Spark hashes UUIDs as text, not as the 16 bytes of the specification.
+
+    Args:
+        state: The table.
+        file: The statistics file.
+        field_ids: Columns of the table's schema.
+    """
+    types = {leaf.field_id: leaf.type for leaf in leaves(state.schema)}
+    wanted = list(field_ids)
+    if not any(is_uuid(types[field_id]) for field_id in wanted):
+        return wanted
     reader = PuffinReader(
-        storage,
+        state.storage,
         file.statistics_path,
         file_size=file.file_size_in_bytes,
         footer_size=file.file_footer_size_in_bytes,
     )
-    return reader.properties.get(CREATED_BY, "").startswith(ENGINE_NAME)
+    return wanted if is_own(reader) else [field_id for field_id in wanted if not is_uuid(types[field_id])]
+
+
+def is_own(reader: PuffinReader) -> bool:
+    """Whether a statistics file was written by skerry."""
+    return reader.properties.get(CREATED_BY, "").split(" ")[0] == "skerry"
 
 
 def hashed_type(state: TableState, snapshot: Snapshot, blob: RegisteredBlob) -> pa.DataType | None:

@@ -152,8 +152,11 @@ class JoinGraph:
         rows = sorted(max(1.0, self.by_name[name].rows.rows) for name, _ in members)
         for name, column in members:
             known = self.by_name[name].columns.get(column)
-            if self.by_name[name].fresh(column) is None:
+            if known is None or self.by_name[name].fresh(column) is None:
                 reason = str(known.freshness) if known is not None else "nothing is known of it"
+                self.notes[f"{name}.{column}: taken for a key or its reference ({reason})"] = None
+            elif known.sketch is None:
+                reason = "it has no sketch to compare"
                 self.notes[f"{name}.{column}: taken for a key or its reference ({reason})"] = None
         if not self._comparable(members):
             self.notes[f"{JoinColumns(tuple(members))}: types hash differently, taken for a key and its reference"] = (

@@ -78,7 +78,7 @@ class ColumnStatistics:
         min: Least value by the files' lower bounds (strings may be cut short), as Python holds it; None if unknown.
         max: Greatest value by the files' upper bounds, likewise.
         freshness: State and reason of the distinct count.
-        sketch: The published sketch; None if absent.
+        sketch: The published sketch; None if absent, or if its hashes are of other bytes than ours.
     """
 
     column: str
