@@ -210,7 +210,7 @@ def test_memory_is_bounded_whatever_the_width_of_rows(layout_of, monkeypatch, pa
     before = pa.total_allocated_bytes()
     files = write_batches(layout, wide())
     assert sum(file.data_file.record_count for file in files) == 96
-    assert peak - before < 2 * limit
+    assert peak - before < 3 * limit  # of 96 MiB
     assert all(len(file.data_file.split_offsets) == 1 or not sort_by for file in files)
     if not sort_by:
         groups = [pq.read_metadata(local(file.data_file.location)) for file in files]
