@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from skerry.paimon.planning import ScanPlanner
 from skerry.paimon.schema_evolution import ChangeSchema, commit_schema
 from skerry.paimon.sections import KeyRanges, Sections, overlapping_sections, sorted_runs
 from skerry.paimon.splits import Split, VectorLocation
+from skerry.paimon.table import PaimonTable
 from skerry.paimon.types import decode_type
 
 COLUMNS = pa.schema(
@@ -495,3 +497,16 @@ def test_no_sections_make_no_splits() -> None:
     nothing = Sections.of_files(np.zeros(0, np.int64), np.zeros(0, np.int64))
     assert len(nothing.only(np.zeros(0, bool))) == 0
     assert nothing.any(np.zeros(0, bool)).tolist() == []
+
+
+@pytest.mark.parametrize("threshold", ["1 b", "1 mb"])  # indexes beside the files, and within the manifest
+def test_each_file_is_judged_by_its_own_index(threshold: str, tmp_path: Path) -> None:
+    schema = pa.schema([("part", pa.string()), ("id", pa.int64()), ("n", pa.int64())])
+    properties = {"file-index.bloom-filter.columns": "id", "file-index.in-manifest-threshold": threshold}
+    table = PaimonTable.create(STORAGE, str(tmp_path / "t"), schema, partition_by=["part"], properties=properties)
+    for first in (0, 300, 600):  # files of one partition lie apart in the manifests
+        ids = range(first, first + 300)
+        table.append(pa.table({"part": [f"p{i % 3}" for i in ids], "id": [i * 7 for i in ids], "n": list(ids)}, schema))
+    for wanted in range(0, 900, 37):
+        assert table.scan(where=f"id = {wanted * 7}").to_arrow()["n"].to_pylist() == [wanted]
+        assert table.scan(where=f"n = {wanted}").to_arrow()["id"].to_pylist() == [wanted * 7]

@@ -188,11 +188,12 @@ def index_sources(
 
     Args:
         entries: The files.
-        rows: Which of them.
+        rows: Which of them, in any order.
         folders: Folders of buckets.
         folder_of: int64[files] The folder that each file lies in.
     """
     found: dict[int, str | bytes] = {}
+    rows = np.sort(rows)
     chosen = entries.take(pa.array(rows)) if len(rows) < entries.num_rows else entries
     embedded, extra, external = (
         chosen.column(name) for name in ("_EMBEDDED_FILE_INDEX", "_EXTRA_FILES", "_EXTERNAL_PATH")
