@@ -56,6 +56,13 @@ def table(tmp_path, request):
     return made
 
 
+@pytest.fixture(params=["append", "key, dynamic buckets"])
+def one_of_two(tmp_path, request):
+    made = make(tmp_path, **TABLES[request.param])
+    made.append(rows(*range(9)))
+    return made
+
+
 @pytest.fixture
 def keyed(tmp_path):
     made = make(tmp_path, **TABLES["key"])
@@ -116,7 +123,8 @@ def test_each_mode(table, publication):
     assert not {path for path in files_below(table) if path.suffix == ".arrow"}
 
 
-def test_sketches_come_with_the_rows(table):
+def test_sketches_come_with_the_rows(one_of_two):
+    table = one_of_two
     run(table, Publication(WriteMode.OVERWRITE), rows(*range(100)), rows(*range(100, 250)))
     found = table.statistics()["k"]
     assert (found.ndv, str(found.freshness)) == (250, "fresh")
@@ -165,7 +173,8 @@ def test_nothing_written(table):
     assert content(table) == []
 
 
-def test_a_branch_and_properties(table):
+def test_a_branch_and_properties(one_of_two):
+    table = one_of_two
     table.create_branch("b")
     run(table, Publication(WriteMode.OVERWRITE, ref="b", properties={"by": "me"}), rows(50))
     assert content(table, ref="b") == [(50, "v")]
@@ -191,7 +200,8 @@ def test_rivals(table, publication, monkeypatch):
     assert content(table) == expected(table, publication, theirs, dict.fromkeys(keys, "ours"))
 
 
-def test_an_unknown_outcome_keeps_everything(table, monkeypatch):
+def test_an_unknown_outcome_keeps_everything(one_of_two, monkeypatch):
+    table = one_of_two
     layout, shares = write(table, Publication(), rows(30))
     before = files_below(table)
 
@@ -204,7 +214,8 @@ def test_an_unknown_outcome_keeps_everything(table, monkeypatch):
     assert before <= files_below(table)
 
 
-def test_a_failed_commit_leaves_nothing(table, monkeypatch):
+def test_a_failed_commit_leaves_nothing(one_of_two, monkeypatch):
+    table = one_of_two
     before = files_below(table)
     layout, shares = write(table, Publication(), rows(30))
     assert files_below(table) != before
@@ -239,7 +250,8 @@ def test_a_failed_task_leaves_nothing(table):
 
 
 @pytest.mark.parametrize("publication", ALL, ids=lambda publication: publication.mode.value)
-def test_batches_that_come_twice(table, publication):
+def test_batches_that_come_twice(one_of_two, publication):
+    table = one_of_two
     assert run(table, publication, rows(30, v="a"), batch=StreamBatch("s", 0))
     after = content(table)
     restarted = PaimonTable.open(Storage(), table.location)
@@ -264,7 +276,8 @@ def expire(table):
     assert len(table.snapshots()) == 1
 
 
-def test_a_batch_is_not_doubled_after_its_snapshot_has_expired(table):
+def test_a_batch_is_not_doubled_after_its_snapshot_has_expired(one_of_two):
+    table = one_of_two
     assert run(table, Publication(), rows(30), batch=StreamBatch("s", 7))
     expire(table)
     assert not run(table, Publication(), rows(30), batch=StreamBatch("s", 7))
@@ -296,7 +309,8 @@ def killed_after_commit(table, monkeypatch, *parts, batch):
             publish(table, layout, shares, Publication(), batch=batch)
 
 
-def test_a_driver_that_dies_right_after_its_commit(table, monkeypatch):
+def test_a_driver_that_dies_right_after_its_commit(one_of_two, monkeypatch):
+    table = one_of_two
     killed_after_commit(table, monkeypatch, rows(30), batch=StreamBatch("s", 0))
     table.append(rows(40))
     assert not run(table, Publication(), rows(30), batch=StreamBatch("s", 0))
@@ -304,8 +318,9 @@ def test_a_driver_that_dies_right_after_its_commit(table, monkeypatch):
     assert run(table, Publication(), rows(31), batch=StreamBatch("s", 1))
 
 
-def test_what_cannot_be_known_is_said(table, monkeypatch):
+def test_what_cannot_be_known_is_said(one_of_two, monkeypatch):
     """The driver died right after its commit, and the snapshot has expired before it was started again."""
+    table = one_of_two
     killed_after_commit(table, monkeypatch, rows(30), batch=StreamBatch("s", 0))
     expire(table)
     with pytest.raises(CommitUnknownError, match="whether it is in the table cannot be known") as raised:
@@ -316,7 +331,8 @@ def test_what_cannot_be_known_is_said(table, monkeypatch):
     assert run(table, Publication(), rows(31), batch=StreamBatch("s", 1))
 
 
-def test_a_batch_that_failed_can_be_sent_again_whatever_has_expired(table, monkeypatch):
+def test_a_batch_that_failed_can_be_sent_again_whatever_has_expired(one_of_two, monkeypatch):
+    table = one_of_two
     stage = PaimonTarget.stage
 
     def broken(self, base, change):
@@ -330,7 +346,8 @@ def test_a_batch_that_failed_can_be_sent_again_whatever_has_expired(table, monke
     assert run(table, Publication(), rows(30), batch=StreamBatch("s", 0))
 
 
-def test_two_drivers_send_the_same_batch_at_once(table, monkeypatch):
+def test_two_drivers_send_the_same_batch_at_once(one_of_two, monkeypatch):
+    table = one_of_two
     other = PaimonTable.open(Storage(), table.location)
     stage = PaimonTarget.stage
 

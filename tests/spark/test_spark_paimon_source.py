@@ -1,4 +1,4 @@
-"""`format("skerry")` on Paimon tables: every way to write, merge on read, streams both ways, read back by Paimon Java."""
+"""`format("skerry")` on Paimon tables: every way to write, merge on read, streams both ways, Paimon Java as a witness."""
 
 from __future__ import annotations
 
