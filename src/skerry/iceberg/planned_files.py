@@ -23,6 +23,7 @@ from skerry.iceberg.file_batch import FileBatch
 from skerry.iceberg.manifest import FileContent
 from skerry.iceberg.manifest_reader import partition_tuples
 from skerry.iceberg.manifest_schema import DATA_FILE_FIELDS, ENTRY_FIELDS, arrow_type
+from skerry.table.column_records import records_of
 from skerry.table.files import DataFile, DeleteFile, DeleteKind
 from skerry.table.scan import FileScanTask
 from skerry.table.schema import field_id
@@ -44,8 +45,6 @@ TASK_COLUMNS = (
 
 _STEP = 512
 """Files whose columns become Python values at a time."""
-_METRIC_FIELDS = 6
-"""Fields of `DataFile` that hold metrics, side by side; those of tasks are empty."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,31 +175,32 @@ class PlannedFiles(Sequence[FileScanTask]):
         ]
         columns = {name: files.column(name).to_pylist() for name in TASK_COLUMNS}
         partitions = partition_tuples(files.column("partition"))
-        # built by C loops over columns: a large plan spends most of its time here
-        data_files = map(
+        data_files = records_of(
             DataFile,
-            columns["file_path"],
-            pc.utf8_lower(files.column("file_format")).to_pylist(),
-            columns["record_count"],
-            columns["file_size_in_bytes"],
-            itertools.repeat(batch.spec.spec_id),
-            partitions,
-            *(map(dict, itertools.repeat(())) for _ in range(_METRIC_FIELDS)),
-            [tuple(splits) if splits else () for splits in columns["split_offsets"]],
-            columns["sort_order_id"],
+            files.num_rows,
+            location=columns["file_path"],
+            file_format=pc.utf8_lower(files.column("file_format")).to_pylist(),
+            record_count=columns["record_count"],
+            file_size_bytes=columns["file_size_in_bytes"],
+            spec_id=itertools.repeat(batch.spec.spec_id),
+            partition=partitions,
+            split_offsets=[tuple(splits) if splits else () for splits in columns["split_offsets"]],
+            sort_order_id=columns["sort_order_id"],
         )
         constants: Iterable[Mapping[int, Any]] = itertools.repeat(dict(self.defaults))
         if identity:
             constants = ({**self.defaults, **{key: values[index] for index, key in identity}} for values in partitions)
-        return map(
+        tasks = records_of(
             FileScanTask,
-            data_files,
-            batch.matches_all[start - begin : stop - begin].tolist(),
-            constants,
-            self._deletes_of(start, stop),
-            columns["sequence_number"],
-            columns["first_row_id"],
+            files.num_rows,
+            data_file=data_files,
+            matches_all=batch.matches_all[start - begin : stop - begin].tolist(),
+            constants=constants,
+            deletes=self._deletes_of(start, stop),
+            sequence_number=columns["sequence_number"],
+            first_row_id=columns["first_row_id"],
         )
+        return iter(tasks)
 
     def _cut(self, tasks: Iterable[FileScanTask], first: int) -> Iterator[FileScanTask]:
         """The tasks of the parts of files, the first of which has that number."""

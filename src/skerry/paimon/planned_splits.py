@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from skerry.paimon.sections import KeyRanges, Sections, sorted_runs
 from skerry.paimon.splits import Section, Split, SplitFile, VectorLocation
+from skerry.table.column_records import records_of
 from skerry.table.scan import ScanStep
 
 __all__ = ["PaimonPlan", "PlannedFiles", "PlannedSplits"]
@@ -33,6 +34,17 @@ _COLUMNS: Final = (
     "_FIRST_ROW_ID",
     "_EXTERNAL_PATH",
 )
+_NUMBERS: Final = (
+    "file_size",
+    "row_count",
+    "schema_id",
+    "level",
+    "min_sequence_number",
+    "max_sequence_number",
+    "delete_row_count",
+    "first_row_id",
+)
+"""What a file's record calls the numbers among them."""
 _STEP: Final = 2048
 """Files whose columns become Python values at a time."""
 
@@ -80,7 +92,6 @@ class PlannedFiles:
         columns = [column.take(pa.array(rows)) for column in self._columns]
         names, *numbers, paths = (column.to_pylist() for column in columns)
         numbers_of = rows.tolist()
-        # built by C loops over columns: a large plan spends most of its time here
         locations = [
             path or f"{self.folders[folder]}/{name}"
             for path, folder, name in zip(paths, self.folder_of[rows].tolist(), names, strict=True)
@@ -89,7 +100,16 @@ class PlannedFiles:
         matches = self.matches_all[rows].tolist()
         vectors = map(self.vectors.get, numbers_of) if self.vectors else itertools.repeat(None)
         indexes = map(self.indexes.get, numbers_of) if self.indexes else itertools.repeat(None)
-        return list(map(SplitFile, locations, formats, *numbers, matches, vectors, indexes))
+        return records_of(
+            SplitFile,
+            len(rows),
+            location=locations,
+            file_format=formats,
+            **dict(zip(_NUMBERS, numbers, strict=True)),
+            matches_all=matches,
+            deletion_vector=vectors,
+            file_index=indexes,
+        )
 
     @cached_property
     def _columns(self) -> list[pa.Array]:
