@@ -106,7 +106,7 @@ def test_vectors_leave_files_alone(tmp_path: Path) -> None:
     for start in (0, 10):
         table.append(data(range(start, start + 10), "a"))
     before = live_entries(table.state)
-    assert table.delete("id = 5").added_vectors == 1
+    assert table.delete("id = 5").added_delete_files == 1
     table.delete("id = 15")
     table.delete("id = 6")
     assert live_entries(table.state) == before

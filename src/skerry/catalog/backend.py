@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from skerry.jobs.merge import MergeClauses
     from skerry.jobs.rewrite_deletes import DeletesSummary
     from skerry.jobs.rewrite_manifests import ManifestSummary
-    from skerry.jobs.row_changes import RowChanges
+    from skerry.table.summaries import RowChanges
 
 __all__ = ["SchemaStep", "SpecStep", "TableBackend", "TableScan", "WriteOptions"]
 

@@ -13,7 +13,7 @@ from skerry.table.history import MAIN
 from skerry.table.merging import Clauses
 
 if TYPE_CHECKING:
-    from skerry.jobs.row_changes import RowChanges
+    from skerry.table.summaries import RowChanges
 
 __all__ = ["TableChanging"]
 

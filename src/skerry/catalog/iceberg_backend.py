@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from skerry.jobs.merge import MergeClauses
     from skerry.jobs.rewrite_deletes import DeletesSummary
     from skerry.jobs.rewrite_manifests import ManifestSummary
-    from skerry.jobs.row_changes import ChangeRequest, RowChanges
+    from skerry.jobs.row_changes import ChangeRequest
+    from skerry.table.summaries import RowChanges
 
 __all__ = ["IcebergBackend"]
 

@@ -23,11 +23,9 @@ from skerry.jobs.merge import MergeClauses
 from skerry.jobs.paimon_merge import merge_paimon
 from skerry.jobs.rewrite_deletes import DeletesSummary
 from skerry.jobs.rewrite_manifests import ManifestSummary
-from skerry.jobs.row_changes import RowChanges
 from skerry.paimon.changes import changes
 from skerry.paimon.reachability import FileUse, PaimonFile
 from skerry.paimon.reachable_table import ReachablePaimonTable
-from skerry.paimon.row_counts import RowCounts
 from skerry.paimon.scan import PaimonScan, scan
 from skerry.paimon.schema_evolution import ChangeOptions, ChangeSchema, SchemaChange, commit_schema
 from skerry.paimon.snapshot import CommitKind
@@ -40,6 +38,7 @@ from skerry.table.joinable import NotCompared, SketchedColumn, TableSketches
 from skerry.table.row_stream import RowStream
 from skerry.table.schema import leaves
 from skerry.table.statistics import ColumnStatistics, Freshness
+from skerry.table.summaries import RowChanges
 from skerry.table.table_files import FileKind, TableFile
 from skerry.theta import pack_sketches
 
@@ -311,19 +310,19 @@ class PaimonBackend:
     def delete(self, where: str | Any, options: WriteOptions) -> RowChanges:
         """Delete rows."""
         self._check(options)
-        return _changes(self._table.delete(where, **_how(options)))
+        return self._table.delete(where, **_how(options))
 
     def overwrite(self, data: Any, where: str | Any, options: WriteOptions) -> RowChanges:
         """Put rows in place of others."""
         self._check(options)
-        return _changes(self._table.overwrite(data, where, **_how(options)))
+        return self._table.overwrite(data, where, **_how(options))
 
     def upsert(self, data: Any, on: str | Sequence[str] | None, blind: bool, options: WriteOptions) -> RowChanges:
         """Update rows by primary key, and insert the others."""
         self._check(options)
         if blind:
             self._refuse("blind upserts", "append replaces rows by primary key without a look at them")
-        return _changes(self._table.upsert(data, on or (), **_how(options)))
+        return self._table.upsert(data, on or (), **_how(options))
 
     def merge(
         self, data: Any, on: str | Sequence[str], clauses: MergeClauses, blind: bool, options: WriteOptions
@@ -334,7 +333,7 @@ class PaimonBackend:
             self._refuse("blind merges", "append replaces rows by primary key without a look at them")
         done = merge_paimon(self._table.request(**_how(options)), data, on, clauses)
         self._table.refresh()
-        return _changes(done)
+        return done
 
     def apply_changes(
         self,
@@ -522,15 +521,3 @@ def _how(options: WriteOptions) -> dict[str, Any]:
         "executor": options.executor,
         "watcher": options.watcher,
     }
-
-
-def _changes(counts: RowCounts) -> RowChanges:
-    return RowChanges(
-        snapshot_id=counts.snapshot_id,
-        inserted_rows=counts.inserted_rows,
-        updated_rows=counts.updated_rows,
-        deleted_rows=counts.deleted_rows,
-        added_files=counts.added_files,
-        removed_files=counts.removed_files,
-        added_delete_files=counts.added_vectors,
-    )

@@ -15,7 +15,7 @@ from skerry.cli.progress import watching
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from skerry.jobs.row_changes import RowChanges
+    from skerry.table.summaries import RowChanges
 
 __all__ = ["delete", "upsert"]
 

@@ -15,7 +15,7 @@ from skerry.jobs.change_summary import ChangeSummary
 from skerry.jobs.merge import MergeClauses, merge
 from skerry.jobs.once_table import BatchWasThereError, OnceTable
 from skerry.jobs.paimon_once import commit_once
-from skerry.jobs.row_changes import ChangeRequest, RowChanges
+from skerry.jobs.row_changes import ChangeRequest
 from skerry.paimon.changing import ChangeRequest as PaimonRequest
 from skerry.paimon.changing import append_batches
 from skerry.paimon.changing import redo_after_conflicts as redo_in_paimon
@@ -27,6 +27,7 @@ from skerry.paimon.writing.table_writers import KIND_COLUMN
 from skerry.table.incoming import conform, open_stream
 from skerry.table.merging import Delete, Insert, Update
 from skerry.table.stream_batch import StreamBatch
+from skerry.table.summaries import RowChanges
 
 __all__ = ["apply_to_iceberg", "apply_to_paimon"]
 

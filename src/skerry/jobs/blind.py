@@ -22,11 +22,12 @@ from skerry.iceberg.manifest_list import ManifestContent, read_manifest_list
 from skerry.iceberg.operations import RowDelta
 from skerry.iceberg.operations.conflicts import Isolation
 from skerry.iceberg.state import TableState
-from skerry.jobs.row_changes import ChangeRequest, RowChanges, clean_up_after_failure
+from skerry.jobs.row_changes import ChangeRequest, clean_up_after_failure
 from skerry.jobs.write import write_batches
 from skerry.table.merging import MergeRules, MergeSource
 from skerry.table.predicate import ALWAYS_TRUE
 from skerry.table.schema import field_id
+from skerry.table.summaries import RowChanges
 
 __all__ = ["merge_blind"]
 

@@ -16,7 +16,6 @@ from skerry.jobs.row_changes import (
     POSITION,
     ChangeRequest,
     Found,
-    RowChanges,
     apply_changes,
     clean_up_after_failure,
     redo_after_conflicts,
@@ -28,6 +27,7 @@ from skerry.table.incoming import conform
 from skerry.table.row_deletes import deleted_positions
 from skerry.table.row_reader import RowReader
 from skerry.table.scan import FileScanTask
+from skerry.table.summaries import RowChanges
 
 __all__ = ["PositionFinder", "delete", "overwrite"]
 

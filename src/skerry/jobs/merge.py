@@ -19,7 +19,6 @@ from skerry.jobs.row_changes import (
     ChangeMode,
     ChangeRequest,
     Found,
-    RowChanges,
     apply_changes,
     clean_up_after_failure,
     redo_after_conflicts,
@@ -40,6 +39,7 @@ from skerry.table.merging import (
 from skerry.table.predicate import Predicate, disjunction
 from skerry.table.scan import FileScanTask
 from skerry.table.schema import nearest
+from skerry.table.summaries import RowChanges
 
 __all__ = ["MergeClauses", "bind_rules", "merge", "read_source", "upsert"]
 

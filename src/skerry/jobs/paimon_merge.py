@@ -12,20 +12,20 @@ from skerry.jobs.matching import refuse_repeated
 from skerry.jobs.merge import MergeClauses, bind_rules, read_source
 from skerry.jobs.rewrite import Rows
 from skerry.paimon.changing import ChangeRequest
-from skerry.paimon.row_counts import RowCounts
 from skerry.paimon.row_tasks import Decided
 from skerry.paimon.row_transforms import transform_rows
 from skerry.paimon.state import PaimonState
 from skerry.table.incoming import open_stream
 from skerry.table.merging import NOTHING, MergeRules, MergeSource, key_predicate
 from skerry.table.predicate import Predicate, disjunction
+from skerry.table.summaries import RowChanges
 
 __all__ = ["merge_paimon"]
 
 _STEP_ROWS = 1 << 17
 
 
-def merge_paimon(request: ChangeRequest, data: Any, on: str | Sequence[str], clauses: MergeClauses) -> RowCounts:
+def merge_paimon(request: ChangeRequest, data: Any, on: str | Sequence[str], clauses: MergeClauses) -> RowChanges:
     """Merge rows into a table; see `skerry.jobs.merge.merge`.
 
     Raises:

@@ -37,13 +37,13 @@ from skerry.table.group_samples import deletes_key
 from skerry.table.predicate import Predicate
 from skerry.table.read_ahead import default_threads
 from skerry.table.row_deletes import deleted_positions
+from skerry.table.summaries import RowChanges
 from skerry.table.table_sample import delete_name, partition_name
 
 __all__ = [
     "ChangeMode",
     "ChangeRequest",
     "Found",
-    "RowChanges",
     "apply_changes",
     "clean_up_after_failure",
     "redo_after_conflicts",
@@ -62,29 +62,6 @@ class ChangeMode(Enum):
     """Their data files are written anew: slow to write, fast to read."""
     MERGE_ON_READ = "merge-on-read"
     """Delete files say which rows are gone: fast to write, readers leave the rows out."""
-
-
-@dataclass(frozen=True, slots=True)
-class RowChanges:
-    """What a job has changed.
-
-    Args:
-        snapshot_id: The snapshot that holds the changes, the one before if there were none; None for a table without.
-        inserted_rows: Rows that are new.
-        updated_rows: Rows that have a new form; None if it was not looked.
-        deleted_rows: Rows that are gone; likewise.
-        added_files: Data files written.
-        removed_files: Data files that the table does not have any more.
-        added_delete_files: Delete files written; a deletion vector counts as one.
-    """
-
-    snapshot_id: int | None
-    inserted_rows: int = 0
-    updated_rows: int | None = 0
-    deleted_rows: int | None = 0
-    added_files: int = 0
-    removed_files: int = 0
-    added_delete_files: int = 0
 
 
 @dataclass(frozen=True)

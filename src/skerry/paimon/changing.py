@@ -19,7 +19,6 @@ from skerry.paimon.commit import PaimonTarget, retry_policy
 from skerry.paimon.commit_lookup import find_commit
 from skerry.paimon.live_files import index_entries
 from skerry.paimon.operations import AppendRows, CommitId, OverwritePartitions, TableChange
-from skerry.paimon.row_counts import RowCounts
 from skerry.paimon.state import PaimonState
 from skerry.paimon.writing.bucket_book import BucketBook
 from skerry.paimon.writing.data_files import WrittenDataFile
@@ -29,6 +28,7 @@ from skerry.paimon.writing.table_writers import WrittenRows, write_rows
 from skerry.storage import Storage
 from skerry.table.commit import commit
 from skerry.table.incoming import conform, open_stream
+from skerry.table.summaries import RowChanges
 from skerry.table.tasks import Executor, ThreadExecutor, Watcher
 
 __all__ = [
@@ -232,7 +232,7 @@ def overwrite_partitions(
     choose: Callable[[Collection[bytes]], Collection[bytes]] | None,
     *,
     dynamic: bool = False,
-) -> RowCounts:
+) -> RowChanges:
     """Put rows in the place of whole partitions.
 
     Args:
@@ -253,7 +253,7 @@ def overwrite_partitions(
         choose = touched.intersection
     operation = OverwritePartitions(layout, written, choose, commit_id=request.commit_id, properties=request.properties)
     after = commit_files(request, operation, _locations(layout, written))
-    return RowCounts(
+    return RowChanges(
         after.snapshot.id if after.snapshot is not None else None,
         inserted_rows=written.row_count,
         deleted_rows=None if layout.has_keys else operation.removed_rows,

@@ -20,7 +20,6 @@ import pyarrow as pa
 from skerry.errors import UnsupportedError
 from skerry.paimon.changing import commit_rows, known_buckets
 from skerry.paimon.options import MergeEngine
-from skerry.paimon.row_counts import RowCounts
 from skerry.paimon.row_tasks import (
     INSERT_KIND,
     UPDATE_AFTER_KIND,
@@ -37,6 +36,7 @@ from skerry.paimon.writing.bucket_book import BucketBook
 from skerry.paimon.writing.layout import remove_written
 from skerry.paimon.writing.table_writers import WrittenRows, write_rows
 from skerry.table.predicate import Predicate
+from skerry.table.summaries import RowChanges
 
 __all__ = ["DeleteRows", "change_records", "refuse_deletes"]
 
@@ -91,7 +91,7 @@ class DeleteRows:
         return {"_predicate": self._predicate, "_rows": ()}  # tasks only delete
 
 
-def change_records(job: RowJob, transform: RowTransform) -> RowCounts:
+def change_records(job: RowJob, transform: RowTransform) -> RowChanges:
     """Decide about the rows of a table, bucket by bucket, and commit the records that say so.
 
     Raises:
@@ -118,7 +118,7 @@ def change_records(job: RowJob, transform: RowTransform) -> RowCounts:
     row_count = rest.row_count + sum(part.deleted + 2 * part.updated for part in parts)
     written = WrittenRows((*files, *rest.files), rest.indexes, row_count)
     after = commit_rows(job.request, layout, written, book, indexes, exclusive=True)
-    return RowCounts(
+    return RowChanges(
         after.snapshot.id if after.snapshot is not None else None,
         inserted_rows=sum(batch.num_rows for batch in added),
         updated_rows=sum(part.updated for part in parts),

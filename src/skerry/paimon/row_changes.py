@@ -30,7 +30,6 @@ from skerry.paimon.manifest import ManifestEntry
 from skerry.paimon.operations import IndexChange, ReplaceFiles
 from skerry.paimon.partition_choice import names_partitions, partitions_where
 from skerry.paimon.record_changes import DeleteRows, change_records
-from skerry.paimon.row_counts import RowCounts
 from skerry.paimon.row_tasks import PLACE_FIELDS, FileRewrite, RowJob, find_keys, find_rows, rewrite_file
 from skerry.paimon.row_vectors import FileKey, Positions, change_vectors
 from skerry.paimon.samples import delete_key
@@ -44,11 +43,12 @@ from skerry.paimon.writing.table_writers import write_rows
 from skerry.table.incoming import conform, open_stream
 from skerry.table.keys import KeyIndex
 from skerry.table.predicate import ALWAYS_TRUE, Predicate, parse, row_mask
+from skerry.table.summaries import RowChanges
 
 __all__ = ["delete", "merged_positions", "overwrite", "replace_positions", "upsert"]
 
 
-def delete(request: ChangeRequest, where: str | Any) -> RowCounts:
+def delete(request: ChangeRequest, where: str | Any) -> RowChanges:
     """Delete the rows that a condition holds for.
 
     Raises:
@@ -60,7 +60,7 @@ def delete(request: ChangeRequest, where: str | Any) -> RowCounts:
     if where is None:
         raise SchemaError("delete needs a condition; 'TRUE' deletes all rows")
 
-    def attempt(state: PaimonState) -> RowCounts:
+    def attempt(state: PaimonState) -> RowChanges:
         job = RowJob.of(request, state)
         predicate = parse(where, state.arrow_schema)
         if state.schema.primary_keys:
@@ -70,7 +70,7 @@ def delete(request: ChangeRequest, where: str | Any) -> RowCounts:
     return redo_after_conflicts(request, attempt)
 
 
-def overwrite(request: ChangeRequest, data: Any, where: str | Any) -> RowCounts:
+def overwrite(request: ChangeRequest, data: Any, where: str | Any) -> RowChanges:
     """Put rows in place of those that a condition holds for, in one commit.
 
     Whole partitions are replaced by metadata alone, if the new rows lie in them: elsewhere there may be buckets
@@ -78,7 +78,7 @@ def overwrite(request: ChangeRequest, data: Any, where: str | Any) -> RowCounts:
     """
     rows = open_stream(data).read_all()
 
-    def attempt(state: PaimonState) -> RowCounts:
+    def attempt(state: PaimonState) -> RowChanges:
         job = RowJob.of(request, state)
         predicate = parse(where, state.arrow_schema)
         if names_partitions(predicate, state.schema):
@@ -93,7 +93,7 @@ def overwrite(request: ChangeRequest, data: Any, where: str | Any) -> RowCounts:
     return redo_after_conflicts(request, attempt)
 
 
-def upsert(request: ChangeRequest, data: Any, on: Sequence[str]) -> RowCounts:
+def upsert(request: ChangeRequest, data: Any, on: Sequence[str]) -> RowChanges:
     """Update the rows that have the keys of new rows, and insert the new rows whose keys no row has.
 
     Args:
@@ -107,7 +107,7 @@ def upsert(request: ChangeRequest, data: Any, on: Sequence[str]) -> RowCounts:
     """
     rows = open_stream(data).read_all()
 
-    def attempt(state: PaimonState) -> RowCounts:
+    def attempt(state: PaimonState) -> RowChanges:
         job = RowJob.of(request, state)
         new = conform(rows, state.arrow_schema).read_all()
         keys = _keys(state, on)
@@ -116,7 +116,7 @@ def upsert(request: ChangeRequest, data: Any, on: Sequence[str]) -> RowCounts:
         if state.schema.primary_keys:
             written, after = append_batches(request, state, new.to_batches())
             snapshot = after.snapshot.id if after.snapshot is not None else None
-            return RowCounts(snapshot, new.num_rows, updated_rows=None, added_files=len(written.files))
+            return RowChanges(snapshot, new.num_rows, updated_rows=None, added_files=len(written.files))
         return replace_positions(job, _matching(job, index, keys), new, updates=True)
 
     return redo_after_conflicts(request, attempt)
@@ -177,7 +177,7 @@ def merged_positions(parts: Iterable[Mapping[str, Positions]]) -> dict[str, Posi
 
 def replace_positions(
     job: RowJob, found: Mapping[str, Positions], new: pa.Table | None, *, updates: bool = False
-) -> RowCounts:
+) -> RowChanges:
     """Take rows away by position, and add others in the same commit."""
     layout, state = job.layout, job.state
     live = {entry.file.file_name: entry for entry in live_entries(state)} if found else {}
@@ -220,14 +220,14 @@ def replace_positions(
     created = [layout.index_file(entry.partition, entry.bucket, entry.file_name) for entry in index.added]
     after = commit_files(job.request, operation, created)
     taken, rows = sum(map(len, found.values())), new.num_rows if new is not None else 0
-    return RowCounts(
+    return RowChanges(
         after.snapshot.id if after.snapshot is not None else None,
         inserted_rows=rows - taken if updates and taken <= rows else 0 if updates else rows,
         updated_rows=taken if updates else 0,
         deleted_rows=0 if updates else taken,
         added_files=len(written),
         removed_files=len(removed),
-        added_vectors=len(partial) if layout.options.deletion_vectors else 0,
+        added_delete_files=len(partial) if layout.options.deletion_vectors else 0,
     )
 
 

@@ -13,14 +13,14 @@ from skerry.paimon.changing import ChangeRequest, redo_after_conflicts
 from skerry.paimon.options import MergeEngine
 from skerry.paimon.record_changes import change_records
 from skerry.paimon.row_changes import merged_positions, replace_positions
-from skerry.paimon.row_counts import RowCounts
 from skerry.paimon.row_tasks import PLACE_FIELDS, RowJob, RowTransform, decide_places
 from skerry.paimon.state import PaimonState
+from skerry.table.summaries import RowChanges
 
 __all__ = ["transform_rows"]
 
 
-def transform_rows(request: ChangeRequest, prepare: Callable[[PaimonState], RowTransform]) -> RowCounts:
+def transform_rows(request: ChangeRequest, prepare: Callable[[PaimonState], RowTransform]) -> RowChanges:
     """Read rows, decide about them, and commit what was decided; again on the new state if others were first.
 
     Args:
@@ -32,7 +32,7 @@ def transform_rows(request: ChangeRequest, prepare: Callable[[PaimonState], RowT
         UnsupportedError: The table's merge engine makes something else of rows that are written.
     """
 
-    def attempt(state: PaimonState) -> RowCounts:
+    def attempt(state: PaimonState) -> RowChanges:
         job = RowJob.of(request, state)
         transform = prepare(state)
         return _transform_records(job, transform) if state.schema.primary_keys else _transform_places(job, transform)
@@ -40,7 +40,7 @@ def transform_rows(request: ChangeRequest, prepare: Callable[[PaimonState], RowT
     return redo_after_conflicts(request, attempt)
 
 
-def _transform_records(job: RowJob, transform: RowTransform) -> RowCounts:
+def _transform_records(job: RowJob, transform: RowTransform) -> RowChanges:
     engine = job.layout.options.merge_engine
     if engine is not MergeEngine.DEDUPLICATE:
         raise UnsupportedError(
@@ -50,7 +50,7 @@ def _transform_records(job: RowJob, transform: RowTransform) -> RowCounts:
     return change_records(job, transform)
 
 
-def _transform_places(job: RowJob, transform: RowTransform) -> RowCounts:
+def _transform_places(job: RowJob, transform: RowTransform) -> RowChanges:
     schema, predicate = job.state.arrow_schema, transform.predicate
     splits = job.splits(predicate)
     reader = job.reader(pa.schema([*schema, *PLACE_FIELDS]), predicate, tasks=len(splits))

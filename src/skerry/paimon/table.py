@@ -21,7 +21,6 @@ from skerry.paimon.operations import CommitId, TableChange
 from skerry.paimon.partition_choice import names_partitions, partitions_where
 from skerry.paimon.paths import MAIN_BRANCH
 from skerry.paimon.row_changes import delete, overwrite, upsert
-from skerry.paimon.row_counts import RowCounts
 from skerry.paimon.scan import PaimonScan, scan
 from skerry.paimon.snapshot import Snapshot
 from skerry.paimon.state import PaimonState, load_state
@@ -31,6 +30,7 @@ from skerry.storage import name as folder_name
 from skerry.table.commit import Operation, commit
 from skerry.table.predicate import parse
 from skerry.table.statistics import ColumnStatistics, Freshness
+from skerry.table.summaries import RowChanges
 from skerry.table.tasks import Executor, ThreadExecutor, Watcher
 
 __all__ = ["PaimonTable"]
@@ -218,7 +218,7 @@ class PaimonTable(TableRefs):
         snapshot_properties: Mapping[str, str] | None = None,
         executor: Executor | None = None,
         watcher: Watcher | None = None,
-    ) -> RowCounts:
+    ) -> RowChanges:
         """Put rows in place of those that a condition holds for, in one commit.
 
         Args:
@@ -252,7 +252,7 @@ class PaimonTable(TableRefs):
         snapshot_properties: Mapping[str, str] | None = None,
         executor: Executor | None = None,
         watcher: Watcher | None = None,
-    ) -> RowCounts:
+    ) -> RowChanges:
         """Delete the rows that a condition holds for.
 
         Whole partitions go by metadata alone. Else files of append tables are written anew, or get deletion vectors
@@ -290,7 +290,7 @@ class PaimonTable(TableRefs):
         snapshot_properties: Mapping[str, str] | None = None,
         executor: Executor | None = None,
         watcher: Watcher | None = None,
-    ) -> RowCounts:
+    ) -> RowChanges:
         """Update the rows that have the keys of new rows, and insert the new rows whose keys no row has.
 
         Args:
@@ -312,7 +312,7 @@ class PaimonTable(TableRefs):
         self.refresh()
         return counts
 
-    def truncate(self, *, ref: str = MAIN_BRANCH, snapshot_properties: Mapping[str, str] | None = None) -> RowCounts:
+    def truncate(self, *, ref: str = MAIN_BRANCH, snapshot_properties: Mapping[str, str] | None = None) -> RowChanges:
         """Delete all rows."""
         request = self.request(ref, snapshot_properties)
         counts = overwrite_partitions(request, None, None)

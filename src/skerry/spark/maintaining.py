@@ -15,10 +15,10 @@ from skerry.jobs.executor import Watcher
 from skerry.jobs.expire import ExpireSummary
 from skerry.jobs.orphans import OrphanSummary
 from skerry.jobs.rewrite_deletes import DeletesSummary
-from skerry.jobs.row_changes import RowChanges
 from skerry.spark.executor import SparkExecutor
 from skerry.table.merging import Clauses
 from skerry.table.reachability import DEFAULT_GRACE_DAYS
+from skerry.table.summaries import RowChanges
 
 __all__ = ["compact", "expire_snapshots", "merge", "remove_orphans", "rewrite_deletes"]
 

@@ -1,24 +1,24 @@
-"""What a change of rows has done."""
+"""What changes of a table have done, in numbers, whatever the table format."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["RowCounts"]
+__all__ = ["RowChanges"]
 
 
 @dataclass(frozen=True, slots=True)
-class RowCounts:
+class RowChanges:
     """What a change of rows has done.
 
     Args:
-        snapshot_id: The snapshot that holds the change, the one before if there was none; None for a table without.
+        snapshot_id: The snapshot that holds the changes, the one before if there were none; None for a table without.
         inserted_rows: Rows that were written as new ones.
         updated_rows: Rows that have a new form; None if nobody looked.
         deleted_rows: Rows that are gone; likewise.
         added_files: Data files written.
         removed_files: Data files that the table does not have any more.
-        added_vectors: Deletion vectors written.
+        added_delete_files: Delete files written; a deletion vector counts as one.
     """
 
     snapshot_id: int | None
@@ -27,4 +27,4 @@ class RowCounts:
     deleted_rows: int | None = 0
     added_files: int = 0
     removed_files: int = 0
-    added_vectors: int = 0
+    added_delete_files: int = 0
