@@ -180,7 +180,8 @@ def test_use_keeps_a_file_in_the_folder(snapshot, tmp_path):
         lambda content: content[:-1],
         lambda content: content + b"\0",
         lambda content: content[:-9] + bytes([content[-9] ^ 1]) + content[-8:],
-        lambda content: content[:48] + b"\xff" + content[49:],
+        lambda content: content[:32] + b"\xff" + content[33:],
+        lambda content: content[:63] + b"\xff" + content[64:],
         lambda content: b"x" + content[1:],
     ],
 )

@@ -1,8 +1,9 @@
 """Record batches in a folder that any number of processes share.
 
 A batch is one file, named by a key that tells it from all others, written beside its name and moved there: no reader
-ever sees half of it. It begins with a digest of its content: one that is cut short or damaged is as good as
-none. No lock is needed: who deletes a file does not disturb those who have it mapped.
+ever sees half of it. It begins with a checksum of its content: one that is cut short or damaged is as good as none, and
+so is one that another user may have written. No lock is needed: who deletes a file does not disturb those who have it
+mapped.
 
     file = magic digest schema-size padding schema padding record-batch
 """
@@ -10,7 +11,6 @@ none. No lock is needed: who deletes a file does not disturb those who have it m
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import tempfile
 import threading
@@ -18,14 +18,15 @@ import time
 from pathlib import Path
 
 import pyarrow as pa
+import xxhash
 
 from skerry.kernels import is_trusted
 
 __all__ = ["BatchFolder"]
 
-_MAGIC = b"skerry manifest\n"
-_DIGEST = slice(16, 48)
-_SCHEMA_SIZE = slice(48, 56)
+_MAGIC = b"skerry batch 2\n\0"
+_DIGEST = slice(16, 32)
+_SCHEMA_SIZE = slice(32, 40)
 _HEAD_BYTES = 64
 _ALIGNMENT = 64
 _SUFFIX = ".arrow"
@@ -125,7 +126,7 @@ class BatchFolder:
 
 
 def _digest(head: bytes | bytearray, *content: object) -> bytes:
-    digest = hashlib.sha256(head[_SCHEMA_SIZE])
+    digest = xxhash.xxh3_128(head[_DIGEST.stop :])
     for part in content:
         digest.update(part)  # type: ignore[arg-type]
     return digest.digest()
