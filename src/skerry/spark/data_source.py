@@ -28,7 +28,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from skerry.jobs.exchange import PieceReader, TableExchange, TableWrite, exchange_of
+from skerry.jobs.exchange import PieceReader, TableExchange, TableWrite
+from skerry.spark.batch_sizes import cut_for_spark
 from skerry.spark.frame_writer import FrameWriter, StreamWriter
 from skerry.spark.pushed_filters import push_filters
 from skerry.spark.schema import to_arrow_schema, to_spark_schema
@@ -68,7 +69,7 @@ class SkerryDataSource(DataSource):  # type: ignore[misc]
         options = SourceOptions(self.options)
         if options.tells_changes:
             return to_spark_schema(table_stream(options).schema)
-        exchange = exchange_of(options.load().implementation)
+        exchange = options.exchange()
         scan = exchange.scan(options.columns, options.where, options.snapshot, options.ref)
         return to_spark_schema(scan.schema)
 
@@ -101,7 +102,7 @@ class SkerryDataSource(DataSource):  # type: ignore[misc]
 
 def _begin_write(options: SourceOptions, schema: StructType, *, overwrite: bool) -> TableWrite:
     publication = options.publication(overwrite=overwrite)
-    write = exchange_of(options.load().implementation).begin_write(publication)
+    write = options.exchange().begin_write(publication)
     write.check(to_arrow_schema(schema))
     return write
 
@@ -128,7 +129,7 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
 
     @cached_property
     def _exchange(self) -> TableExchange:
-        return exchange_of(self._options.load().implementation)
+        return self._options.exchange()
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
         """Take the filters that can be said in our words; Spark tests the others itself."""
@@ -151,4 +152,4 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task's pieces."""
         reader, pieces = pickle.loads(partition.value)
-        yield from reader.batches(pieces)
+        yield from cut_for_spark(reader.batches(pieces))

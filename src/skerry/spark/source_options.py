@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import skerry
 from skerry.catalog import Table
 from skerry.errors import SchemaError
+from skerry.jobs.exchange import TableExchange, exchange_of
 from skerry.jobs.publication import Publication, WriteMode
 from skerry.jobs.stream_choice import EARLIEST, Limits
 from skerry.table.history import MAIN
@@ -73,6 +74,15 @@ class SourceOptions:
                 'the data source skerry needs .option("catalog", …) and a table\'s name: .save("ns.table")'
             )
         return skerry.connect(self._options["catalog"], create=False, **self._properties).load_table(table)
+
+    def exchange(self) -> TableExchange:
+        """The table as frames and streams see it.
+
+        Raises:
+            SkerryError: As `load`.
+        """
+        table = self.load()
+        return exchange_of(table.format, table.implementation)
 
     # ---- reading ----
 

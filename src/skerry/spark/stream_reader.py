@@ -12,8 +12,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from skerry.errors import FormatError
-from skerry.jobs.exchange import exchange_of
 from skerry.jobs.stream_choice import StreamChoice, StreamTask, TableOffset, TableStream
+from skerry.spark.batch_sizes import cut_for_spark
 from skerry.spark.source_options import SourceOptions
 from skerry.storage import join, name
 from skerry.table.changes import CHANGE_COLUMNS
@@ -32,7 +32,7 @@ def table_stream(options: SourceOptions, columns: Sequence[str] | None = None) -
     chosen = columns if columns is not None else options.columns
     if chosen is not None and options.tells_changes:
         chosen = [column for column in chosen if column not in CHANGE_COLUMNS.names]
-    return exchange_of(options.load().implementation).stream(
+    return options.exchange().stream(
         StreamChoice(
             None if chosen is None else tuple(chosen),
             options.where,
@@ -103,7 +103,7 @@ class StreamReader(DataSourceStreamReader):  # type: ignore[misc]
         """The rows of a task."""
         task: StreamTask | None = pickle.loads(partition.value)
         if task is not None:
-            yield from task.batches()
+            yield from cut_for_spark(task.batches())
 
     def commit(self, end: dict[str, Any]) -> None:
         """Spark has done with all before an offset."""
