@@ -243,6 +243,13 @@ class IcebergBackend:
     def append(self, data: Any, options: WriteOptions) -> Snapshot | None:
         """Append rows."""
         entries, staged = self._staging(options)
+        if options.batch is not None:
+            if staged:
+                raise UnsupportedError("a batch of a stream is not staged: write it to a branch", location=self.name)
+            jobs.append.append_once(
+                self._table, data, options.batch, ref=options.ref, properties=entries, watcher=options.watcher
+            )
+            return self.current_snapshot(options.ref)
         jobs.append.append(
             self._table, data, ref=options.ref, staged=staged, properties=entries, watcher=options.watcher
         )

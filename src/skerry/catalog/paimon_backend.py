@@ -21,9 +21,11 @@ from skerry.jobs.executor import Executor, Watcher
 from skerry.jobs.expire import ExpireSummary
 from skerry.jobs.merge import MergeClauses
 from skerry.jobs.paimon_merge import merge_paimon
+from skerry.jobs.paimon_once import commit_once
 from skerry.jobs.rewrite_deletes import DeletesSummary
 from skerry.jobs.rewrite_manifests import ManifestSummary
 from skerry.paimon.changes import changes
+from skerry.paimon.changing import append
 from skerry.paimon.reachability import FileUse, PaimonFile
 from skerry.paimon.reachable_table import ReachablePaimonTable
 from skerry.paimon.scan import PaimonScan, scan
@@ -300,6 +302,11 @@ class PaimonBackend:
     def append(self, data: Any, options: WriteOptions) -> Snapshot | None:
         """Append rows."""
         self._check(options)
+        if options.batch is not None:
+            request = self._table.request(options.ref, options.properties)
+            commit_once(request, options.batch, lambda request: append(request, data))
+            self._table.refresh()
+            return self.current_snapshot(options.ref)
         snapshot = self._table.append(data, ref=options.ref, snapshot_properties=options.properties)
         return None if snapshot is None else _described(snapshot)
 

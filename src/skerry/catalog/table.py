@@ -18,9 +18,7 @@ from skerry.table.history import Snapshot
 __all__ = ["Snapshot", "Table"]
 
 
-class Table(
-    TableReading, TableWriting, TableChanging, TableApplying, TableEvolution, TableMaintenance, TableHistory
-):
+class Table(TableReading, TableWriting, TableChanging, TableApplying, TableEvolution, TableMaintenance, TableHistory):
     """A table. Made by `Catalog.load_table` and `Catalog.create_table`.
 
     It shows the state that was newest when it was loaded or last changed through it; `refresh` loads the newest.

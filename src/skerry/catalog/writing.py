@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from skerry.catalog.applying import stream_batch
 from skerry.catalog.backend import WriteOptions
 from skerry.catalog.history import TableHistory
 from skerry.jobs.executor import Watcher
@@ -23,6 +24,8 @@ class TableWriting(TableHistory):
         *,
         ref: str = MAIN,
         staged: bool = False,
+        stream: str | None = None,
+        batch: int | None = None,
         snapshot_properties: Mapping[str, str] | None = None,
         watcher: Watcher | None = None,
     ) -> Snapshot | None:
@@ -34,6 +37,9 @@ class TableWriting(TableHistory):
             staged: Whether the new snapshot stands beside the branch until `publish` brings it there. It is found again
                 by the entry `wap.id` of its summary, taken from `snapshot_properties` or made up. A table with the
                 property `write.wap.enabled` stages every append that has a `wap.id`.
+            stream: With `batch`, the stream that the rows are a batch of; a name that stays the same after restarts.
+            batch: The number of the batch; numbers of a stream only grow. A batch that the table has is not appended
+                again, whoever brings it.
             snapshot_properties: Further entries of the snapshot summary.
             watcher: Called with the progress.
 
@@ -47,7 +53,10 @@ class TableWriting(TableHistory):
             CommitUnknownError: The outcome is unknown; nothing was cleaned up.
             UnsupportedError: The rows were to be staged, and the catalog has published them.
         """
-        return self._backend.append(data, WriteOptions(ref, staged, snapshot_properties or {}, watcher=watcher))
+        options = WriteOptions(
+            ref, staged, snapshot_properties or {}, watcher=watcher, batch=stream_batch(stream, batch)
+        )
+        return self._backend.append(data, options)
 
     def append_files(
         self, files: Iterable[WrittenFile], *, ref: str = MAIN, snapshot_properties: Mapping[str, str] | None = None

@@ -13,10 +13,12 @@ from skerry.iceberg.state import MAIN, TableState
 from skerry.iceberg.table import IcebergTable
 from skerry.jobs.analyze import catch_up
 from skerry.jobs.executor import Progress, Watcher
+from skerry.jobs.once_table import BatchWasThereError, OnceTable
 from skerry.jobs.write import write_batches
 from skerry.table.incoming import conform
+from skerry.table.stream_batch import StreamBatch
 
-__all__ = ["append"]
+__all__ = ["append", "append_once"]
 
 
 def append(
@@ -56,6 +58,32 @@ def append(
         with suppress(SkerryError):
             layout.storage.delete([file.data_file.location for file in files])
         raise
+
+
+def append_once(
+    table: IcebergTable,
+    data: Any,
+    batch: StreamBatch,
+    *,
+    ref: str = MAIN,
+    properties: Mapping[str, str] | None = None,
+    watcher: Watcher | None = None,
+) -> bool:
+    """Append the rows of a stream's batch, unless the table has the batch; see `append`.
+
+    Returns:
+        Whether it was done now.
+    """
+    once = OnceTable(table, batch)
+    try:
+        if once.has_batch():
+            return False
+        append(once, data, ref=ref, properties=properties, watcher=watcher)
+    except BatchWasThereError:
+        return False
+    finally:
+        table.state = once.state
+    return True
 
 
 def _watched(batches: pa.RecordBatchReader, watcher: Watcher | None) -> Iterator[pa.RecordBatch]:

@@ -9,6 +9,9 @@ from skerry.spark.session import session
 
 if TYPE_CHECKING:
     from skerry.spark.analyzing import analyze as analyze
+    from skerry.spark.change_format import ChangeFormat as ChangeFormat
+    from skerry.spark.change_ingest import IngestedChanges as IngestedChanges
+    from skerry.spark.change_ingest import ingest_changes as ingest_changes
     from skerry.spark.data_source import register as register
     from skerry.spark.landing import IngestSummary as IngestSummary
     from skerry.spark.landing import ingest as ingest
@@ -22,12 +25,15 @@ if TYPE_CHECKING:
     from skerry.spark.sources import infer_schema as infer_schema
 
 __all__ = [
+    "ChangeFormat",
     "IngestSummary",
+    "IngestedChanges",
     "analyze",
     "compact",
     "expire_snapshots",
     "infer_schema",
     "ingest",
+    "ingest_changes",
     "merge",
     "read",
     "register",
@@ -39,12 +45,15 @@ __all__ = [
 
 # Whatever imports PySpark loads when it is first asked for, so that `session` can say how to install it.
 _WHERE = {
+    "ChangeFormat": "change_format",
     "IngestSummary": "landing",
+    "IngestedChanges": "change_ingest",
     "analyze": "analyzing",
     "compact": "maintaining",
     "expire_snapshots": "maintaining",
     "infer_schema": "sources",
     "ingest": "landing",
+    "ingest_changes": "change_ingest",
     "merge": "maintaining",
     "read": "reading",
     "register": "data_source",

@@ -24,7 +24,6 @@ __all__ = ["RecordColumn", "record_column"]
 
 _WIDEST = 38
 _UUID = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
-_PER_UNIT = {"micros": 1, "millis": 1000}
 
 _AS_THEY_ARE: dict[pa.DataType, DataType] = {
     pa.bool_(): spark_types.BooleanType(),
@@ -67,12 +66,12 @@ class RecordColumn:
         return values if self.arrow is None else values.cast(self.arrow)
 
 
-def record_column(field: pa.Field, timestamps: str) -> RecordColumn:
+def record_column(field: pa.Field, micros: int) -> RecordColumn:
     """How a column of a table is read from JSON.
 
     Args:
         field: The column.
-        timestamps: The unit of times that are numbers, `micros` or `millis`.
+        micros: How many microseconds a time counts that is a number.
 
     Raises:
         UnsupportedError: JSON cannot hold such values.
@@ -84,9 +83,9 @@ def record_column(field: pa.Field, timestamps: str) -> RecordColumn:
         return RecordColumn(field, text, _days, pa.date32())
     if pa.types.is_timestamp(type_):
         convert = _instants if type_.tz is not None else _local_times
-        return RecordColumn(field, text, convert(_PER_UNIT[timestamps]), pa.timestamp("us", type_.tz))
+        return RecordColumn(field, text, convert(micros), pa.timestamp("us", type_.tz))
     if pa.types.is_time(type_):
-        return RecordColumn(field, text, _times_of_day(_PER_UNIT[timestamps]), pa.time64("us"))
+        return RecordColumn(field, text, _times_of_day(micros), pa.time64("us"))
     if pa.types.is_decimal(type_):
         scale = _WIDEST - (type_.precision - type_.scale)
         return RecordColumn(field, spark_types.DecimalType(_WIDEST, scale), _unrounded(type_.precision, type_.scale))

@@ -28,7 +28,7 @@ ORDER_FIELDS: Final = {
 }
 """Fields of Debezium's envelope that records can be ordered by, with their types."""
 
-_UNITS: Final = ("micros", "millis")
+_UNITS: Final = {"micros": 1, "millis": 1000}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,8 @@ class ChangeFormat:
         order_by: What orders the records of a key: columns of the frame, and fields of the envelope, such as
             `source.lsn`. If empty, records are in order as they stand in the frame.
         before: The column (of the envelope, the field) with the row before the change, or its key.
-        position: Columns of the frame that tell where a record stands, for messages; those of them that it has.
+        position: Columns of the frame that tell where a record stands, for messages, as far as it has them. If it has
+            none of them, `file` is the file that Spark has read the record from.
         timestamps: What whole numbers in columns of timestamps count: `micros` or `millis`; texts are read as ISO 8601.
     """
 
@@ -51,7 +52,7 @@ class ChangeFormat:
     op: str = "op"
     order_by: tuple[str, ...] = ()
     before: str = "before"
-    position: tuple[str, ...] = ("topic", "partition", "offset")
+    position: tuple[str, ...] = ("topic", "partition", "offset", "file")
     timestamps: str = "micros"
 
     def __post_init__(self) -> None:
@@ -59,6 +60,11 @@ class ChangeFormat:
             raise SchemaError(f"order_by takes a tuple of names, found {self.order_by!r}")
         if self.timestamps not in _UNITS:
             raise SchemaError(f"timestamps must be {' or '.join(_UNITS)}, found {self.timestamps!r}")
+
+    @property
+    def micros(self) -> int:
+        """How many microseconds a whole number in a column of times counts."""
+        return _UNITS[self.timestamps]
 
 
 DEBEZIUM: Final = ChangeFormat(value="value", order_by=("source.lsn",))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 
 from skerry.errors import SchemaError
 from skerry.jobs.change_records import DELETE, OP_KINDS, UPDATE_AFTER
+from skerry.jobs.record_texts import UNAVAILABLE
 from skerry.spark.change_columns import RecordColumn, record_column
 from skerry.spark.change_format import ORDER_FIELDS, ChangeFormat
 from skerry.table.schema import nearest
@@ -28,7 +29,6 @@ __all__ = ["FIELD_SEPARATOR", "Objection", "RecordParser", "quoted"]
 
 FIELD_SEPARATOR = "\u0001"
 _CORRUPT = "_corrupt"
-_UNAVAILABLE = "__debezium_unavailable_value"
 _GONE = [op for op, kind in OP_KINDS.items() if kind == DELETE]
 _UPDATED = [op for op, kind in OP_KINDS.items() if kind == UPDATE_AFTER]
 _OPTIONS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
@@ -59,18 +59,16 @@ class RecordParser:
         format: What they look like.
         schema: The table's columns.
         on: Its key columns.
-        known_fields: Names of rows' fields, joined by `FIELD_SEPARATOR`, that need not be told.
     """
 
     format: ChangeFormat
     schema: pa.Schema
     on: tuple[str, ...]
-    known_fields: Collection[str] = ()
 
     @functools.cached_property
     def columns(self) -> tuple[RecordColumn, ...]:
         """How each column of the table is read."""
-        return tuple(record_column(field, self.format.timestamps) for field in self.schema)
+        return tuple(record_column(field, self.format.micros) for field in self.schema)
 
     @functools.cached_property
     def keys(self) -> tuple[RecordColumn, ...]:
@@ -84,13 +82,12 @@ class RecordParser:
             A frame of `c<number>`, the table's columns after the change, of deletes before it; `k<number>`, the key
             columns before an update; `o<number>`, what `order_by` names; `op`; `refused`, null or the number of the
             objection against the record, of which then nothing else counts, and beside it `value`, what is wrong,
-            `record`, its text, and `position`; `fields`, null or the names of the row's fields where they are not
-            known, and beside it `body`, the row's text.
+            `record`, its text, and `position`; `fields`, the names of the row's fields, and `body`, its text.
 
         Raises:
             SchemaError: A column that the format names is missing, or cannot order records.
         """
-        read = self._with_values(self._read(frame, self._frame_order(frame)))
+        read = self._with_values(self._read(frame, self.frame_order(frame)))
         objections = self.objections
         first = sf.coalesce(*(sf.when(objection.condition, number) for number, objection in enumerate(objections)))
         read = read.withColumn("refused", first)
@@ -99,9 +96,7 @@ class RecordParser:
         for number, objection in enumerate(objections):
             if objection.value is not None:
                 value = sf.when(sf.col("refused") == number, objection.value.cast("string")).otherwise(value)
-        is_new = sf.col("names").isNotNull() & ~is_refused
-        if self.known_fields:
-            is_new &= ~sf.col("names").isin(*self.known_fields)
+        is_told = sf.col("names").isNotNull() & ~is_refused
         return read.select(
             *(f"c{number}" for number in range(len(self.columns))),
             *(f"k{number}" for number in range(len(self.keys))),
@@ -111,13 +106,13 @@ class RecordParser:
             sf.when(is_refused, value).alias("value"),
             sf.when(is_refused, sf.col("record")).alias("record"),
             sf.when(is_refused, sf.col("position")).alias("position"),
-            sf.when(is_new, sf.col("names")).alias("fields"),
-            sf.when(is_new, sf.col("body")).alias("body"),
+            sf.when(is_told, sf.col("names")).alias("fields"),
+            sf.when(is_told, sf.col("body")).alias("body"),
         )
 
     # ---- the envelope ----
 
-    def _frame_order(self, frame: DataFrame) -> list[str]:
+    def frame_order(self, frame: DataFrame) -> list[str]:
         """Columns of the frame that order records."""
         inside = {*ORDER_FIELDS, *self.schema.names}
         names = [name for name in self.format.order_by if name not in inside]
@@ -127,16 +122,28 @@ class RecordParser:
                 raise SchemaError(f"records cannot be ordered by {name!r}{nearest(name, choices)}")
         return names
 
+    def value(self, frame: DataFrame) -> Column:
+        """The records' texts.
+
+        Raises:
+            SchemaError: The frame has no such column.
+        """
+        name = self.format.value
+        if name is None or name not in frame.columns:
+            raise SchemaError(f"the frame has no column {name!r}{nearest(str(name), frame.columns)}")
+        return sf.col(quoted(name)).cast("string")
+
+    def position_columns(self, frame: DataFrame) -> list[str]:
+        """Columns of the frame that tell where a record stands."""
+        return [name for name in self.format.position if name in frame.columns]
+
     @property
     def _order_fields(self) -> list[str]:
         return [name for name in self.format.order_by if name in ORDER_FIELDS]
 
     def _read(self, frame: DataFrame, order: Sequence[str]) -> DataFrame:
         """The frame's records: their text, their place, and what the envelope says, whether in a payload or not."""
-        name = self.format.value
-        if name is None or name not in frame.columns:
-            raise SchemaError(f"the frame has no column {name!r}{nearest(str(name), frame.columns)}")
-        value = sf.col(quoted(name)).cast("string")
+        value = self.value(frame)
         read = frame.where(value.isNotNull()).select(
             value.alias("record"),
             self._position(frame).alias("position"),
@@ -178,11 +185,9 @@ class RecordParser:
 
     def _position(self, frame: DataFrame) -> Column:
         """Where a record stands, in words."""
-        names = [name for name in self.format.position if name in frame.columns]
-        if names:
-            said = [sf.concat(sf.lit(f"{name} "), sf.col(quoted(name)).cast("string")) for name in names]
-            return sf.concat_ws(", ", *said)
-        return sf.nullif(sf.input_file_name(), sf.lit(""))
+        names = self.position_columns(frame)
+        said = [sf.concat(sf.lit(f"{name} "), sf.col(quoted(name)).cast("string")) for name in names]
+        return sf.concat_ws(", ", *said)
 
     # ---- the row ----
 
@@ -237,9 +242,9 @@ class RecordParser:
         raw = sf.col("row").getField(column.name)
         missing: Column | None = None
         if isinstance(column.read_as, StringType):
-            missing = raw.eqNullSafe(_UNAVAILABLE)
+            missing = raw.eqNullSafe(UNAVAILABLE)
         elif isinstance(column.read_as, BinaryType):
-            missing = raw.eqNullSafe(sf.lit(_UNAVAILABLE).cast("binary"))
+            missing = raw.eqNullSafe(sf.lit(UNAVAILABLE).cast("binary"))
         if missing is not None:
             reason = f"column {column.name!r}: the source has left out its value (REPLICA IDENTITY FULL tells it)"
             yield Objection(missing, reason, column.name)
@@ -253,10 +258,10 @@ class RecordParser:
         """Why records cannot be read: their columns are tried one by one.
 
         Args:
-            records: A frame with the column `record`.
+            records: A frame with the columns `record` and `position`.
 
         Returns:
-            A frame of `reason`, with `{value}` where the value belongs, `column` and `value`, in the same order.
+            A frame of `reason`, with `{value}` where the value belongs, `column` and `value`, beside the records.
         """
         types = [replace(column, read_as=StringType(), convert=None) for column in self.columns]
         texts = sf.from_json("record", self._envelope_type(types), _OPTIONS)
@@ -285,7 +290,9 @@ class RecordParser:
         ):
             reason = sf.when(is_it, said).otherwise(reason)
             column_name, value = sf.when(~is_it, column_name), sf.when(~is_it, value)
-        return tried.select(reason.alias("reason"), column_name.alias("column"), value.alias("value"))
+        return tried.select(
+            reason.alias("reason"), column_name.alias("column"), value.alias("value"), "record", "position"
+        )
 
 
 def quoted(name: str) -> str:
