@@ -2,8 +2,8 @@
 
 Record files made beforehand appear in the stream's folder at the rate asked for, whether the stream keeps up or not; it
 reads, parses and writes them into both tables on two cores, on which the upkeep runs as well, in a process of its own.
-Told are the rate, the time from a change to its commit in both tables, files, memory and processor time; at the end
-both tables must hold exactly what the records say.
+Told are the rate, the time from a file's coming to its commit in both tables, files, memory and processor time; at the
+end both tables must hold exactly what the records say.
 
     python benchmarks/change_stream.py --seconds 600 --plot docs/change-stream.svg
 """
@@ -11,6 +11,7 @@ both tables must hold exactly what the records say.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import subprocess
@@ -29,11 +30,12 @@ from line_charts import Chart, draw
 EXAMPLE = Path(__file__).parents[1] / "examples" / "change_data"
 sys.path.insert(0, str(EXAMPLE))
 
-from stream import ICEBERG, PAIMON, Batch, create_tables, start  # noqa: E402
+from stream import ICEBERG, PAIMON, create_tables, start  # noqa: E402
 
 import skerry  # noqa: E402
 import skerry.spark  # noqa: E402
 from skerry.catalog import Table  # noqa: E402
+from skerry.spark.change_ingest import IngestedChanges  # noqa: E402
 
 FOLDER = Path(__file__).parents[1] / ".cache" / "change-stream"
 CORES = 2
@@ -46,13 +48,15 @@ class Course:
     """What happened, by seconds since the first change.
 
     Args:
-        batches: Batches, with the second at which they ended.
+        batches: When each batch ended, its number, and how many records it had.
         samples: Named values, by second.
+        latencies: Seconds from when a batch's first file was there to its commit in both tables, by second.
     """
 
     begun: float = 0.0
-    batches: list[tuple[float, Batch]] = field(default_factory=list)
+    batches: list[tuple[float, int, int]] = field(default_factory=list)
     samples: dict[str, list[tuple[float, float]]] = field(default_factory=lambda: defaultdict(list))
+    latencies: list[tuple[float, float]] = field(default_factory=list)
 
     @property
     def now(self) -> float:
@@ -61,16 +65,25 @@ class Course:
     def note(self, name: str, value: float) -> None:
         self.samples[name].append((self.now, value))
 
-    def report(self, batch: Batch) -> None:
-        self.batches.append((batch.ended.timestamp() - self.begun, batch))
+    def report(self, done: IngestedChanges) -> None:
+        self.batches.append((self.now, done.batch, done.records))
 
     @property
     def written(self) -> int:
-        return sum(batch.records for _, batch in self.batches)
+        return sum(records for _, _, records in self.batches)
 
-    def latencies(self) -> list[tuple[float, float]]:
-        """Per batch, seconds from its first change to its commit: records tell their time from the first change on."""
-        return [(ended, ended - batch.oldest.timestamp()) for ended, batch in self.batches if batch.oldest]
+    def note_latencies(self, checkpoint: Path) -> None:
+        """Per batch, seconds from when its first file was there to its commit in both tables.
+
+        The checkpoint names the files of each batch, with their times.
+        """
+        first: dict[int, float] = {}
+        for log in (checkpoint / "sources" / "0").iterdir():
+            if not log.name.startswith("."):
+                for line in log.read_text().splitlines()[1:]:
+                    file = json.loads(line)
+                    first[file["batchId"]] = min(first.get(file["batchId"], np.inf), file["timestamp"] / 1000)
+        self.latencies = [(ended, ended + self.begun - first[number]) for ended, number, _ in self.batches]
 
 
 # Feeding -------------------------------------------------------------------------------------------------------------
@@ -196,6 +209,7 @@ def run(paths: list[Path], rate: float, seconds: float, *, with_upkeep: bool, fi
         raise query.exception()
     for other in others:
         other.join()
+    course.note_latencies(folder / "checkpoint")
     verify(tables, paths)
     spark.stop()
     return course
@@ -225,14 +239,14 @@ def verify(tables: list[Table], paths: list[Path]) -> None:
 
 def tell(course: Course, rate: float, changes: int) -> None:
     ended = course.batches[-1][0]
-    latencies = np.array([latency for _, latency in course.latencies()])
+    latencies = np.array([latency for _, latency in course.latencies])
     thirds = [third for third in np.array_split(latencies, 3) if len(third)]
     print(
         f"{changes:,} changes, {rate:,.0f} a second, in {len(course.batches)} batches: all written after {ended:.1f} s,"
     )
     print(f"which is {changes / ended:,.0f} changes a second into each of two tables")
     print(
-        f"seconds from a batch's first change to its commit in both: median {np.median(latencies):.1f}, "
+        f"seconds from a batch's first file to its commit in both tables: median {np.median(latencies):.1f}, "
         f"95 % {np.percentile(latencies, 95):.1f}, greatest {latencies.max():.1f}; "
         f"medians by third of the run {', '.join(f'{np.median(third):.1f}' for third in thirds)}"
     )
@@ -256,7 +270,7 @@ def charts(course: Course) -> str:
     return draw(
         [
             Chart("Changes, millions", million),
-            Chart("From a batch's first change to its commit in both tables, seconds", {"latency": course.latencies()}),
+            Chart("From a batch's first file to its commit in both tables, seconds", {"latency": course.latencies}),
             Chart("Data files that the newest snapshot reads", group("live ")),
             Chart("Files in the table's folder, of all kinds", group("stored ")),
             Chart("Resident memory, MB", group("memory ")),

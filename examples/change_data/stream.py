@@ -10,21 +10,18 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sf
-from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
 
 import skerry
 import skerry.spark
 from skerry.catalog import Catalog, Table
+from skerry.spark.change_ingest import IngestedChanges
 
-__all__ = ["ICEBERG", "PAIMON", "Batch", "create_tables", "main", "start"]
+__all__ = ["ICEBERG", "PAIMON", "create_tables", "main", "start"]
 
 ICEBERG, PAIMON = "shop.orders_iceberg", "shop.orders_paimon"
 
@@ -55,30 +52,6 @@ def create_tables(catalog: Catalog) -> list[Table]:
     return [catalog.load_table(name) for name in (ICEBERG, PAIMON)]
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """What a batch was.
-
-    Args:
-        number: Its number.
-        records: Change records in it.
-        oldest: When the change was made that had to wait longest; None if there was none.
-        begun: When it was begun.
-        ended: When both tables had it.
-    """
-
-    number: int
-    records: int
-    oldest: datetime | None
-    begun: datetime
-    ended: datetime
-
-    def __str__(self) -> str:
-        seconds = (self.ended - self.begun).total_seconds()
-        waited = "" if self.oldest is None else f", {(self.ended - self.oldest).total_seconds():.2f} s after the change"
-        return f"batch {self.number}: {self.records:,} records in {seconds:.2f} s{waited}"
-
-
 def start(
     spark: SparkSession,
     records: str | Path,
@@ -86,7 +59,7 @@ def start(
     checkpoint: str | Path,
     *,
     files_per_batch: int = 20,
-    report: Callable[[Batch], None] = print,
+    report: Callable[[IngestedChanges], None] | None = None,
 ) -> StreamingQuery:
     """Start the stream: batches of record files, each once into each table.
 
@@ -96,20 +69,22 @@ def start(
         tables: Where to write.
         checkpoint: Where the stream keeps how far it is.
         files_per_batch: At most so many files make a batch.
-        report: Told of each batch.
+        report: Called after every batch.
     """
+    source = spark.readStream.schema(RECORDS).option("maxFilesPerTrigger", files_per_batch).parquet(str(records))
+    return skerry.spark.ingest_changes(
+        spark, source, tables, checkpoint=str(checkpoint), stream="orders", report=report
+    )
 
-    def write(batch: DataFrame, number: int) -> None:
-        begun = datetime.now(UTC)
-        for table in tables:
-            skerry.spark.ingest_changes(spark, batch, table, format="debezium", stream="orders", batch=number)
-        ended = datetime.now(UTC)
-        count, oldest = batch.agg(sf.count("*"), sf.min("timestamp")).first()
-        report(Batch(number, count, None if oldest is None else oldest.astimezone(UTC), begun, ended))
 
-    frame = spark.readStream.schema(RECORDS).option("maxFilesPerTrigger", files_per_batch).parquet(str(records))
-    stream = frame.writeStream.queryName("orders").option("checkpointLocation", str(checkpoint))
-    return stream.foreachBatch(write).start()
+def tell(done: IngestedChanges) -> None:
+    """Print what a batch was."""
+    changed = done.tables[0]
+    print(
+        f"batch {done.batch}: {done.records:,} records; {changed.inserted_rows} rows inserted, "
+        f"{changed.updated_rows} updated, {changed.deleted_rows} deleted",
+        flush=True,
+    )
 
 
 def main() -> None:
@@ -122,8 +97,7 @@ def main() -> None:
     arguments = parser.parse_args()
     tables = create_tables(skerry.connect(arguments.warehouse))
     spark = skerry.spark.session("change data", master=arguments.master)
-    report = partial(print, flush=True)
-    start(spark, arguments.records, tables, arguments.checkpoint, report=report).awaitTermination()
+    start(spark, arguments.records, tables, arguments.checkpoint, report=tell).awaitTermination()
 
 
 if __name__ == "__main__":
