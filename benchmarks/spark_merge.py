@@ -1,0 +1,111 @@
+"""Merging rows by key on Spark, beside Spark's own Parquet write of the same rows in the same session.
+
+The table is TPC-H lineitem at scale factor 1 (6,001,215 rows, made once by `tpchgen-cli` under `.cache/`), its rows
+sorted by key. A tenth of it comes again with new prices, and as many rows with keys that are new: whole orders, as a
+change feed brings them. Every run merges into a table of its own with copies of the same files. Spark writes the frame
+with Zstandard; a merge finds the rows, marks the old ones as deleted, writes the new ones, sketches them, and commits.
+
+The processor time of this process, of Spark's and of its Python workers stands beside the time of the clock.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
+
+import skerry
+import skerry.spark
+from spark_times import Times, timed
+
+CACHE = Path(__file__).parents[1] / ".cache"
+FOLDER = CACHE / "spark-merge"
+THREADS = 2
+TARGET = 0.9
+KEY = ["l_orderkey", "l_linenumber"]
+
+
+def make_lineitem() -> Path:
+    path = CACHE / "tpch" / "lineitem.parquet"
+    if not path.exists():
+        tool = Path(sys.executable).with_name("tpchgen-cli")
+        subprocess.run([tool, "parquet", "-s", "1", "--tables", "lineitem", "--output-dir", path.parent], check=True)
+    return path
+
+
+def make_rows(count: int) -> pa.Table:
+    rows = pq.read_table(make_lineitem()).slice(0, count)
+    fields = [pa.field(f.name, pa.string() if pa.types.is_string_view(f.type) else f.type) for f in rows.schema]
+    return rows.cast(pa.schema(fields))
+
+
+def incoming(frame: DataFrame) -> DataFrame:
+    """A tenth of the orders with other prices, and as many that are new."""
+    columns = [name for name in frame.columns if name not in ("l_orderkey", "l_extendedprice")]
+    changed = frame.where("l_orderkey % 10 = 0")
+    price = "cast(l_extendedprice + 1 as decimal(15, 2)) as l_extendedprice"
+    known = changed.selectExpr("l_orderkey", price, *columns)
+    new = changed.selectExpr("l_orderkey + 100000000 as l_orderkey", "l_extendedprice", *columns)
+    return known.unionByName(new).select(frame.columns)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rows", type=int, default=6_001_215, help="rows of the table")
+    chosen = parser.parse_args()
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    rows = make_rows(chosen.rows)
+    spark = skerry.spark.session(master=f"local[{THREADS}]")
+    catalog = skerry.connect(FOLDER / "warehouse")
+    properties = {"format-version": "3", "write.merge.mode": "merge-on-read"}
+    source = FOLDER / "incoming"
+    pq.write_table(rows, FOLDER / "lineitem.parquet", compression="zstd")
+    incoming(spark.read.parquet(str(FOLDER / "lineitem.parquet"))).write.parquet(str(source))
+    frame = spark.read.parquet(str(source))
+    count = frame.count()
+
+    def by_spark(number: int) -> Times:
+        return timed(lambda: frame.write.parquet(str(FOLDER / "plain"), mode="overwrite", compression="zstd"))
+
+    def by_skerry(number: int) -> Times:
+        table = catalog.create_table(f"d.round_{number}", rows.schema, sort_by=KEY, properties=properties)
+        table.append(rows)
+        try:
+            return timed(
+                lambda: skerry.spark.merge(
+                    spark, table, frame, on=KEY, when_matched="update", when_not_matched="insert"
+                )
+            )
+        finally:
+            catalog.drop_table(table.name, purge=True)
+
+    runs: dict[str, Callable[[int], Times]] = {"Spark's write": by_spark, "merge": by_skerry}
+    times: dict[str, list[Times]] = {name: [] for name in runs}
+    for number in range(chosen.rounds + 1):
+        turns = list(runs.items())
+        for name, run in turns if number % 2 else reversed(turns):
+            found = run(number)
+            print(f"round {number}, {name}: {found}")
+            if number:  # the first one warms up
+                times[name].append(found)
+    for name, all_found in times.items():
+        seconds = statistics.median(found.clock_s for found in all_found)
+        print(f"{name}: median {seconds:.2f} s, {count / seconds / 1e6:.2f} million rows/s")
+    pairs = list(zip(*times.values(), strict=True))
+    by_clock = statistics.median(theirs.clock_s / ours.clock_s for theirs, ours in pairs)
+    by_processor = statistics.median(theirs.processor_s / ours.processor_s for theirs, ours in pairs)
+    print(f"throughput of merge to Spark's own write: {by_clock:.2f} (at least {TARGET}), processor {by_processor:.2f}")
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
