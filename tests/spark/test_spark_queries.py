@@ -50,7 +50,7 @@ def test_names_are_found_wherever_they_stand(spark: SparkSession, tmp_path: Path
 
 
 def test_without_a_jvm_rows_are_the_same(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("queries", "reading"):
+    for module in ("queries", "native_scan"):
         monkeypatch.setattr(f"skerry.spark.{module}.is_classic", lambda spark: False)  # as on Spark Connect
     catalog = skerry.connect(tmp_path / "warehouse")
     for name, values in (("d.t", [1, 2, 3]), ("d.u", [2, 3, 4])):

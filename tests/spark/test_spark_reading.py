@@ -395,7 +395,7 @@ def test_analyze_on_spark(spark: SparkSession, catalog: Catalog) -> None:
 def test_without_a_jvm_rows_are_the_same_and_small_tables_have_a_hint(
     spark: SparkSession, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skerry.spark.reading.is_classic", lambda spark: False)  # as on Spark Connect
+    monkeypatch.setattr("skerry.spark.native_scan.is_classic", lambda spark: False)  # as on Spark Connect
     properties = {"write.delete.mode": "merge-on-read"}
     table = catalog.create_table("d.t", pa.schema([("k", pa.int64()), ("s", pa.string())]), properties=properties)
     table.append(pa.table({"k": range(100), "s": [str(number) for number in range(100)]}))

@@ -21,7 +21,7 @@ from skerry.table.predicate import Column, FieldMetrics, conjuncts_of, parse
 from skerry.table.schema import Leaf, leaves
 from skerry.table.statistics import ColumnStatistics, Freshness, FreshnessState
 
-__all__ = ["column_freshness", "column_statistics"]
+__all__ = ["column_freshness", "column_statistics", "file_statistics"]
 
 _NO_SNAPSHOT: Final = Freshness(FreshnessState.ABSENT, "the table has no snapshot")
 _NEVER: Final = Freshness(FreshnessState.ABSENT, "never sketched over all rows; run analyze")
@@ -54,16 +54,37 @@ def column_statistics(state: PaimonState, where: str | Any = None) -> dict[str, 
     predicate = parse(where, state.arrow_schema)
     files = ScanPlanner(state, conjuncts_of(predicate)).plan(state.snapshot).tasks
     estimates = _of_all_rows(state, columns) if where is None else _of_files(state, columns, files)
+    counts_nulls = not state.schema.primary_keys and not files.vectors and bool(files.matches_all.all())
+    return _of_columns(state, files, estimates, counts_nulls=counts_nulls)
+
+
+def file_statistics(state: PaimonState, files: PlannedFiles, *, are_all: bool) -> dict[str, ColumnStatistics]:
+    """What is known about the columns of all rows of some files, for those who plan queries.
+
+    Null counts count the rows of all files, so that they are too high where rows were replaced or deleted.
+
+    Args:
+        state: The table, with the snapshot that the files are of.
+        files: The files.
+        are_all: Whether those are all files of the snapshot.
+    """
+    columns = leaves(state.arrow_schema)
+    estimates = _of_all_rows(state, columns) if are_all else _of_files(state, columns, files, are_whole=True)
+    return _of_columns(state, files, estimates, counts_nulls=True)
+
+
+def _of_columns(
+    state: PaimonState, files: PlannedFiles, estimates: Mapping[int, Estimate], *, counts_nulls: bool
+) -> dict[str, ColumnStatistics]:
     names = set(files.entries.column("_FILE_NAME").to_pylist())
     entries = [entry for entry in live_entries(state) if entry.file.file_name in names]
     schemas = {number: state.schema_by_id(number) for number in {entry.file.schema_id for entry in entries}}
     lookup = value_metrics(batch_of(entries), schemas)
-    counts_nulls = not state.schema.primary_keys and not files.vectors and bool(files.matches_all.all())
     return {
         leaf.name: _statistics(
             leaf, lookup(Column(leaf.field_id, leaf.path, leaf.type)), estimates[leaf.field_id], counts_nulls
         )
-        for leaf in columns
+        for leaf in leaves(state.arrow_schema)
     }
 
 
@@ -115,15 +136,17 @@ def _of_all_rows(state: PaimonState, columns: list[Leaf]) -> Mapping[int, Estima
     return estimates
 
 
-def _of_files(state: PaimonState, columns: list[Leaf], files: PlannedFiles) -> Mapping[int, Estimate]:
-    """Estimates of the rows of some files, of those that do not match wholly some rows."""
+def _of_files(
+    state: PaimonState, columns: list[Leaf], files: PlannedFiles, *, are_whole: bool = False
+) -> Mapping[int, Estimate]:
+    """Estimates of the rows of some files; of those that do not match wholly some rows, if not all are wanted."""
     sample = sample_of(state)
     names = files.entries.column("_FILE_NAME").to_pylist()
     rows = files.entries.column("_ROW_COUNT").to_pylist()
     whole: dict[str, int] = {}
     partial: dict[str, int] = {}
     for name, count, is_whole in zip(names, rows, files.matches_all.tolist(), strict=True):
-        (whole if is_whole else partial)[name] = count
+        (whole if is_whole or are_whole else partial)[name] = count
     asked = FilesAsked.of(whole, partial)
     return {
         leaf.field_id: estimate(sample.groups, leaf.field_id, asked)

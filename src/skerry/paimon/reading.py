@@ -128,6 +128,11 @@ class SplitReader:
 
     # ---- columns ----
 
+    @property
+    def read_schema(self) -> pa.Schema:
+        """The columns of the table that are delivered or tested."""
+        return self._tested
+
     @cached_property
     def _function(self) -> MergeFunction:
         return MergeFunction(self.state.schema)

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from skerry.paimon.pieces import on_places
-from skerry.paimon.planned_splits import PaimonPlan
+from skerry.paimon.planned_splits import PaimonPlan, PlannedSplits
 from skerry.paimon.planning import ScanPlanner
 from skerry.paimon.reading import SplitReader
 from skerry.paimon.refusals import check_readable
@@ -102,6 +102,10 @@ class PaimonScan(RowStream):
             SkerryError: A file lies outside of the table's folder.
             UnsupportedError: Files are of a kind that is not done here.
         """
+        return self._plan().splits
+
+    def splits(self) -> PlannedSplits:
+        """What `plan` finds, with what planning knows of all files together."""
         return self._plan().splits
 
     def row_bounds(self) -> tuple[int, int]:

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from skerry.errors import SkerryError
+from skerry.spark.batch_sizes import cut_for_spark
 from skerry.spark.failures import TaskError
 from skerry.spark.schema import to_arrow_schema
-from skerry.table.row_reader import RowReader
-from skerry.table.scan import FileScanTask
 
-__all__ = ["read_through_arrow"]
+__all__ = ["ShareReader", "read_through_arrow"]
+
+Share = TypeVar("Share")
+ShareIn = TypeVar("ShareIn", contravariant=True)
+
+
+class ShareReader(Protocol[ShareIn]):
+    """Reads the rows of shares; picklable."""
+
+    def batches(self, tasks: Sequence[ShareIn], /) -> Iterable[pa.RecordBatch]:
+        """The rows of some shares, in order."""
+        ...
 
 
 def read_through_arrow(
-    spark: SparkSession, reader: RowReader, shares: Sequence[FileScanTask], schema: StructType, row_count: int
+    spark: SparkSession, reader: ShareReader[Share], shares: Sequence[Share], schema: StructType, row_count: int
 ) -> DataFrame:
     """A frame whose tasks each read one share.
 
@@ -39,8 +50,8 @@ def read_through_arrow(
 
 
 def _read(
-    reader: RowReader,
-    shares: list[FileScanTask],
+    reader: ShareReader[Share],
+    shares: list[Share],
     step: int,
     schema: pa.Schema,
     starts: Iterator[pa.RecordBatch],
@@ -48,7 +59,7 @@ def _read(
     try:
         for batch in starts:
             for start in batch.column(0).to_pylist():
-                for rows in reader.batches([shares[start // step]]):
+                for rows in cut_for_spark(reader.batches([shares[start // step]])):
                     yield _as_spark(rows, schema)
     except SkerryError as error:
         raise TaskError(error) from error

@@ -24,7 +24,7 @@ from skerry.table.metadata_columns import is_metadata_column
 from skerry.table.scan import FileScanTask
 from skerry.table.schema import field_id
 
-__all__ = ["FileChoice", "read_by_spark"]
+__all__ = ["FileChoice", "agrees", "read_by_spark"]
 
 _THREADS = 16
 _PROMOTED = {(pa.int32(), pa.int64()), (pa.float32(), pa.float64())}
@@ -71,7 +71,7 @@ class FileChoice:
     @property
     def has_changed(self) -> bool:
         """Whether columns may have another name or type in some file, or another column theirs."""
-        return self.has_name_mapping or any(not _agrees(schema, self.schema) for schema in self.history)
+        return self.has_name_mapping or any(not agrees(schema, self.schema) for schema in self.history)
 
     def divide(
         self, tasks: Iterable[FileScanTask], known: Mapping[str, DataFile]
@@ -109,7 +109,7 @@ class FileChoice:
         return has_ids(stored) and _fits_fields(list(stored), list(self.schema), task.constants.keys())
 
 
-def _agrees(old: Iterable[pa.Field], new: Iterable[pa.Field], *, is_nested: bool = False) -> bool:
+def agrees(old: Iterable[pa.Field], new: Iterable[pa.Field], *, is_nested: bool = False) -> bool:
     """Whether files of an older schema have the wanted columns by their names and in their types, or not at all.
 
     A struct must have all its wanted fields: Spark takes one without any for null.
@@ -128,7 +128,7 @@ def _agrees(old: Iterable[pa.Field], new: Iterable[pa.Field], *, is_nested: bool
 
 def _is_same(old: pa.DataType, new: pa.DataType) -> bool:
     if pa.types.is_struct(old) and pa.types.is_struct(new):
-        return _agrees(old, new, is_nested=True)
+        return agrees(old, new, is_nested=True)
     if pa.types.is_nested(old) and pa.types.is_nested(new) and old.id == new.id:
         pairs = zip(_children(old), _children(new), strict=True)
         return all(_is_same(mine.type, other.type) for mine, other in pairs)

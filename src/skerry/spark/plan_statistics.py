@@ -19,9 +19,9 @@ from skerry.iceberg.files import column_metrics
 from skerry.table.column_estimates import Estimate
 from skerry.table.files import DataFile
 from skerry.table.schema import Leaf
-from skerry.table.statistics import FreshnessState
+from skerry.table.statistics import ColumnStatistics, FreshnessState
 
-__all__ = ["ColumnSummary", "PlanStatistics", "summarize"]
+__all__ = ["ColumnSummary", "PlanStatistics", "describe", "summarize"]
 
 _BELIEVED = (FreshnessState.FRESH, FreshnessState.UPPER_BOUND)
 _VERSION = 2  # of Spark's text form of a column's statistics
@@ -132,6 +132,41 @@ def summarize(
     return PlanStatistics(row_count, sum(file.file_size_bytes for file in files), summaries)
 
 
+def describe(
+    columns: Iterable[Leaf],
+    required: frozenset[int],
+    known: Mapping[str, ColumnStatistics],
+    row_count: int,
+    size_bytes: int,
+) -> PlanStatistics:
+    """Describe rows of which statistics are known.
+
+    Args:
+        columns: The atomic columns.
+        required: Field ids of those that hold no null.
+        known: What is known of them, by name.
+        row_count: Rows.
+        size_bytes: Bytes of their files.
+    """
+    summaries = {}
+    for column in columns:
+        found = known[column.name]
+        nulls = 0 if column.field_id in required else found.null_count
+        nulls = None if nulls is None else min(row_count, nulls)
+        estimate = Estimate(found.freshness, found.ndv)
+        texts = [bound.encode() if isinstance(bound, str) else bound for bound in (found.min, found.max)]
+        average, longest = _length_of(column.type, [len(text) for text in texts if isinstance(text, bytes)], 0)
+        summaries[column.name] = ColumnSummary(
+            distinct_count=_distinct(estimate, row_count - (nulls or 0)),
+            null_count=nulls,
+            min=_text(column.type, found.min),
+            max=_text(column.type, found.max),
+            average_length=average,
+            max_length=longest,
+        )
+    return PlanStatistics(row_count, size_bytes, summaries)
+
+
 def _lacks(file: DataFile, field_id: int) -> bool:
     """Whether a file, which tells of its columns, has none of that id."""
     return bool(file.column_sizes) and field_id not in file.column_sizes
@@ -146,6 +181,8 @@ def _distinct(found: Estimate | None, most: int) -> int | None:
 
 _LENGTHS = {
     pa.bool_(): 1,
+    pa.int8(): 1,
+    pa.int16(): 2,
     pa.int32(): 4,
     pa.int64(): 8,
     pa.float32(): 4,
@@ -155,17 +192,7 @@ _LENGTHS = {
 
 
 def _lengths(column: Leaf, files: Sequence[DataFile]) -> tuple[int | None, int | None]:
-    """Average and greatest bytes of a value.
-
-    No metadata tells the length of texts: that of the bounds is taken, or the stored size if it is more.
-    """
-    type_ = column.type
-    if pa.types.is_decimal(type_):
-        return (8, 8) if type_.precision <= 18 else (16, 16)
-    if pa.types.is_timestamp(type_) or pa.types.is_time(type_):
-        return 8, 8
-    if type_ in _LENGTHS:
-        return _LENGTHS[type_], _LENGTHS[type_]
+    """Average and greatest bytes of a value."""
     number = column.field_id
     bounds = [
         len(bound)
@@ -173,10 +200,29 @@ def _lengths(column: Leaf, files: Sequence[DataFile]) -> tuple[int | None, int |
         for bound in (file.lower_bounds.get(number), file.upper_bounds.get(number))
         if bound is not None
     ]
-    if not bounds:
-        return None, None
     rows = sum(file.record_count for file in files)
     stored = sum(file.column_sizes.get(number, 0) for file in files) / max(1, rows)
+    return _length_of(column.type, bounds, stored)
+
+
+def _length_of(type_: pa.DataType, bounds: Sequence[int], stored: float) -> tuple[int | None, int | None]:
+    """Average and greatest bytes of a value.
+
+    No metadata tells the length of texts: that of the bounds is taken, or the stored size if it is more.
+
+    Args:
+        type_: Of the values.
+        bounds: Bytes of those that are known.
+        stored: Bytes of a value in the files.
+    """
+    if pa.types.is_decimal(type_):
+        return (8, 8) if type_.precision <= 18 else (16, 16)
+    if pa.types.is_timestamp(type_) or pa.types.is_time(type_):
+        return 8, 8
+    if type_ in _LENGTHS:
+        return _LENGTHS[type_], _LENGTHS[type_]
+    if not bounds:
+        return None, None
     average = math.ceil(max(stored, sum(bounds) / len(bounds)))
     return average, max(average, *bounds)
 

@@ -20,7 +20,7 @@ from skerry.catalog import Catalog, Table
 from skerry.errors import NotFoundError
 from skerry.spark.jvm import is_classic
 from skerry.spark.pushed_conditions import pushed_conditions
-from skerry.spark.reading import TableFrame, read, read_candidates
+from skerry.spark.reading import TableFrame, count_files, read, read_candidates
 from skerry.spark.settings import FIELD_ID_SETTING, OPTIMIZER_SETTING
 from skerry.spark.table_names import Place, names_by_sqlglot, names_in_plan
 
@@ -74,7 +74,7 @@ def _fewer(
     spark: SparkSession, table: Table, settings: tuple[str | None, ...], where: str, whole: TableFrame
 ) -> TableFrame | None:
     """The files that can hold rows for which a condition is true, if those are not all."""
-    if len(table.scan(where=where).plan()) == whole.file_count:
+    if count_files(table, where) == whole.file_count:
         return None
     return _frame(_Asked(spark, table, settings, where))
 
