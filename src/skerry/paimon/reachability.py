@@ -6,10 +6,11 @@ Spec: `formats/paimon.md` §§ 1, 3, 5, 13.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from skerry.errors import NotFoundError
 from skerry.paimon.branches import branch_names, on_branch
@@ -29,6 +30,8 @@ from skerry.storage import Storage
 from skerry.table.tasks import Executor, ThreadExecutor
 
 __all__ = ["FileUse", "MetadataReader", "PaimonFile", "kept_changelogs", "kept_snapshots", "reachable"]
+
+_TASK_FILES: Final = 16
 
 _Named = TypeVar("_Named", ManifestEntry, ManifestFileMeta)
 
@@ -107,19 +110,28 @@ class MetadataReader:
         return self._manifests[name]
 
     def _read(self, read: Callable[[Storage, str], list[_Named]], names: Sequence[str]) -> Iterator[list[_Named]]:
-        work = functools.partial(_read_file, read, self._state.storage, self._lenient)
-        return self._executor.map(work, [self._state.paths.manifest(name) for name in names])
+        """Read files, several in a task; where there are few, no task is sent out."""
+        work = functools.partial(_read_files, read, self._state.storage, self._lenient)
+        locations = [self._state.paths.manifest(name) for name in names]
+        is_little = len(locations) <= _TASK_FILES
+        step = 1 if is_little else _TASK_FILES
+        tasks = [locations[start : start + step] for start in range(0, len(locations), step)]
+        executor = ThreadExecutor() if is_little else self._executor
+        return itertools.chain.from_iterable(executor.map(work, tasks))
 
 
-def _read_file(
-    read: Callable[[Storage, str], list[_Named]], storage: Storage, lenient: bool, location: str
-) -> list[_Named]:
-    try:
-        return read(storage, location)
-    except NotFoundError:
-        if not lenient:
-            raise
-        return []
+def _read_files(
+    read: Callable[[Storage, str], list[_Named]], storage: Storage, lenient: bool, locations: Sequence[str]
+) -> list[list[_Named]]:
+    found: list[list[_Named]] = []
+    for location in locations:
+        try:
+            found.append(read(storage, location))
+        except NotFoundError:
+            if not lenient:
+                raise
+            found.append([])
+    return found
 
 
 def _lists_of(snapshot: Snapshot) -> tuple[str, str, str | None]:
