@@ -17,22 +17,19 @@ from skerry.iceberg.files import live_data_files
 from skerry.iceberg.layout import FileLayout
 from skerry.iceberg.operations import (
     AppendFiles,
-    MetadataChange,
-    Once,
     OverwriteFiles,
-    SnapshotChange,
     StreamBatch,
-    last_batch,
 )
 from skerry.iceberg.state import TableState
 from skerry.iceberg.table import IcebergTable
 from skerry.jobs.executor import Executor, ThreadExecutor
 from skerry.jobs.merge import upsert
+from skerry.jobs.once_table import BatchWasThereError, OnceTable
 from skerry.jobs.publication import Publication, WriteMode
 from skerry.jobs.row_changes import ChangeRequest
 from skerry.jobs.write import PartitionedWriter, write_batches
 from skerry.storage import Storage, join
-from skerry.table.commit import Operation, RetryPolicy
+from skerry.table.commit import RetryPolicy
 from skerry.table.files import DataFile, WrittenFile
 from skerry.table.incoming import conform
 from skerry.table.table_sample import partition_name
@@ -163,19 +160,20 @@ def publish(
         CommitUnknownError: The outcome is unknown; nothing was cleaned up.
         SchemaError: Rows or keys do not fit; what was written is removed.
     """
-    target = table if batch is None else _OnceTable(table, batch)
+    once = None if batch is None else OnceTable(table, batch)
     shares = list(shares)
     try:
         check_publication(publication)
-        if batch is not None and last_batch(target.refresh(), batch.stream) >= batch.number:
-            published = False
-        else:
+        published = once is None or not once.has_batch()
+        if published:
             if publication.mode is not WriteMode.UPSERT:
                 shares.append(_put_together(layout, shares))
+            target = table if once is None else once
             _PUBLISHERS[publication.mode](target, layout.storage, shares, publication, executor or ThreadExecutor())
-            published = not (isinstance(target, _OnceTable) and target.was_there)
     except CommitUnknownError:
         raise
+    except BatchWasThereError:
+        published = False
     except BaseException:
         remove_shares(layout, shares)
         raise
@@ -183,26 +181,6 @@ def publish(
         shares = [Share(rows=share.rows) for share in shares]  # what is left of them is in the table
     remove_shares(layout, shares)
     return published
-
-
-class _OnceTable(IcebergTable):
-    """A table to which a batch is committed once.
-
-    Attributes:
-        was_there: Whether the table had it already when it was committed.
-    """
-
-    def __init__(self, table: IcebergTable, batch: StreamBatch) -> None:
-        super().__init__(table.catalog, table.identifier, table.state)
-        self._batch = batch
-        self.was_there = False
-
-    def commit(self, operation: Operation[TableState, SnapshotChange | MetadataChange]) -> TableState:
-        """Commit an operation unless the table has the batch."""
-        once = Once(operation, self._batch)
-        state = super().commit(once)
-        self.was_there = once.was_there
-        return state
 
 
 # Modes ---------------------------------------------------------------------------------------------------------------
