@@ -20,7 +20,7 @@ from sqlalchemy.orm import Session
 
 from skerry.catalog.iceberg_backend import IcebergBackend
 from skerry.catalog.names import check_choice, identifier_of, parts_of
-from skerry.catalog.stores import NewTable
+from skerry.catalog.stores import FILE_FORMATS, NewTable
 from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError, SkerryError
 from skerry.iceberg.commit import load_state
 from skerry.iceberg.file_writers import check_columns
@@ -35,7 +35,6 @@ from skerry.table.statistics import SketchPolicy
 
 __all__ = ["IcebergTables"]
 
-FILE_FORMATS = ("parquet", "orc", "avro", "amudai")
 _VERSIONS = (1, 2, 3)
 _USUAL_VERSION = 2
 

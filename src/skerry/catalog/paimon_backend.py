@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NoReturn
+from typing import Any, NoReturn
 
 import pyarrow as pa
 
 from skerry.catalog.backend import SchemaStep, SpecStep, WriteOptions
-from skerry.catalog.names import check_choice
-from skerry.catalog.stores import NewTable
-from skerry.errors import SchemaError, UnsupportedError
+from skerry.catalog.paimon_records import described_snapshot, table_file
+from skerry.errors import UnsupportedError
 from skerry.jobs.analyze import AnalyzeSummary
 from skerry.jobs.change_summary import ChangeSummary
 from skerry.jobs.compact import CompactSummary
@@ -26,12 +24,9 @@ from skerry.jobs.rewrite_deletes import DeletesSummary
 from skerry.jobs.rewrite_manifests import ManifestSummary
 from skerry.paimon.changes import changes
 from skerry.paimon.changing import append
-from skerry.paimon.reachability import FileUse, PaimonFile
 from skerry.paimon.reachable_table import ReachablePaimonTable
 from skerry.paimon.scan import PaimonScan, scan
 from skerry.paimon.schema_evolution import ChangeOptions, ChangeSchema, SchemaChange, commit_schema
-from skerry.paimon.snapshot import CommitKind
-from skerry.paimon.snapshot import Snapshot as PaimonSnapshot
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
 from skerry.table.files import DataFile, WrittenFile
@@ -41,28 +36,9 @@ from skerry.table.row_stream import RowStream
 from skerry.table.schema import leaves
 from skerry.table.statistics import ColumnStatistics, Freshness
 from skerry.table.summaries import RowChanges
-from skerry.table.table_files import FileKind, TableFile
 from skerry.theta import pack_sketches
 
 __all__ = ["PaimonBackend"]
-
-FILE_FORMATS: Final = ("parquet", "orc", "avro", "amudai")
-_BUCKETS: Final = re.compile(r"\s*bucket\s*\(\s*(-?\d+)\s*((?:,\s*[^,()]+)*)\)\s*")
-_OPERATIONS: Final = {
-    CommitKind.APPEND: "append",
-    CommitKind.COMPACT: "replace",
-    CommitKind.OVERWRITE: "overwrite",
-    CommitKind.ANALYZE: "replace",
-}
-
-
-_KINDS: Final = {
-    FileUse.DATA: FileKind.DATA,
-    FileUse.MANIFEST: FileKind.MANIFEST,
-    FileUse.MANIFEST_LIST: FileKind.MANIFEST_LIST,
-    FileUse.INDEX: FileKind.INDEX,
-    FileUse.STATISTICS: FileKind.STATISTICS,
-}
 
 
 class PaimonBackend:
@@ -74,27 +50,6 @@ class PaimonBackend:
 
     def __init__(self, table: PaimonTable) -> None:
         self._table = table
-
-    @classmethod
-    def create(cls, storage: Storage, location: str, name: str, new: NewTable) -> PaimonBackend:
-        """Make a table; see `skerry.catalog.stores.TableStore.create`."""
-        check_choice("file_format", new.file_format, FILE_FORMATS)
-        if new.sort_by:
-            raise UnsupportedError("sort_by= is Iceberg's; rows of Paimon tables are sorted by their primary key")
-        partition_keys, options = _partitioning(new.partition_by)
-        options |= new.properties
-        if new.file_format != FILE_FORMATS[0]:
-            options.setdefault("file.format", new.file_format)
-        table = PaimonTable.create(
-            storage,
-            location,
-            new.schema,
-            partition_by=partition_keys,
-            primary_key=new.primary_key,
-            properties=options,
-            name=name,
-        )
-        return cls(table)
 
     @classmethod
     def open(cls, storage: Storage, location: str, name: str) -> PaimonBackend:
@@ -190,12 +145,12 @@ class PaimonBackend:
 
     def snapshots(self) -> list[Snapshot]:
         """The snapshots of `main` that have not expired, oldest first."""
-        return [_described(snapshot) for snapshot in self._table.snapshots()]
+        return [described_snapshot(snapshot) for snapshot in self._table.snapshots()]
 
     def current_snapshot(self, ref: str) -> Snapshot | None:
         """The snapshot that a branch or tag names."""
         snapshot = self._table.current_snapshot(ref)
-        return None if snapshot is None else _described(snapshot)
+        return None if snapshot is None else described_snapshot(snapshot)
 
     def references(self) -> list[Ref]:
         """All branches and tags."""
@@ -308,7 +263,7 @@ class PaimonBackend:
             self._table.refresh()
             return self.current_snapshot(options.ref)
         snapshot = self._table.append(data, ref=options.ref, snapshot_properties=options.properties)
-        return None if snapshot is None else _described(snapshot)
+        return None if snapshot is None else described_snapshot(snapshot)
 
     def append_files(self, files: Iterable[WrittenFile], options: WriteOptions) -> None:
         """Not in this format."""
@@ -439,8 +394,8 @@ class PaimonBackend:
         )
         return ExpireSummary(
             told.snapshot_ids,
-            files=tuple(map(_table_file, told.files)),
-            kept_outside=tuple(map(_table_file, told.kept_outside)),
+            files=tuple(map(table_file, told.files)),
+            kept_outside=tuple(map(table_file, told.kept_outside)),
             dry_run=dry_run,
         )
 
@@ -470,54 +425,6 @@ class PaimonBackend:
 
     def _refuse(self, what: str, instead: str) -> NoReturn:
         raise UnsupportedError(f"Paimon tables have no {what}: {instead}", location=self.name)
-
-
-def _partitioning(transforms: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Partition keys, and the options of buckets."""
-    if isinstance(transforms, str):
-        raise SchemaError(f"partition_by must be a list of texts, found {transforms!r}")
-    keys: list[str] = []
-    options: dict[str, str] = {}
-    for text in transforms:
-        found = _BUCKETS.fullmatch(text)
-        if found is not None and not options:
-            options["bucket"] = found.group(1)
-            columns = [name.strip() for name in found.group(2).split(",") if name.strip()]
-            if columns:
-                options["bucket-key"] = ",".join(columns)
-        elif found is not None or "(" in text:
-            raise UnsupportedError(
-                f"partition_by {text!r}: Paimon tables are partitioned by columns and one bucket(n, columns…)"
-            )
-        else:
-            keys.append(text.strip())
-    return keys, options
-
-
-def _described(snapshot: PaimonSnapshot) -> Snapshot:
-    summary = dict(snapshot.properties or {})
-    for name, count in (
-        ("total-records", snapshot.total_record_count),
-        ("delta-records", snapshot.delta_record_count),
-        ("changelog-records", snapshot.changelog_record_count),
-        ("watermark", snapshot.watermark),
-    ):
-        if count is not None:
-            summary[name] = str(count)
-    summary |= {"commit-kind": snapshot.commit_kind.value, "commit-user": snapshot.commit_user}
-    return Snapshot(
-        snapshot_id=snapshot.id,
-        parent_id=snapshot.id - 1 if snapshot.id > 1 else None,
-        sequence_number=snapshot.id,
-        timestamp=datetime.fromtimestamp(snapshot.time_millis / 1000, UTC),
-        operation=_OPERATIONS[snapshot.commit_kind],
-        summary=summary,
-        has_statistics=snapshot.statistics is not None,
-    )
-
-
-def _table_file(file: PaimonFile) -> TableFile:
-    return TableFile(file.location, _KINDS[file.use], file.size_bytes)
 
 
 def _how(options: WriteOptions) -> dict[str, Any]:

@@ -66,7 +66,7 @@ class PaimonTables:
 
     def create(self, name: str, table: NewTable) -> None:
         """Create a table."""
-        from skerry.catalog.paimon_backend import PaimonBackend  # only for those who have such tables
+        from skerry.catalog.paimon_creation import create_paimon_table  # only for those who have such tables
 
         parts = identifier_of(name)
         if table.location is not None:
@@ -75,7 +75,7 @@ class PaimonTables:
             raise UnsupportedError("format_version= is Iceberg's; Paimon tables have none")
         location = self._location(parts)
         try:
-            PaimonBackend.create(self.storage, location, name, table)
+            create_paimon_table(self.storage, location, name, table)
         except AlreadyExistsError:
             raise AlreadyExistsError(f"table {name!r} exists already") from None
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 import pyarrow as pa
 
 from skerry.catalog.backend import TableBackend
 from skerry.table.joinable import TableSketches
 
-__all__ = ["NewTable", "TableStore"]
+__all__ = ["FILE_FORMATS", "NewTable", "TableStore"]
+
+FILE_FORMATS: Final = ("parquet", "orc", "avro", "amudai")
+"""What the data files of a table can be, that of most tables first."""
 
 
 @dataclass(frozen=True, slots=True)

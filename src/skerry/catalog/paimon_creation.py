@@ -1,0 +1,59 @@
+"""Paimon tables as `Catalog.create_table` is asked for them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from skerry.catalog.names import check_choice
+from skerry.catalog.stores import FILE_FORMATS, NewTable
+from skerry.errors import SchemaError, UnsupportedError
+from skerry.paimon.table import PaimonTable
+from skerry.storage import Storage
+
+__all__ = ["create_paimon_table"]
+
+_BUCKETS: Final = re.compile(r"\s*bucket\s*\(\s*(-?\d+)\s*((?:,\s*[^,()]+)*)\)\s*")
+
+
+def create_paimon_table(storage: Storage, location: str, name: str, new: NewTable) -> None:
+    """Make a table; see `skerry.catalog.stores.TableStore.create`."""
+    check_choice("file_format", new.file_format, FILE_FORMATS)
+    if new.sort_by:
+        raise UnsupportedError("sort_by= is Iceberg's; rows of Paimon tables are sorted by their primary key")
+    partition_keys, options = _partitioning(new.partition_by)
+    options |= new.properties
+    if new.file_format != FILE_FORMATS[0]:
+        options.setdefault("file.format", new.file_format)
+    PaimonTable.create(
+        storage,
+        location,
+        new.schema,
+        partition_by=partition_keys,
+        primary_key=new.primary_key,
+        properties=options,
+        name=name,
+    )
+
+
+def _partitioning(transforms: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Partition keys, and the options of buckets."""
+    if isinstance(transforms, str):
+        raise SchemaError(f"partition_by must be a list of texts, found {transforms!r}")
+    keys: list[str] = []
+    options: dict[str, str] = {}
+    for text in transforms:
+        found = _BUCKETS.fullmatch(text)
+        if found is not None and not options:
+            options["bucket"] = found.group(1)
+            columns = [name.strip() for name in found.group(2).split(",") if name.strip()]
+            if columns:
+                options["bucket-key"] = ",".join(columns)
+        elif found is not None or "(" in text:
+            raise UnsupportedError(
+                f"partition_by {text!r}: Paimon tables are partitioned by columns and one bucket(n, columns…)"
+            )
+        else:
+            keys.append(text.strip())
+    return keys, options
