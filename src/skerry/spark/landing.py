@@ -20,6 +20,7 @@ from skerry.catalog import Table
 from skerry.errors import CommitUnknownError, SkerryError
 from skerry.iceberg.layout import FileLayout
 from skerry.iceberg.state import MAIN
+from skerry.iceberg.table import IcebergTable
 from skerry.jobs.analyze import catch_up
 from skerry.jobs.describe import DescribeTask, describe_file
 from skerry.jobs.executor import Progress, Watcher
@@ -32,7 +33,6 @@ from skerry.spark.executor import SparkExecutor
 from skerry.spark.paimon_landing import land_shares
 from skerry.spark.progress import run_watched
 from skerry.spark.sources import Source, open_source
-from skerry.spark.tables import iceberg_table
 from skerry.spark.writer import spark_can_write, write_frame
 from skerry.table.files import WrittenFile
 
@@ -104,7 +104,8 @@ def ingest(
 
 
 def _into_iceberg(table: Table, rows: Source, publication: Publication, progress: Watcher | None) -> IngestSummary:
-    inner, ref = iceberg_table(table), publication.ref
+    inner: IcebergTable = table.implementation
+    ref = publication.ref
     catch_up(inner, ref, executor=SparkExecutor(rows.frame.sparkSession))
     layout = inner.layout(ref=ref)
     files = land(rows, layout, progress=progress)
