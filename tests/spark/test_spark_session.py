@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 import skerry.spark
-from skerry.errors import MissingDependencyError, UnsupportedError
-from skerry.spark.session import ICEBERG_EXTENSIONS, iceberg_packages, plan_settings, read_defaults
+from skerry.errors import MissingDependencyError, SkerryError, UnsupportedError
+from skerry.spark.session import ICEBERG_EXTENSIONS, _require_connector, iceberg_packages, plan_settings, read_defaults
 from skerry.spark.settings import READ_SETTINGS
 
 if TYPE_CHECKING:
@@ -121,6 +124,22 @@ def test_session_in_use(spark: SparkSession) -> None:
     assert spark.sparkContext.uiWebUrl is None
     assert spark.sparkContext.pythonExec == sys.executable
     assert skerry.spark.session("again", master="local[2]").sparkContext is spark.sparkContext
+
+
+@pytest.mark.spark
+def test_what_workers_share_is_no_garbage_to_collect_after_every_task(spark: SparkSession) -> None:
+    (count,) = spark.sparkContext.parallelize([0], 1).map(lambda _: gc.get_freeze_count()).collect()
+    assert count > 50_000
+
+
+def test_a_session_without_the_connector_is_refused_where_it_is_needed() -> None:
+    def not_found(*_: object) -> None:
+        raise RuntimeError("java.lang.ClassNotFoundException")
+
+    lang = SimpleNamespace(Thread=Mock(), Class=SimpleNamespace(forName=not_found))
+    running = SimpleNamespace(_jvm=SimpleNamespace(java=SimpleNamespace(lang=lang)))
+    with pytest.raises(SkerryError, match=r"without Iceberg's connector runs already: stop it \(`spark.stop\(\)`\)"):
+        _require_connector(running)
 
 
 @pytest.mark.spark
