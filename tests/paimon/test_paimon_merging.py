@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import pickle
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from skerry.paimon.merging import (
     Records,
     RowKind,
     encode_order_keys,
+    lowest_level_only,
     merge_runs,
     sort_records,
 )
@@ -139,6 +141,19 @@ def test_runs_are_merged_by_key_sequence_and_number(kind: str, data: Any) -> Non
     sorted_order = sort_records(key_columns(kind, mixed), np.array([numbers[row] for row in shuffled], np.int64))
     assert [mixed[row] for row in sorted_order.rows] == sorted(keys)
     assert sorted_order.starts.tolist() == order.starts.tolist()
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 5)), max_size=30))
+def test_a_record_of_a_level_hides_those_of_higher_levels(records: list[tuple[int, int]]) -> None:
+    keys, levels = [key for key, _ in records], np.array([level for _, level in records], np.int64)
+    order = sort_records(key_columns("words", keys), np.arange(len(keys)))
+    left = lowest_level_only(order, levels)
+    wanted = []
+    for key in sorted(set(keys)):
+        mine = [row for row in range(len(keys)) if keys[row] == key]
+        lowest = min((levels[row] for row in mine if levels[row]), default=0)
+        wanted.append([row for row in mine if levels[row] in (0, lowest)])
+    assert [left.rows[a:b].tolist() for a, b in itertools.pairwise(left.starts)] == wanted
 
 
 WHOLE = st.sampled_from([-(2**63), -(2**62), -1, 0, 1, 7, 2**62, 2**63 - 1]) | st.integers(-(2**63), 2**63 - 1)

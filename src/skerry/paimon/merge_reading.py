@@ -15,7 +15,15 @@ import numpy as np
 import pyarrow as pa
 
 from skerry.errors import FormatError
-from skerry.paimon.merging import MergeFunction, OrderKeys, Records, check_kinds, encode_order_keys, merge_runs
+from skerry.paimon.merging import (
+    MergeFunction,
+    OrderKeys,
+    Records,
+    check_kinds,
+    encode_order_keys,
+    lowest_level_only,
+    merge_runs,
+)
 
 __all__ = ["KeyedRecords", "RunReader", "merge_sorted_runs"]
 
@@ -87,11 +95,13 @@ class RunReader:
     Args:
         batches: Its records in the order of their keys.
         location: Its first file, for messages.
+        level: The level of its files.
     """
 
-    def __init__(self, batches: Iterator[KeyedRecords], location: str) -> None:
+    def __init__(self, batches: Iterator[KeyedRecords], location: str, level: int = 0) -> None:
         self._batches = batches
         self._location = location
+        self.level = level
         self._waiting: KeyedRecords | None = None
         self._last: bytes | None = None
         self.is_finished = False
@@ -190,4 +200,7 @@ def _merge(taken: Sequence[tuple[RunReader, KeyedRecords]], function: MergeFunct
     if isinstance(order, int):
         run = int(np.searchsorted(starts, order, side="right")) - 1
         raise taken[run][0].out_of_order()
+    if function.has_whole_rows:
+        levels = np.repeat(np.array([run.level for run, _ in taken], np.int64), [len(part) for part in parts])
+        order = lowest_level_only(order, levels)
     return function.merge(together.records, order)

@@ -209,6 +209,16 @@ class CoreOptions:
         )
 
     @property
+    def compacts_by_lookup(self) -> bool:
+        """Whether compaction merges what a key has in higher levels into what it writes to a lower one."""
+        return (
+            self.merge_engine is MergeEngine.FIRST_ROW
+            or self.changelog_producer is ChangelogProducer.LOOKUP
+            or self.deletion_vectors
+            or self._bool("force-lookup", False)
+        )
+
+    @property
     def file_index_read(self) -> bool:
         """Whether file indexes are used."""
         return self._bool("file-index.read.enabled", True)

@@ -252,7 +252,11 @@ class SplitReader:
         """The records of a section, one per key."""
         is_large = work.size_bytes > self.memory_bytes // self.threads
         batch_rows = self._window_rows(work) if is_large else _BATCH_ROWS
-        runs = [RunReader(self._run_batches(run, batch_rows), run[0][0].file.location) for run in work.runs]
+        open_runs = _of_one_level(work.runs) if self._function.has_whole_rows else work.runs
+        runs = [
+            RunReader(self._run_batches(run, batch_rows), run[0][0].file.location, run[0][0].file.level)
+            for run in open_runs
+        ]
         if not is_large:
             for run in runs:
                 run.read_all()
@@ -348,6 +352,13 @@ def _leaf_ids(field: pa.Field) -> list[int]:
     if pa.types.is_struct(field.type):
         return [number for child in field.type for number in _leaf_ids(child)]
     return [field_id(field)]
+
+
+def _of_one_level(runs: Iterable[OpenRun]) -> Iterator[OpenRun]:
+    """Runs taken apart: a sorted run may have files of several levels."""
+    for run in runs:
+        for level in sorted({opened.file.level for opened, _, _ in run}):
+            yield tuple(part for part in run if part[0].file.level == level)
 
 
 def _alive(deleted: Positions, first: int, count: int) -> pa.BooleanArray | None:

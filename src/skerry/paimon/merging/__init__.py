@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from skerry.paimon.merging.engines import MergeFunction, check_kinds
 from skerry.paimon.merging.order_keys import OrderKeys, encode_order_keys
-from skerry.paimon.merging.records import MergeOrder, Records, RowKind, merge_runs, sort_records
+from skerry.paimon.merging.records import MergeOrder, Records, RowKind, lowest_level_only, merge_runs, sort_records
 
 __all__ = [
     "MergeFunction",
@@ -18,6 +18,7 @@ __all__ = [
     "RowKind",
     "check_kinds",
     "encode_order_keys",
+    "lowest_level_only",
     "merge_runs",
     "sort_records",
 ]

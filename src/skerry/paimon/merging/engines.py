@@ -57,6 +57,11 @@ class MergeFunction:
         """Which engine it is."""
         return self.options.merge_engine
 
+    @property
+    def has_whole_rows(self) -> bool:
+        """Whether a record of level 1 or more is all that its key has in its level and in those above."""
+        return self.options.compacts_by_lookup and self.engine is not MergeEngine.FIRST_ROW
+
     @cached_property
     def groups(self) -> tuple[SequenceGroup, ...]:
         """The sequence groups; none but with `partial-update`."""

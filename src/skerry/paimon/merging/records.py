@@ -13,7 +13,7 @@ import pyarrow as pa
 from skerry.kernels import kernel
 from skerry.paimon.merging.order_keys import OrderKeys, compare_rows, sort_rows
 
-__all__ = ["MergeOrder", "Records", "RowKind", "merge_runs", "sort_records"]
+__all__ = ["MergeOrder", "Records", "RowKind", "lowest_level_only", "merge_runs", "sort_records"]
 
 Rows: TypeAlias = npt.NDArray[np.int64]
 
@@ -106,6 +106,29 @@ def merge_runs(
     heap = np.empty(2 * len(run_starts), np.int64)
     found = _merge(keys.words, keys.data, keys.offsets, np.ascontiguousarray(run_starts), heap, rows, starts)
     return int(-1 - found) if found < 0 else _in_sequence(rows, starts[: found + 1], numbers, sequence)
+
+
+def lowest_level_only(order: MergeOrder, levels: Rows) -> MergeOrder:
+    """Leave out records of higher levels where their key has one of a lower level, except level 0.
+
+    Where compaction looks keys up in higher levels, what it writes to a lower one has been merged with what is there
+    already.
+
+    Args:
+        order: In which order records are merged.
+        levels: int64[n] Levels of the records.
+
+    Returns:
+        The order without them.
+    """
+    if len(levels) == 0 or len(np.unique(levels[levels > 0])) < 2:
+        return order
+    found = levels[order.rows]
+    ranks = np.where(found > 0, found, np.iinfo(np.int64).max)
+    lowest = np.repeat(np.minimum.reduceat(ranks, order.starts[:-1]), np.diff(order.starts))
+    kept = (found <= 0) | (found == lowest)
+    counts = np.concatenate([[0], np.cumsum(kept)])
+    return MergeOrder(order.rows[kept], counts[order.starts])
 
 
 def sort_records(keys: OrderKeys, numbers: npt.NDArray[np.int64], sequence: OrderKeys | None = None) -> MergeOrder:
