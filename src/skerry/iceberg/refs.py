@@ -9,7 +9,7 @@ Spec: Iceberg table spec, Snapshot References; Branching and Tagging.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
@@ -20,7 +20,7 @@ from skerry.iceberg.commit import set_branch
 from skerry.iceberg.history import ancestors, is_ancestor
 from skerry.iceberg.operations import MetadataChange
 from skerry.iceberg.state import MAIN, TableState
-from skerry.table.history import Retention
+from skerry.table.history import Retention, in_utc
 from skerry.table.schema import nearest
 
 __all__ = ["CreateRef", "DropRef", "FastForward", "Rollback", "SetRefRetention"]
@@ -184,7 +184,7 @@ class Rollback:
 
     def _target(self, base: TableState, tip: Snapshot | None) -> Snapshot:
         if isinstance(self.to, datetime):
-            moment = self.to if self.to.tzinfo is not None else self.to.replace(tzinfo=UTC)
+            moment = in_utc(self.to)
             for snapshot in ancestors(base.metadata, tip):
                 if snapshot.timestamp_ms <= moment.timestamp() * 1000:
                     return snapshot

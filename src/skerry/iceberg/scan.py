@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from skerry.iceberg.schema import to_arrow_schema, to_arrow_type
 from skerry.iceberg.state import MAIN, TableState
 from skerry.table.evolution import NameMapping, all_ids, merge_columns, prune, top_level
 from skerry.table.explanation import Explanation
+from skerry.table.history import in_utc
 from skerry.table.metadata_columns import DELETED, with_metadata_columns
 from skerry.table.predicate import Predicate, columns_of, conjuncts_of, parse
 from skerry.table.properties import whole_number
@@ -294,7 +295,7 @@ def _schema_of(state: TableState, snapshot: Snapshot) -> Schema | None:
 
 
 def _snapshot_at(state: TableState, moment: datetime) -> int:
-    at = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    at = in_utc(moment)
     entries = [entry for entry in state.metadata.snapshot_log if entry.timestamp_ms <= at.timestamp() * 1000]
     if not entries:
         raise NotFoundError(f"no snapshot was current at {at.isoformat()}", location=state.name)

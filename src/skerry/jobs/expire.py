@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 from pyiceberg.table.snapshots import Snapshot
 
@@ -28,6 +28,7 @@ from skerry.iceberg.state import TableState
 from skerry.iceberg.table import IcebergTable
 from skerry.jobs.executor import Executor, Progress, ThreadExecutor, Watcher
 from skerry.storage import file_key, is_within
+from skerry.table.history import in_utc
 from skerry.table.table_files import FileKind, TableFile
 
 __all__ = ["ExpireSummary", "deletable", "expire_snapshots"]
@@ -114,7 +115,7 @@ def expire_snapshots(
 def _milliseconds(moment: datetime | None) -> int | None:
     if moment is None:
         return None
-    return int((moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+    return int(in_utc(moment).timestamp() * 1000)
 
 
 def unreached(

@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 from skerry.errors import SchemaError, SkerryError, UnsupportedError
 from skerry.paimon.consumers import least_next_snapshot
@@ -22,6 +22,7 @@ from skerry.paimon.snapshot import Snapshot
 from skerry.paimon.snapshots import find_snapshot, snapshot_ids, write_hint
 from skerry.paimon.state import PaimonState
 from skerry.storage import is_within
+from skerry.table.history import in_utc
 from skerry.table.tasks import Executor, Progress, Watcher
 
 __all__ = ["ExpiryPlan", "ExpiryRule", "expire_snapshots", "plan_expired"]
@@ -65,8 +66,7 @@ class ExpiryRule:
         now = int(time.time() * 1000)
         before = now - options.snapshot_time_retained_ms
         if older_than is not None:
-            moment = older_than if older_than.tzinfo is not None else older_than.replace(tzinfo=UTC)
-            before = int(moment.timestamp() * 1000)
+            before = int(in_utc(older_than).timestamp() * 1000)
         elif keep_last is not None:
             before = now + 1
         most = options.snapshot_num_retained_max if keep_last is None else 2**31 - 1

@@ -13,6 +13,7 @@ from skerry.paimon.paths import MAIN_BRANCH
 from skerry.paimon.snapshots import find_snapshot, read_snapshot, snapshot_at_time, snapshot_at_watermark
 from skerry.paimon.state import PaimonState, load_state
 from skerry.paimon.tags import find_tag, read_tag, tag_names
+from skerry.table.history import in_utc
 from skerry.table.schema import nearest
 
 __all__ = ["state_as_of", "state_at_ref", "state_at_snapshot", "state_at_tag", "state_at_version", "state_at_watermark"]
@@ -93,8 +94,7 @@ def state_as_of(state: PaimonState, moment: datetime) -> PaimonState:
     Raises:
         NotFoundError: The oldest snapshot is younger.
     """
-    zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    millis = (zoned - _EPOCH) // timedelta(milliseconds=1)
+    millis = (in_utc(moment) - _EPOCH) // timedelta(milliseconds=1)
     found = snapshot_at_time(state.storage, state.paths, millis)
     if found is None:
         raise NotFoundError(f"no snapshot is as old as {moment.isoformat()}", location=state.name)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from skerry.errors import SchemaError
 
-__all__ = ["MAIN", "Ref", "Retention", "Snapshot"]
+__all__ = ["MAIN", "Ref", "Retention", "Snapshot", "in_utc"]
 
 MAIN = "main"
 """The branch that is meant where none is named."""
@@ -82,3 +82,8 @@ class Retention:
         least = self.min_snapshots_to_keep
         if least is not None and (isinstance(least, bool) or not isinstance(least, int) or least <= 0):
             raise SchemaError(f"min_snapshots_to_keep must be a whole number above 0, found {least!r}")
+
+
+def in_utc(moment: datetime) -> datetime:
+    """A moment with its zone: what has none is meant in UTC."""
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
