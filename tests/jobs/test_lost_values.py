@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -114,6 +115,9 @@ def test_deletes_that_lie_in_few_parts_of_a_file_read_those_alone(tmp_path, monk
     table = make(tmp_path, **{"write.parquet.row-group-size-bytes": "4096"})
     batches = rows(range(10_000)).to_batches(max_chunksize=1000)
     table.append(pa.RecordBatchReader.from_batches(SCHEMA, batches))
+    (file,) = table.files()
+    parts = pq.ParquetFile(file.location.removeprefix("file://")).num_row_groups
+    assert parts >= 10
     read: list[int] = []
     real = RowReader._read
 
@@ -122,11 +126,11 @@ def test_deletes_that_lie_in_few_parts_of_a_file_read_those_alone(tmp_path, monk
         return real(self, work, limit)
 
     monkeypatch.setattr(RowReader, "_read", recording)
-    table.delete("k IN (4007, 4011)")
+    table.delete("k IN (4007, 4008)")
     assert len(table.files()) == 1
     found, taken, *searched = read
     assert found == taken > 0  # the rows are found, and read
-    assert searched == [*range(10)]  # only k is looked through: the other columns' values are in the same part again
+    assert searched == [*range(parts)]  # only k is looked through: the other columns' values are in the same part again
     assert_as_if_sketched_again(table)
 
 

@@ -34,6 +34,7 @@ _WORTH = 4
 """Sampling a group again is as good if more than one of so many rows goes."""
 _HELD_BYTES = 128 << 20
 _NONE: npt.NDArray[np.uint64] = np.empty(0, np.uint64)
+_NO_ROWS: npt.NDArray[np.int64] = np.empty(0, np.int64)
 
 _Hashes: TypeAlias = npt.NDArray[np.uint64]
 _Positions: TypeAlias = npt.NDArray[np.int64]
@@ -159,15 +160,15 @@ def _look(task: _LookTask) -> _Looked:
     windows = 0
     batches, is_whole = task.reader.batches_around(task.file, task.gone)
     for window in _windows(batches):
-        split = [(batch, np.isin(batch.column(batch.num_columns - 1).to_numpy(), task.gone)) for batch in window]
-        going = pa.Table.from_batches([batch.filter(pa.array(gone)) for batch, gone in split if gone.any()])
+        split = [(batch, _rows_at(batch, task.gone)) for batch in window]
+        going = pa.concat_batches([batch.take(pa.array(rows)) for batch, rows in split])
         for field_id, held in task.held.items():
-            hashes = [_hashes_of(batch, task.reader.schema, field_id) for batch in going.to_batches()]
-            suspects[field_id] = np.union1d(suspects[field_id], np.intersect1d(held, np.concatenate([_NONE, *hashes])))
-            for batch, gone in split:
+            hashes = np.intersect1d(held, _hashes_of(going, task.reader.schema, field_id))
+            suspects[field_id] = np.union1d(suspects[field_id], hashes)
+            for batch, rows in split:
                 if len(found[field_id]) == len(suspects[field_id]):
                     break
-                staying = _hashes_of(batch, task.reader.schema, field_id, ~gone)
+                staying = _hashes_of(batch, task.reader.schema, field_id, rows)
                 found[field_id] = np.union1d(found[field_id], np.intersect1d(suspects[field_id], staying))
         windows += 1
     return _Looked(suspects, found, is_whole and windows == 1)
@@ -186,10 +187,16 @@ def _windows(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]
         yield window
 
 
-def _hashes_of(
-    batch: pa.RecordBatch, schema: pa.Schema, field_id: int, wanted: npt.NDArray[np.bool_] | None = None
-) -> _Hashes:
-    """The smallest hashes of a column in some rows.
+def _rows_at(batch: pa.RecordBatch, positions: _Positions) -> _Positions:
+    """Which rows of a batch are at some positions of its file; its last column has those of all, ascending."""
+    here = batch.column(batch.num_columns - 1).to_numpy()
+    first, stop = np.searchsorted(positions, [here[0], here[-1] + 1]) if len(here) else (0, 0)
+    rows = np.searchsorted(here, positions[first:stop])
+    return rows[here[rows] == positions[first:stop]]
+
+
+def _hashes_of(batch: pa.RecordBatch, schema: pa.Schema, field_id: int, without: _Positions = _NO_ROWS) -> _Hashes:
+    """The smallest hashes of a column, but for some rows.
 
     All hashes that can be in a sample of the table are among them: fewer than a sample has room for are below the
     table's threshold.
@@ -197,7 +204,11 @@ def _hashes_of(
     top = next(leaf.path[0] for leaf in leaves(schema) if leaf.field_id == field_id)
     column = batch.select([top])
     sketcher = BatchSketcher(pa.schema([schema.field(top)]), (field_id,))
-    sketcher.update(column if wanted is None or wanted.all() else column.filter(pa.array(wanted)))
+    if len(without):
+        stays = np.full(batch.num_rows, True)
+        stays[without] = False
+        column = column.filter(pa.array(stays))
+    sketcher.update(column)
     return sketcher.samples[field_id].hashes
 
 
@@ -227,8 +238,8 @@ def _search(task: _SearchTask) -> _Hashes:
         found = sketch_file(SketchTask(task.file, task.reader, (task.field_id,))).samples[task.field_id]
         return np.setdiff1d(left, found.hashes, assume_unique=True)
     for batch in task.reader.batches([task.file]):
-        stays = None if task.gone is None else ~np.isin(batch.column(batch.num_columns - 1).to_numpy(), task.gone)
-        left = np.setdiff1d(left, _hashes_of(batch, task.reader.schema, task.field_id, stays), assume_unique=True)
+        gone = _NO_ROWS if task.gone is None else _rows_at(batch, task.gone)
+        left = np.setdiff1d(left, _hashes_of(batch, task.reader.schema, task.field_id, gone), assume_unique=True)
         if not len(left):
             break
     return left
