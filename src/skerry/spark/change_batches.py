@@ -155,7 +155,7 @@ def _read_by_spark(parser: RecordParser, spark: SparkSession, raw: pa.Table) -> 
         if name not in table:
             table[name] = good.column(f"o{number}")
     return RecordBatch(
-        pa.table(table), columns.op, columns.order_by, columns.before, refused, _new_fields(parser, good)
+        pa.table(table), columns.op, columns.order_by, columns.before, refused, _new_fields(parser, read)
     )
 
 

@@ -43,12 +43,14 @@ class Objection:
         reason: What is to be said, with `{value}` where the value belongs.
         column: The column that is wrong, if it is one.
         value: The value.
+        may_be_drift: Whether the record may only lack a field that the source has dropped.
     """
 
     condition: Column
     reason: str
     column: str | None = None
     value: Column | None = None
+    may_be_drift: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,8 @@ class RecordParser:
         for number, objection in enumerate(objections):
             if objection.value is not None:
                 value = sf.when(sf.col("refused") == number, objection.value.cast("string")).otherwise(value)
-        is_told = sf.col("names").isNotNull() & ~is_refused
+        lacks_value = [number for number, objection in enumerate(objections) if objection.may_be_drift]
+        is_told = sf.col("names").isNotNull() & (~is_refused | sf.col("refused").isin(*lacks_value))
         return read.select(
             *(f"c{number}" for number in range(len(self.columns))),
             *(f"k{number}" for number in range(len(self.keys))),
@@ -231,7 +234,8 @@ class RecordParser:
                 found.append(Objection(self._made(column).isNull(), reason, column.name))
             elif not column.field.nullable:
                 reason = f"column {column.name!r} is required, but null"
-                found.append(Objection(~is_gone & self._made(column).isNull(), reason, column.name))
+                condition = ~is_gone & self._made(column).isNull()
+                found.append(Objection(condition, reason, column.name, may_be_drift=True))
         for number, name in enumerate(self.format.order_by):
             reason = f"{name}, by which records are ordered, is null"
             found.append(Objection(sf.col(f"o{number}").isNull(), reason))
