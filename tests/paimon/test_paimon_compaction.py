@@ -116,7 +116,7 @@ def test_rows_stay(
     tmp_path: Path, pypaimon: PyPaimon, java_paimon: JavaPaimon, options: dict[str, str], full: bool
 ) -> None:
     chance = random.Random(7)
-    table = make(tmp_path / "t", primary_key=["id"], properties={"bucket": "2", **options})
+    table = make(tmp_path / "t", primary_key=["id"], properties={"bucket": "2", "write-only": "true", **options})
     for number in range(12):
         table.append(data(sorted(chance.sample(range(60), 15)), f"{number:02}-"))
         before = plain(table.scan().to_arrow())
@@ -147,7 +147,12 @@ def test_deletes_vanish_at_the_bottom(tmp_path: Path) -> None:
 
 
 def test_large_files_only_move(tmp_path: Path) -> None:
-    options = {"bucket": "1", "target-file-size": "1 kb", "num-sorted-run.compaction-trigger": "2"}
+    options = {
+        "bucket": "1",
+        "target-file-size": "1 kb",
+        "num-sorted-run.compaction-trigger": "2",
+        "write-only": "true",
+    }
     table = make(tmp_path / "t", primary_key=["id"], properties=options)
     for start in (0, 1000, 2000):
         table.append(data(list(range(start, start + 300)), "a"))
@@ -213,7 +218,7 @@ def test_small_files_become_one(
 def test_two_compactions_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from skerry.paimon.commit import PaimonTarget
 
-    table = make(tmp_path / "t", primary_key=["id"], properties={"bucket": "1"})
+    table = make(tmp_path / "t", primary_key=["id"], properties={"bucket": "1", "write-only": "true"})
     for number in range(6):
         table.append(data(list(range(number, number + 10)), "a"))
     publish, waiting = PaimonTarget.publish, ["rival"]

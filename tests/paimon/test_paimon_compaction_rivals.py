@@ -62,7 +62,8 @@ class Interrupted:
 
 
 def test_only_the_lost_bucket_is_done_again(tmp_path: Path) -> None:
-    table = make(tmp_path / "t", primary_key=["id", "part"], partition_by=["part"], properties={"bucket": "1"})
+    options = {"bucket": "1", "write-only": "true"}
+    table = make(tmp_path / "t", primary_key=["id", "part"], partition_by=["part"], properties=options)
     for number in range(6):
         table.append(data(range(40), f"{number}-"))
     rival = PaimonTable.open(Storage(), str(tmp_path / "t"))
@@ -86,7 +87,7 @@ def test_only_the_lost_bucket_is_done_again(tmp_path: Path) -> None:
 
 
 def test_appends_are_no_rivals(tmp_path: Path) -> None:
-    table = make(tmp_path / "t", primary_key=["id"], properties={"bucket": "2"})
+    table = make(tmp_path / "t", primary_key=["id"], properties={"bucket": "2", "write-only": "true"})
     for number in range(5):
         table.append(data(range(10), f"{number}-"))
     rival = PaimonTable.open(Storage(), str(tmp_path / "t"))

@@ -25,11 +25,12 @@ from skerry.paimon.operations import IndexChange, ReplaceFiles
 from skerry.paimon.row_vectors import change_vectors
 from skerry.paimon.snapshot import CommitKind
 from skerry.paimon.state import PaimonState
+from skerry.paimon.writing.bucket_book import BucketBook
 from skerry.paimon.writing.layout import WriteLayout, remove_written
 from skerry.table.commit import commit
 from skerry.table.tasks import Progress
 
-__all__ = ["CompactionCounts", "compact"]
+__all__ = ["CompactionCounts", "compact", "compact_due"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,7 @@ def compact(
     *,
     target_file_size: int | None = None,
     dry_run: bool = False,
+    once: bool = False,
 ) -> CompactionCounts:
     """Compact a branch.
 
@@ -106,6 +108,7 @@ def compact(
         rules: What is worth the work.
         target_file_size: Bytes that files should have; `target-file-size` if None.
         dry_run: Only tell what would be done.
+        once: Leave to others what they have changed meanwhile.
 
     Raises:
         ConflictError: Others changed the files of all buckets again and again.
@@ -116,7 +119,7 @@ def compact(
     if dry_run:
         return _planned(state, tasks)
     counts = CompactionCounts(_id(state))
-    waits = retry_policy(state).waits_s()
+    waits = iter(()) if once else retry_policy(state).waits_s()
     while True:
         found = _Attempt(request, state, _layout(state, target_file_size)).run(tasks)
         counts = _added(counts, found.counts)
@@ -124,13 +127,42 @@ def compact(
         if wait is None:
             break
         time.sleep(wait)
-        places = {task.place for task in found.lost}
         state = request.target.load()
-        planned = plan_compaction(state, _layout(state, target_file_size), rules)
-        tasks = [task for task in planned if task.place in places]
+        lost = replace(rules, buckets=frozenset(task.place for task in found.lost))
+        tasks = plan_compaction(state, _layout(state, target_file_size), lost)
     if found.conflict is not None and not counts.groups:
         raise found.conflict
     return replace(counts, conflicts=len(found.lost))
+
+
+def compact_due(request: ChangeRequest, state: PaimonState) -> PaimonState:
+    """Compact the buckets that a commit has given too many sorted runs, as every writer of Paimon does.
+
+    Nothing is done in tables with the option `write-only`, and it is no error if it cannot be done: the rows are in the
+    table, and the next writer tries again.
+
+    Args:
+        request: Where to, as the commit was asked for: its books are those of the writer.
+        state: The state after the commit.
+
+    Returns:
+        The newest state.
+    """
+    if not state.schema.primary_keys or state.snapshot is None or state.options.write_only:
+        return state
+    with suppress(SkerryError):
+        known = request.books.get(state.branch, BucketBook())
+        book = request.books[state.branch] = known.at(state)
+        trigger = state.options.compaction_trigger
+        due = frozenset(
+            place
+            for place, files in book.levels.items()
+            if files != known.levels.get(place) and book.run_count(*place) >= trigger
+        )
+        if due:
+            compact(replace(request, properties={}, commit_id=None), CompactionRules(buckets=due), once=True)
+            return request.target.load()
+    return state
 
 
 def _layout(state: PaimonState, target_file_size: int | None) -> WriteLayout:

@@ -56,11 +56,13 @@ class CompactionRules:
             only what is out of shape.
         choose: Only these partitions (rows with arity).
         min_input_files: So many small files of an append table are made one; `compaction.min.file-num` if None.
+        buckets: Only these buckets of partitions.
     """
 
     full: bool = False
     choose: Callable[[Collection[bytes]], Collection[bytes]] | None = None
     min_input_files: int | None = None
+    buckets: frozenset[tuple[bytes, int]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,9 @@ def plan_compaction(state: PaimonState, layout: WriteLayout, rules: CompactionRu
         live = [entry for entry in live if entry.partition in chosen]
     buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
     for entry in live:
-        buckets.setdefault((entry.partition, entry.bucket), []).append(entry)
+        place = entry.partition, entry.bucket
+        if rules.buckets is None or place in rules.buckets:
+            buckets.setdefault(place, []).append(entry)
     if layout.has_keys:
         return [task for entries in buckets.values() if (task := _tree_task(layout, entries, rules.full)) is not None]
     splits = FileSplits(state, layout)

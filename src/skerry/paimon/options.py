@@ -380,6 +380,11 @@ class CoreOptions:
     # ---- compaction ----
 
     @property
+    def write_only(self) -> bool:
+        """Whether writers leave compaction to others."""
+        return self._bool("write-only", False)
+
+    @property
     def compaction_trigger(self) -> int:
         """Sorted runs of a bucket from which on it is compacted."""
         return self._int("num-sorted-run.compaction-trigger", 5)

@@ -13,7 +13,7 @@ from skerry.paimon.analyzing import AnalyzeCounts, analyze
 from skerry.paimon.changing import ChangeRequest, append, overwrite_partitions
 from skerry.paimon.column_statistics import column_freshness, column_statistics
 from skerry.paimon.commit import PaimonTarget, retry_policy
-from skerry.paimon.compaction import CompactionCounts, compact
+from skerry.paimon.compaction import CompactionCounts, compact, compact_due
 from skerry.paimon.compaction_tasks import CompactionRules
 from skerry.paimon.creation import create_table, first_schema
 from skerry.paimon.expiry import ExpiryPlan, ExpiryRule, expire_snapshots
@@ -187,6 +187,9 @@ class PaimonTable(TableRefs):
     ) -> Snapshot | None:
         """Add rows; in a primary-key table they take the place of rows with their keys, as its merge engine says.
 
+        Buckets that have too many sorted runs then (`num-sorted-run.compaction-trigger`) are compacted in a commit of
+        its own, unless the table is `write-only`.
+
         Args:
             data: Anything with the Arrow C stream interface.
             ref: The branch.
@@ -206,7 +209,9 @@ class PaimonTable(TableRefs):
         """
         target = self._target(ref)
         request = ChangeRequest(target, dict(snapshot_properties or {}), commit_id, watermark, self._books)
-        return self._keep(append(request, data), ref).snapshot
+        state = append(request, data)
+        self._keep(compact_due(request, state), ref)
+        return state.snapshot
 
     def overwrite(
         self,
@@ -309,6 +314,7 @@ class PaimonTable(TableRefs):
         """
         request = self.request(ref, snapshot_properties, executor, watcher)
         counts = upsert(request, data, [on] if isinstance(on, str) else on)
+        compact_due(request, self.branch_state(ref))
         self.refresh()
         return counts
 

@@ -5,8 +5,9 @@ Spec: `formats/paimon.md` §§ 7, 8 (sequence number).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from skerry.paimon.live_files import delta_entries, live_entries
 from skerry.paimon.manifest import FileKind, ManifestEntry
@@ -28,12 +29,14 @@ class BucketBook:
         made_by: The name of that snapshot's own manifest list, which no other snapshot of this number has.
         total_buckets: By partition (a row with arity), the number of buckets that its files were written for.
         max_sequence: By partition and bucket, the greatest sequence number of any file.
+        levels: By partition and bucket, how many files there are in each level.
     """
 
     snapshot_id: int = 0
     made_by: str = ""
     total_buckets: dict[bytes, int] = field(default_factory=dict)
     max_sequence: dict[tuple[bytes, int], int] = field(default_factory=dict)
+    levels: dict[tuple[bytes, int], Counter[int]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, state: PaimonState) -> BucketBook:
@@ -52,7 +55,13 @@ class BucketBook:
         steps = self._steps(state, snapshot)
         if steps is None:
             return BucketBook.of(state)
-        book = BucketBook(snapshot.id, snapshot.delta_manifest_list, dict(self.total_buckets), dict(self.max_sequence))
+        book = BucketBook(
+            snapshot.id,
+            snapshot.delta_manifest_list,
+            dict(self.total_buckets),
+            dict(self.max_sequence),
+            {key: Counter(files) for key, files in self.levels.items()},
+        )
         for step in steps:
             book._with(delta_entries(state, step))
         return book
@@ -71,16 +80,24 @@ class BucketBook:
 
     def _with(self, entries: Iterable[ManifestEntry]) -> BucketBook:
         for entry in entries:
-            if entry.kind is not FileKind.ADD:
-                continue
-            self.total_buckets[entry.partition] = entry.total_buckets
             key = entry.partition, entry.bucket
+            files = self.levels.setdefault(key, Counter())
+            if entry.kind is not FileKind.ADD:
+                files[entry.file.level] -= 1
+                continue
+            files[entry.file.level] += 1
+            self.total_buckets[entry.partition] = entry.total_buckets
             self.max_sequence[key] = max(self.max_sequence.get(key, -1), entry.file.max_sequence_number)
         return self
 
     def next_sequence(self, partition: bytes, bucket: int) -> int:
         """The sequence number of the next record of a bucket."""
         return self.max_sequence.get((partition, bucket), -1) + 1
+
+    def run_count(self, partition: bytes, bucket: int) -> int:
+        """How many sorted runs a bucket has: files of level 0, and further levels with files."""
+        files = self.levels.get((partition, bucket), Counter())
+        return max(files[0], 0) + sum(count > 0 for level, count in files.items() if level > 0)
 
     def after(self, places: Iterable[tuple[tuple[bytes, int], int]]) -> BucketBook:
         """The book when further records are written, for whoever writes behind them in the same commit.
@@ -91,4 +108,4 @@ class BucketBook:
         newest = dict(self.max_sequence)
         for key, number in places:
             newest[key] = max(newest.get(key, -1), number)
-        return BucketBook(self.snapshot_id, self.made_by, self.total_buckets, newest)
+        return replace(self, max_sequence=newest)

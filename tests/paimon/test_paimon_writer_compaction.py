@@ -1,0 +1,100 @@
+"""Writers keep the trees of primary-key tables in shape, as Paimon's own writers do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from skerry.errors import StorageError
+from skerry.paimon.live_files import live_entries
+from skerry.paimon.schema_evolution import ChangeOptions, commit_schema
+from skerry.paimon.snapshot import CommitKind
+from skerry.paimon.table import PaimonTable
+from skerry.paimon.writing.bucket_book import BucketBook
+from skerry.storage import Storage
+
+SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
+
+
+def make(path: Path, **options: str) -> PaimonTable:
+    properties = {"bucket": "1", **options}
+    return PaimonTable.create(Storage(), str(path), SCHEMA, primary_key=["id"], properties=properties)
+
+
+def data(ids: Sequence[int], text: str) -> pa.Table:
+    return pa.table({"id": ids, "text": [f"{text}{i}" for i in ids]}, schema=SCHEMA)
+
+
+def run_count(table: PaimonTable) -> int:
+    levels = [entry.file.level for entry in live_entries(table.refresh())]
+    return levels.count(0) + len({level for level in levels if level})
+
+
+@pytest.mark.parametrize(
+    ("options", "appends"),
+    [({}, 50), ({"bucket": "-1"}, 12), ({"num-sorted-run.compaction-trigger": "3"}, 12)],
+    ids=["fixed", "dynamic", "early"],
+)
+def test_files_stay_few_over_many_appends(tmp_path: Path, options: dict[str, str], appends: int) -> None:
+    table = make(tmp_path / "t", **options)
+    trigger = int(options.get("num-sorted-run.compaction-trigger", "5"))
+    expected = {}
+    for number in range(appends):
+        ids = range(number * 3, number * 3 + 10)
+        made = table.append(data(ids, f"{number}-"))
+        assert made is not None
+        assert made.commit_kind is CommitKind.APPEND
+        expected |= {i: f"{number}-{i}" for i in ids}
+        assert run_count(table) < trigger
+        book = table._books["main"].at(table.state)
+        assert book == BucketBook.of(table.state)
+        assert book.run_count(*next(iter(book.max_sequence))) == run_count(table)
+    assert len(live_entries(table.state)) < trigger
+    rows = table.scan().to_arrow().to_pydict()
+    assert dict(zip(rows["id"], rows["text"], strict=True)) == expected
+
+
+def test_upserts_too(tmp_path: Path) -> None:
+    table = make(tmp_path / "t")
+    for number in range(12):
+        table.upsert(data(range(5), f"{number}-"))
+        assert run_count(table) < 5
+    assert sorted(table.scan(["text"]).to_arrow()["text"].to_pylist()) == [f"11-{i}" for i in range(5)]
+
+
+def test_only_what_was_written_to(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", **{"bucket": "8", "write-only": "true"})
+    for number in range(7):
+        table.append(data(range(40), f"{number}-"))
+    assert run_count(table) == 8 * 7
+    other = PaimonTable.open(Storage(), str(tmp_path / "t"))
+    commit_schema(other.state, ChangeOptions({}, ("write-only",)))
+    other.refresh()
+    other.append(data([1], "new"))
+    by_bucket: dict[int, list[int]] = {}
+    for entry in live_entries(other.refresh()):
+        by_bucket.setdefault(entry.bucket, []).append(entry.file.level)
+    assert sorted(map(len, by_bucket.values())) == [1, 7, 7, 7, 7, 7, 7, 7]
+
+
+def test_an_append_never_fails_because_of_it(tmp_path: Path, monkeypatch: Any) -> None:
+    table = make(tmp_path / "t")
+    for number in range(4):
+        table.append(data(range(5), f"{number}-"))
+
+    def fail(*_: Any) -> Any:
+        raise StorageError("the disk is full")
+
+    monkeypatch.setattr("skerry.paimon.compaction.run_task", fail)
+    made = table.append(data([7], "last"))
+    assert made is not None
+    assert made.id == table.state.snapshot.id == 5
+    monkeypatch.undo()
+    assert run_count(table) == 5
+    table.append(data([8], "next"))
+    assert run_count(table) == 1
+    assert table.scan().count() == 7
