@@ -289,3 +289,14 @@ def apply_in_order(batch, seen):
             seen.pop(row["k"], None)
         elif row["_change_type"] in ("INSERT", "UPDATE_AFTER"):
             seen[row["k"]] = row["v"]
+
+
+def test_branches(table):
+    table.create_branch("b")
+    stream = source(table, ref="b")
+    found, at = drained(stream)
+    assert keys(found) == [[0, 1, 2]]
+    assert at.table == stream.identity
+    table.append(rows(9))
+    table.append(rows(3), ref="b")
+    assert keys(drained(source(table, ref="b"), at)[0]) == [[3]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import pickle
 import sys
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 import skerry
 import skerry.spark
 from skerry.spark.data_source import SkerryDataSource
+from skerry.spark.frame_writer import _Written
 from skerry.spark.schema import to_spark_schema
 
 pytestmark = pytest.mark.spark
@@ -282,6 +284,21 @@ def test_expiry_ends_a_stream_that_names_no_consumer(session, catalog, tmp_path)
     source.implementation.expire_snapshots(keep_last=1)
     with pytest.raises(Exception, match="snapshot 2, which the stream has not read yet, has expired"):
         write_all(reading(session, tmp_path, "d.source"), tmp_path, "d.sink")
+
+
+def test_an_aborted_batch_leaves_nothing_and_takes_nothing_of_others(catalog, tmp_path):
+    for name, how in (("d.keyed", KEYED), ("d.append", {})):
+        table = make(catalog, name, **how)
+        options = {"catalog": str(tmp_path / "warehouse"), "table": name, "stream": "s"}
+        writer = SkerryDataSource(options).streamWriter(to_spark_schema(table.schema), overwrite=False)
+        batch = writer._write.of_batch(0).share(rows(1, 2).to_batches())
+        writer.commit([_Written(batch)], 0)
+        before = data_below(tmp_path)
+        pickle.loads(pickle.dumps(writer._write)).of_batch("1").share(rows(3, 4).to_batches())
+        assert data_below(tmp_path) != before
+        writer.abort([None], 1)
+        assert data_below(tmp_path) == before
+        assert content(table) == [(1, "a"), (2, "a")]
 
 
 def test_streams_that_make_no_sense(catalog, tmp_path):

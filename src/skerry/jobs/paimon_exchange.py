@@ -76,7 +76,8 @@ class _Write:
 
     def of_batch(self, number: int | str) -> TableWrite:
         files = self.layout.files
-        batch = dataclasses.replace(files, job=uuid.uuid5(files.job, str(number)))
+        job = uuid.UUID(bytes=uuid.uuid5(files.job, str(number)).bytes, version=4)  # as names of files have it
+        batch = dataclasses.replace(files, job=job)
         return dataclasses.replace(self, layout=dataclasses.replace(self.layout, files=batch))
 
     def share(self, batches: Iterable[pa.RecordBatch]) -> paimon_publish.Share:

@@ -204,7 +204,7 @@ class PaimonStream:
     @property
     def identity(self) -> str:
         """The table's folder, and when its first schema was made: tables have no id of their own."""
-        return _identity(self.table.state)
+        return _identity(self._state())
 
     @property
     def storage(self) -> Storage:
