@@ -23,6 +23,7 @@ from skerry.paimon.index_manifest import DELETION_VECTORS, HASH, DeletionVectorM
 from skerry.paimon.manifest import FileKind, ManifestEntry, batch_of
 from skerry.paimon.options import BucketFunction
 from skerry.paimon.planning import ScanPlanner
+from skerry.paimon.scan import scan
 from skerry.paimon.schema_evolution import ChangeSchema, commit_schema
 from skerry.paimon.sections import KeyRanges, Sections, overlapping_sections, sorted_runs
 from skerry.paimon.splits import Split, VectorLocation
@@ -511,3 +512,41 @@ def test_each_file_is_judged_by_its_own_index(threshold: str, tmp_path: Path) ->
     for wanted in range(0, 900, 37):
         assert table.scan(where=f"id = {wanted * 7}").to_arrow()["n"].to_pylist() == [wanted]
         assert table.scan(where=f"n = {wanted}").to_arrow()["id"].to_pylist() == [wanted * 7]
+
+
+# Bounds of rows ------------------------------------------------------------------------------------------------------
+
+
+def _numbered(start: int, stop: int) -> pa.Table:
+    return pa.table({"k": pa.array(range(start, stop), pa.int64())})
+
+
+def test_least_and_most_rows_of_tables_without_keys(tmp_path: Path) -> None:
+    options = {"deletion-vectors.enabled": "true"}
+    table = PaimonTable.create(STORAGE, str(tmp_path), _numbered(0, 0).schema, properties=options)
+    table.append(_numbered(0, 10))
+    table.append(_numbered(10, 30))
+    assert scan(table.state).row_bounds() == (30, 30)
+    assert scan(table.state, where="k >= 5").row_bounds() == (20, 30)
+    assert scan(table.state, where="k >= 10").row_bounds() == (20, 20)
+    assert scan(table.state, where="_pos = 1").row_bounds() == (0, 30)
+    table.delete("k in (11, 12)")
+    assert scan(table.state).row_bounds() == (28, 30)
+    assert scan(table.state).count() == 28
+
+
+def test_rows_that_must_be_merged_are_not_certain(tmp_path: Path) -> None:
+    table = PaimonTable.create(
+        STORAGE, str(tmp_path), _numbered(0, 0).schema, primary_key=["k"], properties={"bucket": "1"}
+    )
+    table.append(_numbered(0, 10))
+    table.append(_numbered(100, 120))
+    assert scan(table.state).row_bounds() == (30, 30)
+    table.append(_numbered(5, 15))
+    assert scan(table.state).row_bounds() == (20, 40)
+    table.delete("k = 110")
+    least, most = scan(table.state).row_bounds()
+    assert (least, most) == (0, 41)
+    assert least <= scan(table.state).count() <= most
+    table.compact(rewrite_all=True)
+    assert scan(table.state).row_bounds() == (34, 34)

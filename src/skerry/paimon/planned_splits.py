@@ -157,6 +157,24 @@ class PlannedSplits(Sequence[Split]):
             yield from self._splits(first, last)
             first = last
 
+    def certain_rows(self, *, keyed: bool) -> int:
+        """Rows that are wanted whatever the files hold: those of files that are read as they are and match as a whole.
+
+        Args:
+            keyed: Whether the files say with each row whether it deletes.
+        """
+        of_raw = np.repeat(self.sections.is_raw, np.diff(self.sections.starts))
+        is_certain = np.zeros(len(self.files), np.bool_)
+        is_certain[self.sections.rows[of_raw]] = True
+        is_certain &= self.files.matches_all
+        if keyed:
+            deletes = self.files.entries.column("_DELETE_ROW_COUNT").fill_null(1)
+            is_certain &= deletes.to_numpy(zero_copy_only=False) == 0
+        counts = np.array(self.files.entries.column("_ROW_COUNT").to_numpy(zero_copy_only=False))
+        for row, vector in self.files.vectors.items():
+            counts[row] -= counts[row] if vector.cardinality is None else vector.cardinality
+        return int(counts[is_certain].sum())
+
     def _splits(self, first: int, last: int) -> Iterator[Split]:
         """Splits, whose files become records together."""
         low, high = self.bounds[first].item(), self.bounds[last].item()

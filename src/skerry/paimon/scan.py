@@ -114,8 +114,9 @@ class PaimonScan(RowStream):
         Raises:
             SkerryError: As `plan`.
         """
-        files = self._plan().splits.files
-        return 0, files.row_count
+        splits = self._plan().splits
+        certain = 0 if on_places(self._predicate) else splits.certain_rows(keyed=bool(self._state.schema.primary_keys))
+        return certain, splits.files.row_count
 
     def explain(self) -> Explanation:
         """Plan, and tell how many manifests, files and rows remain after each step, and why others do not.
