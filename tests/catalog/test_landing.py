@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import json
 import uuid
 from pathlib import Path
 
@@ -40,6 +41,21 @@ def peer(tmp_path) -> SqlCatalog:
 
 def files_below(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def test_totals_stay_unknown_after_a_snapshot_without_summary(catalog):
+    table = catalog.create_table("d.t", SCHEMA, properties={"write.metadata.compression-codec": "none"})
+    table.append(rows(0, 10))
+    old = Path(table.metadata_location.removeprefix("file://"))
+    metadata = json.loads(old.read_text())
+    del metadata["snapshots"][0]["summary"]
+    new = old.with_name("00009-without-summary.metadata.json")
+    new.write_text(json.dumps(metadata))
+    table = catalog.register_table("d.again", str(new))
+    snapshot = table.append(rows(10, 15))
+    assert snapshot.summary["added-records"] == "5"
+    assert "total-records" not in snapshot.summary
+    assert table.scan().count() == 15
 
 
 def test_rows_and_statistics_arrive_in_one_commit(catalog, tmp_path):

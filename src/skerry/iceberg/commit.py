@@ -49,7 +49,7 @@ from skerry.iceberg.operations import MetadataChange, SnapshotChange
 from skerry.iceberg.snapshot_sketches import sketches_after
 from skerry.iceberg.state import TableState
 from skerry.iceberg.statistics import write_statistics
-from skerry.iceberg.summary import snapshot_summary
+from skerry.iceberg.summary import snapshot_summary, summary_of
 from skerry.storage import Storage, file_key, is_within, join
 from skerry.table.table_sample import TableSample
 from skerry.theta import ThetaSketch
@@ -358,7 +358,7 @@ def _stage_snapshot(staging: _Staging, change: SnapshotChange) -> StagedCommit:
             change.operation,
             added=(*change.added, *change.added_deletes),
             removed=staged.removed,
-            previous=parent.summary.additional_properties if parent is not None and parent.summary else None,
+            previous=summary_of(parent) if parent is not None else None,
             properties={**staged.summary, **change.properties},
         ),
         schema_id=metadata.current_schema_id,
