@@ -403,6 +403,24 @@ def test_times_that_orc_cannot_hold(tmp_path: Path) -> None:
 # Files ---------------------------------------------------------------------------------------------------------------
 
 
+def test_one_file_per_partition_however_few_may_be_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skerry.paimon.writing.table_writers._MAX_OPEN_FILES", 4)
+    monkeypatch.setattr("skerry.paimon.writing.table_writers._MAX_BUFFERED_BYTES", 20_000)
+    spools = tmp_path / "temporary"
+    spools.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(spools))
+    schema = pa.schema([("id", pa.int64()), ("p", pa.int64())])
+    table = make(tmp_path / "t", schema, partition_by=["p"])
+    mixed = pa.table({"id": range(20_000), "p": [number % 100 for number in range(20_000)]}, schema)
+    table.append(mixed.to_reader(200))
+    assert len(live_entries(table.refresh())) == 100
+    assert list(spools.iterdir()) == []
+    found = table.scan().to_arrow()
+    for number in range(100):
+        rows_of = found.filter(pa.compute.field("p") == number)["id"].to_pylist()
+        assert rows_of == list(range(number, 20_000, 100))
+
+
 def test_large_buckets_become_several_files(tmp_path: Path, pypaimon: PyPaimon) -> None:
     options = {"bucket": "1", "target-file-size": "200 kb"}
     table = make(tmp_path / "t", primary_key=["id"], properties=options)

@@ -130,12 +130,32 @@ class BucketFiles:
         """The bucket."""
         return self._place
 
-    def write(self, rows: pa.Table) -> None:
-        """Add rows with the columns of the table's data files, keys included; sorted ones if the table has keys."""
+    @property
+    def is_open(self) -> bool:
+        """Whether a file is open."""
+        return self._open is not None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as many rows wait in memory as are written at a time."""
+        return self.buffered_bytes >= self._step_bytes
+
+    def write(self, rows: pa.Table, *, holds: bool = False) -> None:
+        """Add rows with the columns of the table's data files, keys included; sorted ones if the table has keys.
+
+        Args:
+            rows: The rows.
+            holds: Whether they stay in memory, however many wait there.
+        """
         self._buffer.append(rows)
         self.buffered_bytes += rows.nbytes
-        if self.buffered_bytes >= self._step_bytes:
+        if self.is_full and not holds:
             self.flush()
+
+    def take(self) -> list[pa.Table]:
+        """The rows that wait in memory; none is left."""
+        rows, self._buffer, self.buffered_bytes = self._buffer, [], 0
+        return rows
 
     def flush(self) -> None:
         """Write what waits in memory, about a row group at a time."""

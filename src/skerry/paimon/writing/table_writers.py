@@ -1,7 +1,7 @@
 """Writers of a table's rows: split by partition and bucket, sorted where there are keys, sketched on the way past.
 
-Memory is bounded: rows wait per bucket; when all together pass a limit, buckets are written out, and of append tables
-the file that was unused for longest is closed when too many are open.
+Memory is bounded: rows wait per bucket; when all together pass a limit, buckets are written out. Where an append table
+has more of them than files may be open at a time, rows wait on disk, so that a bucket has one file in the end.
 
 Spec: `formats/paimon.md` §§ 7, 8.
 """
@@ -9,11 +9,10 @@ Spec: `formats/paimon.md` §§ 7, 8.
 from __future__ import annotations
 
 import os
-from collections import OrderedDict
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -31,14 +30,16 @@ from skerry.paimon.writing.dynamic_buckets import KeyBuckets
 from skerry.paimon.writing.key_sorting import file_rows, order_records
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.paimon.writing.routing import Router
+from skerry.table.row_spool import RowSpool
 
 __all__ = ["KIND_COLUMN", "AppendWriter", "KeyedWriter", "WrittenRows", "write_rows"]
 
 KIND_COLUMN: Final = "_kind"
 """A column behind those of the table that says what becomes of a row: int8 0 +I, 1 -U, 2 +U, 3 -D."""
 
-_MAX_OPEN_FILES: Final = 128
+_MAX_OPEN_FILES: Final = 16  # in object stores a file holds up to 32 MiB before it is uploaded in parts
 _MAX_BUFFERED_BYTES: Final = 512 << 20
+_Bucket: TypeAlias = tuple[bytes, int]
 _KINDS: Final = {"+I": 0, "-U": 1, "+U": 2, "-D": 3}
 
 
@@ -93,7 +94,11 @@ class AppendWriter:
         self._layout = layout
         bucket = layout.options.bucket
         self._router = Router(layout, lambda partition: book.total_buckets.get(partition, bucket))
-        self._open: OrderedDict[tuple[bytes, int], BucketFiles] = OrderedDict()
+        self._buckets: dict[_Bucket, BucketFiles] = {}
+        self._open: dict[_Bucket, int] = {}  # and how many bytes had come with the bucket's last rows
+        self._taken_bytes = 0
+        self._spool: RowSpool | None = None
+        self._spooled: set[_Bucket] = set()
         self._written: list[WrittenDataFile] = []
         self._row_count = 0
         self._buffered_bytes = 0
@@ -104,42 +109,87 @@ class AppendWriter:
         if not batch.num_rows:
             return
         for place, rows, _ in self._router.split(batch):
-            files = self._files(place)
+            files = self._buckets.get(place.key)
+            if files is None:
+                files = self._buckets[place.key] = BucketFiles(self._layout, place)
             before = files.buffered_bytes
-            files.write(pa.Table.from_batches([rows]))
+            files.write(pa.Table.from_batches([rows]), holds=not self._may_open(files))
             self._buffered_bytes += files.buffered_bytes - before
-        while self._buffered_bytes > _MAX_BUFFERED_BYTES:
-            largest = max(self._open.values(), key=lambda files: files.buffered_bytes)
-            self._buffered_bytes -= largest.buffered_bytes
-            largest.flush()
+            self._taken_bytes += rows.nbytes
+            if files.is_full:
+                self._flush(files)
+            self._note(files)
+        if self._buffered_bytes > _MAX_BUFFERED_BYTES:
+            self._make_room()
 
     def close(self) -> WrittenRows:
         """Finish all files."""
-        while self._open:
-            self._close(next(iter(self._open)))
+        for key, files in list(self._buckets.items()):
+            waiting = files.take()
+            for batch in self._spool.take(key) if self._spool is not None else ():
+                files.write(pa.Table.from_batches([batch]))
+            for rows in waiting:
+                files.write(rows)
+            self._written += files.close()
+            del self._buckets[key]
+        self._remove_spool()
         return WrittenRows(tuple(self._written), (), self._row_count)
 
     def abort(self) -> None:
         """Remove everything that was written."""
-        for files in self._open.values():
+        for files in self._buckets.values():
             files.abort()
-        self._open.clear()
+        self._buckets.clear()
+        self._remove_spool()
         self._layout.storage.delete([location for file in self._written for location in file.locations])
 
-    def _files(self, place: BucketPlace) -> BucketFiles:
-        files = self._open.get(place.key)
-        if files is None:
-            if len(self._open) >= _MAX_OPEN_FILES:
-                self._close(next(iter(self._open)))
-            files = self._open[place.key] = BucketFiles(self._layout, place)
-        self._open.move_to_end(place.key)
-        return files
+    def _make_room(self) -> None:
+        """Write out the largest buffers."""
+        for files in sorted(self._buckets.values(), key=lambda files: -files.buffered_bytes):
+            if self._buffered_bytes <= _MAX_BUFFERED_BYTES // 4:
+                break
+            if files.buffered_bytes:  # it was not closed to make way for one before it
+                self._flush(files)
 
-    def _close(self, key: tuple[bytes, int]) -> None:
-        files = self._open[key]
+    def _flush(self, files: BucketFiles) -> None:
+        """Write a buffer to its bucket's file if that is open or may be opened, else to disk."""
         self._buffered_bytes -= files.buffered_bytes
-        self._written += files.close()
-        del self._open[key]
+        if self._may_open(files):
+            files.flush()
+            self._note(files)
+        elif waiting := files.take():
+            if self._spool is None:
+                self._spool = RowSpool(waiting[0].schema)
+            for batch in pa.concat_tables(waiting).combine_chunks().to_batches():
+                self._spool.add(files.place.key, batch)
+            self._spooled.add(files.place.key)
+
+    def _may_open(self, files: BucketFiles) -> bool:
+        """Whether a bucket has a file, or can get one; a file that has long seen no rows makes way."""
+        if files.is_open:
+            return True
+        if files.place.key in self._spooled:  # rows stay in order
+            return False
+        if len(self._open) >= _MAX_OPEN_FILES:
+            idle = min(self._open, key=self._open.__getitem__)
+            if self._taken_bytes - self._open[idle] < _MAX_BUFFERED_BYTES:
+                return False
+            done = self._buckets.pop(idle)
+            self._buffered_bytes -= done.buffered_bytes
+            self._written += done.close()
+            del self._open[idle]
+        return True
+
+    def _note(self, files: BucketFiles) -> None:
+        if files.is_open:
+            self._open[files.place.key] = self._taken_bytes
+        else:
+            self._open.pop(files.place.key, None)
+
+    def _remove_spool(self) -> None:
+        spool, self._spool = self._spool, None
+        if spool is not None:
+            spool.close()
 
 
 class _Buffer:
