@@ -29,6 +29,7 @@ from skerry.puffin.deletion_vector import BLOB_TYPE, CARDINALITY, REFERENCED_DAT
 from skerry.storage import join
 from skerry.table.files import DataFile
 from skerry.table.metadata_columns import POSITION
+from skerry.table.row_deletes import distinct_positions
 from skerry.table.schema import FIELD_ID_KEY, field_id, leaves
 
 __all__ = [
@@ -258,7 +259,7 @@ def _key_schema(schema: pa.Schema, field_ids: Sequence[int]) -> pa.Schema:
 
 def _checked(file: DataFile, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """int64[n] The positions, ascending and distinct."""
-    distinct = np.unique(np.asarray(positions, np.int64))
+    distinct = distinct_positions(np.asarray(positions, np.int64))
     if len(distinct) and not 0 <= distinct[0] <= distinct[-1] < file.record_count:
         wrong = distinct[0] if distinct[0] < 0 else distinct[-1]
         raise SchemaError(f"row {wrong} cannot be deleted from {file.record_count} rows", location=file.location)

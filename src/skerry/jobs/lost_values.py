@@ -153,6 +153,11 @@ class _Looked:
     is_all: bool
 
 
+def _common(held: npt.NDArray[np.uint64], hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Which of some hashes, ascending, are among others. A sample holds small ones: most others are beyond them all."""
+    return np.intersect1d(held, hashes[hashes <= held[-1]]) if len(held) else held
+
+
 def _look(task: _LookTask) -> _Looked:
     """Go through the parts of a file in which rows go, as many batches at a time as may be held in memory."""
     suspects = dict.fromkeys(task.held, _NONE)
@@ -163,13 +168,13 @@ def _look(task: _LookTask) -> _Looked:
         split = [(batch, _rows_at(batch, task.gone)) for batch in window]
         going = pa.concat_batches([batch.take(pa.array(rows)) for batch, rows in split])
         for field_id, held in task.held.items():
-            hashes = np.intersect1d(held, _hashes_of(going, task.reader.schema, field_id))
+            hashes = _common(held, _hashes_of(going, task.reader.schema, field_id))
             suspects[field_id] = np.union1d(suspects[field_id], hashes)
             for batch, rows in split:
                 if len(found[field_id]) == len(suspects[field_id]):
                     break
                 staying = _hashes_of(batch, task.reader.schema, field_id, rows)
-                found[field_id] = np.union1d(found[field_id], np.intersect1d(suspects[field_id], staying))
+                found[field_id] = np.union1d(found[field_id], _common(suspects[field_id], staying))
         windows += 1
     return _Looked(suspects, found, is_whole and windows == 1)
 

@@ -36,7 +36,7 @@ from skerry.table.files import DeleteKind, WrittenFile
 from skerry.table.group_samples import deletes_key
 from skerry.table.predicate import Predicate
 from skerry.table.read_ahead import default_threads
-from skerry.table.row_deletes import deleted_positions
+from skerry.table.row_deletes import deleted_positions, distinct_positions
 from skerry.table.summaries import RowChanges
 from skerry.table.table_sample import delete_name, partition_name
 
@@ -315,7 +315,7 @@ def _marked(found: Found) -> _Replacement:
         deletes = []
         for change in changes:
             before = deleted_positions(storage, change.tasks[0])
-            deletes.append((change.tasks[0].data_file, np.union1d(before, change.matches.positions)))
+            deletes.append((change.tasks[0].data_file, distinct_positions(before, change.matches.positions)))
             needless[change.location] = _of_this_file_alone(change)
         entries = write_deletion_vectors(found.layout, deletes)
     else:
@@ -365,4 +365,4 @@ def _leaves_no_row(storage: Storage, change: FileChange) -> bool:
     deleted = sum(delete.record_count for delete in task.deletes if delete.kind is not DeleteKind.KEYS)
     if len(change.matches) + deleted < count:
         return False
-    return len(np.union1d(deleted_positions(storage, task), change.matches.positions)) >= count
+    return len(distinct_positions(deleted_positions(storage, task), change.matches.positions)) >= count

@@ -30,7 +30,7 @@ from skerry.table.schema import FIELD_ID_KEY
 from skerry.table.stored_file import Part, StoredFile, reading
 from skerry.table.stored_files import open_stored
 
-__all__ = ["RowDeletes", "deleted_positions"]
+__all__ = ["RowDeletes", "deleted_positions", "distinct_positions"]
 
 _Positions: TypeAlias = npt.NDArray[np.int64]
 
@@ -67,6 +67,20 @@ def deleted_positions(storage: Storage, task: FileScanTask) -> _Positions:
         NotFoundError: One is missing.
     """
     return RowDeletes(storage).positions(task)
+
+
+def distinct_positions(*parts: _Positions) -> _Positions:
+    """int64[n] Positions in ascending order, each once; a view where one part is that already.
+
+    Parts that ascend are merged, which takes a fraction of the time of `np.unique`.
+    """
+    positions = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    if len(positions) > 1 and not (positions[1:] > positions[:-1]).all():
+        positions = np.sort(positions, kind="stable")
+        is_new = np.ones(len(positions), bool)
+        np.not_equal(positions[1:], positions[:-1], out=is_new[1:])
+        positions = positions[is_new]
+    return positions
 
 
 class RowDeletes:
@@ -106,8 +120,7 @@ class RowDeletes:
         if not found:
             return _NONE
         positions = found[0] if len(found) == 1 else np.concatenate(found)
-        if len(positions) > 1 and not (np.diff(positions) > 0).all():
-            positions = np.unique(positions)
+        positions = distinct_positions(positions)
         _check_range(positions, task)
         return positions
 
