@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -130,12 +130,12 @@ def read_texts(
     read = _Reading(parsed, places, shape, envelope, schema, on)
     try:
         good = read.check()
-    except pa.ArrowException:  # a time that is none
+        is_read = np.zeros(len(texts), bool)
+        is_read[places[good]] = True
+        result = read.result(good, np.flatnonzero(~is_read))
+        return _with_fields(result, texts, shape, schema, names)
+    except (pa.ArrowException, ValueError, RecursionError):  # a time that is none, a text that is JSON to Arrow alone
         return _nothing_of(texts, schema, envelope)
-    is_read = np.zeros(len(texts), bool)
-    is_read[places[good]] = True
-    result = read.result(good, np.flatnonzero(~is_read))
-    return _with_fields(result, texts, shape, schema, names)
 
 
 def _nothing_of(texts: pa.LargeStringArray, schema: pa.Schema, envelope: Envelope) -> ReadTexts:
@@ -340,19 +340,16 @@ def _with_fields(
     read: ReadTexts, texts: pa.LargeStringArray, shape: _Shape, schema: pa.Schema, names: FieldNames
 ) -> ReadTexts:
     """What was read, with the rows whose fields are not the table's."""
-    found, known = names.find(texts)
+    told = texts if not len(read.doubtful) else texts.take(pa.array(read.places))
+    found, known = names.find(told)
     own = set(schema.names)
     others = [number for number, fields in known.items() if set(fields) != own]
-    is_read = np.zeros(len(texts), bool)
-    is_read[read.places] = True
-    is_gone = np.zeros(len(texts), bool)
-    is_gone[read.places] = _mask(pc.is_in(read.op, _GONE))
-    chosen = np.flatnonzero(np.isin(found, np.array(others, np.uint64)) & is_read & ~is_gone)
+    is_other = np.isin(found, np.array(others, np.uint64)) & ~_mask(pc.is_in(read.op, _GONE))
+    chosen = np.flatnonzero(is_other)
     if not len(chosen):
         return read
-    told = tuple(known[number] for number in np.unique(found[chosen]).tolist())
-    fields = NewFields(told, texts.take(pa.array(chosen)), shape.path)
-    return ReadTexts(read.rows, read.op, read.before, read.order, read.places, read.doubtful, fields)
+    names_found = tuple(known[number] for number in np.unique(found[chosen]).tolist())
+    return replace(read, fields=NewFields(names_found, told.take(pa.array(chosen)), shape.path))
 
 
 def _one(column: pa.ChunkedArray | pa.Array) -> pa.Array:
