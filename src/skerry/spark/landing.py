@@ -76,9 +76,9 @@ def ingest(
 
     Args:
         spark: The session, classic or Spark Connect.
-        source: A file, a folder or a glob that the session can read, or a frame.
+        source: A file, a folder or a glob that the session can read, a table or query of a database, or a frame.
         table: The table; `skerry.spark.infer_schema` tells what one made for the files would look like.
-        format: `csv`, `json`, `parquet` or `orc`; by the path's ending if None.
+        format: `csv`, `json`, `parquet`, `orc` or `jdbc`; by the path's ending if None.
         options: Options of Spark's reader of that format.
         ref: The branch to append to.
         snapshot_properties: Further entries of the snapshot summary.

@@ -1,4 +1,4 @@
-"""Raw data as a frame: CSV, JSON, Parquet and ORC files, read with the table's schema where there is a table.
+"""Raw data as a frame: CSV, JSON, Parquet and ORC files, read with the table's schema if there is one; databases.
 
 A record that does not fit ends the job that reads it. Spark's readers are told to keep such a record's text, and a
 filter over that column refuses it, so that the check happens in the one pass that the data takes anyway. What the
@@ -23,6 +23,7 @@ from pyspark.sql.types import DataType, DecimalType, StringType, StructField, St
 from skerry.errors import FormatError, NotFoundError, SchemaError, SkerryError, UnsupportedError
 from skerry.spark.bad_records import RecordFormat, explain, plain_location
 from skerry.spark.failures import RefusedRecordError, error_of, original_errors, refuse
+from skerry.spark.jdbc import JdbcConnection
 from skerry.spark.schema import to_arrow_schema, to_spark_type, written_by_spark
 from skerry.spark.settings import changed_settings
 from skerry.spark.writer import unused_name
@@ -30,7 +31,7 @@ from skerry.table.schema import nearest
 
 __all__ = ["FORMATS", "Source", "detect_format", "infer_schema", "open_source"]
 
-FORMATS = ("csv", "json", "parquet", "orc")
+FORMATS = ("csv", "json", "parquet", "orc", "jdbc")
 
 _SUFFIXES = {
     ".csv": "csv",
@@ -78,17 +79,21 @@ class Source:
         frame: The rows, with the source's column names.
         origin: The file that a row comes from; None if that is unknown.
         format: How records were read that may turn out not to fit; None if they have types of their own.
+        database: Where the rows come from, if it is a database.
     """
 
     frame: DataFrame
     origin: Column | None = None
     format: RecordFormat | None = None
+    database: JdbcConnection | None = None
 
     def error(self, failure: BaseException) -> SkerryError | None:
         """The error of ours behind a failed job over the frame, with line, column and value; None if there is none."""
         error = failure if isinstance(failure, SkerryError) else error_of(failure)
         if isinstance(error, RefusedRecordError) and self.format is not None:
             return explain(self.frame.sparkSession, self.format, error)
+        if error is None and self.database is not None:
+            return self.database.error(failure)
         return error or _file_error(failure)
 
 
@@ -125,16 +130,22 @@ def open_source(
 
     Args:
         spark: The session.
-        source: A file, a folder or a glob, at any location that the session's Hadoop can read.
-        format: `csv`, `json`, `parquet` or `orc`; by the path's ending if None.
+        source: A file, a folder or a glob, at any location that the session's Hadoop can read; of a database a table or
+            a query.
+        format: `csv`, `json`, `parquet`, `orc` or `jdbc`; by the path's ending if None.
         options: Options of Spark's reader of that format.
         schema: The table's schema; types are inferred if None.
 
     Raises:
         NotFoundError: There is no such file.
         SchemaError: Columns do not fit the table.
+        MissingDependencyError: The session has no driver for a database.
+        StorageError: A database cannot be reached, or refuses.
         UnsupportedError: The format or an option is unknown; the nearest is proposed.
     """
+    if (format or "").lower() == "jdbc":
+        database = JdbcConnection(options or {})
+        return Source(database.read(spark, source), database=database)
     format, options = _checked(source, format, options)
     with _read_errors(source):
         if format in ("parquet", "orc"):
@@ -168,6 +179,8 @@ def infer_schema(
         SchemaError: A column has a type that no table can hold, or there is none.
         UnsupportedError: The format or an option is unknown.
     """
+    if (format or "").lower() == "jdbc":
+        return to_arrow_schema(JdbcConnection(options or {}).read(spark, source).schema)
     format, options = _checked(source, format, options)
     reader = spark.read.format(format).options(**options)
     if format == "csv":
