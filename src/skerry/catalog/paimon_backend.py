@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
+from skerry import jobs
 from skerry.catalog.backend import SchemaStep, SpecStep, WriteOptions
 from skerry.catalog.paimon_records import described_snapshot, table_file
 from skerry.errors import UnsupportedError
@@ -19,7 +20,6 @@ from skerry.jobs.executor import Executor, Watcher
 from skerry.jobs.expire import ExpireSummary
 from skerry.jobs.merge import MergeClauses
 from skerry.jobs.paimon_merge import merge_paimon
-from skerry.jobs.paimon_once import commit_once
 from skerry.jobs.rewrite_deletes import DeletesSummary
 from skerry.jobs.rewrite_manifests import ManifestSummary
 from skerry.paimon.changes import changes
@@ -259,7 +259,7 @@ class PaimonBackend:
         self._check(options)
         if options.batch is not None:
             request = self._table.request(options.ref, options.properties)
-            commit_once(request, options.batch, lambda request: append(request, data))
+            jobs.paimon_once.commit_once(request, options.batch, lambda request: append(request, data))
             self._table.refresh()
             return self.current_snapshot(options.ref)
         snapshot = self._table.append(data, ref=options.ref, snapshot_properties=options.properties)
@@ -308,12 +308,10 @@ class PaimonBackend:
         options: WriteOptions,
     ) -> ChangeSummary:
         """Apply change records as records of the table."""
-        from skerry.jobs.apply_changes import apply_to_paimon
-        from skerry.jobs.change_records import RecordColumns
-
         self._check(options)
         request = self._table.request(options.ref, options.properties)
-        summary = apply_to_paimon(request, data, RecordColumns(on, op, order_by, before), batch=options.batch)
+        columns = jobs.change_records.RecordColumns(on, op, order_by, before)
+        summary = jobs.apply_changes.apply_to_paimon(request, data, columns, batch=options.batch)
         self._table.refresh()
         return summary
 

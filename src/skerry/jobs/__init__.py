@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from skerry.jobs import merge as merge
     from skerry.jobs import migrate as migrate
     from skerry.jobs import orphans as orphans
+    from skerry.jobs import paimon_once as paimon_once
     from skerry.jobs import pick as pick
     from skerry.jobs import purge as purge
     from skerry.jobs import rewrite_deletes as rewrite_deletes

@@ -61,7 +61,7 @@ def take_over_rows(frame: DataFrame, format: ChangeFormat, schema: pa.Schema, on
     taken[names["op"]] = good.column(format.op)
     if format.before in records.column_names and format.before not in own:
         taken[names["before"]] = good.column(format.before)
-    order = []
+    order: list[str] = []
     for name in format.order_by:
         alias = name if name in own else unused(f"order{len(order)}", [*schema.names, *order])
         taken[alias] = good.column(name)
