@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import skerry
+from skerry.catalog import Table
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.jobs.change_records import DELETE, RecordColumns, latest_rows, net_changes
 
@@ -250,7 +251,7 @@ TABLES = {
 }
 
 
-def make_table(folder: Path, kind: str, name: str, **more: str) -> skerry.Table:
+def make_table(folder: Path, kind: str, name: str, **more: str) -> Table:
     format, properties = TABLES[kind]
     catalog = skerry.connect(folder)
     partition_by = ["bucket(2, id)"] if kind == "paimon fixed" else []
