@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import shutil
 import subprocess
@@ -124,12 +123,6 @@ def test_session_in_use(spark: SparkSession) -> None:
     assert spark.sparkContext.uiWebUrl is None
     assert spark.sparkContext.pythonExec == sys.executable
     assert skerry.spark.session("again", master="local[2]").sparkContext is spark.sparkContext
-
-
-@pytest.mark.spark
-def test_what_workers_share_is_no_garbage_to_collect_after_every_task(spark: SparkSession) -> None:
-    (count,) = spark.sparkContext.parallelize([0], 1).map(lambda _: gc.get_freeze_count()).collect()
-    assert count > 50_000
 
 
 def test_a_session_without_the_connector_is_refused_where_it_is_needed() -> None:
