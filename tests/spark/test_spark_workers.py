@@ -24,11 +24,6 @@ def importers() -> Iterator[None]:
     """Importers of this process, which are as before afterwards."""
     hooks, finders = list(sys.path_hooks), dict(sys.path_importer_cache)
     path, modules = list(sys.path), set(sys.modules)
-        list(sys.path_hooks),
-        dict(sys.path_importer_cache),
-        list(sys.path),
-        set(sys.modules),
-    )
     yield
     sys.path_hooks[:] = hooks
     sys.path[:] = path
