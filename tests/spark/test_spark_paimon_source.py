@@ -258,12 +258,14 @@ def test_changes_of_primary_key_tables(session, catalog, tmp_path):
     source.overwrite(rows(3, s="b"), "p = 0")
     query.processAllAvailable()
     query.stop()
-    assert sorted(found) == [
-        (0, "INSERT", 2, "b"),
-        (0, "INSERT", 4, "b"),
-        (1, "DELETE", 1, "a"),
-        (2, "UPDATE_AFTER", 3, "b"),
-        (2, "UPDATE_BEFORE", 3, "a"),
+    assert [number for number, *_ in found] == sorted(number for number, *_ in found)
+    batches = {}
+    for number, *change in found:
+        batches.setdefault(number, []).append(tuple(change))
+    assert [sorted(batch) for batch in batches.values()] == [
+        [("INSERT", 2, "b"), ("INSERT", 4, "b")],
+        [("DELETE", 1, "a")],
+        [("UPDATE_AFTER", 3, "b"), ("UPDATE_BEFORE", 3, "a")],
     ]
     sink = make(catalog, "d.sink", **KEYED)
     upserts = reading(session, tmp_path, "d.source", changes="true").select("k", "s", "p")
@@ -277,9 +279,10 @@ def test_expiry_ends_a_stream_that_names_no_consumer(session, catalog, tmp_path)
     source.append(rows(1))
     write_all(reading(session, tmp_path, "d.source", consumer="me"), tmp_path, "d.sink")
     consumer = next((tmp_path / "warehouse").rglob("consumer-me"))
-    assert json.loads(consumer.read_text()) == {"nextSnapshot": 2}
+    assert json.loads(consumer.read_text()) == {"nextSnapshot": 1}, "what is being read stays"
     source.append(rows(2))
     source.append(rows(3))
+    assert not source.implementation.expire_snapshots(keep_last=1).snapshot_ids
     consumer.unlink()
     source.implementation.expire_snapshots(keep_last=1)
     with pytest.raises(Exception, match="snapshot 2, which the stream has not read yet, has expired"):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import pickle
 from decimal import Decimal
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import DataFrame
 from pyspark.sql import datasource as sd
-from pyspark.sql import functions as sf
 
 import skerry
 import skerry.spark
@@ -65,7 +66,8 @@ def table(tmp_path, request):
 
 def plan(tmp_path, *filters, **options):
     """The filters that are left, how many files are read, and the numbers of the rows that come."""
-    source = SkerryDataSource({"catalog": str(tmp_path / "warehouse"), "path": "d.t", **options})
+    given = {"catalog": str(tmp_path / "warehouse"), "path": "d.t", "push-filters": "true", **options}
+    source = SkerryDataSource(given)
     reader = source.reader(source.schema())
     left = list(reader.pushFilters(list(filters)))
     pieces = reader.partitions()
@@ -151,31 +153,47 @@ def test_columns_that_spark_has_in_another_form_are_left_to_it():
     assert push_filters(filters, schema) == ([], filters)
 
 
-@pytest.mark.spark
-def test_spark_hands_filters_over(spark, table, tmp_path):
+@pytest.fixture
+def loaded(spark, tmp_path):
     skerry.spark.register(spark)
-    frame = spark.read.format("skerry").option("catalog", str(tmp_path / "warehouse")).load("d.t")
-    assert frame.where("i = 5 and s like 's%'").rdd.getNumPartitions() == 1
-    local = spark.createDataFrame(frame.toArrow())
-    conditions = [
-        "i = 5",
-        "i <=> null",
-        "not (i <=> 5)",
-        "f > 8",
-        "f = double('NaN')",
-        "g = float(0.1)",
-        "s = 'it\\'s \"7\" \\\\ %_'",
-        "s like 's%' and s <> 's1'",
-        "d <= 0.25",
-        "day >= date'2024-03-09'",
-        "t < timestamp_ntz'2024-03-01 12:30:15.123457'",
-        "z = timestamp'2024-03-06 12:30:15.123456'",
-        "b",
-        "i in (1, 8) or r.n = 2",
-        "r.n = 2",
-        "s like '%7%'",
+
+    def load(**options):
+        reader = spark.read.format("skerry").option("catalog", str(tmp_path / "warehouse"))
+        return reader.options(**options).load("d.t")
+
+    setting = "spark.sql.python.filterPushdown.enabled"
+    spark.conf.set(setting, "true")
+    yield load
+    spark.conf.unset(setting)
+
+
+@pytest.mark.spark
+def test_spark_hands_filters_to_frames_that_ask_for_it(table, loaded):
+    assert loaded(**{"push-filters": "true"}).where("i = 5 and s like 's%'").rdd.getNumPartitions() == 1
+    conditions = {
+        "not (i <=> 5)": [None, 0, 1, 2, 4, 6, 7, 8, 9],
+        "f > 8": [7, 9],
+        "s = 'it\\'s \"7\" \\\\ %_'": [7],
+        "d <= 0.25 and r.n < 5": [0, 1],
+        "t < timestamp_ntz'2024-03-01 12:30:15.123456'": [0],
+        "z = timestamp'2024-03-06 12:30:15.123456' and x = X'06'": [6],
+        "(i in (1, 8) or r.n = 2) and day > date'2024-03-01'": [2, 8],
+    }
+    told = [
+        loaded(**{"push-filters": "true"}).where(condition).selectExpr(f"{place} as place", "i")
+        for place, condition in enumerate(conditions)
     ]
-    for condition in conditions:
-        found = [row["i"] for row in frame.where(condition).orderBy("i").select("i").collect()]
-        assert found == [row["i"] for row in local.where(condition).orderBy("i").select("i").collect()], condition
-    assert frame.where(sf.col("x") == sf.lit(bytearray(b"\x04"))).count() == 1
+    found = {}
+    for row in functools.reduce(DataFrame.unionAll, told).collect():
+        found.setdefault(row["place"], set()).add(row["i"])
+    assert found == {place: set(numbers) for place, numbers in enumerate(conditions.values())}
+
+
+@pytest.mark.spark
+def test_other_frames_can_be_used_again_and_with_themselves(table, loaded):
+    """Spark keeps what a reader makes of filters for all scans of a frame: then these would be wrong."""
+    frame = loaded()
+    assert [row["i"] for row in frame.where("i = 5").collect()] == [5]
+    assert frame.count() == 10
+    both = frame.where("i = 1").unionAll(frame.where("i = 2"))
+    assert sorted(row["i"] for row in both.collect()) == [1, 2]

@@ -215,13 +215,18 @@ class PaimonStream:
         """Read an offset."""
         return PaimonOffset.decode(offset)
 
+    def hold(self, start: PaimonOffset, end: PaimonOffset) -> None:
+        """Keep the snapshots from expiry that are about to be read, if a consumer is named."""
+        self._note(end.snapshot if start.snapshot is None else _next_wanted(start))
+
     def commit(self, end: PaimonOffset) -> None:
         """Note in the table how far the stream has come, if a consumer is named."""
-        if self.choice.consumer is None or end.snapshot is None:
-            return
-        state = self._state()
-        wanted = end.snapshot if end.sections is not None else end.snapshot + 1
-        write_consumer(state.storage, state.paths, self.choice.consumer, wanted)
+        self._note(_next_wanted(end))
+
+    def _note(self, wanted: int | None) -> None:
+        if self.choice.consumer is not None and wanted is not None:
+            state = self._state()
+            write_consumer(state.storage, state.paths, self.choice.consumer, wanted)
 
     def initial(self) -> PaimonOffset:
         """Where a stream begins that never ran.
@@ -361,6 +366,13 @@ def _identity(state: PaimonState) -> str:
 
 def _at(state: PaimonState, snapshot: Snapshot) -> PaimonOffset:
     return PaimonOffset(_identity(state), snapshot.id, None, snapshot.delta_manifest_list)
+
+
+def _next_wanted(offset: PaimonOffset) -> int | None:
+    """The next snapshot to be read; None if that is not known."""
+    if offset.snapshot is None:
+        return None
+    return offset.snapshot if offset.sections is not None else offset.snapshot + 1
 
 
 def _check(state: PaimonState, offset: PaimonOffset) -> None:

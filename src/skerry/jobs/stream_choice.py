@@ -121,6 +121,10 @@ class TableStream(Protocol):
         """What is to be read between two offsets."""
         ...
 
+    def hold(self, start: Any, end: Any) -> None:
+        """What is between two offsets is about to be read, and all before the first has been done with."""
+        ...
+
     def commit(self, end: Any) -> None:
         """All before an offset has been done with."""
         ...

@@ -179,6 +179,9 @@ class StreamSource:
         """Read an offset."""
         return StreamOffset.decode(offset)
 
+    def hold(self, start: StreamOffset, end: StreamOffset) -> None:
+        """Nothing is kept for what is read."""
+
     def commit(self, end: StreamOffset) -> None:
         """Nothing is kept for what has been done with."""
 

@@ -44,8 +44,8 @@ __all__ = ["SkerryDataSource", "register"]
 def register(spark: SparkSession) -> None:
     """Let a session read and write `format("skerry")`; docs/spark.md has its options.
 
-    Settings that reading relies on are made, too, unless the session has them otherwise: filters reach Python data
-    sources, Parquet columns are found by field id, and the cost-based optimizer is on, with its reordering of joins.
+    Settings that `skerry.spark.read` relies on are made, too, unless the session has them otherwise: Parquet columns
+    are found by field id, and the cost-based optimizer is on, with its reordering of joins.
     """
     if isinstance(spark, SparkSession):
         # Spark looks a name up in the thread's active session, both here and at each read: make it this one, as
@@ -75,7 +75,9 @@ class SkerryDataSource(DataSource):  # type: ignore[misc]
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Read the table, or those of its columns that the caller's schema names."""
-        return _Reader(SourceOptions(self.options), list(schema.names))
+        options = SourceOptions(self.options)
+        reader = _FilteringReader if options.pushes_filters else _Reader
+        return reader(options, list(schema.names))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Write to the table, as the options and the frame's mode say.
@@ -131,13 +133,6 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
     def _exchange(self) -> TableExchange:
         return self._options.exchange()
 
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
-        """Take the filters that can be said in our words; Spark tests the others itself."""
-        options = self._options
-        everything = self._exchange.scan(None, None, options.snapshot, options.ref)
-        self._pushed, left = push_filters(filters, everything.schema)
-        return left
-
     def partitions(self) -> Sequence[InputPartition]:
         """One task per piece of the scan; one without any where there are none, as Spark wants one."""
         options = self._options
@@ -153,3 +148,18 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
         """The rows of a task's pieces."""
         reader, pieces = pickle.loads(partition.value)
         yield from cut_for_spark(reader.batches(pieces))
+
+
+class _FilteringReader(_Reader):
+    """Takes the conditions of a query, too.
+
+    Spark 4.1 to 4.3 keep what a reader makes of the filters of one scan for every other scan of the same frame, one
+    without filters included, and so would read too few rows there. Whoever wants this says so, frame by frame.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
+        """Take the filters that can be said in our words; Spark tests the others itself."""
+        options = self._options
+        everything = self._exchange.scan(None, None, options.snapshot, options.ref)
+        self._pushed, left = push_filters(filters, everything.schema)
+        return left

@@ -21,13 +21,8 @@ FIELD_ID_SETTING = "spark.sql.parquet.fieldId.read.enabled"
 OPTIMIZER_SETTING = "spark.sql.cbo.enabled"
 """Whether Spark's optimizer looks at statistics of rows and columns, beside sizes."""
 
-READ_SETTINGS = {
-    FIELD_ID_SETTING: "true",
-    OPTIMIZER_SETTING: "true",
-    "spark.sql.cbo.joinReorder.enabled": "true",
-    "spark.sql.python.filterPushdown.enabled": "true",
-}
-"""What a session needs so that `skerry.spark.read` and `format("skerry")` are right and of use."""
+READ_SETTINGS = {FIELD_ID_SETTING: "true", OPTIMIZER_SETTING: "true", "spark.sql.cbo.joinReorder.enabled": "true"}
+"""What a session needs so that `skerry.spark.read` is right and of use."""
 
 _lock = threading.Lock()
 _changed: dict[tuple[SparkSession, str], tuple[int, str | None]] = {}  # how many need the change, and the value before

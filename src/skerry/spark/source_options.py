@@ -25,6 +25,7 @@ _OPTIONS = (
     "columns",
     "where",
     "snapshot",
+    "push-filters",
     "changes",
     "on",
     "start",
@@ -112,6 +113,11 @@ class SourceOptions:
         if text is not None and not text.lstrip("-").isdecimal():
             raise SchemaError(f"option snapshot must be a snapshot id, found {text!r}")
         return None if text is None else int(text)
+
+    @property
+    def pushes_filters(self) -> bool:
+        """Whether the conditions of a query are used for planning and reading."""
+        return self._flag("push-filters")
 
     @property
     def tells_changes(self) -> bool:

@@ -96,8 +96,9 @@ class StreamReader(DataSourceStreamReader):  # type: ignore[misc]
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Tasks that read what is between two offsets; one that reads nothing if there is nothing."""
         source = self._source
-        self._last = source.decode(end)
-        return [_Share(task) for task in source.plan(source.decode(start), self._last)] or [_Share(None)]
+        begin, self._last = source.decode(start), source.decode(end)
+        source.hold(begin, self._last)
+        return [_Share(task) for task in source.plan(begin, self._last)] or [_Share(None)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task."""
