@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import sys
 import traceback
 
 from pyspark.daemon import manager
@@ -20,13 +21,17 @@ from pyspark.daemon import manager
 from skerry.kernels import warm_up
 from skerry.spark.archives import keep_archives
 
+TASKS = "pyspark.worker"
+"""What workers run that do tasks; Spark names it on the command line."""
+
 PRELOADED = ("skerry.jobs.describe", "skerry.spark.data_source")
 
 if __name__ == "__main__":
     try:
         for module in PRELOADED:
             importlib.import_module(module)
-        warm_up()
+        if sys.argv[1:] == [TASKS]:  # plans and commits, which have daemons of their own, use few kernels
+            warm_up()
     except Exception:  # workers do without it, slower; what is wrong shows where it is used
         traceback.print_exc()
     keep_archives()

@@ -30,7 +30,7 @@ from skerry.spark.incoming import check_frame, check_values
 from skerry.spark.progress import run_watched
 from skerry.spark.settings import changed_settings
 from skerry.spark.sources import Source
-from skerry.spark.writer import ADVISORY_SETTING, unused_name
+from skerry.spark.writer import rebalance_settings, unused_name
 from skerry.table.incoming import conform
 
 __all__ = ["land_shares"]
@@ -75,8 +75,7 @@ def _write_frame(frame: DataFrame, layout: ShareLayout, mode: WriteMode, origin:
     settings = {}
     if not layout.rows_wait(mode):
         rows = _brought_together(rows, layout)
-        if ADVISORY_SETTING not in spark.conf.getAll:
-            settings[ADVISORY_SETTING] = str(layout.files.target_file_size)
+        settings = rebalance_settings(spark, layout.files.target_file_size)
     with changed_settings(spark, settings), original_errors():
         results = rows.mapInArrow(functools.partial(_write, layout, mode, columns), _RESULT).collect()
     return [pickle.loads(row.share) for row in results]

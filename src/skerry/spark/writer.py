@@ -25,9 +25,9 @@ from skerry.storage import name
 from skerry.table.schema import leaves
 
 __all__ = [
-    "ADVISORY_SETTING",
     "hadoop_location",
     "has_file_system",
+    "rebalance_settings",
     "spark_can_write",
     "unused_name",
     "write_frame",
@@ -37,8 +37,10 @@ __all__ = [
 # The layout's codecs are in PyArrow's words.
 _CODECS = {"lz4": "lz4_raw", "none": "uncompressed"}
 
-ADVISORY_SETTING = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
-"""How many bytes Spark gives to a task when it brings rows together."""
+# How many bytes Spark gives to a task when it brings rows together, and among how many it deals them out at first.
+_ADVISORY = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
+_REDUCERS = "spark.sql.adaptive.coalescePartitions.initialPartitionNum"
+_MANY_REDUCERS = 512
 
 _SETTINGS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # the default is INT96, which Iceberg does not know
@@ -186,6 +188,26 @@ _CREDENTIALS = ("s3.access-key-id", "s3.session-token", "gcs.oauth2.token", "adl
 
 def write_settings(spark: SparkSession, layout: FileLayout) -> dict[str, str]:
     """The settings that a write needs."""
-    if layout.is_partitioned and ADVISORY_SETTING not in spark.conf.getAll:
-        return {**_SETTINGS, ADVISORY_SETTING: str(layout.target_file_size_bytes)}
+    if layout.is_partitioned:
+        return {**_SETTINGS, **rebalance_settings(spark, layout.target_file_size_bytes)}
     return _SETTINGS
+
+
+def rebalance_settings(spark: SparkSession, target_bytes: int) -> dict[str, str]:
+    """The settings by which Spark brings rows together, as far as the session does not say otherwise.
+
+    A task that gets too much is split, and with it every partition that has rows in it, not only the large one. There
+    are many small tasks at first, therefore, so that the large partition has one for itself; Spark puts small ones
+    together again.
+
+    Args:
+        spark: The session.
+        target_bytes: How much a task should get.
+    """
+    said = spark.conf.getAll
+    settings = {}
+    if _ADVISORY not in said:
+        settings[_ADVISORY] = str(target_bytes)
+    if _REDUCERS not in said:
+        settings[_REDUCERS] = str(max(_MANY_REDUCERS, int(spark.conf.get("spark.sql.shuffle.partitions") or 0)))
+    return settings
