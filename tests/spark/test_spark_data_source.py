@@ -66,7 +66,7 @@ def test_rows_and_statistics_of_all_tasks_arrive_in_one_commit(session, table, t
     write(session.range(0, 3000, 1, 3).selectExpr(*COLUMNS), "d.t", tmp_path)
     table.refresh()
     assert len(table.snapshots()) == 1
-    assert len(table.files()) == 9  # three tasks, three days
+    assert len(table.files()) == 3  # one per day: what three tasks have little of is put together
     statistics = table.statistics()
     assert [(name, column.ndv, str(column.freshness)) for name, column in statistics.items()] == [
         ("k", 3000, "fresh"),
@@ -120,7 +120,7 @@ def test_an_empty_table_and_an_empty_frame(session, table, tmp_path):
 @pytest.mark.parametrize(
     ("options", "mode", "message"),
     [
-        ({"operation": "upsert"}, "append", "an upsert needs them"),
+        ({"operation": "upsert"}, "append", "an upsert needs key columns"),
         ({"operation": "overwrite"}, "append", "operation overwrite goes with mode"),
         ({"operation": "upsert", "on": "k"}, "overwrite", "operation upsert goes with mode"),
         ({"rfe": "main"}, "append", "has no option 'rfe'; did you mean 'ref'"),
@@ -186,4 +186,4 @@ def test_an_unknown_outcome_keeps_the_files_through_the_abort_that_follows(sessi
     with pytest.raises(skerry.errors.CommitUnknownError):
         writer.commit([message])
     writer.abort([message])
-    assert files_below(tmp_path) == written
+    assert written <= files_below(tmp_path)
