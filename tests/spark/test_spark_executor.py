@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -97,44 +95,3 @@ def test_landing_as_on_connect(spark: SparkSession, tmp_path: Path, monkeypatch:
     (tmp_path / "a.csv").write_text("k,s\n1,a\nx,b\n")
     with pytest.raises(SchemaError, match="line 3, column 'k': value 'x' does not fit int64"):
         ingest(spark, tmp_path / "a.csv", table)
-
-
-CONNECT = """
-import os, sys
-import pyarrow as pa
-from pyspark.sql import SparkSession
-import skerry, skerry.spark
-from skerry.errors import FormatError
-from skerry.spark.executor import SparkExecutor
-
-os.environ["PYSPARK_PYTHON"] = sys.executable
-server = SparkSession.builder.remote("local[2]").getOrCreate()
-spark = skerry.spark.session(master=server.client._builder.url.geturl())
-assert "connect" in type(spark).__module__
-print(list(SparkExecutor(spark).map(lambda number: -number, range(3))))
-
-def fail(number):
-    raise FormatError("broken", offset=number)
-
-try:
-    list(SparkExecutor(spark).map(fail, [7]))
-except FormatError as error:
-    print(error.message, error.offset)
-table = skerry.connect(sys.argv[1]).create_table("d.t", pa.schema([("k", pa.int64()), ("l", pa.list_(pa.int64()))]))
-skerry.spark.ingest(spark, spark.range(10).selectExpr("id as k", "array(id) as l"), table)
-print(table.scan().count(), len(table.files()))
-server.stop()
-"""
-
-
-@pytest.mark.spark
-def test_spark_connect(tmp_path: Path) -> None:
-    pytest.importorskip("grpc", reason="PySpark was installed without its client for Spark Connect")
-    done = subprocess.run(
-        [sys.executable, "-c", CONNECT, tmp_path / "warehouse"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stdout.splitlines() == ["[0, -1, -2]", "broken 7", "10 2"], done.stderr

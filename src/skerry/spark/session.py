@@ -66,14 +66,16 @@ def session(
         app_name: Name of the application.
         master: A Spark master, or the URL of a Spark Connect server (`sc://host:port`), which needs no Java here.
         config: Spark settings; they win over every default made here.
-        packages: Maven coordinates (`group:artifact:version`) of jars to fetch and add.
+        packages: Maven coordinates (`group:artifact:version`) of jars to fetch and add; not to a Connect server.
         iceberg_catalog: Warehouse folder of an embedded catalog, as `skerry.connect` takes it. Spark's own Iceberg
             connector is then added and configured to the same catalog file, under the name `skerry`:
             `spark.table("skerry.nyc.flights")`.
 
     Raises:
-        MissingDependencyError: PySpark is not installed, or no Java that it runs on is found.
-        UnsupportedError: There is no Iceberg connector for the installed version of Spark.
+        MissingDependencyError: PySpark is not installed, or its client for Spark Connect; or no Java that it runs on is
+            found.
+        UnsupportedError: There is no Iceberg connector for the installed version of Spark; or jars are to be added to a
+            Connect server.
         SkerryError: Spark did not start, or a running session lacks what was asked for.
     """
     try:
@@ -82,6 +84,12 @@ def session(
     except ImportError as error:
         raise MissingDependencyError("PySpark is not installed: run `pip install 'skerry[spark]'`") from error
 
+    packages = list(packages)
+    if master.startswith(_CONNECT) and packages:
+        raise UnsupportedError(
+            f"a Spark Connect server has the jars that it was started with: start the server with `--packages "
+            f"{','.join(packages)}`"
+        )
     settings = plan_settings(
         master,
         config={**read_defaults(os.environ), **{key: _text(value) for key, value in (config or {}).items()}},
@@ -93,7 +101,12 @@ def session(
     for key, value in settings.items():
         builder = builder.config(key, value)
     if master.startswith(_CONNECT):
-        return builder.remote(master).getOrCreate()
+        try:
+            return builder.remote(master).getOrCreate()
+        except ImportError as error:
+            raise MissingDependencyError(
+                f"Spark Connect needs packages that are not installed: run `pip install 'pyspark[connect]'` ({error})"
+            ) from error
     with _environment(_launch_environment(master)):
         try:
             spark = builder.master(master).getOrCreate()
