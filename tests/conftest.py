@@ -1,4 +1,8 @@
-"""Fixtures shared by all tests. Under pytest-xdist, tests marked `spark` share one worker, and so one JVM."""
+"""Fixtures shared by all tests.
+
+Under pytest-xdist, tests that use `spark` share one worker, and so one JVM; those that run Spark in processes of their
+own go wherever there is room.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +38,7 @@ if TYPE_CHECKING:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
-        if item.get_closest_marker("spark") or "spark" in fixtures:
+        if "spark" in fixtures:
             item.add_marker(pytest.mark.spark)
             item.add_marker(pytest.mark.xdist_group("spark"))
         elif "rest_catalog" in fixtures:
