@@ -216,7 +216,7 @@ def test_names_are_taken_once(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_rollback(tmp_path: Path, java_paimon: JavaPaimon) -> None:
-    table = make(tmp_path / "t", primary_key=["id"], properties={"bucket": "1"})
+    table = make(tmp_path / "t", primary_key=["id"], properties={"bucket": "1", "write-only": "true"})
     for number in range(5):
         table.append(data(number))
     table.create_tag("later", 4)
