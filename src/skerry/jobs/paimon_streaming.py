@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from skerry.errors import FormatError, NotFoundError, SchemaError, UnsupportedError
+from skerry.errors import FormatError, NotFoundError, UnsupportedError
 from skerry.jobs.stream_choice import EARLIEST, LATEST, StreamChoice
 from skerry.paimon.changes import PaimonChanges, changes_rows, has_changelog, read_commit, told_rows
 from skerry.paimon.consumers import write_consumer
@@ -34,14 +34,11 @@ from skerry.paimon.splits import Split
 from skerry.paimon.state import PaimonState
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
-from skerry.table.changes import CHANGE_COLUMNS, ChangeType, describe_changes
+from skerry.table.changes import CHANGE_COLUMNS, describe_changes, tell_inserts, with_ordinal
 from skerry.table.predicate import conjuncts_of
 from skerry.table.read_ahead import default_threads
 
 __all__ = ["ComparedTask", "PaimonOffset", "PaimonStream", "RowsTask", "ToldTask"]
-
-_PLACE = 1
-"""Of the ordinal among the columns that tell changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,16 +103,8 @@ class RowsTask:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows."""
-        told = len(self.schema) > len(self.reader.columns)
         for batch in self.reader.batches(self.splits):
-            columns = list(batch.columns)
-            if told:
-                values = (ChangeType.INSERT.value, self.ordinal, self.snapshot_id)
-                columns += [
-                    pa.repeat(pa.scalar(value, column.type), batch.num_rows)
-                    for value, column in zip(values, CHANGE_COLUMNS, strict=True)
-                ]
-            yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+            yield tell_inserts(batch, self.schema, self.ordinal, self.snapshot_id)
 
 
 @dataclass(frozen=True)
@@ -159,10 +148,8 @@ class ComparedTask:
         found = PaimonChanges(
             self.state, [self.snapshot], columns=self.columns, where=self.where, on=self.on, threads=1
         )
-        place = found.schema.get_field_index(CHANGE_COLUMNS[_PLACE].name)
         for batch in found.to_batches():
-            ordinals = pa.repeat(pa.scalar(self.ordinal, batch.schema.field(place).type), batch.num_rows)
-            yield batch.set_column(place, batch.schema.field(place), ordinals)
+            yield with_ordinal(batch, self.ordinal)
 
 
 PaimonTask = RowsTask | ToldTask | ComparedTask
@@ -240,9 +227,7 @@ class PaimonStream:
             return PaimonOffset(_identity(state))
         if start == LATEST:
             return _at(state, state.snapshot) if state.snapshot is not None else PaimonOffset(_identity(state), 0)
-        if not start.isdecimal():
-            raise SchemaError(f"a stream starts at {EARLIEST}, {LATEST} or a snapshot's id, found {start!r}")
-        return _at(state, read_snapshot(state.storage, state.paths, int(start)))
+        return _at(state, read_snapshot(state.storage, state.paths, self.choice.start_snapshot))
 
     def latest(self, after: PaimonOffset | None) -> PaimonOffset:
         """Where the next batch ends, within the limits.

@@ -69,6 +69,17 @@ class StreamChoice:
     limits: Limits = field(default_factory=Limits)
     consumer: str | None = None
 
+    @property
+    def start_snapshot(self) -> int:
+        """The snapshot's id that `start` is if it is no word.
+
+        Raises:
+            SchemaError: It is neither.
+        """
+        if not self.start.isdecimal():
+            raise SchemaError(f"a stream starts at {EARLIEST}, {LATEST} or a snapshot's id, found {self.start!r}")
+        return int(self.start)
+
 
 class TableOffset(Protocol):
     """How far a stream has come; it is all that a restart needs."""

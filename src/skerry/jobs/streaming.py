@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.table.snapshots import Operation, Snapshot
 
-from skerry.errors import FormatError, NotFoundError, SchemaError, UnsupportedError
+from skerry.errors import FormatError, NotFoundError, UnsupportedError
 from skerry.iceberg.change_planning import ChangePlanner
 from skerry.iceberg.changes import Changes
 from skerry.iceberg.history import ancestors
@@ -25,7 +25,7 @@ from skerry.iceberg.summary import operation_of, summary_of
 from skerry.iceberg.table import IcebergTable
 from skerry.jobs.stream_choice import EARLIEST, LATEST, StreamChoice
 from skerry.storage import Storage
-from skerry.table.changes import CHANGE_COLUMNS, ChangeType
+from skerry.table.changes import CHANGE_COLUMNS, tell_inserts, with_ordinal
 from skerry.table.predicate import conjuncts_of
 from skerry.table.row_reader import RowReader
 from skerry.table.scan import FileScanTask
@@ -85,16 +85,8 @@ class FilesTask:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows."""
-        told = len(self.schema) > len(self.reader.schema)
         for batch in self.reader.batches(self.tasks):
-            columns = list(batch.columns)
-            if told:
-                values = (ChangeType.INSERT.value, self.ordinal, self.snapshot_id)
-                columns += [
-                    pa.repeat(pa.scalar(value, column.type), batch.num_rows)
-                    for value, column in zip(values, CHANGE_COLUMNS, strict=True)
-                ]
-            yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+            yield tell_inserts(batch, self.schema, self.ordinal, self.snapshot_id)
 
 
 @dataclass(frozen=True)
@@ -137,10 +129,8 @@ class CommitTask:
             on=self.on,
             threads=1,
         )
-        place = found.schema.get_field_index(CHANGE_COLUMNS[1].name)
         for batch in found.to_batches():
-            ordinals = pa.repeat(pa.scalar(self.ordinal, pa.int32()), batch.num_rows)
-            yield batch.set_column(place, batch.schema.field(place), ordinals)
+            yield with_ordinal(batch, self.ordinal)
 
 
 StreamTask = FilesTask | CommitTask
@@ -204,11 +194,7 @@ class StreamSource:
         if self.choice.start == LATEST:
             tip = state.snapshot(self.choice.ref)
             return StreamOffset(_uuid(state), None if tip is None else tip.snapshot_id)
-        if not self.choice.start.isdecimal():
-            raise SchemaError(
-                f"a stream starts at {EARLIEST}, {LATEST} or a snapshot's id, found {self.choice.start!r}"
-            )
-        return StreamOffset(_uuid(state), state.snapshot_by_id(int(self.choice.start)).snapshot_id)
+        return StreamOffset(_uuid(state), state.snapshot_by_id(self.choice.start_snapshot).snapshot_id)
 
     def latest(self, after: StreamOffset | None) -> StreamOffset:
         """Where the next batch ends, within the limits.
@@ -292,7 +278,8 @@ class StreamSource:
         reader = Scan(
             state, None, state.metadata.schema(), columns=self.choice.columns, where=self.choice.where, threads=1
         ).row_reader()
-        return [FilesTask(reader, (task,), self.schema, ordinal, snapshot.snapshot_id) for task in tasks]
+        schema = self.schema
+        return [FilesTask(reader, (task,), schema, ordinal, snapshot.snapshot_id) for task in tasks]
 
     def _of_commit(
         self, state: TableState, snapshot: Snapshot, parent: Snapshot | None, ordinal: int

@@ -16,7 +16,16 @@ import pyarrow as pa
 from skerry.table.row_matching import match_rows, number_rows
 from skerry.table.schema import FIELD_ID_KEY
 
-__all__ = ["CHANGE_COLUMNS", "ChangeType", "ChangedRows", "compare_rows", "describe_changes", "drop_carried_over"]
+__all__ = [
+    "CHANGE_COLUMNS",
+    "ChangeType",
+    "ChangedRows",
+    "compare_rows",
+    "describe_changes",
+    "drop_carried_over",
+    "tell_inserts",
+    "with_ordinal",
+]
 
 
 class ChangeType(Enum):
@@ -42,6 +51,9 @@ CHANGE_COLUMNS = pa.schema(
     ]
 )
 """The columns that stand behind those of the table. Spec: Iceberg table spec, Reserved Field IDs."""
+
+_ORDINAL = 1
+"""The place of the ordinal among them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,6 +133,32 @@ def describe_changes(changes: ChangedRows, schema: pa.Schema, ordinal: int, snap
         pa.array(np.full(count, snapshot_id, np.int64)),
     )
     return pa.Table.from_arrays([*changes.rows.columns, *told], schema=schema)
+
+
+def tell_inserts(batch: pa.RecordBatch, schema: pa.Schema, ordinal: int, snapshot_id: int) -> pa.RecordBatch:
+    """New rows, with the columns that say so where they are wanted.
+
+    Args:
+        batch: Rows that one commit added.
+        schema: Their columns, then `CHANGE_COLUMNS` or none.
+        ordinal: As `describe_changes` takes it.
+        snapshot_id: Likewise.
+    """
+    columns = list(batch.columns)
+    if len(schema) > len(columns):
+        values = (ChangeType.INSERT.value, ordinal, snapshot_id)
+        columns += [
+            pa.repeat(pa.scalar(value, column.type), batch.num_rows)
+            for value, column in zip(values, CHANGE_COLUMNS, strict=True)
+        ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def with_ordinal(batch: pa.RecordBatch, ordinal: int) -> pa.RecordBatch:
+    """Described changes of one commit, told to be at another place among the commits."""
+    place = batch.schema.get_field_index(CHANGE_COLUMNS[_ORDINAL].name)
+    ordinals = pa.repeat(pa.scalar(ordinal, batch.schema.field(place).type), batch.num_rows)
+    return batch.set_column(place, batch.schema.field(place), ordinals)
 
 
 def _in_turn(count: int) -> npt.NDArray[np.int64]:
