@@ -8,23 +8,21 @@ Spec: `formats/paimon.md` § 9.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from skerry.errors import FormatError, NotFoundError
+from skerry.errors import NotFoundError
+from skerry.paimon.binary_reading import decode_rows
 from skerry.paimon.data_files import KIND, DataFile, open_data_file
-from skerry.paimon.deletion_vectors import find_vector
-from skerry.paimon.index_manifest import DeletionVectorMeta
+from skerry.paimon.deletion_positions import Positions, deleted_positions
 from skerry.paimon.merging import RowKind
 from skerry.paimon.splits import Section, Split, SplitFile
 from skerry.paimon.state import PaimonState
-from skerry.storage import name
 from skerry.table.metadata_columns import is_metadata_column
 from skerry.table.predicate import (
     Column,
@@ -40,9 +38,8 @@ from skerry.table.read_ahead import SharedCache
 from skerry.table.schema import field_id
 from skerry.table.stored_file import Part
 
-__all__ = ["OpenRun", "OpenSection", "Piece", "PieceOpener", "Positions", "RawPart", "Unit", "on_places", "units_of"]
+__all__ = ["OpenRun", "OpenSection", "Piece", "PieceOpener", "RawPart", "Unit", "on_places", "units_of"]
 
-Positions: TypeAlias = npt.NDArray[np.int64]
 
 _MIN_PIECE_BYTES: Final = 1 << 16
 _VECTOR_CACHE_BYTES: Final = 64 << 20
@@ -50,7 +47,6 @@ _COPIES: Final = 4
 _PROBED_RECORDS: Final = 1 << 17
 """Sections of more records are looked into to tell how much memory they take: files tell it of encoded values only."""
 _PROBE_ROWS: Final = 1 << 10
-_NO_POSITIONS: Final = np.zeros(0, np.int64)
 _KIND_COLUMN: Final = Column(field_id(KIND), (KIND.name,), pa.int32())
 _ADDED: Final = In(_KIND_COLUMN, (RowKind.INSERT.value, RowKind.UPDATE_AFTER.value))
 
@@ -126,10 +122,12 @@ class Unit:
     Args:
         content: A file that is read as it is, or a section that is merged.
         snapshot_id: The snapshot that has it, for messages.
+        partition: Values of the partition keys as a row with arity.
     """
 
     content: SplitFile | Section
     snapshot_id: int
+    partition: bytes
 
 
 def units_of(splits: Iterable[Split]) -> Iterator[Unit]:
@@ -137,9 +135,9 @@ def units_of(splits: Iterable[Split]) -> Iterator[Unit]:
     for split in splits:
         for section in split.sections:
             if section.is_raw:
-                yield from (Unit(file, split.snapshot_id) for file in section.files)
+                yield from (Unit(file, split.snapshot_id, split.partition) for file in section.files)
             else:
-                yield Unit(section, split.snapshot_id)
+                yield Unit(section, split.snapshot_id, split.partition)
 
 
 @dataclass(frozen=True)
@@ -174,18 +172,26 @@ class PieceOpener:
         """
         try:
             if isinstance(unit.content, SplitFile):
-                return list(self._raw_parts(unit.content))
-            return [self._section(unit.content)]
+                return list(self._raw_parts(unit.content, unit.partition))
+            return [self._section(unit.content, unit.partition)]
         except NotFoundError as error:
             error.message += f"; snapshot {unit.snapshot_id} of the table needs it"
             raise
 
-    def _open_file(self, file: SplitFile, columns: pa.Schema) -> DataFile:
+    def _open_file(self, file: SplitFile, columns: pa.Schema, partition: bytes) -> DataFile:
         then = self.state.schema_by_id(file.schema_id)
-        return open_data_file(self.state.storage, file, then, self.state.schema, columns)
+        return open_data_file(self.state.storage, file, then, self.state.schema, columns, self._values(partition))
 
-    def _raw_parts(self, file: SplitFile) -> Iterator[RawPart]:
-        opened = self._open_file(file, self.raw_columns)
+    def _values(self, partition: bytes) -> Mapping[int, pa.Scalar]:
+        """The values of the partition keys, by field id."""
+        keys = self.state.schema.partition_fields
+        if not keys:
+            return {}
+        columns = decode_rows([key.type for key in keys], [partition])
+        return {key.id: column[0] for key, column in zip(keys, columns, strict=True)}
+
+    def _raw_parts(self, file: SplitFile, partition: bytes) -> Iterator[RawPart]:
+        opened = self._open_file(file, self.raw_columns, partition)
         deleted = self._deleted(file)
         count = len(opened.parts)
         condition = self._on_places if file.matches_all else self.predicate
@@ -197,13 +203,13 @@ class PieceOpener:
                 within = deleted[start:end] - part.first_row
                 yield RawPart(opened, part, within, bool(verdict.must[part.index]), bool(adds[part.index]))
 
-    def _section(self, section: Section) -> OpenSection:
+    def _section(self, section: Section, partition: bytes) -> OpenSection:
         """Open the files of a section; parts that cannot have a wanted key are left out of all runs alike."""
         runs = []
         for run in section.runs:
             files = []
             for file in run:
-                opened = self._open_file(file, self.merge_columns)
+                opened = self._open_file(file, self.merge_columns, partition)
                 may = evaluate(self._key_condition, partial(_metrics, opened), len(opened.parts)).may
                 parts = tuple(part for part in opened.parts if may[part.index])
                 if parts:
@@ -232,24 +238,12 @@ class PieceOpener:
         return SharedCache(_VECTOR_CACHE_BYTES)
 
     def _deleted(self, file: SplitFile) -> Positions:
-        """int64[n] Positions in a file that its deletion vector names.
+        """int64[n] Positions in a file that its deletion vector names."""
+        return deleted_positions(file, self._vector_file)
 
-        Raises:
-            FormatError: The vector is damaged, or names rows that the file does not have.
-        """
-        vector = file.deletion_vector
-        if vector is None:
-            return _NO_POSITIONS
-        data = self._vector_files.get(vector.location, lambda: self.state.storage.read(vector.location), len)
-        meta = DeletionVectorMeta(name(file.location), vector.offset, vector.length, vector.cardinality)
-        positions = find_vector(data, meta, location=vector.location)
-        if len(positions) and positions[-1] >= file.row_count:
-            raise FormatError(
-                f"row {positions[-1]} of {file.location} is deleted, which has {file.row_count} rows",
-                location=vector.location,
-                offset=vector.offset,
-            )
-        return positions
+    def _vector_file(self, location: str) -> bytes:
+        data: bytes = self._vector_files.get(location, lambda: self.state.storage.read(location), len)
+        return data
 
 
 def _row_bytes(runs: Sequence[OpenRun]) -> float:

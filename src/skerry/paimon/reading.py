@@ -22,9 +22,10 @@ import pyarrow.compute as pc
 
 from skerry.errors import FormatError
 from skerry.paimon.data_files import KIND, NUMBER, SYSTEM_COLUMNS, DataFile
+from skerry.paimon.deletion_positions import Positions
 from skerry.paimon.merge_reading import KeyedRecords, RunReader, merge_sorted_runs
 from skerry.paimon.merging import MergeFunction, Records, check_kinds
-from skerry.paimon.pieces import OpenRun, OpenSection, Piece, PieceOpener, Positions, RawPart, on_places, units_of
+from skerry.paimon.pieces import OpenRun, OpenSection, Piece, PieceOpener, RawPart, on_places, units_of
 from skerry.paimon.splits import Split
 from skerry.paimon.state import PaimonState
 from skerry.table.evolution import plan_conversion, prune, top_level

@@ -24,6 +24,7 @@ from skerry.paimon.changing import (
     overwrite_partitions,
     redo_after_conflicts,
 )
+from skerry.paimon.deletion_positions import Positions
 from skerry.paimon.file_splits import FileSplits
 from skerry.paimon.live_files import index_entries, live_entries
 from skerry.paimon.manifest import ManifestEntry
@@ -31,7 +32,7 @@ from skerry.paimon.operations import IndexChange, ReplaceFiles
 from skerry.paimon.partition_choice import names_partitions, partitions_where
 from skerry.paimon.record_changes import DeleteRows, change_records
 from skerry.paimon.row_tasks import PLACE_FIELDS, FileRewrite, RowJob, find_keys, find_rows, rewrite_file
-from skerry.paimon.row_vectors import FileKey, Positions, change_vectors
+from skerry.paimon.row_vectors import FileKey, change_vectors
 from skerry.paimon.samples import delete_key
 from skerry.paimon.snapshot import CommitKind
 from skerry.paimon.splits import Split

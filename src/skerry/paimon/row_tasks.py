@@ -17,11 +17,11 @@ import pyarrow.compute as pc
 
 from skerry.errors import UnsupportedError
 from skerry.paimon.changing import ChangeRequest
+from skerry.paimon.deletion_positions import Positions
 from skerry.paimon.manifest import ManifestEntry
 from skerry.paimon.planned_splits import PlannedSplits
 from skerry.paimon.planning import ScanPlanner
 from skerry.paimon.reading import SplitReader
-from skerry.paimon.row_vectors import Positions
 from skerry.paimon.splits import Split
 from skerry.paimon.state import PaimonState
 from skerry.paimon.writing.bucket_book import BucketBook

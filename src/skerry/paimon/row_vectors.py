@@ -10,18 +10,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from skerry.paimon.deletion_positions import Positions
 from skerry.paimon.deletion_vectors import VectorBits, encode_vectors, find_vector
 from skerry.paimon.index_manifest import DELETION_VECTORS, IndexManifestEntry
 from skerry.paimon.operations.change import IndexChange
 from skerry.paimon.writing.layout import WriteLayout
 
-__all__ = ["FileKey", "Positions", "change_vectors"]
+__all__ = ["FileKey", "change_vectors"]
 
 FileKey: TypeAlias = tuple[bytes, int, str]
 """Partition, bucket and name of a data file."""
-Positions: TypeAlias = npt.NDArray[np.int64]
 
 _NOTHING: Final = np.zeros(0, np.int64)
 
