@@ -169,7 +169,6 @@ def plan_small_files(
     *,
     must: Collection[str] = (),
     is_ordered: bool = False,
-    every: bool = False,
 ) -> list[list[ManifestEntry]]:
     """Which files of an append table's bucket become one.
 
@@ -177,9 +176,8 @@ def plan_small_files(
         entries: The bucket's files.
         target_bytes: What a file should have.
         least: So many small files are joined, even if they do not fill one.
-        must: Names of files that are written anew in any case: those with deleted rows.
+        must: Names of files that are written anew in any case: those with deleted rows, or all that there are.
         is_ordered: Whether rows stay in the order of their sequence numbers, so that only neighbours are joined.
-        every: Whether to join all files that are smaller than they should be.
 
     Returns:
         Groups of files, each in the order of their sequence numbers.
@@ -199,7 +197,6 @@ def plan_small_files(
             size += entry.file.file_size
 
     def is_worth(group: Sequence[ManifestEntry]) -> bool:
-        enough = 2 if every else max(least, 2)
-        return len(group) >= enough or any(entry.file.file_name in must for entry in group)
+        return len(group) >= max(least, 2) or any(entry.file.file_name in must for entry in group)
 
     return [group for group in groups if is_worth(group)]

@@ -52,7 +52,7 @@ class CompactionRules:
     """What is worth the work.
 
     Args:
-        full: Merge every bucket to one run of its highest level, or write all small files of an append table anew; else
+        full: Merge every bucket to one run of its highest level, or write all files of an append table anew; else
             only what is out of shape.
         choose: Only these partitions (rows with arity).
         min_input_files: So many small files of an append table are made one; `compaction.min.file-num` if None.
@@ -136,9 +136,8 @@ def _small_file_tasks(
         entries,
         layout.target_file_size,
         least,
-        must={name for _, _, name in vectors},
+        must={entry.file.file_name for entry in entries} if rules.full else {name for _, _, name in vectors},
         is_ordered=layout.options.bucket > 0,
-        every=rules.full,
     ):
         own = {key: vectors[key] for key in map(_key, group) if key in vectors}
         worth = Worth.ASKED if rules.full else Worth.DELETES if own else Worth.MANY_SMALL
