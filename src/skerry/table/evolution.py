@@ -31,6 +31,7 @@ __all__ = [
     "identify",
     "map_fields",
     "merge_columns",
+    "names_of",
     "plan_conversion",
     "prune",
     "top_level",
@@ -95,6 +96,17 @@ def with_ids(schema: pa.Schema, mapping: NameMapping) -> pa.Schema:
         return field.with_metadata({FIELD_ID_KEY: str(mapping[path]).encode()} if path in mapping else None)
 
     return pa.schema([give(field, (field.name,)) for field in schema], metadata=schema.metadata)
+
+
+def names_of(schema: pa.Schema) -> dict[tuple[str, ...], int | None]:
+    """The fields of a schema at every depth by path, with their ids: a name mapping as far as they have any."""
+
+    def walk(field: pa.Field, path: _Path) -> Iterator[tuple[_Path, int | None]]:
+        yield path, _id(field)
+        for name, child in _children(field.type):
+            yield from walk(child, (*path, name))
+
+    return dict(found for field in schema for found in walk(field, (field.name,)))
 
 
 def identify(schema: pa.Schema, mapping: NameMapping | None) -> pa.Schema:

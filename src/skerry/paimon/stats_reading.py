@@ -1,0 +1,69 @@
+"""Statistics of data files as columns: minima, maxima and null counts of what each file's schema calls its columns.
+
+Spec: `formats/paimon.md` § 5, SimpleStats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from skerry.errors import FormatError
+from skerry.paimon.binary_reading import decode_rows
+from skerry.paimon.manifest import DataFileMeta
+from skerry.paimon.schema import TableSchema
+
+__all__ = ["FileStats", "read_stats"]
+
+_RULE = "Paimon: SimpleStats"
+
+
+@dataclass(frozen=True, slots=True)
+class FileStats:
+    """What some files say about one column.
+
+    Args:
+        files: Places of the files among those that were asked for.
+        field_id: The column.
+        minima: Their minima, of the type that the column had in them; null where unknown.
+        maxima: Their maxima, likewise.
+        null_counts: Their nulls, None where unknown.
+    """
+
+    files: tuple[int, ...]
+    field_id: int
+    minima: pa.Array
+    maxima: pa.Array
+    null_counts: tuple[int | None, ...]
+
+
+def read_stats(files: Sequence[DataFileMeta], schema_of: Callable[[int], TableSchema]) -> list[FileStats]:
+    """Decode the value statistics of files.
+
+    Args:
+        files: The files.
+        schema_of: The table's schemas by id.
+
+    Raises:
+        FormatError: Statistics are corrupt, or of columns that the file's schema has not.
+    """
+    alike: dict[tuple[int, tuple[str, ...] | None], list[int]] = {}
+    for place, file in enumerate(files):
+        alike.setdefault((file.schema_id, file.value_stats_cols), []).append(place)
+    found = []
+    for (schema_id, names), places in alike.items():
+        schema = schema_of(schema_id)
+        columns = schema.fields if names is None else [schema.field(name) for name in names]
+        types = [column.type for column in columns]
+        stats = [files[place].value_stats for place in places]
+        minima = decode_rows(types, [one.min_values for one in stats])
+        maxima = decode_rows(types, [one.max_values for one in stats])
+        counts = [one.null_counts or (None,) * len(types) for one in stats]
+        if any(len(count) != len(types) for count in counts):
+            raise FormatError(f"null counts of other than {len(types)} columns", rule=_RULE)
+        for number, column in enumerate(columns):
+            nulls = tuple(count[number] for count in counts)
+            found.append(FileStats(tuple(places), column.id, minima[number], maxima[number], nulls))
+    return found
