@@ -1,14 +1,15 @@
 """Data files of a table, opened with the schema of a scan: columns found, converted, filled in.
 
 A file is read with the schema that its metadata names: columns of the scan are matched to that schema by field id, and
-looked up in the file by the name that they had there. Ids within files do not count, some writers give none.
+looked up in the file by the name that they had there. Ids within files do not count, some writers give none. The values
+of partition keys are those of the partition: files that came from elsewhere may lack them, or call them otherwise.
 
 Spec: `formats/paimon.md` §§ 2, 8.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -60,6 +61,7 @@ class DataFile:
         then: The wanted columns in its own schema, by field id.
         now: The columns of the scan's schema, likewise.
         changed: Ids of columns whose type has changed since.
+        constants: The values of partition keys, by field id.
     """
 
     file: SplitFile
@@ -68,6 +70,7 @@ class DataFile:
     then: dict[int, DataField]
     now: dict[int, DataField]
     changed: frozenset[int]
+    constants: Mapping[int, pa.Scalar]
 
     @property
     def parts(self) -> Sequence[Part]:
@@ -76,7 +79,7 @@ class DataFile:
 
     def metrics(self, column: Column) -> FieldMetrics | None:
         """What it knows about a column in each of its parts; None if nothing."""
-        if len(column.path) > 1 or column.field_id in self.changed:
+        if len(column.path) > 1 or column.field_id in self.changed or column.field_id in self.constants:
             return None
         return self.stored.metrics(column)
 
@@ -100,6 +103,9 @@ class DataFile:
         for field in self.schema:
             number = field_id(field)
             index = found.get(number)
+            if number in self.constants:
+                steps.append((None, _repeated(self.constants[number]), field))
+                continue
             if index is None:
                 if number in self.then or number in _SYSTEM_IDS:
                     raise SchemaError(f"column {field.name!r} of the file's schema is missing in the file")
@@ -116,11 +122,11 @@ class DataFile:
     def _convert(self, batch: pa.RecordBatch, steps: list[_Step]) -> pa.RecordBatch:
         arrays = []
         for index, convert, field in steps:
-            if index is None or convert is None:
+            if convert is None:
                 arrays.append(pa.nulls(batch.num_rows, field.type))
                 continue
             try:
-                arrays.append(convert(batch.column(index)))
+                arrays.append(convert(pa.nulls(batch.num_rows) if index is None else batch.column(index)))
             except pa.ArrowException as error:
                 raise SchemaError(f"column {field.name!r} holds a value that does not fit its type: {error}") from error
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema) if arrays else _without_columns(batch.num_rows)
@@ -133,12 +139,21 @@ def _to_type(type_: pa.DataType) -> Callable[[pa.Array], pa.Array]:
     return lambda array: array if array.type == type_ else array.cast(type_)
 
 
+def _repeated(value: pa.Scalar) -> Callable[[pa.Array], pa.Array]:
+    return lambda array: pa.repeat(value, len(array))
+
+
 def _without_columns(row_count: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_struct_array(pa.array([{}] * row_count, pa.struct([])))
 
 
 def open_data_file(
-    storage: Storage, file: SplitFile, then: TableSchema, now: TableSchema, wanted: pa.Schema
+    storage: Storage,
+    file: SplitFile,
+    then: TableSchema,
+    now: TableSchema,
+    wanted: pa.Schema,
+    partition: Mapping[int, pa.Scalar] | None = None,
 ) -> DataFile:
     """Open a file and look at its footer.
 
@@ -148,6 +163,7 @@ def open_data_file(
         then: The schema that it was written with.
         now: The schema of the scan.
         wanted: The columns to read: those of `now`, perhaps with some members of structs only, and system columns.
+        partition: The values of partition keys, by field id.
 
     Raises:
         FormatError: The file is corrupt, or has other rows than its metadata says.
@@ -158,16 +174,17 @@ def open_data_file(
         raise UnsupportedError(f"reading {file.file_format} files is not supported", location=file.location)
     was = {field.id: field for field in then.fields}
     is_ = {field.id: field for field in now.fields}
+    constants = partition or {}
     ids = [field_id(field) for field in wanted]
     changed = frozenset(number for number in ids if number in was and _differs(was[number].type, is_[number].type))
-    stored = open_stored(storage, file.location, file.file_format, _read_schema(was, wanted), _names(then))
+    stored = open_stored(storage, file.location, file.file_format, _read_schema(was, wanted, constants), _names(then))
     if stored.row_count != file.row_count:
         raise FormatError(
             f"the file has {stored.row_count} rows, the table's metadata says {file.row_count}",
             location=file.location,
         )
     present = {number: was[number] for number in ids if number in was}
-    return DataFile(file, stored, wanted, present, is_, changed)
+    return DataFile(file, stored, wanted, present, is_, changed, constants)
 
 
 def _differs(then: PaimonType, now: PaimonType) -> bool:
@@ -176,10 +193,12 @@ def _differs(then: PaimonType, now: PaimonType) -> bool:
     return arrow_type(then) != arrow_type(now)
 
 
-def _read_schema(was: dict[int, DataField], wanted: pa.Schema) -> pa.Schema:
+def _read_schema(was: dict[int, DataField], wanted: pa.Schema, constants: Collection[int]) -> pa.Schema:
     """The columns to read, in the types that they have in the file."""
     fields = []
     for field in wanted:
+        if field_id(field) in constants:
+            continue
         then = was.get(field_id(field))
         if then is None:
             if field_id(field) in _SYSTEM_IDS:
