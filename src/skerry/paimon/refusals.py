@@ -163,6 +163,7 @@ _PLAIN_VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     "manifest.format": ("avro",),
     "scan.mode": ("default", "latest", "latest-full", "full"),
 }
+_PATH_STRATEGY: Final = "data-file.external-paths.strategy"
 
 
 def check_readable(schema: TableSchema) -> None:
@@ -207,7 +208,6 @@ _UNWRITABLE_IF_TRUE: Final = (
 _UNWRITABLE_IF_SET: Final = (
     "clustering.columns",
     "commit.callbacks",
-    "data-file.external-paths",
     "file.compression.per.level",
     "file.format.per.level",
     "global-index.external-path",
@@ -243,6 +243,11 @@ def check_writable(schema: TableSchema) -> None:
         raise UnsupportedError(
             f"table option tag.automatic-creation={options['tag.automatic-creation']} is not supported", rule=_RULE
         )
+    if options.get("data-file.external-paths", "").strip():
+        # without a strategy the paths say where files may lie, and writers go on writing to the table's folder
+        strategy = options.get(_PATH_STRATEGY, "none").strip().lower()
+        if strategy != "none":
+            raise UnsupportedError(f"table option {_PATH_STRATEGY}={strategy} is not supported", rule=_RULE)
     for name, text in options.items():
         parts = name.split(".")
         if parts[0] == "file-index" and parts[-1] == "columns" and parts[1] != _WRITTEN_INDEX and text.strip():
