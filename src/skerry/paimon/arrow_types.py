@@ -8,13 +8,13 @@ Spec: `formats/paimon.md` §§ 2, 8 (nested ids).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
 
-from skerry.errors import SchemaError
+from skerry.errors import SchemaError, SkerryError
 from skerry.paimon.types import (
     MAX_LENGTH,
     ArrayType,
@@ -27,14 +27,15 @@ from skerry.paimon.types import (
     TypeRoot,
 )
 from skerry.table.incoming import WRITE_DEFAULT_KEY, is_list
-from skerry.table.schema import FIELD_ID_KEY
-from skerry.table.values import encode_value
+from skerry.table.schema import FIELD_ID_KEY, field_id
+from skerry.table.values import decode_value, encode_value
 
 __all__ = [
     "DOC_KEY",
     "arrow_field",
     "arrow_type",
     "check_default",
+    "identified_fields",
     "to_arrow_schema",
     "to_paimon_fields",
     "to_paimon_type",
@@ -187,6 +188,55 @@ def to_paimon_fields(schema: pa.Schema, *, first_id: int = 0) -> tuple[DataField
     """
     count = itertools.count(first_id)
     return _fields(list(schema), lambda: next(count), ())
+
+
+def identified_fields(schema: pa.Schema) -> tuple[DataField, ...]:
+    """The columns of an Arrow schema that has field ids, which stay what they are.
+
+    Ids of elements, keys and values are passed over, since Paimon has none for them. Defaults for rows to come go over
+    where Paimon has a text for them.
+
+    Args:
+        schema: With field ids at every depth.
+
+    Raises:
+        SchemaError: As `to_paimon_fields`; or a field has no id.
+    """
+    ids = _ids_of(list(schema))
+    fields = _fields(list(schema), lambda: next(ids), ())
+    return tuple(_with_default(field, column.metadata) for field, column in zip(fields, schema, strict=True))
+
+
+def _ids_of(fields: Sequence[pa.Field]) -> Iterator[int]:
+    """The ids of columns and of members of structs, in the order in which `to_paimon_fields` gives them."""
+    for field in fields:
+        yield field_id(field)
+        yield from _ids_within(field.type)
+
+
+def _ids_within(type_: pa.DataType) -> Iterator[int]:
+    type_ = _plain(type_)
+    if pa.types.is_struct(type_):
+        yield from _ids_of(list(type_))
+    elif pa.types.is_map(type_):
+        yield from _ids_within(type_.key_type)
+        yield from _ids_within(type_.item_type)
+    elif is_list(type_):
+        yield from _ids_within(type_.value_type)
+
+
+def _with_default(field: DataField, metadata: Mapping[bytes, bytes]) -> DataField:
+    """A column with the default that its Arrow field names, if Paimon can say it."""
+    value = metadata.get(WRITE_DEFAULT_KEY)
+    if value is None:
+        return field
+    type_ = arrow_type(field.type)
+    try:
+        text = pa.array([decode_value(type_, value)], type_).cast(pa.string())[0].as_py()
+        found = replace(field, default_value=text)
+        return found if check_default(found) == value else field
+    except (pa.ArrowException, SkerryError):
+        return field
 
 
 def to_paimon_type(type_: pa.DataType, next_id: Callable[[], int], *, path: tuple[str, ...] = ()) -> PaimonType:

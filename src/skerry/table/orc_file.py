@@ -20,7 +20,7 @@ from skerry.storage import Storage
 from skerry.table.evolution import NameMapping, identify, map_fields, top_level
 from skerry.table.predicate import Column, FieldMetrics
 from skerry.table.schema import FIELD_ID_KEY
-from skerry.table.stored_file import Part, StoredFile, reading, without_columns
+from skerry.table.stored_file import Part, reading, without_columns
 
 __all__ = ["open_orc"]
 
@@ -29,7 +29,7 @@ _MEMORY_PER_BYTE = 4
 """About how much larger the rows of a stripe are in memory."""
 
 
-def open_orc(storage: Storage, location: str, wanted: pa.Schema, names: NameMapping | None) -> StoredFile:
+def open_orc(storage: Storage, location: str, wanted: pa.Schema, names: NameMapping | None) -> _OrcFile:
     """Read a file's tail; see `skerry.table.parquet_file.open_parquet`."""
     with reading(location, "orc"):
         file = orc.ORCFile(storage.arrow_file(location))

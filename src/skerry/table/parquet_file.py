@@ -26,7 +26,7 @@ from skerry.table.evolution import (
 from skerry.table.parquet_statistics import bound_of
 from skerry.table.predicate import Column, FieldMetrics
 from skerry.table.predicate.arrow import arrow_storage
-from skerry.table.stored_file import Part, StoredFile, reading, without_columns
+from skerry.table.stored_file import Part, reading, without_columns
 
 __all__ = ["open_parquet"]
 
@@ -35,7 +35,7 @@ _STREAM_BYTES = 1 << 18
 _TRAILER_BYTES = 8  # length of the footer, and magic
 
 
-def open_parquet(storage: Storage, location: str, wanted: pa.Schema, names: NameMapping | None) -> StoredFile:
+def open_parquet(storage: Storage, location: str, wanted: pa.Schema, names: NameMapping | None) -> _ParquetFile:
     """Read a file's footer.
 
     Args:
@@ -68,6 +68,7 @@ def open_parquet(storage: Storage, location: str, wanted: pa.Schema, names: Name
             location=location,
             source=source,
             metadata=metadata,
+            schema=schema,
             positions=column_positions(schema),
             names=None if schema is stored else names,
             paths=tuple(metadata.schema.column(leaf).path for leaf in leaves),
@@ -119,6 +120,7 @@ class _ParquetFile:
         location: The file.
         source: What PyArrow reads it from.
         metadata: The footer.
+        schema: All its columns with field ids.
         positions: Where columns stand among the primitive ones, by field id.
         names: Field ids by name, if the file itself has none.
         paths: The wanted primitive columns.
@@ -130,6 +132,7 @@ class _ParquetFile:
     location: str
     source: Any
     metadata: pq.FileMetaData
+    schema: pa.Schema
     positions: dict[int, int]
     names: NameMapping | None
     paths: tuple[str, ...]

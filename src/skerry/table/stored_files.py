@@ -14,7 +14,7 @@ from skerry.table.orc_file import open_orc
 from skerry.table.parquet_file import open_parquet
 from skerry.table.stored_file import StoredFile
 
-__all__ = ["open_stored"]
+__all__ = ["open_stored", "read_columns"]
 
 
 def _open_amudai(storage: Storage, location: str, wanted: pa.Schema, names: NameMapping | None) -> StoredFile:
@@ -43,3 +43,28 @@ def open_stored(
     if opened is None:
         raise UnsupportedError(f"reading {file_format} files is not supported", location=location)
     return opened(storage, location, wanted, names)
+
+
+def read_columns(storage: Storage, location: str, file_format: str, names: NameMapping | None) -> tuple[pa.Schema, int]:
+    """The columns of a file with their field ids, and how many rows it has; only its metadata is read.
+
+    Args:
+        storage: Access to it.
+        location: The file.
+        file_format: Parquet or ORC.
+        names: Field ids by name, for a file without ids; None refuses such a file.
+
+    Raises:
+        FormatError: It is corrupt.
+        NotFoundError: It is missing.
+        SchemaError: It has no field ids, and there is no name mapping.
+        UnsupportedError: It is encrypted, or of another format.
+    """
+    nothing = pa.schema([])
+    if file_format == "parquet":
+        parquet = open_parquet(storage, location, nothing, names)
+        return parquet.schema, parquet.row_count
+    if file_format == "orc":
+        orc = open_orc(storage, location, nothing, names)
+        return orc.schema, orc.row_count
+    raise UnsupportedError(f"the columns of {file_format} files are not told", location=location)

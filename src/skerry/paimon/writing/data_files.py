@@ -24,7 +24,7 @@ from skerry.storage import join
 from skerry.table.file_output import FileOutput
 from skerry.table.sketching import BatchSketcher
 
-__all__ = ["BucketFiles", "BucketPlace", "WrittenDataFile", "is_retract"]
+__all__ = ["BucketFiles", "BucketPlace", "WrittenDataFile", "is_retract", "local_millis"]
 
 _ROW_GROUP_BYTES = 64 << 20
 
@@ -286,7 +286,7 @@ class _OpenFile:
             schema_id=self._layout.schema.id,
             level=level,
             extra_files=extra_files,
-            creation_time=_local_millis(),
+            creation_time=local_millis(),
             delete_row_count=self._retracts,
             embedded_index=embedded,
             file_source=source,
@@ -312,7 +312,7 @@ class _OpenFile:
         return encode_stats([by_name[name] for name in self._layout.schema.trimmed_primary_keys], dense=False)[0]
 
 
-def _local_millis() -> int:
+def local_millis() -> int:
     """Now, by the clock on the wall: what it shows here is taken for UTC, as Java does.
 
     Spec: `formats/paimon.md` § 5, `_CREATION_TIME`.
