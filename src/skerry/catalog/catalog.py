@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Catalog"]
 
 ICEBERG, PAIMON = FORMATS = ("iceberg", "paimon")
+_NAMES = {ICEBERG: "an Iceberg", PAIMON: "a Paimon"}
 
 
 class Catalog:
@@ -189,49 +190,83 @@ class Catalog:
     def migrate(
         self,
         name: str,
-        folder: str,
+        folder: str | None = None,
         *,
+        format: str = ICEBERG,
+        partition_by: Sequence[str] | None = None,
         properties: Mapping[str, str] | None = None,
         format_version: int | None = None,
         dry_run: bool = False,
         executor: Executor | None = None,
         watcher: Watcher | None = None,
     ) -> MigrationSummary:
-        """Make an Iceberg table of a folder of Parquet files, in place: nothing is rewritten, nothing is moved.
+        """Make a table of a folder of Parquet files, or a table of one format one of the other, in place.
 
-        Columns are those of all files. Those that folders name (`day=2024-01-01/`) become partitions: whole numbers,
-        dates or text, as all of their values are, and the text `__HIVE_DEFAULT_PARTITION__` is null. Every file is
-        checked and described as `Table.add_files` does, sketches too. From then on the files are the table's, and may
-        be deleted when their snapshots expire; nobody else may write to the folder.
+        Nothing is rewritten, nothing is moved.
+
+        **A folder** becomes an Iceberg table. Columns are those of all files. Those that folders name
+        (`day=2024-01-01/`) become partitions: whole numbers, dates or text, as all of their values are, and the text
+        `__HIVE_DEFAULT_PARTITION__` is null. Every file is checked and described as `Table.add_files` does, sketches
+        too. From then on the files are the table's, and may be deleted when their snapshots expire; nobody else may
+        write to the folder.
+
+        **A table** keeps its name, its rows, its field ids and what is known of its distinct values; its newest
+        snapshot goes over, older ones do not. Iceberg tables become Paimon append tables and the other way round;
+        deleted positions and deletion vectors become each other. What the other format cannot have, or would read in
+        another way from the same files, is refused by name. Writers must have stopped: one that commits meanwhile makes
+        the migration fail with the table as it was.
 
         Args:
             name: `namespace.table`.
-            folder: The folder, which becomes the table's.
+            folder: The folder, which becomes the table's; None if `name` is a table already.
+            format: What it becomes: `iceberg` or `paimon`.
+            partition_by: The new Paimon table's partition keys: `[]` for none, since Paimon has no transforms; those of
+                the Iceberg table if None.
             properties: Table properties.
-            format_version: Iceberg format version, 1 to 3; 2 if None.
+            format_version: Iceberg format version: 1 to 3 for a folder, 2 or 3 for a Paimon table; 2 if None.
             dry_run: Only tell what the table would be.
             executor: Where files are looked at; threads of this process by default.
             watcher: Called with the progress.
 
         Raises:
-            AlreadyExistsError: There is a table of that name.
+            AlreadyExistsError: There is a table of that name, or of that format already.
+            CommitUnknownError: The outcome is unknown; nothing was cleaned up, the message says what to do.
+            ConflictError: Another writer has committed meanwhile; the table is what it was.
             FormatError: A file is corrupt.
-            NotFoundError: There are no files.
+            NotFoundError: There are no files, or no such table.
             SchemaError: Files differ in columns that do not go together, or in how their folders are named.
-            UnsupportedError: The folder is a table already, or has files that are no Parquet.
+            UnsupportedError: The folder is a table already, or has files that are no Parquet; or the table has what the
+                other format has not.
         """
-        from skerry.catalog.migrating import migrate_folder
+        if folder is not None:
+            if format != ICEBERG:
+                raise UnsupportedError("a folder becomes an Iceberg table; migrate that to Paimon afterwards")
+            if partition_by is not None:
+                raise UnsupportedError("a folder's partitions are those that its folders name: leave out partition_by=")
+            from skerry.catalog.migrating import migrate_folder
 
-        return migrate_folder(
-            self,
-            name,
-            folder,
-            properties=properties,
-            format_version=format_version,
-            dry_run=dry_run,
-            executor=executor,
-            watcher=watcher,
+            return migrate_folder(
+                self,
+                name,
+                folder,
+                properties=properties,
+                format_version=format_version,
+                dry_run=dry_run,
+                executor=executor,
+                watcher=watcher,
+            )
+        iceberg, paimon = self._store(ICEBERG), self._store(PAIMON)
+        check_choice("format", format, FORMATS)
+        if self._known(name) is self._store(format):
+            raise AlreadyExistsError(f"table {name!r} is {_NAMES[format]} table already")
+        from skerry.catalog.table_migrating import TableMigration
+
+        assert isinstance(iceberg, IcebergTables)
+        assert isinstance(paimon, PaimonTables)
+        migration = TableMigration(
+            iceberg, paimon, partition_by, properties, format_version, dry_run, executor, watcher
         )
+        return migration.to_paimon(name) if format == PAIMON else migration.to_iceberg(name)
 
     def load_table(self, name: str) -> Table:
         """Load a table.

@@ -15,6 +15,7 @@ from skerry.table.history import MAIN, Snapshot
 from skerry.table.reachability import DEFAULT_GRACE_DAYS
 
 if TYPE_CHECKING:
+    from skerry.catalog.migrating import MigrationSummary
     from skerry.jobs.analyze import AnalyzeSummary
     from skerry.jobs.compact import CompactSummary
     from skerry.jobs.expire import ExpireSummary
@@ -231,6 +232,33 @@ class TableMaintenance(TableHistory):
             dry_run=dry_run,
             marked=marked,
             log=log,
+            executor=executor,
+            watcher=watcher,
+        )
+
+    def migrate(
+        self,
+        format: str,
+        *,
+        partition_by: Sequence[str] | None = None,
+        properties: Mapping[str, str] | None = None,
+        format_version: int | None = None,
+        dry_run: bool = False,
+        executor: Executor | None = None,
+        watcher: Watcher | None = None,
+    ) -> MigrationSummary:
+        """Make the table one of another format, under its name and with its data files as they are.
+
+        Afterwards this object stands for a table that is gone; `Catalog.load_table` gives the new one. See
+        `Catalog.migrate` for the arguments, what goes over and what is refused.
+        """
+        return self._catalog.migrate(
+            self.name,
+            format=format,
+            partition_by=partition_by,
+            properties=properties,
+            format_version=format_version,
+            dry_run=dry_run,
             executor=executor,
             watcher=watcher,
         )

@@ -64,16 +64,19 @@ class PaimonTables:
         parts = identifier_of(name)
         return len(parts) == 2 and self._is_table(self._location(parts))
 
+    def location(self, name: str) -> str:
+        """The folder of a table of that name, whether there is one or not."""
+        return self._location(identifier_of(name))
+
     def create(self, name: str, table: NewTable) -> None:
         """Create a table."""
         from skerry.catalog.paimon_creation import create_paimon_table  # only for those who have such tables
 
-        parts = identifier_of(name)
         if table.location is not None:
             raise UnsupportedError("a Paimon table lies in the folder that its name says: leave out location=")
         if table.format_version is not None:
             raise UnsupportedError("format_version= is Iceberg's; Paimon tables have none")
-        location = self._location(parts)
+        location = self.location(name)
         try:
             create_paimon_table(self.storage, location, name, table)
         except AlreadyExistsError:
@@ -85,13 +88,13 @@ class PaimonTables:
 
         if not self.exists(name):
             raise NotFoundError(f"no Paimon table {name!r}")
-        return PaimonBackend.open(self.storage, self._location(identifier_of(name)), name)
+        return PaimonBackend.open(self.storage, self.location(name), name)
 
     def rename(self, name: str, to: str) -> None:
         """Move a table's folder."""
         if not self.exists(name):
             raise NotFoundError(f"no Paimon table {name!r}")
-        source, target = (self._location(identifier_of(each)) for each in (name, to))
+        source, target = self.location(name), self.location(to)
         old, new = local_path(source), local_path(target)
         if old is None or new is None:
             raise UnsupportedError("a Paimon table is its folder, and an object store cannot move one at once")
@@ -112,7 +115,7 @@ class PaimonTables:
             )
         from skerry.paimon.paths import TablePaths
 
-        location = self._location(identifier_of(name))
+        location = self.location(name)
         schemas = [file.location for file in self.storage.list_folder(TablePaths(location).schemas).files]
         self.storage.delete(schemas)
         try:

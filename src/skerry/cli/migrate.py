@@ -1,4 +1,4 @@
-"""`skerry migrate`: a folder of Parquet files becomes a table where it lies."""
+"""`skerry migrate`: a folder of Parquet files becomes a table where it lies, or a table one of another format."""
 
 from __future__ import annotations
 
@@ -15,10 +15,18 @@ __all__ = ["migrate"]
 
 
 def migrate(
-    folder: Annotated[str, typer.Argument(help="The folder, which becomes the table's.")],
-    table: Annotated[str, typer.Argument(help="The new table, as namespace.name.")],
+    source: Annotated[str, typer.Argument(help="A folder, which becomes the table's; or a table as namespace.name.")],
+    table: Annotated[
+        str | None, typer.Argument(help="Of a folder: the new table, as namespace.name.", show_default=False)
+    ] = None,
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="FORMAT", help="Of a table: its new format, iceberg or paimon.")
+    ] = None,
+    unpartitioned: Annotated[
+        bool, typer.Option("--unpartitioned", help="Of a table that becomes Paimon's: without partition keys.")
+    ] = False,
     format_version: Annotated[
-        int | None, typer.Option("--format-version", metavar="N", min=1, max=3, help="Version of the table format.")
+        int | None, typer.Option("--format-version", metavar="N", min=1, max=3, help="Version of the Iceberg format.")
     ] = None,
     table_properties: Annotated[
         list[str] | None,
@@ -29,16 +37,27 @@ def migrate(
     properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make an Iceberg table of a folder of Parquet files, in place: nothing is rewritten, nothing is moved.
+    """Make a table of a folder of Parquet files, or a table one of another format: nothing is rewritten or moved.
 
-    Folders that name columns (day=2024-01-01/) become partitions. Every file is checked and sketched. From then on the
-    files are the table's, and nobody else may write to the folder.
+    `skerry migrate FOLDER db.events` makes an Iceberg table. Folders that name columns (day=2024-01-01/) become
+    partitions; every file is checked and sketched. From then on the files are the table's, and nobody else may write to
+    the folder.
+
+    `skerry migrate db.events --to paimon` makes an Iceberg table a Paimon append table of the same name, and `--to
+    iceberg` the other way round. The newest snapshot goes over, with its statistics. Stop all writers before.
     """
-    catalog = open_catalog(warehouse, properties, create=not dry_run)
+    if (table is None) == (to is None):
+        raise typer.BadParameter("give either the new table of a folder, or --to FORMAT for a table")
+    catalog = open_catalog(warehouse, properties, create=table is not None and not dry_run)
+    name, folder = (source, None) if table is None else (table, source)
+    if folder is not None and "://" not in folder:
+        folder = os.path.abspath(folder)
     with watching("read footers") as watcher:
         summary = catalog.migrate(
-            table,
-            folder if "://" in folder else os.path.abspath(folder),
+            name,
+            folder,
+            format=to or "iceberg",
+            partition_by=[] if unpartitioned else None,
             properties=key_values(table_properties, "--table-property"),
             format_version=format_version,
             dry_run=dry_run,
@@ -48,7 +67,7 @@ def migrate(
     if as_json:
         print_json(
             {
-                "table": table,
+                "table": name,
                 "dry_run": dry_run,
                 "files": summary.files,
                 "size_bytes": summary.size_bytes,
@@ -62,4 +81,4 @@ def migrate(
             print(f"{column['name']}\t{column['type']}")
     would = "would be" if dry_run else "are"
     by = f", partitioned by {', '.join(summary.partition_by)}" if summary.partition_by else ""
-    print(f"{table}: {count(summary.files)} files ({size(summary.size_bytes)}) {would} the table's{by}")
+    print(f"{name}: {count(summary.files)} files ({size(summary.size_bytes)}) {would} the table's{by}")

@@ -37,7 +37,8 @@ from skerry.table.tasks import FileTask
 __all__ = ["FileShape", "NamesInFiles", "iceberg_schema", "read_shape"]
 
 _Path: TypeAlias = tuple[str, ...]
-_MICROSECOND_DIGITS = 6
+_MILLISECOND_DIGITS: Final = 3
+_MICROSECOND_DIGITS: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +131,8 @@ class NamesInFiles:
         expected = self._checked.get(schema_id)
         if expected is None:
             expected = self._checked[schema_id] = self._check(self._schema_of(schema_id))
+        if shape.names:
+            self._check_moments(schema_id, location)
         own = {path: number for path, number in shape.names.items() if path in expected}
         if any(number is not None for number in own.values()):
             for path, number in own.items():
@@ -160,6 +163,19 @@ class NamesInFiles:
                     "compact(rewrite_all=True)"
                 )
         return {path: number for path, number in names_of(arrow).items() if number is not None}
+
+    def _check_moments(self, schema_id: int, location: str) -> None:
+        """Refuse Parquet files with milliseconds: Iceberg Java takes those in footers for microseconds as it prunes."""
+        for column in self._schema_of(schema_id).fields:
+            for name, type_ in _types(column):
+                is_moment = type_.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
+                if is_moment and type_.precision <= _MILLISECOND_DIGITS and column.id in self._now:
+                    raise UnsupportedError(
+                        f"column {name!r} of type {type_}: the Parquet file holds milliseconds, which other readers of "
+                        "Iceberg tables compare as microseconds, and so miss rows; make it TIMESTAMP(6) and write the "
+                        "files anew: compact(rewrite_all=True)",
+                        location=location,
+                    )
 
     def mapping(self) -> dict[str, str] | None:
         """The table property that has the names of files without field ids; None if there are no such files."""

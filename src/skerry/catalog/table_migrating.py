@@ -1,0 +1,152 @@
+"""A table of one format becomes one of the other under the same name; its data files stay as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from skerry.catalog.iceberg_tables import IcebergTables
+from skerry.catalog.migrating import MigrationSummary
+from skerry.catalog.paimon_tables import PaimonTables
+from skerry.errors import AlreadyExistsError, CommitUnknownError, SkerryError, UnsupportedError
+from skerry.iceberg.table import IcebergTable
+from skerry.jobs.iceberg_to_paimon import PaimonDraft, plan_paimon, publish_paimon
+from skerry.jobs.paimon_to_iceberg import IcebergDraft, NewMetadata, plan_iceberg, publish_files
+from skerry.paimon.retirement import Retirement
+from skerry.table.history import MAIN, Ref
+from skerry.table.tasks import Executor, Watcher
+
+__all__ = ["TableMigration"]
+
+_SUFFIX = "__migrating"
+"""Of the name that an Iceberg table has in the catalog while it becomes one, or ceases to be one."""
+
+
+@dataclass(frozen=True)
+class TableMigration:
+    """Makes tables of one format tables of the other.
+
+    Args:
+        iceberg: The Iceberg tables of a catalog.
+        paimon: Its Paimon tables.
+        partition_by: Columns that the new table is partitioned by; those of the old one if None.
+        properties: Further properties of the new table.
+        format_version: Of an Iceberg table; 2 if None.
+        dry_run: Only tell what the table would be.
+        executor: Where footers are read.
+        watcher: Called with the progress.
+    """
+
+    iceberg: IcebergTables
+    paimon: PaimonTables
+    partition_by: Sequence[str] | None = None
+    properties: Mapping[str, str] | None = None
+    format_version: int | None = None
+    dry_run: bool = False
+    executor: Executor | None = None
+    watcher: Watcher | None = None
+
+    def to_paimon(self, name: str) -> MigrationSummary:
+        """An Iceberg table becomes a Paimon append table. See `Catalog.migrate`.
+
+        Its name is taken from it first: whoever wants to commit to it finds no such table, so that no commit is lost.
+        """
+        if self.format_version is not None:
+            raise UnsupportedError("format_version= is Iceberg's; Paimon tables have none")
+        backend = self.iceberg.load(name)
+        _check_refs(name, backend.references())
+        draft = self._plan_paimon(backend.implementation)
+        summary = _summary(draft, dry_run=self.dry_run)
+        if self.dry_run:
+            return summary
+        location = self.paimon.location(name)
+        temporary = self._temporary(name)
+        self.iceberg.rename(name, temporary)
+        try:
+            table = self.iceberg.load(temporary).implementation
+            if table.state.metadata_location != draft.state.metadata_location:
+                draft = self._plan_paimon(table)
+                summary = _summary(draft)
+            publish_paimon(draft, self.paimon.storage, location, name)
+        except CommitUnknownError as error:
+            error.message += f"; if there is a Paimon table now, drop {temporary!r} without purge, else rename it back"
+            raise
+        except BaseException:
+            self.iceberg.rename(temporary, name)
+            raise
+        self.iceberg.drop(temporary, purge=False)
+        return summary
+
+    def to_iceberg(self, name: str) -> MigrationSummary:
+        """A Paimon append table becomes an Iceberg table. See `Catalog.migrate`.
+
+        The Iceberg table is complete, under another name, before the Paimon table ends.
+        """
+        if self.partition_by is not None:
+            raise UnsupportedError("partition_by= is for tables that become Paimon's: Iceberg keeps the partition keys")
+        backend = self.paimon.load(name)
+        _check_refs(name, backend.references())
+        state = backend.implementation.refresh()
+        draft = plan_iceberg(
+            state,
+            format_version=2 if self.format_version is None else self.format_version,
+            properties=self.properties,
+            executor=self.executor,
+            watcher=self.watcher,
+        )
+        summary = _summary(draft, dry_run=self.dry_run)
+        if self.dry_run:
+            return summary
+        temporary = self._temporary(name)
+        metadata = NewMetadata(draft)
+        retirement = Retirement(state)
+        try:
+            self.iceberg.register(temporary, metadata.write_first())
+            publish_files(draft, self.iceberg.load(temporary).implementation)
+            retirement.hide()
+            self.iceberg.rename(temporary, name)
+        except CommitUnknownError:
+            raise
+        except BaseException:
+            retirement.restore()
+            with suppress(SkerryError):  # what failed before matters more
+                self.iceberg.drop(temporary, purge=False)
+            metadata.discard()
+            raise
+        retirement.finish()
+        return summary
+
+    def _plan_paimon(self, table: IcebergTable) -> PaimonDraft:
+        return plan_paimon(
+            table.refresh(),
+            partition_by=self.partition_by,
+            properties=self.properties,
+            executor=self.executor,
+            watcher=self.watcher,
+        )
+
+    def _temporary(self, name: str) -> str:
+        temporary = name + _SUFFIX
+        if self.iceberg.exists(temporary):
+            raise AlreadyExistsError(
+                f"table {temporary!r} exists: {name!r} is being migrated, or an earlier migration was interrupted. In "
+                f"the latter case, if {name!r} is a table, drop {temporary!r} without purge, else rename it to {name!r}"
+            )
+        return temporary
+
+
+def _check_refs(name: str, refs: Sequence[Ref]) -> None:
+    """Refuse a table of which more than the newest snapshot of `main` is wanted: nothing else goes over."""
+    others = [ref for ref in refs if ref.name != MAIN]
+    if others:
+        kind = others[0].kind
+        raise UnsupportedError(
+            f"only the newest snapshot goes over, and the table has {len(others)} more branches or tags, the {kind} "
+            f"{others[0].name!r} among them: drop them first",
+            location=name,
+        )
+
+
+def _summary(draft: IcebergDraft | PaimonDraft, *, dry_run: bool = False) -> MigrationSummary:
+    return MigrationSummary(len(draft.files), draft.size_bytes, draft.arrow_schema, tuple(draft.partition_by), dry_run)
