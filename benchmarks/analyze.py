@@ -17,8 +17,8 @@ import duckdb
 
 import skerry
 from refresh import CACHE, LINEITEM, STEP, make_lineitem
-from skerry.jobs.executor import ThreadExecutor
 from skerry.kernels import warm_up
+from skerry.table.tasks import ThreadExecutor
 
 FOLDER = CACHE / "analyze"
 THREADS = 2

@@ -21,7 +21,7 @@ from skerry.cli.display import count, moment, size, to_json
 from skerry.cli.options import split_names
 from skerry.cli.progress import Pace, watching
 from skerry.errors import CommitUnknownError, ConflictError, UnsupportedError
-from skerry.jobs.executor import Progress
+from skerry.table.tasks import Progress
 
 SKERRY = Path(sys.executable).with_name("skerry")
 UTC = datetime.UTC
@@ -461,7 +461,7 @@ def test_progress_in_a_terminal():
     import pty
 
     script = (
-        "from skerry.cli.progress import watching; from skerry.jobs.executor import Progress\n"
+        "from skerry.cli.progress import watching; from skerry.table.tasks import Progress\n"
         "with watching('start') as watch:\n"
         "    watch(Progress('write', 1, 4, 5000, 10_000_000))\n"
         "    __import__('time').sleep(0.3)\n"

@@ -17,8 +17,8 @@ from skerry.errors import CommitUnknownError, ConflictError, SchemaError
 from skerry.iceberg.commit import IcebergTarget
 from skerry.iceberg.delete_files import write_deletion_vectors, write_equality_deletes, write_position_deletes
 from skerry.iceberg.operations import RowDelta
-from skerry.jobs.executor import ThreadExecutor
 from skerry.table.incoming import conform
+from skerry.table.tasks import ThreadExecutor
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string())])
 

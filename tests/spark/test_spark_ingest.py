@@ -22,9 +22,9 @@ import pytest
 import skerry
 from skerry.errors import ConflictError, FormatError, NotFoundError, SchemaError, UnsupportedError
 from skerry.iceberg.table import IcebergTable
-from skerry.jobs.executor import Progress
 from skerry.spark import infer_schema, ingest
 from skerry.spark.sources import detect_format
+from skerry.table.tasks import Progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,9 +9,9 @@ from skerry.catalog.backend import WriteOptions
 from skerry.catalog.handle import TableHandle
 from skerry.errors import SchemaError
 from skerry.jobs.change_summary import ChangeSummary
-from skerry.jobs.executor import Executor, Watcher
 from skerry.table.history import MAIN
 from skerry.table.stream_batch import StreamBatch
+from skerry.table.tasks import Executor, Watcher
 
 __all__ = ["TableApplying", "stream_batch"]
 

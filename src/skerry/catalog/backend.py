@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from skerry.jobs.change_summary import ChangeSummary
 from skerry.jobs.compact_plan import CompactOptions
-from skerry.jobs.executor import Executor, Watcher
 from skerry.table.explanation import Explanation
 from skerry.table.files import DataFile, WrittenFile
 from skerry.table.history import MAIN, Ref, Retention, Snapshot
@@ -23,6 +22,7 @@ from skerry.table.reachability import ReachableTable
 from skerry.table.row_stream import RowStream
 from skerry.table.statistics import ColumnStatistics, Freshness
 from skerry.table.stream_batch import StreamBatch
+from skerry.table.tasks import Executor, Watcher
 
 if TYPE_CHECKING:
     from skerry.jobs.analyze import AnalyzeSummary

@@ -15,10 +15,10 @@ from skerry.catalog.sketch_index import SketchIndex
 from skerry.catalog.stores import NewTable, TableStore
 from skerry.catalog.table import Table
 from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError, UnsupportedError
-from skerry.jobs.executor import Executor, Watcher
 from skerry.storage import redact
 from skerry.table.joinable import JoinableColumns, find_joinable
 from skerry.table.schema import nearest
+from skerry.table.tasks import Executor, Watcher
 
 if TYPE_CHECKING:
     from skerry.catalog.migrating import MigrationSummary

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from skerry import jobs
 from skerry.catalog.backend import WriteOptions
 from skerry.catalog.handle import TableHandle
-from skerry.jobs.executor import Executor, Watcher
 from skerry.table.history import MAIN
 from skerry.table.merging import Clauses
+from skerry.table.tasks import Executor, Watcher
 
 if TYPE_CHECKING:
     from skerry.table.summaries import RowChanges

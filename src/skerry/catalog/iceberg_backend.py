@@ -26,10 +26,10 @@ from skerry.iceberg.summary import operation_of, summary_of
 from skerry.iceberg.table import IcebergTable
 from skerry.jobs.change_summary import ChangeSummary
 from skerry.jobs.compact_plan import CompactOptions
-from skerry.jobs.executor import Executor, ThreadExecutor, Watcher
 from skerry.table.files import DataFile, WrittenFile
 from skerry.table.history import Ref, Retention, Snapshot
 from skerry.table.statistics import ColumnStatistics, Freshness
+from skerry.table.tasks import Executor, ThreadExecutor, Watcher
 
 if TYPE_CHECKING:
     from skerry.jobs.analyze import AnalyzeSummary

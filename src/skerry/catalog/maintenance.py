@@ -10,9 +10,9 @@ from skerry import jobs
 from skerry.catalog.backend import WriteOptions
 from skerry.catalog.history import TableHistory
 from skerry.jobs.compact_plan import CompactOptions
-from skerry.jobs.executor import Executor, Watcher
 from skerry.table.history import MAIN, Snapshot
 from skerry.table.reachability import DEFAULT_GRACE_DAYS
+from skerry.table.tasks import Executor, Watcher
 
 if TYPE_CHECKING:
     from skerry.catalog.migrating import MigrationSummary

@@ -11,10 +11,10 @@ import pyarrow as pa
 from skerry import jobs
 from skerry.errors import AlreadyExistsError, CommitUnknownError, SchemaError, UnsupportedError
 from skerry.iceberg.table import IcebergTable
-from skerry.jobs.executor import Executor, Watcher
 from skerry.storage import Storage
 from skerry.table.evolution import has_ids
 from skerry.table.schema import field_id
+from skerry.table.tasks import Executor, Watcher
 
 if TYPE_CHECKING:
     from skerry.catalog.catalog import Catalog

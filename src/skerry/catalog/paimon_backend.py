@@ -16,7 +16,6 @@ from skerry.jobs.analyze import AnalyzeSummary
 from skerry.jobs.change_summary import ChangeSummary
 from skerry.jobs.compact import CompactSummary
 from skerry.jobs.compact_plan import CompactOptions
-from skerry.jobs.executor import Executor, Watcher
 from skerry.jobs.expire import ExpireSummary
 from skerry.jobs.merge import MergeClauses
 from skerry.jobs.paimon_merge import merge_paimon
@@ -36,6 +35,7 @@ from skerry.table.row_stream import RowStream
 from skerry.table.schema import leaves
 from skerry.table.statistics import ColumnStatistics, Freshness
 from skerry.table.summaries import RowChanges
+from skerry.table.tasks import Executor, Watcher
 from skerry.theta import pack_sketches
 
 __all__ = ["PaimonBackend"]

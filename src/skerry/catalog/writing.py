@@ -8,9 +8,9 @@ from typing import Any
 from skerry.catalog.applying import stream_batch
 from skerry.catalog.backend import WriteOptions
 from skerry.catalog.history import TableHistory
-from skerry.jobs.executor import Watcher
 from skerry.table.files import WrittenFile
 from skerry.table.history import MAIN, Snapshot
+from skerry.table.tasks import Watcher
 
 __all__ = ["TableWriting"]
 

@@ -64,7 +64,7 @@ def ingest(
     catalog, target = _find(table, warehouse, properties, create)
 
     import skerry.spark
-    from skerry.jobs.executor import Progress
+    from skerry.table.tasks import Progress
 
     with watching("start Spark") as watcher:
         spark = skerry.spark.session(master=master, config=config)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from skerry.cli.display import count, size
 
 if TYPE_CHECKING:
-    from skerry.jobs.executor import Progress, Watcher
+    from skerry.table.tasks import Progress, Watcher
 
 __all__ = ["Pace", "watching"]
 

@@ -24,7 +24,6 @@ from skerry.iceberg.settings import ChangeProperties
 from skerry.iceberg.state import MAIN, OUTSIDE_PROPERTY, TableState
 from skerry.iceberg.table import IcebergTable
 from skerry.jobs.analyze import catch_up
-from skerry.jobs.executor import Executor, Progress, ThreadExecutor, Watcher
 from skerry.parquet import FileMetadata, read_metadata
 from skerry.storage import file_key, is_within
 from skerry.table.evolution import all_ids, has_ids, identify, plan_conversion
@@ -33,6 +32,7 @@ from skerry.table.row_reader import RowReader
 from skerry.table.scan import FileScanTask
 from skerry.table.schema import FIELD_ID_KEY, leaves, nearest
 from skerry.table.sketching import sketch_parquet
+from skerry.table.tasks import Executor, Progress, ThreadExecutor, Watcher
 from skerry.table.values import encode_value, natural_value, physical_value
 from skerry.theta import Sample
 

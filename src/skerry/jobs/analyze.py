@@ -12,7 +12,6 @@ from skerry.iceberg.scan import scan
 from skerry.iceberg.state import MAIN, TableState
 from skerry.iceberg.statistics import freshness, latest_statistics
 from skerry.iceberg.table import IcebergTable
-from skerry.jobs.executor import Executor, Progress, ThreadExecutor, Watcher
 from skerry.jobs.sketch_files import FileSample, SketchTask, sketch_file
 from skerry.table.group_samples import GroupSamples, SketchedFile, key_of
 from skerry.table.group_sketches import group_sketch_bytes
@@ -20,6 +19,7 @@ from skerry.table.scan import FileScanTask
 from skerry.table.schema import Leaf, leaf, leaves
 from skerry.table.statistics import SketchPolicy
 from skerry.table.table_sample import TableSample, max_groups, sketched_file
+from skerry.table.tasks import Executor, Progress, ThreadExecutor, Watcher
 from skerry.theta.setops import union
 
 __all__ = ["AnalyzeSummary", "analyze", "catch_up"]

@@ -12,11 +12,11 @@ from skerry.errors import CommitUnknownError, SkerryError
 from skerry.iceberg.state import MAIN, TableState
 from skerry.iceberg.table import IcebergTable
 from skerry.jobs.analyze import catch_up
-from skerry.jobs.executor import Progress, Watcher
 from skerry.jobs.once_table import BatchWasThereError, OnceTable
 from skerry.jobs.write import write_batches
 from skerry.table.incoming import conform
 from skerry.table.stream_batch import StreamBatch
+from skerry.table.tasks import Progress, Watcher
 
 __all__ = ["append", "append_once"]
 

@@ -32,7 +32,6 @@ from skerry.iceberg.z_order import z_order_columns
 from skerry.jobs.analyze import catch_up
 from skerry.jobs.clustering import Clustering, clustered
 from skerry.jobs.compact_plan import CompactOptions, CompactRules, FileGroup, plan_groups
-from skerry.jobs.executor import Executor, Progress, ThreadExecutor, Watcher
 from skerry.jobs.write import write_batches
 from skerry.storage import join
 from skerry.table.commit import RetryPolicy
@@ -40,6 +39,7 @@ from skerry.table.files import WrittenFile
 from skerry.table.row_reader import RowReader
 from skerry.table.scan import FileScanTask
 from skerry.table.schema import leaves
+from skerry.table.tasks import Executor, Progress, ThreadExecutor, Watcher
 from skerry.table.values import decode_value
 
 __all__ = ["CompactSummary", "CompactTask", "compact", "compact_group"]

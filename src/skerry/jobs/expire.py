@@ -26,10 +26,10 @@ from skerry.iceberg.reachability import (
 )
 from skerry.iceberg.state import TableState
 from skerry.iceberg.table import IcebergTable
-from skerry.jobs.executor import Executor, Progress, ThreadExecutor, Watcher
 from skerry.storage import file_key, is_within
 from skerry.table.history import in_utc
 from skerry.table.table_files import FileKind, TableFile
+from skerry.table.tasks import Executor, Progress, ThreadExecutor, Watcher
 
 __all__ = ["ExpireSummary", "deletable", "expire_snapshots"]
 

@@ -20,7 +20,6 @@ from skerry.errors import UnsupportedError
 from skerry.iceberg.files import live_data_files
 from skerry.iceberg.samples import deletes_of, live_files, sample_of
 from skerry.iceberg.state import TableState
-from skerry.jobs.executor import Executor, ThreadExecutor, Watcher
 from skerry.jobs.paimon_schemas import (
     file_schemas,
     partition_keys,
@@ -45,6 +44,7 @@ from skerry.table.group_samples import GroupSamples, key_of
 from skerry.table.row_deletes import RowDeletes
 from skerry.table.scan import FileScanTask
 from skerry.table.schema import leaves
+from skerry.table.tasks import Executor, ThreadExecutor, Watcher
 from skerry.table.values import decode_value
 
 __all__ = ["DraftFile", "PaimonDraft", "plan_paimon", "publish_paimon"]

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from skerry.jobs.executor import Executor, Progress, Watcher
 from skerry.storage import FileStatus, Folder, Storage
 from skerry.table.reachability import TableKind, table_marker
+from skerry.table.tasks import Executor, Progress, Watcher
 
 __all__ = ["FolderTask", "Listing", "list_below", "list_table"]
 

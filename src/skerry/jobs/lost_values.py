@@ -19,7 +19,6 @@ import pyarrow as pa
 
 from skerry.iceberg.scan import scan
 from skerry.iceberg.state import TableState
-from skerry.jobs.executor import Executor
 from skerry.jobs.rewrite import FileChange
 from skerry.jobs.sketch_files import POSITION, SketchTask, sample_again, samples_to_follow, sketch_file
 from skerry.table.group_samples import FileGroup, GroupSamples, SketchedFile, ThinnedGroup, key_of
@@ -27,6 +26,7 @@ from skerry.table.row_reader import RowReader
 from skerry.table.scan import FileScanTask
 from skerry.table.schema import Leaf, leaves
 from skerry.table.sketching import BatchSketcher
+from skerry.table.tasks import Executor
 
 __all__ = ["follow_deletes"]
 

@@ -16,13 +16,12 @@ import pyarrow as pa
 
 from skerry.errors import NotFoundError, SchemaError, SkerryError, UnsupportedError
 from skerry.jobs.add_files import file_schema
-from skerry.jobs.executor import Executor, Progress, ThreadExecutor, Watcher
 from skerry.parquet import read_metadata
 from skerry.storage import FileStatus, Storage
 from skerry.table.evolution import has_ids
 from skerry.table.reachability import table_marker
 from skerry.table.schema import FIELD_ID_KEY
-from skerry.table.tasks import FileTask
+from skerry.table.tasks import Executor, FileTask, Progress, ThreadExecutor, Watcher
 from skerry.table.values import physical_value
 
 __all__ = ["Migration", "MigrationFile", "plan_migration", "read_schema"]

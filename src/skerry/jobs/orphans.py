@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from skerry.errors import NotFoundError, SchemaError, SkerryError, UnsupportedError
-from skerry.jobs.executor import Executor, Progress, ThreadExecutor, Watcher
 from skerry.jobs.listing import Listing, list_table
 from skerry.jobs.orphan_log import OrphanFile, OrphanLog, read_marked
 from skerry.storage import file_key, is_within, join, name, parent
 from skerry.table.reachability import DEFAULT_GRACE_DAYS, Aliases, FileKey, ReachableTable
+from skerry.table.tasks import Executor, Progress, ThreadExecutor, Watcher
 
 __all__ = ["OrphanFile", "OrphanSummary", "remove_orphans"]
 

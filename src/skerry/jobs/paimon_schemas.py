@@ -21,7 +21,6 @@ from pyiceberg.transforms import IdentityTransform, VoidTransform
 from skerry.errors import FormatError, SchemaError, SkerryError, UnsupportedError
 from skerry.iceberg.scan import scan
 from skerry.iceberg.state import OUTSIDE_PROPERTY, TableState
-from skerry.jobs.executor import Executor, Progress, Watcher
 from skerry.paimon.arrow_types import arrow_type, identified_fields
 from skerry.paimon.binary_row import encode_rows
 from skerry.paimon.foreign_columns import columns_in_file
@@ -39,6 +38,7 @@ from skerry.table.scan import FileScanTask
 from skerry.table.schema import field_id, nearest
 from skerry.table.statistics import SketchPolicy
 from skerry.table.stored_files import read_columns
+from skerry.table.tasks import Executor, Progress, Watcher
 from skerry.table.values import is_uuid
 
 __all__ = [

@@ -13,12 +13,12 @@ from skerry.iceberg.samples import live_files
 from skerry.iceberg.scan import scan
 from skerry.iceberg.state import TableState
 from skerry.iceberg.table import IcebergTable
-from skerry.jobs.executor import Executor, ThreadExecutor
 from skerry.jobs.sketch_files import SketchTask, sketch_file
 from skerry.table.group_samples import SketchedFile
 from skerry.table.schema import leaves
 from skerry.table.statistics import SketchPolicy
 from skerry.table.table_sample import sketched_file
+from skerry.table.tasks import Executor, ThreadExecutor
 
 __all__ = ["pick"]
 

@@ -22,7 +22,6 @@ from skerry.iceberg.operations import (
 )
 from skerry.iceberg.state import TableState
 from skerry.iceberg.table import IcebergTable
-from skerry.jobs.executor import Executor, ThreadExecutor
 from skerry.jobs.merge import upsert
 from skerry.jobs.once_table import BatchWasThereError, OnceTable
 from skerry.jobs.publication import Publication, WriteMode
@@ -33,6 +32,7 @@ from skerry.table.commit import RetryPolicy
 from skerry.table.files import DataFile, WrittenFile
 from skerry.table.incoming import conform
 from skerry.table.table_sample import partition_name
+from skerry.table.tasks import Executor, ThreadExecutor
 
 __all__ = ["Publication", "Share", "WriteMode", "check_publication", "publish", "remove_shares", "write_share"]
 

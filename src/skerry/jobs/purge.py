@@ -15,8 +15,8 @@ from skerry.iceberg.reachability import (
     statistics_files,
 )
 from skerry.iceberg.table import IcebergTable
-from skerry.jobs.executor import Executor, ThreadExecutor
 from skerry.storage import file_key, is_within
+from skerry.table.tasks import Executor, ThreadExecutor
 
 __all__ = ["purge"]
 

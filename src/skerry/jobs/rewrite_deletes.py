@@ -19,7 +19,6 @@ from skerry.iceberg.operations import DeleteKey, RewriteFiles
 from skerry.iceberg.scan import scan
 from skerry.iceberg.state import MAIN, TableState
 from skerry.iceberg.table import IcebergTable
-from skerry.jobs.executor import Executor, Progress, ThreadExecutor, Watcher
 from skerry.storage import join
 from skerry.table.commit import RetryPolicy
 from skerry.table.files import DeleteFile, DeleteKind
@@ -27,6 +26,7 @@ from skerry.table.group_samples import deletes_key
 from skerry.table.row_deletes import RowDeletes
 from skerry.table.scan import FileScanTask
 from skerry.table.table_sample import delete_name
+from skerry.table.tasks import Executor, Progress, ThreadExecutor, Watcher
 
 __all__ = ["DeletesSummary", "DeletesTask", "rewrite_deletes", "write_deletes"]
 

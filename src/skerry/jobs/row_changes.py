@@ -27,7 +27,6 @@ from skerry.iceberg.scan import scan
 from skerry.iceberg.state import TableState
 from skerry.iceberg.table import IcebergTable
 from skerry.jobs.analyze import catch_up
-from skerry.jobs.executor import Executor, Progress, ThreadExecutor, Watcher
 from skerry.jobs.lost_values import follow_deletes
 from skerry.jobs.rewrite import FileChange, Rewriter, UpdateRows, pack
 from skerry.storage import Storage
@@ -39,6 +38,7 @@ from skerry.table.read_ahead import default_threads
 from skerry.table.row_deletes import deleted_positions, distinct_positions
 from skerry.table.summaries import RowChanges
 from skerry.table.table_sample import delete_name, partition_name
+from skerry.table.tasks import Executor, Progress, ThreadExecutor, Watcher
 
 __all__ = [
     "ChangeMode",

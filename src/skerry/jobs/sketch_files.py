@@ -13,7 +13,6 @@ from skerry.errors import SchemaError
 from skerry.iceberg.samples import read_sample
 from skerry.iceberg.scan import scan
 from skerry.iceberg.state import TableState
-from skerry.jobs.executor import Executor
 from skerry.jobs.rewrite import FileChange
 from skerry.parquet import read_metadata
 from skerry.table.group_samples import GroupSamples, SketchedFile, key_of
@@ -23,6 +22,7 @@ from skerry.table.schema import Leaf, leaves, nearest
 from skerry.table.sketching import BatchSketcher, sketch_parquet
 from skerry.table.statistics import SketchPolicy
 from skerry.table.table_sample import sketched_file
+from skerry.table.tasks import Executor
 from skerry.theta import Sample
 
 __all__ = ["FileSample", "SketchTask", "sample_again", "samples_to_follow", "sketch_file"]

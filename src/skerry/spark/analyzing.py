@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 
 from skerry.catalog import Table
 from skerry.jobs.analyze import AnalyzeSummary
-from skerry.jobs.executor import Watcher
 from skerry.spark.executor import SparkExecutor
+from skerry.table.tasks import Watcher
 
 __all__ = ["analyze"]
 

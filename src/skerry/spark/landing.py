@@ -23,7 +23,6 @@ from skerry.iceberg.state import MAIN
 from skerry.iceberg.table import IcebergTable
 from skerry.jobs.analyze import catch_up
 from skerry.jobs.describe import DescribeTask, describe_file
-from skerry.jobs.executor import Progress, Watcher
 from skerry.jobs.paimon_publish import ShareLayout, publish
 from skerry.jobs.publication import Publication
 from skerry.paimon.live_files import delta_entries
@@ -35,6 +34,7 @@ from skerry.spark.progress import run_watched
 from skerry.spark.sources import Source, open_source
 from skerry.spark.writer import spark_can_write, write_frame
 from skerry.table.files import WrittenFile
+from skerry.table.tasks import Progress, Watcher
 
 __all__ = ["IngestSummary", "ingest", "land"]
 

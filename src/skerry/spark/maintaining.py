@@ -11,7 +11,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from skerry.catalog import Table
 from skerry.jobs.compact import CompactSummary
-from skerry.jobs.executor import Watcher
 from skerry.jobs.expire import ExpireSummary
 from skerry.jobs.orphans import OrphanSummary
 from skerry.jobs.rewrite_deletes import DeletesSummary
@@ -19,6 +18,7 @@ from skerry.spark.executor import SparkExecutor
 from skerry.table.merging import Clauses
 from skerry.table.reachability import DEFAULT_GRACE_DAYS
 from skerry.table.summaries import RowChanges
+from skerry.table.tasks import Watcher
 
 __all__ = ["compact", "expire_snapshots", "merge", "remove_orphans", "rewrite_deletes"]
 

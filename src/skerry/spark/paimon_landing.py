@@ -19,7 +19,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from skerry.jobs.executor import Watcher
 from skerry.jobs.paimon_publish import Share, ShareLayout, write_share
 from skerry.jobs.publication import WriteMode
 from skerry.paimon.writing.layout import remove_written
@@ -32,6 +31,7 @@ from skerry.spark.settings import changed_settings
 from skerry.spark.sources import Source
 from skerry.spark.writer import rebalance_settings, unused_name
 from skerry.table.incoming import conform
+from skerry.table.tasks import Watcher
 
 __all__ = ["land_shares"]
 

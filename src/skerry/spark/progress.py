@@ -10,8 +10,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
-from skerry.jobs.executor import Progress, Watcher
 from skerry.spark.jvm import is_classic
+from skerry.table.tasks import Progress, Watcher
 
 __all__ = ["run_watched"]
 

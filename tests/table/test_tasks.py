@@ -6,7 +6,7 @@ import time
 import pytest
 
 from skerry.errors import FormatError
-from skerry.jobs.executor import ThreadExecutor
+from skerry.table.tasks import ThreadExecutor
 
 
 @pytest.mark.parametrize("workers", [1, 2, 8, None])
