@@ -10,7 +10,7 @@ Spec: Iceberg table spec, Column Projection; `formats/paimon.md` §§ 2, 5, 8.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -40,10 +40,10 @@ from skerry.paimon.writing.data_files import local_millis
 from skerry.storage import Storage, name
 from skerry.table.carried_samples import CarriedFile, carry_samples
 from skerry.table.files import DataFile, DeleteKind
-from skerry.table.group_samples import GroupSamples, key_of
 from skerry.table.row_deletes import RowDeletes
 from skerry.table.scan import FileScanTask
 from skerry.table.schema import leaves
+from skerry.table.table_sample import SampleChange
 from skerry.table.tasks import Executor, ThreadExecutor, Watcher
 from skerry.table.values import decode_value
 
@@ -62,12 +62,14 @@ class DraftFile:
         schema_id: The schema that it is read with.
         partition: Values of the partition keys as a row with arity.
         deleted: int64[n] Positions of deleted rows, ascending.
+        deletes: What the Iceberg table's samples call its deletes.
     """
 
     data_file: DataFile
     schema_id: int
     partition: bytes
     deleted: Positions
+    deletes: int
 
     @property
     def file_name(self) -> str:
@@ -83,15 +85,11 @@ class PaimonDraft:
         state: The table.
         schemas: The schemas by id; the last one is the table's, the others are those of files.
         files: The data files.
-        groups: What the Iceberg table knows of their values.
-        column_ids: The columns whose values both tables hash alike.
     """
 
     state: TableState
     schemas: tuple[TableSchema, ...]
     files: tuple[DraftFile, ...] = ()
-    groups: GroupSamples = field(default_factory=GroupSamples)
-    column_ids: frozenset[int] = frozenset()
 
     @property
     def size_bytes(self) -> int:
@@ -156,14 +154,11 @@ def plan_paimon(
             len(older) if number is None else number,
             partition,
             deletes.positions(task) if task.deletes else _NO_POSITIONS,
+            deletes_of(task),
         )
         for task, number, partition in zip(tasks, ids, partitions, strict=True)
     )
-    live = {key_of(task.data_file.location): deletes_of(task) for task in tasks}
-    types = {leaf.field_id: leaf.type for leaf in leaves(state.schema)}
-    alike = {leaf.field_id for leaf in leaves(current.arrow_schema) if types.get(leaf.field_id) == leaf.type}
-    groups = sample_of(state, snapshot).with_missing(live).groups
-    return PaimonDraft(state, (*older, current), files, groups, frozenset(alike))
+    return PaimonDraft(state, (*older, current), files)
 
 
 def _check_files(tasks: Iterable[FileScanTask]) -> None:
@@ -221,17 +216,24 @@ def publish_paimon(draft: PaimonDraft, storage: Storage, location: str, name: st
     if not draft.files:
         return create_with_rows(base, older, None)
     deleted = {(file.partition, 0, file.file_name): file.deleted for file in draft.files if len(file.deleted)}
+    return create_with_rows(base, older, FirstRows(tuple(_entries(draft)), deleted, _samples(draft)))
+
+
+def _samples(draft: PaimonDraft) -> SampleChange:
+    """What is known of the values of columns that both tables hash alike."""
+    types = {leaf.field_id: leaf.type for leaf in leaves(draft.state.schema)}
+    alike = [leaf.field_id for leaf in leaves(draft.arrow_schema) if types.get(leaf.field_id) == leaf.type]
     carried = [
         CarriedFile(
-            file.data_file.location,
-            file.file_name,
-            partition_key(file.partition, 0, has_keys=False),
-            delete_key(file.file_name, len(file.deleted)),
+            before=file.data_file.location,
+            after=file.file_name,
+            partition=partition_key(file.partition, 0, has_keys=False),
+            deletes_before=file.deletes,
+            deletes=delete_key(file.file_name, len(file.deleted)),
         )
         for file in draft.files
     ]
-    samples = carry_samples(draft.groups, carried, draft.column_ids)
-    return create_with_rows(base, older, FirstRows(tuple(_entries(draft)), deleted, samples))
+    return carry_samples(sample_of(draft.state, draft.state.snapshot()).groups, carried, alike)
 
 
 def _entries(draft: PaimonDraft) -> Iterator[ManifestEntry]:

@@ -189,7 +189,7 @@ def _roots(state: TableState, tasks: Sequence[FileScanTask]) -> list[str]:
 # Partitions ----------------------------------------------------------------------------------------------------------
 
 _UNPARTITIONED: Final = (
-    "partition_by=[] makes an unpartitioned Paimon table, whose files are still pruned by statistics"
+    "partition_by=[] makes a Paimon table without partitions, whose files are still pruned by their bounds"
 )
 
 
@@ -222,7 +222,7 @@ def partition_keys(state: TableState, wanted: Sequence[str] | None, tasks: Seque
     for key, number in zip(keys, ids, strict=True):
         then = {state.column_types(schema.schema_id).get(number) for schema in state.metadata.schemas}
         if pa.date32() in then and pa.types.is_timestamp(state.schema.field(key).type):
-            raise UnsupportedError(f"partition key {key!r} has been a date before; {_UNPARTITIONED}")
+            raise UnsupportedError(f"partition key {key!r} was a date before; {_UNPARTITIONED}", location=state.name)
     return keys
 
 
