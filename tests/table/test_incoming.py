@@ -13,7 +13,7 @@ import pytest
 
 from skerry.errors import SchemaError
 from skerry.table import incoming
-from skerry.table.incoming import WRITE_DEFAULT_KEY, conform
+from skerry.table.incoming import WRITE_DEFAULT_KEY, conform, open_batches
 from skerry.table.values import encode_value
 
 DECIMAL = decimal.Decimal
@@ -345,3 +345,21 @@ def test_anything_with_an_arrow_interface_is_read(tmp_path):
 
 def test_no_rows_are_no_batches():
     assert conform(pa.table({"id": pa.array([], pa.int64())}), SCHEMA).read_all().num_rows == 0
+
+
+def test_batches_become_a_stream_that_reads_them_one_by_one():
+    assert open_batches([]) is None
+    asked = []
+
+    def batches():
+        for number in range(2):
+            asked.append(number)
+            yield pa.record_batch({"id": [number]})
+        raise SchemaError("the third is wrong")
+
+    reader = open_batches(batches())
+    assert asked == [0]
+    assert reader.schema == pa.schema({"id": pa.int64()})
+    assert [reader.read_next_batch()["id"].to_pylist() for _ in range(2)] == [[0], [1]]
+    with pytest.raises(SchemaError, match="the third is wrong"):
+        reader.read_next_batch()

@@ -6,8 +6,9 @@ its turn comes a range waits in a temporary file. So each file that is written h
 
 from __future__ import annotations
 
+import itertools
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -80,15 +81,10 @@ def clustered(
     with tempfile.TemporaryDirectory(prefix="skerry-cluster-") as folder:
         spilled = _Spilled(Path(folder), first.schema, ranges)
         with spilled:
-            for batch in _chain(first, batches):
+            for batch in itertools.chain((first,), batches):
                 spilled.add(batch, _ranges(pa.Table.from_batches([batch]).select(keys), bounds, order))
         for number in range(ranges):
             yield from _ordered(spilled.read(number), order, length)
-
-
-def _chain(first: pa.RecordBatch, others: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield first
-    yield from others
 
 
 def _sample(reader: RowReader, tasks: Sequence[FileScanTask], most_rows: int) -> pa.Table:

@@ -14,7 +14,6 @@ writer sorts at a time. That also makes one file of a bucket's rows and not one 
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -45,7 +44,7 @@ from skerry.paimon.writing.renumbering import renumbered
 from skerry.paimon.writing.routing import Router
 from skerry.paimon.writing.table_writers import WrittenRows, write_rows
 from skerry.storage import join
-from skerry.table.incoming import conform
+from skerry.table.incoming import conform, open_batches
 from skerry.table.keys import KeyIndex
 from skerry.table.stream_batch import StreamBatch
 
@@ -158,13 +157,11 @@ def write_share(layout: ShareLayout, mode: WriteMode, batches: Iterable[pa.Recor
     Raises:
         SchemaError: Columns, types or a value do not fit.
     """
-    remaining = iter(batches)
-    first = next(remaining, None)
-    if first is None:
+    reader = open_batches(batches)
+    if reader is None:
         return Share()
     files = layout.files
     schema = files.schema.arrow_schema
-    reader = pa.RecordBatchReader.from_batches(first.schema, itertools.chain((first,), remaining))
     rows = conform(reader, schema)
     if not layout.rows_wait(mode):
         return Share(files=write_rows(files, rows, layout.book, None).files)

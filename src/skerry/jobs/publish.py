@@ -30,7 +30,7 @@ from skerry.jobs.write import PartitionedWriter, write_batches
 from skerry.storage import Storage, join
 from skerry.table.commit import RetryPolicy
 from skerry.table.files import DataFile, WrittenFile
-from skerry.table.incoming import conform
+from skerry.table.incoming import conform, open_batches
 from skerry.table.table_sample import partition_name
 from skerry.table.tasks import Executor, ThreadExecutor
 
@@ -77,21 +77,14 @@ def write_share(layout: FileLayout, mode: WriteMode, batches: Iterable[pa.Record
     Raises:
         SchemaError: Columns, types or a value do not fit.
     """
-    remaining = iter(batches)
-    first = next(remaining, None)
-    if first is None:
+    reader = open_batches(batches)
+    if reader is None:
         return Share()
-
-    def chained() -> Iterator[pa.RecordBatch]:
-        yield first
-        yield from remaining
-
     if mode is WriteMode.UPSERT:
-        return Share(rows=(_leave(layout, first.schema, chained()),))
+        return Share(rows=(_leave(layout, reader.schema, reader),))
     writer = PartitionedWriter(layout)
     rows: tuple[str, ...] = ()
     try:
-        reader = pa.RecordBatchReader.from_batches(first.schema, chained())
         for batch in conform(reader, layout.schema):
             writer.write(batch)
         if few := writer.take_small(_FEW_BYTES):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -26,7 +25,7 @@ from skerry.spark.incoming import check_frame, check_values
 from skerry.spark.settings import changed_settings
 from skerry.spark.writer import unused_name, write_settings
 from skerry.table.files import WrittenFile
-from skerry.table.incoming import conform
+from skerry.table.incoming import conform, open_batches
 
 __all__ = ["marked_errors", "write_frame_as_arrow"]
 
@@ -83,13 +82,10 @@ def _add_key(layout: FileLayout, key: str, batches: Iterable[pa.RecordBatch]) ->
 
 def _write(layout: FileLayout, columns: Sequence[str], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Write a task's share of the rows."""
-    batches = iter(batches)
-    first = next(batches, None)
-    if first is None:
+    reader = open_batches(batch.select(columns) for batch in batches)
+    if reader is None:
         return
     with marked_errors():
-        rows = (batch.select(columns) for batch in itertools.chain([first], batches))
-        reader = pa.RecordBatchReader.from_batches(first.select(columns).schema, rows)
         files: list[WrittenFile] = write_batches(layout, conform(reader, layout.schema))
     yield pa.record_batch({"file": pa.array([pickle.dumps(file) for file in files], pa.binary())})
 

@@ -9,7 +9,6 @@ per task; large ones Spark divides again. Rows of dynamic buckets wait for the d
 from __future__ import annotations
 
 import functools
-import itertools
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -30,7 +29,7 @@ from skerry.spark.progress import run_watched
 from skerry.spark.settings import changed_settings
 from skerry.spark.sources import Source
 from skerry.spark.writer import rebalance_settings, unused_name
-from skerry.table.incoming import conform
+from skerry.table.incoming import conform, open_batches
 from skerry.table.tasks import Watcher
 
 __all__ = ["land_shares"]
@@ -125,11 +124,9 @@ def _write(
     layout: ShareLayout, mode: WriteMode, columns: Sequence[str], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Write a task's share of the rows."""
-    batches = iter(batches)
-    first = next(batches, None)
-    if first is None:
+    reader = open_batches(batch.select(columns) for batch in batches)
+    if reader is None:
         return
     with marked_errors():
-        rows = (batch.select(columns) for batch in itertools.chain([first], batches))
-        share = write_share(layout, mode, rows)
+        share = write_share(layout, mode, reader)
     yield pa.record_batch({"share": pa.array([pickle.dumps(share)], pa.binary())})

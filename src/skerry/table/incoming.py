@@ -8,7 +8,8 @@ Everything else is an error that names the column and, for a value, its row: not
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from skerry.errors import SchemaError
 from skerry.table.schema import nearest
 from skerry.table.values import decode_values, is_uuid
 
-__all__ = ["WRITE_DEFAULT_KEY", "conform", "is_list", "open_stream"]
+__all__ = ["WRITE_DEFAULT_KEY", "conform", "is_list", "open_batches", "open_stream"]
 
 WRITE_DEFAULT_KEY = b"skerry:write_default"
 """Metadata key of the value that fills a column missing from the data, in single-value serialisation."""
@@ -83,6 +84,15 @@ def open_stream(data: Any) -> pa.RecordBatchReader:
         f"data of type {type(data).__name__} cannot be read: expected an object with the Arrow C stream interface "
         "(a PyArrow table, Polars or pandas frame, DuckDB relation, …)"
     )
+
+
+def open_batches(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader | None:
+    """Read batches of one schema as a stream, its schema the first one's; None if there is no batch to tell it."""
+    remaining = iter(batches)
+    first = next(remaining, None)
+    if first is None:
+        return None
+    return pa.RecordBatchReader.from_batches(first.schema, itertools.chain((first,), remaining))
 
 
 def _batches(
