@@ -24,7 +24,8 @@ test: $(STAMP) peers
 # New random histories every time; `make torture HISTORIES=10000` for a night.
 torture: $(STAMP) peers
 	SKERRY_TORTURE=1 SKERRY_HISTORIES=$(HISTORIES) $(BIN)/python -m pytest tests/stateful \
-		tests/catalog/test_orphan_histories.py tests/paimon/test_paimon_machine.py
+		tests/catalog/test_orphan_histories.py tests/paimon/test_paimon_machine.py tests/table/test_group_samples.py \
+		tests/paimon/test_paimon_commit_torture.py tests/foreign/test_spark_interop.py
 
 # The change-data pipeline, killed every few seconds. `make test` runs a short cut of the same.
 soak: $(STAMP)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from contextlib import suppress
 
 import numpy as np
@@ -65,7 +66,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=200, suppress_health_check=[])
+@settings(max_examples=1000 if "SKERRY_TORTURE" in os.environ else 80, suppress_health_check=[])
 @given(STEPS)
 def test_any_history_leaves_what_plain_sets_say(steps):
     with pytest.MonkeyPatch.context() as patch:
