@@ -168,6 +168,16 @@ def test_what_cannot_be_upserted(tmp_path: Path) -> None:
         make(tmp_path / "u").upsert(data(range(3), "a"))
 
 
+def test_rows_with_ids_stay_in_their_files(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", properties={"row-tracking.enabled": "true"})
+    table.append(data(range(3), "a"))
+    because = "as files that are written anew would lose their row ids"
+    with pytest.raises(UnsupportedError, match=f"row-tracking.enabled=true: rows of such tables are not.*{because}"):
+        table.delete("id = 1")
+    with pytest.raises(UnsupportedError, match=f"row-tracking.enabled=true: such tables are not compacted, {because}"):
+        table.compact(rewrite_all=True)
+
+
 def test_engines_without_deletes(tmp_path: Path) -> None:
     for number, options in enumerate(
         ({"merge-engine": "partial-update"}, {"merge-engine": "aggregation"}, {"ignore-delete": "true"})

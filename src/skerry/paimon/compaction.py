@@ -16,12 +16,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from skerry.errors import CommitUnknownError, ConflictError, SkerryError, UnsupportedError
+from skerry.errors import CommitUnknownError, ConflictError, SkerryError
 from skerry.paimon.changing import ChangeRequest
 from skerry.paimon.commit import retry_policy
 from skerry.paimon.compaction_tasks import BucketTask, CompactionRules, TaskResult, plan_compaction, run_task
 from skerry.paimon.live_files import index_entries
 from skerry.paimon.operations import IndexChange, ReplaceFiles
+from skerry.paimon.refusals import check_rewritable
 from skerry.paimon.row_vectors import change_vectors
 from skerry.paimon.snapshot import CommitKind
 from skerry.paimon.state import PaimonState
@@ -167,12 +168,7 @@ def compact_due(request: ChangeRequest, state: PaimonState) -> PaimonState:
 
 def _layout(state: PaimonState, target_file_size: int | None) -> WriteLayout:
     layout = WriteLayout.of(state)
-    if layout.options.row_tracking:
-        raise UnsupportedError(
-            "table option row-tracking.enabled=true: such tables are not compacted, as files that are written anew "
-            "would lose their row ids",
-            location=state.name,
-        )
+    check_rewritable(layout.schema, "such tables are not compacted", state.name)
     if target_file_size is None:
         return layout
     options = {**layout.schema.options, "target-file-size": f"{target_file_size} b"}

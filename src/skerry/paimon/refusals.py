@@ -1,7 +1,8 @@
 """What is not done here, by the option that asks for it: refused with its name, never passed over in silence.
 
-Three questions are kept apart: can such a table be (`check_schema`), can it be read without wrong rows
-(`check_readable`), and can rows be written to it so that nothing is missing that it promises (`check_writable`).
+Four questions are kept apart: can such a table be (`check_schema`), can it be read without wrong rows
+(`check_readable`), can rows be written to it so that nothing is missing that it promises (`check_writable`), and can
+rows of it be written to another file (`check_rewritable`).
 
 Spec: `formats/paimon.md` § 14; Java's SchemaValidation.
 """
@@ -19,7 +20,7 @@ from skerry.paimon.paths import POSTPONE_BUCKET
 from skerry.paimon.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from skerry.paimon.types import AtomicType
 
-__all__ = ["check_readable", "check_schema", "check_writable"]
+__all__ = ["check_readable", "check_rewritable", "check_schema", "check_writable"]
 
 _RULE: Final = "Paimon: table options"
 _SYSTEM_NAMES: Final = (SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "rowkind", "_ROW_ID")
@@ -277,4 +278,25 @@ def _check_writable_keys(schema: TableSchema, options: CoreOptions) -> None:
         raise UnsupportedError(
             f"table option {option} is not supported for writing: readers would not see the rows until compaction",
             rule=_RULE,
+        )
+
+
+# What can be written anew --------------------------------------------------------------------------------------------
+
+
+def check_rewritable(schema: TableSchema, what: str, name: str) -> None:
+    """Refuse a table whose rows have ids that files written anew would not have.
+
+    Args:
+        schema: The table's schema.
+        what: What is not done with such tables, for the message.
+        name: The table.
+
+    Raises:
+        UnsupportedError: Its rows have ids.
+    """
+    if CoreOptions(schema.options).row_tracking:
+        raise UnsupportedError(
+            f"table option row-tracking.enabled=true: {what}, as files that are written anew would lose their row ids",
+            location=name,
         )

@@ -15,13 +15,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skerry.errors import UnsupportedError
 from skerry.paimon.changing import ChangeRequest
 from skerry.paimon.deletion_positions import Positions
 from skerry.paimon.manifest import ManifestEntry
 from skerry.paimon.planned_splits import PlannedSplits
 from skerry.paimon.planning import ScanPlanner
 from skerry.paimon.reading import SplitReader
+from skerry.paimon.refusals import check_rewritable
 from skerry.paimon.splits import Split
 from skerry.paimon.state import PaimonState
 from skerry.paimon.writing.bucket_book import BucketBook
@@ -84,12 +84,7 @@ class RowJob:
             UnsupportedError: The table is of a kind whose rows are not changed.
         """
         layout = WriteLayout.of(state)
-        if layout.options.row_tracking:
-            raise UnsupportedError(
-                "table option row-tracking.enabled=true: rows of such tables are not changed, as files that are "
-                "written anew would lose their row ids",
-                location=state.name,
-            )
+        check_rewritable(layout.schema, "rows of such tables are not changed", state.name)
         return cls(request, state, layout)
 
     def splits(self, predicate: Predicate) -> PlannedSplits:
