@@ -13,8 +13,6 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import statistics
-import subprocess
-import sys
 import time
 import zipfile
 from collections.abc import Callable
@@ -26,9 +24,9 @@ import pyarrow.parquet as pq
 from pyarrow import csv
 
 from skerry import amudai
+from tpch_data import CACHE, lineitem_rows
 
-ROOT = Path(__file__).parents[1]
-FOLDER = ROOT / ".cache" / "amudai"
+FOLDER = CACHE / "amudai"
 REPEATS = 15
 ROWS_BY_POSITION = 1000
 
@@ -45,17 +43,6 @@ def flights() -> pa.Table:
     delays = {name: pa.float64() for name in ("dep_delay", "arr_delay", "air_time")}
     table = table.cast(pa.schema([field.with_type(delays.get(field.name, field.type)) for field in table.schema]))
     return pa.concat_tables([table] * REPEATS).combine_chunks()
-
-
-def lineitem() -> pa.Table:
-    path = FOLDER / "lineitem.parquet"
-    if not path.exists():
-        program = Path(sys.executable).with_name("tpchgen-cli")
-        command = [str(program), "-s", "1", "--tables=lineitem", "--format=parquet", f"--output-dir={FOLDER}"]
-        subprocess.run(command, check=True)
-    table = pq.read_table(path)
-    fields = [field.with_type(pa.string()) if "view" in str(field.type) else field for field in table.schema]
-    return table.cast(pa.schema(fields)).combine_chunks()
 
 
 def timed(routes: dict[str, Callable[[], object]], rounds: int, clock: Callable[[], float]) -> dict[str, float]:
@@ -132,7 +119,7 @@ def main() -> None:
     if "flights" in arguments.data:
         measure("flights", flights(), "tailnum", arguments)
     if "lineitem" in arguments.data:
-        measure("lineitem", lineitem(), "l_shipdate", arguments)
+        measure("lineitem", lineitem_rows().combine_chunks(), "l_shipdate", arguments)
 
 
 if __name__ == "__main__":

@@ -16,9 +16,10 @@ from pathlib import Path
 import duckdb
 
 import skerry
-from refresh import CACHE, LINEITEM, STEP, make_lineitem
+from refresh import STEP
 from skerry.kernels import warm_up
 from skerry.table.tasks import ThreadExecutor
+from tpch_data import CACHE, lineitem_rows, make_lineitem
 
 FOLDER = CACHE / "analyze"
 THREADS = 2
@@ -30,7 +31,7 @@ def make_tables() -> dict[str, skerry.catalog.Table]:
     names = {"landed by Spark": "t.spark", "appended": "t.appended", "100 partitions": "t.partitioned"}
     missing = {label: name for label, name in names.items() if not catalog.table_exists(name)}
     if missing:
-        rows = make_lineitem()
+        rows = lineitem_rows()
         for name in missing.values():
             partition_by = [f"truncate({STEP}, l_orderkey)"] if name == "t.partitioned" else []
             table = catalog.create_table(name, rows.schema, partition_by=partition_by)
@@ -38,7 +39,7 @@ def make_tables() -> dict[str, skerry.catalog.Table]:
                 from skerry.spark import ingest, session
 
                 spark = session(master=f"local[{THREADS}]")
-                ingest(spark, LINEITEM, table)
+                ingest(spark, make_lineitem(), table)
                 spark.stop()
             else:
                 table.append(rows)

@@ -14,35 +14,22 @@ from __future__ import annotations
 import argparse
 import shutil
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 import skerry
 from skerry.iceberg.delete_files import write_deletion_vectors, write_position_deletes
 from skerry.iceberg.operations import RowDelta
+from tpch_data import CACHE, lineitem_rows
 
-CACHE = Path(__file__).parents[1] / ".cache"
 FOLDER = CACHE / "reading-deletes"
 COLUMNS = ["l_orderkey", "l_extendedprice", "l_shipdate"]
 DELETED = 0.1
 TABLES = {"whole": 2, "positions": 2, "vectors": 3}
-
-
-def make_lineitem() -> Path:
-    """Lineitem at scale factor 1, 6,001,215 rows."""
-    path = CACHE / "tpch" / "lineitem.parquet"
-    if not path.exists():
-        tool = Path(sys.executable).with_name("tpchgen-cli")
-        subprocess.run([tool, "parquet", "-s", "1", "--tables", "lineitem", "--output-dir", path.parent], check=True)
-    return path
 
 
 def make_tables() -> dict[str, Any]:
@@ -50,13 +37,10 @@ def make_tables() -> dict[str, Any]:
     for name, version in TABLES.items():
         if not (FOLDER / name / "done").exists():
             shutil.rmtree(FOLDER / name, ignore_errors=True)
-            rows = pq.read_table(make_lineitem())
-            schema = pa.schema(
-                [pa.field(f.name, pa.string() if pa.types.is_string_view(f.type) else f.type) for f in rows.schema]
-            )
+            rows = lineitem_rows()
             catalog = skerry.connect(str(FOLDER / name))
-            table = catalog.create_table("tpch.lineitem", schema, properties={"format-version": str(version)})
-            table.append(rows.cast(schema))
+            table = catalog.create_table("tpch.lineitem", rows.schema, properties={"format-version": str(version)})
+            table.append(rows)
             delete_rows(table, name)
             (FOLDER / name / "done").touch()
     return {name: skerry.connect(str(FOLDER / name)).load_table("tpch.lineitem") for name in TABLES}

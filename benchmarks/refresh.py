@@ -12,12 +12,10 @@ import argparse
 import os
 import shutil
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import duckdb
 import pyarrow as pa
@@ -28,23 +26,11 @@ from skerry.iceberg.samples import SAMPLE_PROPERTIES
 from skerry.kernels import warm_up
 from skerry.puffin import PuffinReader
 from skerry.table.statistics import ENABLED_ENVIRONMENT
+from tpch_data import CACHE, lineitem_rows
 
-CACHE = Path(__file__).parents[1] / ".cache"
-LINEITEM = CACHE / "tpch" / "lineitem.parquet"
 FOLDER = CACHE / "refresh"
 STEP = 60_000
 """Order keys of a partition; there are six million."""
-
-
-def make_lineitem() -> pa.Table:
-    """The rows, made by tpchgen-cli if they are not there."""
-    if not LINEITEM.exists():
-        LINEITEM.parent.mkdir(parents=True, exist_ok=True)
-        command = ["tpchgen-cli", "-s", "1", "--tables=lineitem", "--format=parquet", f"--output-dir={LINEITEM.parent}"]
-        subprocess.run(command, check=True)
-    table = pq.read_table(LINEITEM)
-    views = {pa.string_view(): pa.string()}
-    return table.cast(pa.schema([field.with_type(views.get(field.type, field.type)) for field in table.schema]))
 
 
 def make_table(name: str, rows: pa.Table, enabled: bool) -> skerry.catalog.Table:
@@ -178,7 +164,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     rounds = parser.parse_args().rounds
     warm_up()
-    rows = make_lineitem()
+    rows = lineitem_rows()
     table, held = measure_changes(rows, rounds)
     held &= measure_size(table)
     held &= measure_catching_up(table, rows, rounds)

@@ -13,8 +13,6 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -31,23 +29,14 @@ from skerry.storage import Storage
 from skerry.table.schema import leaves
 from skerry.table.sketching import BatchSketcher, sketch_parquet, sketch_parquet_files
 from skerry.theta import Sample
+from tpch_data import CACHE, make_lineitem
 
-CACHE = Path(__file__).parents[1] / ".cache"
 CODECS = ("snappy", "zstd")
 THREADS = 2
 APPENDED_ROWS = 60_000
 
 Routes = dict[str, Callable[[], object]]
 Times = dict[str, list[tuple[float, float]]]
-
-
-def make_lineitem() -> Path:
-    """Lineitem at scale factor 1, 6,001,215 rows."""
-    path = CACHE / "tpch" / "lineitem.parquet"
-    if not path.exists():
-        tool = Path(sys.executable).with_name("tpchgen-cli")
-        subprocess.run([tool, "parquet", "-s", "1", "--tables", "lineitem", "--output-dir", path.parent], check=True)
-    return path
 
 
 def make_spark_files() -> Path:

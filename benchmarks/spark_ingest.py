@@ -10,28 +10,17 @@ from __future__ import annotations
 import argparse
 import shutil
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pyarrow.parquet as pq
 
 import skerry
 from skerry.spark import ingest, session
+from tpch_data import CACHE, make_lineitem
 
-CACHE = Path(__file__).parents[1] / ".cache"
 THREADS = 2
 TARGET = 0.9
-
-
-def make_lineitem() -> Path:
-    path = CACHE / "tpch" / "lineitem.parquet"
-    if not path.exists():
-        tool = Path(sys.executable).with_name("tpchgen-cli")
-        subprocess.run([tool, "parquet", "-s", "1", "--tables", "lineitem", "--output-dir", path.parent], check=True)
-    return path
 
 
 def timed(run: Callable[[], object]) -> float:

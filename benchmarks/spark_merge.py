@@ -13,38 +13,20 @@ from __future__ import annotations
 import argparse
 import shutil
 import statistics
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 import skerry
 import skerry.spark
 from spark_times import Times, timed
+from tpch_data import CACHE, lineitem_rows
 
-CACHE = Path(__file__).parents[1] / ".cache"
 FOLDER = CACHE / "spark-merge"
 THREADS = 2
 TARGET = 0.9
 KEY = ["l_orderkey", "l_linenumber"]
-
-
-def make_lineitem() -> Path:
-    path = CACHE / "tpch" / "lineitem.parquet"
-    if not path.exists():
-        tool = Path(sys.executable).with_name("tpchgen-cli")
-        subprocess.run([tool, "parquet", "-s", "1", "--tables", "lineitem", "--output-dir", path.parent], check=True)
-    return path
-
-
-def make_rows(count: int) -> pa.Table:
-    rows = pq.read_table(make_lineitem()).slice(0, count)
-    fields = [pa.field(f.name, pa.string() if pa.types.is_string_view(f.type) else f.type) for f in rows.schema]
-    return rows.cast(pa.schema(fields))
 
 
 def incoming(frame: DataFrame) -> DataFrame:
@@ -63,7 +45,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=6_001_215, help="rows of the table")
     chosen = parser.parse_args()
     shutil.rmtree(FOLDER, ignore_errors=True)
-    rows = make_rows(chosen.rows)
+    rows = lineitem_rows(chosen.rows)
     spark = skerry.spark.session(master=f"local[{THREADS}]")
     catalog = skerry.connect(FOLDER / "warehouse")
     properties = {"format-version": "3", "write.merge.mode": "merge-on-read"}

@@ -10,29 +10,18 @@ from __future__ import annotations
 import argparse
 import shutil
 import statistics
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 import skerry
 import skerry.spark
+from tpch_data import CACHE, make_lineitem
 
-CACHE = Path(__file__).parents[1] / ".cache"
 THREADS = 2
 TARGET = 0.95
 COLUMNS = {"3 columns": ["l_orderkey", "l_quantity", "l_shipdate"], "16 columns": None}
-
-
-def make_lineitem() -> Path:
-    path = CACHE / "tpch" / "lineitem.parquet"
-    if not path.exists():
-        tool = Path(sys.executable).with_name("tpchgen-cli")
-        subprocess.run([tool, "parquet", "-s", "1", "--tables", "lineitem", "--output-dir", path.parent], check=True)
-    return path
 
 
 def scanned(frame: DataFrame) -> float:

@@ -13,10 +13,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import statistics
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -26,8 +23,8 @@ import skerry
 import skerry.spark
 from skerry.catalog import Table
 from spark_times import Times, timed
+from tpch_data import CACHE, lineitem_rows
 
-CACHE = Path(__file__).parents[1] / ".cache"
 FOLDER = CACHE / "spark-source-read"
 THREADS = 2
 TARGET = 0.9
@@ -35,20 +32,10 @@ DELETED = 0.1
 COLUMNS = {"3 columns": ["l_orderkey", "l_quantity", "l_shipdate"], "16 columns": None}
 
 
-def make_lineitem() -> Path:
-    path = CACHE / "tpch" / "lineitem.parquet"
-    if not path.exists():
-        tool = Path(sys.executable).with_name("tpchgen-cli")
-        subprocess.run([tool, "parquet", "-s", "1", "--tables", "lineitem", "--output-dir", path.parent], check=True)
-    return path
-
-
 def make_tables(count: int) -> dict[str, Table]:
     """Tables of the same rows."""
-    rows = pq.read_table(make_lineitem()).slice(0, count)
-    fields = [pa.field(f.name, pa.string() if pa.types.is_string_view(f.type) else f.type) for f in rows.schema]
-    fields.append(pa.field("number", pa.int64()))
-    rows = rows.append_column("number", pa.array(range(len(rows)))).cast(pa.schema(fields))
+    rows = lineitem_rows(count)
+    rows = rows.append_column("number", pa.array(range(len(rows)), pa.int64()))
     shutil.rmtree(FOLDER, ignore_errors=True)
     catalog = skerry.connect(FOLDER)
     tables = {}

@@ -12,11 +12,8 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 os.environ["POLARS_MAX_THREADS"] = "1"
@@ -28,8 +25,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from skerry.theta import Sample, ThetaSketch
+from tpch_data import make_lineitem
 
-CACHE = Path(__file__).parents[1] / ".cache"
 # Million rows per second that a column must reach. The second of the dictionaries has a value that no row uses, so that
 # all indices must be looked at.
 TARGETS = {
@@ -42,15 +39,6 @@ TARGETS = {
     "l_shipdate, dictionary with an unused value": 1000,
 }
 ONE_BY_ONE = 300_000
-
-
-def make_lineitem() -> Path:
-    """Lineitem at scale factor 1, 6,001,215 rows."""
-    path = CACHE / "tpch" / "lineitem.parquet"
-    if not path.exists():
-        tool = Path(sys.executable).with_name("tpchgen-cli")
-        subprocess.run([tool, "parquet", "-s", "1", "--tables", "lineitem", "--output-dir", path.parent], check=True)
-    return path
 
 
 def columns() -> dict[str, pa.ChunkedArray]:

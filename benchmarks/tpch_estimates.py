@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import re
 import statistics
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -26,18 +25,13 @@ from skerry.planner import JoinGraph
 from skerry.planner.query import Block, parse_query
 
 sys.path.insert(0, str(Path(__file__).parent))
+from tpch_data import CACHE, TABLES, make_files
 from tpch_queries import QUERIES
 
-FOLDER = Path(__file__).parent.parent / ".cache"
-TABLES = ("customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier")
 
-
-def make_tables(scale: str, folder: Path = FOLDER) -> tuple[Path, Catalog]:
+def make_tables(scale: str, folder: Path = CACHE) -> tuple[Path, Catalog]:
     """The Parquet files and a catalog of the same tables, made once."""
-    files = folder / f"tpch-{scale}"
-    if not (files / "supplier.parquet").exists():
-        command = [Path(sys.executable).parent / "tpchgen-cli", "parquet", "-s", scale, f"--output-dir={files}"]
-        subprocess.run(command, check=True)
+    files = make_files(scale, folder)
     catalog = skerry.connect(files / "warehouse")
     for name in TABLES:
         if not catalog.table_exists(f"tpch.{name}"):

@@ -11,8 +11,6 @@ from __future__ import annotations
 import argparse
 import shutil
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,12 +23,11 @@ import skerry
 import skerry.spark
 from skerry.catalog import Catalog
 from skerry.errors import SkerryError
+from tpch_data import CACHE, TABLES, make_files
 from tpch_queries import QUERIES as JOINING_QUERIES
 from tpch_queries import REVENUE
 
-CACHE = Path(__file__).parents[1] / ".cache"
 THREADS = 2
-TABLES = ("region", "nation", "supplier", "customer", "part", "partsupp", "orders", "lineitem")
 QUERIES = {
     **JOINING_QUERIES,
     1: f"""select l_returnflag, l_linestatus, sum(l_quantity), sum(l_extendedprice), sum({REVENUE}),
@@ -52,14 +49,6 @@ QUERIES = {
             and not exists (select * from orders where o_custkey = c_custkey)) as custsale
         group by code order by code""",
 }
-
-
-def make_files(scale: str) -> Path:
-    folder = CACHE / f"tpch-{scale}"
-    if not all((folder / f"{table}.parquet").exists() for table in TABLES):
-        tool = Path(sys.executable).with_name("tpchgen-cli")
-        subprocess.run([tool, "parquet", "-s", scale, "--output-dir", folder], check=True)
-    return folder
 
 
 def make_tables(spark: SparkSession, files: Path, warehouse: Path) -> Catalog:
