@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from skerry.cli.display import count, print_json
-from skerry.cli.options import AsJson, Properties, TableName, Warehouse, open_table, split_names
+from skerry.cli.options import AsJson, Properties, Ref, TableName, Warehouse, open_table, split_names
 from skerry.cli.progress import watching
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from skerry.table.summaries import RowChanges
 
 __all__ = ["delete", "upsert"]
-
-Ref = Annotated[str, typer.Option(help="The branch.")]
 
 
 def delete(

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from skerry.cli.display import count, print_json, size
-from skerry.cli.options import AsJson, Properties, TableName, Warehouse, open_table, split_names
+from skerry.cli.options import AsJson, DryRun, Properties, Ref, TableName, Warehouse, open_table, split_names
 from skerry.cli.progress import watching
 
 __all__ = ["compact"]
@@ -39,8 +39,8 @@ def compact(
         bool, typer.Option("--keep-deletes", help="Do not rewrite files for their deletes.")
     ] = False,
     rewrite_all: Annotated[bool, typer.Option("--all", help="Write every file anew.")] = False,
-    ref: Annotated[str, typer.Option(help="The branch.")] = "main",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")] = False,
+    ref: Ref = "main",
+    dry_run: DryRun = False,
     warehouse: Warehouse = "warehouse",
     properties: Properties = None,
     as_json: AsJson = False,

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from skerry.cli.display import count, print_json, size
-from skerry.cli.options import AsJson, Properties, TableName, Warehouse, moment_of, open_table
+from skerry.cli.options import AsJson, DryRun, Properties, TableName, Warehouse, moment_of, open_table
 from skerry.cli.progress import watching
 
 __all__ = ["expire"]
@@ -22,7 +22,7 @@ def expire(
         str | None,
         typer.Option("--older-than", metavar="TIME|AGE", help="Only snapshots from before a time, or of an age: 7d."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")] = False,
+    dry_run: DryRun = False,
     warehouse: Warehouse = "warehouse",
     properties: Properties = None,
     as_json: AsJson = False,

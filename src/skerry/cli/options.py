@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 __all__ = [
     "AsJson",
     "Columns",
+    "DryRun",
     "Properties",
+    "Ref",
     "TableName",
     "Warehouse",
     "key_values",
@@ -109,4 +111,6 @@ Columns = Annotated[
     list[str] | None,
     typer.Option("--columns", "-c", metavar="NAME,NAME", help="Only these columns; a.b is a field of a struct."),
 ]
+Ref = Annotated[str, typer.Option("--ref", help="The branch.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -8,7 +8,7 @@ import typer
 
 from skerry.cli.display import print_json
 from skerry.cli.listing import print_refs
-from skerry.cli.options import AsJson, Properties, TableName, Warehouse, moment_of, open_table
+from skerry.cli.options import AsJson, Properties, Ref, TableName, Warehouse, moment_of, open_table
 
 if TYPE_CHECKING:
     from skerry.table.history import Snapshot
@@ -19,7 +19,6 @@ refs = typer.Typer(
     help="Branches and tags: list, make, move and drop them.", no_args_is_help=True, rich_markup_mode=None
 )
 
-_Ref = Annotated[str, typer.Option("--ref", help="The branch.")]
 _At = Annotated[
     str, typer.Option("--at", metavar="SNAPSHOT|REF", help="A snapshot's id, or the tip of a branch or tag.")
 ]
@@ -81,7 +80,7 @@ def drop(
 def fast_forward(
     table: TableName,
     to: Annotated[str, typer.Argument(metavar="TO", help="The branch or tag that is ahead.")],
-    ref: _Ref = "main",
+    ref: Ref = "main",
     warehouse: Warehouse = "warehouse",
     properties: Properties = None,
     as_json: AsJson = False,
@@ -95,7 +94,7 @@ def fast_forward(
 def cherry_pick(
     table: TableName,
     snapshot: Annotated[int, typer.Argument(help="The snapshot's id.")],
-    ref: _Ref = "main",
+    ref: Ref = "main",
     warehouse: Warehouse = "warehouse",
     properties: Properties = None,
     as_json: AsJson = False,
@@ -109,7 +108,7 @@ def cherry_pick(
 def publish(
     table: TableName,
     wap_id: Annotated[str, typer.Argument(help="The id that the rows were staged under.")],
-    ref: _Ref = "main",
+    ref: Ref = "main",
     warehouse: Warehouse = "warehouse",
     properties: Properties = None,
     as_json: AsJson = False,
@@ -123,7 +122,7 @@ def publish(
 def rollback(
     table: TableName,
     to: Annotated[str, typer.Argument(metavar="SNAPSHOT|TIME", help="A snapshot's id, a time, or an age such as 3d.")],
-    ref: _Ref = "main",
+    ref: Ref = "main",
     warehouse: Warehouse = "warehouse",
     properties: Properties = None,
     as_json: AsJson = False,

@@ -8,13 +8,10 @@ from typing import Annotated
 import typer
 
 from skerry.cli.display import count, print_json, size
-from skerry.cli.options import AsJson, Properties, TableName, Warehouse, open_table
+from skerry.cli.options import AsJson, DryRun, Properties, Ref, TableName, Warehouse, open_table
 from skerry.cli.progress import watching
 
 __all__ = ["rewrite_deletes", "rewrite_manifests"]
-
-_DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")]
-_Ref = Annotated[str, typer.Option(help="The branch.")]
 
 
 def rewrite_manifests(
@@ -22,8 +19,8 @@ def rewrite_manifests(
     rewrite_all: Annotated[
         bool, typer.Option("--all", help="Write those anew too that are no more than need be.")
     ] = False,
-    ref: _Ref = "main",
-    dry_run: _DryRun = False,
+    ref: Ref = "main",
+    dry_run: DryRun = False,
     warehouse: Warehouse = "warehouse",
     properties: Properties = None,
     as_json: AsJson = False,
@@ -55,8 +52,8 @@ def rewrite_deletes(
         int,
         typer.Option(min=1, help="So many delete files of a data file are worth it; from version 3 on each is."),
     ] = 2,
-    ref: _Ref = "main",
-    dry_run: _DryRun = False,
+    ref: Ref = "main",
+    dry_run: DryRun = False,
     warehouse: Warehouse = "warehouse",
     properties: Properties = None,
     as_json: AsJson = False,
