@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from skerry.errors import (
     AccessDeniedError,
@@ -20,14 +20,14 @@ from skerry.errors import (
     SkerryError,
     StorageError,
 )
-from skerry.paimon.commit import PaimonTarget
+from skerry.paimon.commit import PaimonTarget, StagedCommit
 from skerry.paimon.deletion_positions import Positions
 from skerry.paimon.manifest import ManifestEntry
 from skerry.paimon.operations.change import CommitId, IndexChange, TableChange
 from skerry.paimon.row_vectors import FileKey, change_vectors
 from skerry.paimon.schema import TableSchema, encode_schema
 from skerry.paimon.schemas import schema_ids
-from skerry.paimon.snapshot import CommitKind
+from skerry.paimon.snapshot import CommitKind, encode_snapshot
 from skerry.paimon.state import PaimonState
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.storage import join, parent
@@ -78,16 +78,24 @@ def create_with_rows(base: PaimonState, older: Sequence[TableSchema], rows: Firs
     """
     check_free(base)
     state, files = (base, []) if rows is None else _commit(base, rows)
-    made: list[str] = []
+    schemas = {base.paths.schema(schema.id): encode_schema(schema) for schema in (base.schema, *reversed(older))}
     try:
-        for schema in (base.schema, *reversed(older)):
-            location = base.paths.schema(schema.id)
-            _write_schema(base, location, encode_schema(schema))
-            made.append(location)
-    except (AlreadyExistsError, AccessDeniedError):
-        _remove(base, [*made, *files])
+        for location, data in schemas.items():
+            _write_schema(base, location, data)
+    except CommitUnknownError:
+        raise
+    except BaseException:
+        _remove(base, [*(location for location, data in schemas.items() if _holds(base, location, data)), *files])
         raise
     return state
+
+
+def _holds(base: PaimonState, location: str, data: bytes) -> bool:
+    """Whether a file is there with just these bytes, and so not another writer's."""
+    try:
+        return bytes(base.storage.read(location)) == data
+    except SkerryError:
+        return False
 
 
 def _write_schema(base: PaimonState, location: str, data: bytes) -> None:
@@ -95,12 +103,13 @@ def _write_schema(base: PaimonState, location: str, data: bytes) -> None:
         base.storage.write(location, data)
     except AlreadyExistsError as error:
         # a store that lost the answer to a request sends it again, and then finds what it has written itself
-        if bytes(base.storage.read(location)) != data:
+        if not _holds(base, location, data):
             raise AlreadyExistsError(f"table {base.name!r} exists already", location=base.location) from error
     except AccessDeniedError:
         raise
     except StorageError as error:
-        raise CommitUnknownError(f"the table may or may not have been made: {error}", location=base.name) from error
+        if not _holds(base, location, data):
+            raise CommitUnknownError(f"the table may or may not have been made: {error}", location=base.name) from error
 
 
 def _commit(base: PaimonState, rows: FirstRows) -> tuple[PaimonState, list[str]]:
@@ -109,28 +118,35 @@ def _commit(base: PaimonState, rows: FirstRows) -> tuple[PaimonState, list[str]]
     target = PaimonTarget(base.storage, base.location, base.branch, base.name)
     index = _write_vectors(layout, rows.deleted)
     files = [layout.index_file(entry.partition, entry.bucket, entry.file_name) for entry in index.added]
+    change = TableChange(
+        CommitKind.OVERWRITE if index else CommitKind.APPEND,
+        CommitId.fresh(),
+        rows.entries,
+        index=index,
+        samples=rows.samples,
+        properties=rows.properties,
+    )
+    staged = None
     try:
-        change = TableChange(
-            CommitKind.OVERWRITE if index else CommitKind.APPEND,
-            CommitId.fresh(),
-            rows.entries,
-            index=index,
-            samples=rows.samples,
-            properties=rows.properties,
-        )
         staged = target.stage(base, change)
         files += staged.files
         state = target.publish(staged)
     except CommitUnknownError:
-        raise
-    except ConflictError as error:
+        if staged is None or not _holds(base, *_snapshot_file(base, staged)):
+            raise
+        state = replace(base, snapshot=staged.snapshot)
+    except BaseException as error:
+        if staged is not None and _holds(base, *_snapshot_file(base, staged)):
+            files = [_snapshot_file(base, staged)[0], *files]
         _remove(base, files)
-        raise AlreadyExistsError(f"table {base.name!r} exists already", location=base.location) from error
-    except BaseException:
-        _remove(base, files)
+        if isinstance(error, ConflictError):
+            raise AlreadyExistsError(f"table {base.name!r} exists already", location=base.location) from error
         raise
-    hint = join(base.paths.snapshots, "LATEST")
-    return state, [base.paths.snapshot(staged.snapshot.id), hint, *files]
+    return state, [_snapshot_file(base, staged)[0], join(base.paths.snapshots, "LATEST"), *files]
+
+
+def _snapshot_file(base: PaimonState, staged: StagedCommit) -> tuple[str, bytes]:
+    return base.paths.snapshot(staged.snapshot.id), encode_snapshot(staged.snapshot)
 
 
 def _write_vectors(layout: WriteLayout, deleted: Mapping[FileKey, Positions]) -> IndexChange:
