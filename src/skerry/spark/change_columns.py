@@ -25,19 +25,9 @@ __all__ = ["RecordColumn", "record_column"]
 _WIDEST = 38
 _UUID = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 
-_AS_THEY_ARE: dict[pa.DataType, DataType] = {
-    pa.bool_(): spark_types.BooleanType(),
-    pa.int8(): spark_types.ByteType(),
-    pa.int16(): spark_types.ShortType(),
-    pa.int32(): spark_types.IntegerType(),
-    pa.int64(): spark_types.LongType(),
-    pa.float32(): spark_types.FloatType(),
-    pa.float64(): spark_types.DoubleType(),
-    pa.string(): spark_types.StringType(),
-    pa.large_string(): spark_types.StringType(),
-    pa.binary(): spark_types.BinaryType(),
-    pa.large_binary(): spark_types.BinaryType(),
-}
+_NUMBERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64())
+_AS_THEY_ARE = frozenset((pa.bool_(), *_NUMBERS, pa.string(), pa.binary()))
+"""Types of which Spark's parser reads every value without loss, as Spark's type for such columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +67,8 @@ def record_column(field: pa.Field, micros: int) -> RecordColumn:
         UnsupportedError: JSON cannot hold such values.
     """
     type_, text = field.type, spark_types.StringType()
-    if type_ in _AS_THEY_ARE:
-        return RecordColumn(field, _AS_THEY_ARE[type_])
+    if type_ in _AS_THEY_ARE or pa.types.is_nested(type_):
+        return RecordColumn(field, to_spark_type(type_))
     if pa.types.is_date32(type_):
         return RecordColumn(field, text, _days, pa.date32())
     if pa.types.is_timestamp(type_):
@@ -93,8 +83,6 @@ def record_column(field: pa.Field, micros: int) -> RecordColumn:
         return RecordColumn(field, text, _uuids)
     if pa.types.is_fixed_size_binary(type_):
         return RecordColumn(field, spark_types.BinaryType(), _of_length(type_.byte_width))
-    if pa.types.is_nested(type_):
-        return RecordColumn(field, to_spark_type(type_))
     raise UnsupportedError(f"column {field.name!r}: {type_} cannot be read from JSON")
 
 
