@@ -1,7 +1,7 @@
 """Rows out of a table and into it, task by task: what frames and streams need of a table, whatever its format.
 
 A reader of a scan's pieces, a write that tasks take shares of, a stream: their parts are small and picklable, and run
-wherever tasks run. `exchange_of` knows which of them belong to a table.
+wherever tasks run. `exchanges.exchange_of` knows which of them belong to a table.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from skerry.errors import UnsupportedError
 from skerry.jobs.publication import Publication
 from skerry.jobs.stream_choice import StreamChoice, TableStream
 from skerry.table.predicate import Predicate
 from skerry.table.stream_batch import StreamBatch
 
-__all__ = ["ExchangeScan", "PieceReader", "TableExchange", "TableWrite", "exchange_of"]
+__all__ = ["ExchangeScan", "PieceReader", "TableExchange", "TableWrite"]
 
 
 class PieceReader(Protocol):
@@ -103,26 +102,3 @@ class TableExchange(Protocol):
     def stream(self, choice: StreamChoice) -> TableStream:
         """Describe a stream."""
         ...
-
-
-def exchange_of(table_format: str, table: Any) -> TableExchange:
-    """The exchange of a table.
-
-    Args:
-        table_format: Its format.
-        table: What implements it.
-
-    Raises:
-        UnsupportedError: Rows of such tables are not exchanged in tasks.
-    """
-    # each loads what its format needs: tasks and steps of Spark run in processes of their own
-    match table_format:
-        case "iceberg":
-            from skerry.jobs.iceberg_exchange import IcebergExchange
-
-            return IcebergExchange(table)
-        case "paimon":
-            from skerry.jobs.paimon_exchange import PaimonExchange
-
-            return PaimonExchange(table)
-    raise UnsupportedError(f"rows of {table_format} tables are not read and written in tasks")
