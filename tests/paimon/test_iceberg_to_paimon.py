@@ -363,6 +363,77 @@ def test_partition_keys_are_those_of_the_spec_or_those_that_are_wanted(catalog):
     assert plan(other).partition_by == ("yes",)
 
 
+@pytest.mark.parametrize(
+    ("type_", "values"),
+    [
+        (pa.int32(), [1, -5]),
+        (pa.bool_(), [True, False]),
+        (pa.string(), ["", "a/b=c%"]),
+        (pa.date32(), [dt.date(2024, 2, 29), dt.date(1969, 12, 31)]),
+        (pa.timestamp("us"), [START, dt.datetime(1960, 1, 1, 1, 1, 1, 5)]),
+        (pa.timestamp("us", "UTC"), [START.replace(tzinfo=dt.UTC), START.replace(tzinfo=dt.UTC, microsecond=7)]),
+        (pa.decimal128(9, 2), [Decimal("-1.50"), Decimal(2)]),
+        (pa.decimal128(30, 2), [Decimal("-1.50"), Decimal(10) ** 20]),
+    ],
+    ids=str,
+)
+def test_values_of_partition_keys(catalog, type_, values):
+    schema = pa.schema([("k", pa.int64()), ("p", type_)])
+    table = catalog.create_table("d.t", schema, partition_by=["p"])
+    table.append(pa.table({"k": [1, 2, 3], "p": [*values, None]}, schema=schema))
+    migrated = migrate(table)
+    check_same(table, migrated)
+    migrated.append(table.scan().to_arrow())  # whose rows belong to the same partitions
+    assert len({entry.partition for entry in live_entries(migrated.state)}) == 3
+    migrated.overwrite(pa.table({"k": [9], "p": [None]}, schema=schema), "p is null")
+    assert sorted(migrated.scan(["k"]).to_arrow()["k"].to_pylist()) == [1, 1, 2, 2, 9]
+
+
+@pytest.mark.parametrize(
+    ("type_", "message"),
+    [
+        (pa.float64(), "partition key 'p' is floating: Iceberg keeps zeros of both signs in one partition, for which"),
+        (pa.binary(), "partition key 'p' of type BYTES is not supported; partition_by=[] makes a Paimon table without"),
+    ],
+)
+def test_partition_keys_whose_values_paimon_does_not_tell_are_refused(catalog, type_, message):
+    schema = pa.schema([("k", pa.int64()), ("p", type_)])
+    table = catalog.create_table("d.t", schema, partition_by=["p"])
+    table.append(pa.table({"k": [1, 2], "p": [None, 0.0 if type_ == pa.float64() else b"1"]}, schema=schema))
+    with pytest.raises(UnsupportedError) as found:
+        plan(table)
+    assert found.value.message.startswith(message)
+    check_same(table, migrate(table, partition_by=[]))
+
+
+def test_dates_that_have_become_timestamps(catalog):
+    schema = pa.schema([("k", pa.int64()), ("d", pa.date32())])
+    table = catalog.create_table("d.t", schema, format_version=3)
+    table.append(pa.table({"k": [1, 2], "d": [dt.date(2024, 2, 29), None]}, schema=schema))
+    with table.update_schema() as update:
+        update.update_column("d", pa.timestamp("us"))
+    table.append(pa.table({"k": [3], "d": [START]}, schema=table.schema))
+    migrated = migrate(table)
+    check_same(table, migrated)
+    for where in ("d > timestamp '2024-01-02 00:00:00'", "d = timestamp '2024-01-01 00:00:00'", "d is null"):
+        assert content(migrated, where=where) == content(table, where=where), where
+
+
+def test_files_lie_where_the_iceberg_table_says(catalog, tmp_path):
+    for folder in ("else,where", "elsewhere"):
+        where = {"write.data.path": f"file://{tmp_path}/{folder}"}
+        table = catalog.create_table(f"d.t{len(folder)}", pa.schema([("k", pa.int64())]), properties=where)
+        table.append(pa.table({"k": [1]}))
+        if "," in folder:
+            with refused("option data-file.external-paths cannot name a folder with a comma; allow files to lie"):
+                plan(table)
+            migrated = migrate(table, properties={"skerry.read.files-outside-location": "true"})
+        else:
+            migrated = migrate(table)
+            assert migrated.properties["data-file.external-paths"] == f"file://{tmp_path}/{folder}"
+        check_same(table, migrated)
+
+
 def refused(match, error=UnsupportedError):
     return pytest.raises(error, match=match)
 

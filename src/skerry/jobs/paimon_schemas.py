@@ -223,6 +223,12 @@ def partition_keys(state: TableState, wanted: Sequence[str] | None, tasks: Seque
         then = {state.column_types(schema.schema_id).get(number) for schema in state.metadata.schemas}
         if pa.date32() in then and pa.types.is_timestamp(state.schema.field(key).type):
             raise UnsupportedError(f"partition key {key!r} was a date before; {_UNPARTITIONED}", location=state.name)
+        if pa.types.is_floating(state.schema.field(key).type):
+            raise UnsupportedError(
+                f"partition key {key!r} is floating: Iceberg keeps zeros of both signs in one partition, for which "
+                f"Paimon would show one of them; {_UNPARTITIONED}",
+                location=state.name,
+            )
     return keys
 
 
@@ -265,7 +271,11 @@ def partition_rows(state: TableState, schema: TableSchema, tasks: Sequence[FileS
         values = [task.data_file.partition[places[task.data_file.spec_id][key.id]] for task in tasks]
         columns.append(pa.array(values, arrow_type(key.type)))
     rows = encode_rows([key.type for key in fields], columns).to_list()
-    partition_texts(fields, sorted(set(rows)), legacy=CoreOptions(schema.options).legacy_partition_names)
+    try:
+        partition_texts(fields, sorted(set(rows)), legacy=CoreOptions(schema.options).legacy_partition_names)
+    except UnsupportedError as error:
+        error.message += f"; {_UNPARTITIONED}"
+        raise
     return rows
 
 
