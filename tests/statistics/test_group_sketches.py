@@ -14,7 +14,7 @@ import skerry
 from skerry import puffin
 from skerry.errors import FormatError, SchemaError
 from skerry.iceberg.samples import SKETCH_PROPERTIES
-from skerry.table.group_samples import FileGroup, SketchedFile, key_of
+from skerry.table.file_groups import FileGroup, SketchedFile, key_of
 from skerry.table.group_sketches import GroupSketches, decode_group_sketches, encode_group_sketches, group_key
 from skerry.table.statistics import FreshnessState
 from skerry.theta import Sample

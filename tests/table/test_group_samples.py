@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skerry.errors import FormatError, UnsupportedError
-from skerry.table import group_samples
-from skerry.table.group_samples import GroupSamples, SketchedFile, key_of
+from skerry.table import column_sample, group_samples
+from skerry.table.file_groups import SketchedFile, key_of
+from skerry.table.group_samples import GroupSamples
 from skerry.table.group_samples_layout import decode_group_samples, encode_group_samples
 from skerry.theta import Sample
 
@@ -37,7 +38,7 @@ def check(samples, model):
     """Every hash below the threshold that a group's files hold is in its bitmap, and nothing else if it is exact."""
     for field_id, project in ((1, lambda v: v), (2, lambda v: v % 3)):
         column = samples.columns[field_id]
-        assert len(column.hashes) <= group_samples.SAMPLE_HASHES
+        assert len(column.hashes) <= column_sample.SAMPLE_HASHES
         assert column.members.shape == (len(samples.groups), (len(column.hashes) + 7) // 8)
         for row, group in enumerate(samples.groups):
             values = {project(v) for name in model if key_of(name) in group.files for v in model[name]}
@@ -70,7 +71,7 @@ STEPS = st.lists(
 @given(STEPS)
 def test_any_history_leaves_what_plain_sets_say(steps):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(group_samples, "SAMPLE_HASHES", K)
+        patch.setattr(column_sample, "SAMPLE_HASHES", K)
         patch.setattr(group_samples, "PUBLISHED_HASHES", K // 2)
         samples, model, partitions = GroupSamples(), {}, {}
         for number, (step, *arguments) in enumerate(steps):

@@ -21,7 +21,8 @@ from skerry.iceberg.planned_files import PlannedFiles
 from skerry.iceberg.scan import column_defaults, scan_planner
 from skerry.iceberg.state import TableState
 from skerry.puffin import PuffinReader, PuffinWriter
-from skerry.table.group_samples import GroupSamples, deletes_key, key_of
+from skerry.table.file_groups import deletes_key, key_of
+from skerry.table.group_samples import GroupSamples
 from skerry.table.group_samples_layout import decode_group_samples, encode_group_samples
 from skerry.table.group_sketches import GroupSketches, decode_group_sketches, encode_group_sketches
 from skerry.table.predicate.arrow import arrow_storage

@@ -13,7 +13,8 @@ from skerry.iceberg.state import MAIN, TableState
 from skerry.iceberg.statistics import freshness, latest_statistics
 from skerry.iceberg.table import IcebergTable
 from skerry.jobs.sketch_files import FileSample, SketchTask, sketch_file
-from skerry.table.group_samples import GroupSamples, SketchedFile, key_of
+from skerry.table.file_groups import SketchedFile, key_of
+from skerry.table.group_samples import GroupSamples
 from skerry.table.group_sketches import group_sketch_bytes
 from skerry.table.scan import FileScanTask
 from skerry.table.schema import Leaf, leaf, leaves

@@ -21,7 +21,8 @@ from skerry.iceberg.scan import scan
 from skerry.iceberg.state import TableState
 from skerry.jobs.rewrite import FileChange
 from skerry.jobs.sketch_files import POSITION, SketchTask, sample_again, samples_to_follow, sketch_file
-from skerry.table.group_samples import FileGroup, GroupSamples, SketchedFile, ThinnedGroup, key_of
+from skerry.table.file_groups import FileGroup, SketchedFile, ThinnedGroup, key_of
+from skerry.table.group_samples import GroupSamples
 from skerry.table.row_reader import RowReader
 from skerry.table.scan import FileScanTask
 from skerry.table.schema import Leaf, leaves

@@ -48,8 +48,8 @@ from skerry.paimon.stats_reading import read_stats
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.storage import is_within, join
 from skerry.table.carried_samples import CarriedFile, carry_samples
+from skerry.table.file_groups import deletes_key
 from skerry.table.files import DataFile
-from skerry.table.group_samples import deletes_key
 from skerry.table.schema import leaves
 from skerry.table.table_sample import SampleChange, delete_name, partition_name
 from skerry.table.tasks import Executor, FileTask, Progress, ThreadExecutor, Watcher

@@ -14,7 +14,7 @@ from skerry.iceberg.scan import scan
 from skerry.iceberg.state import TableState
 from skerry.iceberg.table import IcebergTable
 from skerry.jobs.sketch_files import SketchTask, sketch_file
-from skerry.table.group_samples import SketchedFile
+from skerry.table.file_groups import SketchedFile
 from skerry.table.schema import leaves
 from skerry.table.statistics import SketchPolicy
 from skerry.table.table_sample import sketched_file

@@ -21,8 +21,8 @@ from skerry.iceberg.state import MAIN, TableState
 from skerry.iceberg.table import IcebergTable
 from skerry.storage import join
 from skerry.table.commit import RetryPolicy
+from skerry.table.file_groups import deletes_key
 from skerry.table.files import DeleteFile, DeleteKind
-from skerry.table.group_samples import deletes_key
 from skerry.table.row_deletes import RowDeletes
 from skerry.table.scan import FileScanTask
 from skerry.table.table_sample import delete_name

@@ -31,8 +31,8 @@ from skerry.jobs.lost_values import follow_deletes
 from skerry.jobs.rewrite import FileChange, Rewriter, UpdateRows, pack
 from skerry.storage import Storage
 from skerry.table.commit import RetryPolicy
+from skerry.table.file_groups import deletes_key
 from skerry.table.files import DeleteKind, WrittenFile
-from skerry.table.group_samples import deletes_key
 from skerry.table.predicate import Predicate
 from skerry.table.read_ahead import default_threads
 from skerry.table.row_deletes import deleted_positions, distinct_positions

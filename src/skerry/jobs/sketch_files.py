@@ -15,7 +15,8 @@ from skerry.iceberg.scan import scan
 from skerry.iceberg.state import TableState
 from skerry.jobs.rewrite import FileChange
 from skerry.parquet import read_metadata
-from skerry.table.group_samples import GroupSamples, SketchedFile, key_of
+from skerry.table.file_groups import SketchedFile, key_of
+from skerry.table.group_samples import GroupSamples
 from skerry.table.row_reader import RowReader
 from skerry.table.scan import FileScanTask
 from skerry.table.schema import Leaf, leaves, nearest

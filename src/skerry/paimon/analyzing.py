@@ -24,7 +24,8 @@ from skerry.paimon.splits import Split
 from skerry.paimon.state import PaimonState
 from skerry.paimon.writing.data_files import WrittenDataFile
 from skerry.paimon.writing.layout import WriteLayout
-from skerry.table.group_samples import GroupSamples, SketchedFile, key_of
+from skerry.table.file_groups import SketchedFile, key_of
+from skerry.table.group_samples import GroupSamples
 from skerry.table.schema import leaves
 from skerry.table.sketching import BatchSketcher
 from skerry.table.statistics import SketchPolicy

@@ -24,7 +24,7 @@ from skerry.paimon.state import PaimonState
 from skerry.paimon.vector_locations import vector_locations
 from skerry.puffin import PuffinReader, PuffinWriter
 from skerry.storage import join
-from skerry.table.group_samples import key_of
+from skerry.table.file_groups import key_of
 from skerry.table.group_samples_layout import decode_group_samples, encode_group_samples
 from skerry.table.schema import leaves
 from skerry.table.table_sample import TableSample

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
-from skerry.table.group_samples import FileGroup, GroupSamples, key_of
+from skerry.table.file_groups import FileGroup, key_of
+from skerry.table.group_samples import GroupSamples
 from skerry.table.table_sample import SampleChange
 
 __all__ = ["CarriedFile", "carry_samples"]

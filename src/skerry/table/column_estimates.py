@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skerry.table.group_samples import GroupSamples, key_of
+from skerry.table.file_groups import key_of
+from skerry.table.group_samples import GroupSamples
 from skerry.table.group_sketches import GroupSketches
 from skerry.table.statistics import FRESH, Freshness, FreshnessState
 from skerry.theta import ThetaSketch

@@ -13,175 +13,22 @@ from __future__ import annotations
 
 import functools
 import heapq
-import operator
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-import xxhash
 
-from skerry.theta import Sample, ThetaSketch
-from skerry.theta.layout import EMPTY_SKETCH, MAX_THETA, CompactSketch
-from skerry.theta.setops import below, smallest, union
+from skerry.table.column_sample import ColumnSample
+from skerry.table.file_groups import FileGroup, SketchedFile, ThinnedGroup, key_of
+from skerry.theta import ThetaSketch
+from skerry.theta.layout import CompactSketch
+from skerry.theta.setops import smallest, union
 
-__all__ = ["ColumnSample", "FileGroup", "GroupSamples", "SketchedFile", "ThinnedGroup", "deletes_key", "key_of"]
+__all__ = ["GroupSamples"]
 
-SAMPLE_HASHES = 8192
 MAX_GROUPS = 128
 PUBLISHED_HASHES = 4096
-_TOGETHER = 8
-
-_Bits: TypeAlias = npt.NDArray[np.uint8]
-_Hashes: TypeAlias = npt.NDArray[np.uint64]
-
-
-@dataclass(frozen=True, slots=True)
-class SketchedFile:
-    """A data file whose values are sampled.
-
-    Args:
-        location: Where it lies.
-        partition: Names the partition that its rows belong to, spec and values.
-        row_count: Rows that are alive in it.
-        samples: By field id, samples of the rows that are alive.
-        deletes: Key of the deletes that were applied to it, 0 for none: see `deletes_key`.
-    """
-
-    location: str
-    partition: str
-    row_count: int
-    samples: Mapping[int, Sample]
-    deletes: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class FileGroup:
-    """Files that are known together. Names are kept as keys, 64 bits each: see `key_of`.
-
-    Args:
-        files: By key of the location, the key of the deletes that were applied to the file.
-        partitions: Keys of the partitions that rows of the group may belong to.
-        row_count: Rows that were sampled.
-        exact: False once files or rows were removed that the bitmaps still count.
-    """
-
-    files: Mapping[int, int]
-    partitions: frozenset[int]
-    row_count: int
-    exact: bool = True
-
-    def merged(self, other: FileGroup) -> FileGroup:
-        """Both groups as one."""
-        return FileGroup(
-            {**self.files, **other.files},
-            self.partitions | other.partitions,
-            self.row_count + other.row_count,
-            self.exact and other.exact,
-        )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ThinnedGroup:
-    """A group that has lost rows, of which somebody looked up what they took along.
-
-    Args:
-        before: Its files as they were sampled, by key of the location with the key of their deletes.
-        deletes: The key of the deletes that apply now to those files of which rows are gone.
-        row_count: Rows that are left.
-        gone: By field id, uint64[n], the hashes of the column's sample that no row which is left has.
-    """
-
-    before: Mapping[int, int]
-    deletes: Mapping[int, int]
-    row_count: int
-    gone: Mapping[int, _Hashes]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ColumnSample:
-    """The sample of one column and its bitmaps.
-
-    Args:
-        theta: Threshold; every hash below it that occurs in a group is in `hashes`.
-        hashes: uint64[n], ascending.
-        members: uint8[groups, ceil(n / 8)], bit i of row g (least significant first) for hash i in group g.
-    """
-
-    theta: int
-    hashes: _Hashes
-    members: _Bits
-
-    @classmethod
-    def empty(cls, groups: int) -> ColumnSample:
-        """The sample of a column without values."""
-        return cls(MAX_THETA, np.empty(0, np.uint64), np.empty((groups, 0), np.uint8))
-
-    def present(self, rows: Any = slice(None)) -> npt.NDArray[np.bool_]:
-        """bool[n]: which hashes occur in the chosen groups."""
-        return _unpack(np.bitwise_or.reduce(self.members[rows], axis=0), len(self.hashes))
-
-    def union(self, rows: Any = slice(None)) -> CompactSketch:
-        """The distinct values of the chosen groups."""
-        hashes = self.hashes[self.present(rows)]
-        return CompactSketch(self.theta, hashes, False) if len(hashes) or self.theta < MAX_THETA else EMPTY_SKETCH
-
-    def group(self, row: int) -> CompactSketch:
-        """The distinct values of one group."""
-        return CompactSketch(self.theta, self.hashes[self.present([row])], False)
-
-    def with_groups(self, samples: Sequence[CompactSketch]) -> ColumnSample:
-        """The column with more groups; all at once, since every hash is then looked up once."""
-        theta = min(self.theta, *(sample.theta for sample in samples))
-        held = self.present()
-        hashes = below(self.hashes[held], theta)
-        for start in range(0, len(samples), _TOGETHER):  # the threshold falls, so that ever fewer hashes are sorted
-            parts = [below(sample.hashes, theta) for sample in samples[start : start + _TOGETHER]]
-            hashes = _distinct([hashes, *parts])
-            if len(hashes) > SAMPLE_HASHES:
-                theta = int(hashes[SAMPLE_HASHES])
-                hashes = hashes[:SAMPLE_HASHES]
-        groups, kept = len(self.members), len(below(self.hashes, theta))
-        bits = np.zeros((groups + len(samples), len(hashes)), np.bool_)
-        held = held[:kept]
-        bits[:groups, np.searchsorted(hashes, self.hashes[:kept][held])] = _unpack(self.members, kept)[:, held]
-        for row, sample in enumerate(samples, groups):
-            bits[row, np.searchsorted(hashes, below(sample.hashes, theta))] = True
-        return ColumnSample(theta, hashes, _pack(bits))
-
-    def without(self, row: int, hashes: _Hashes) -> ColumnSample:
-        """The column whose group in that row has some hashes no longer."""
-        if not len(hashes):
-            return self
-        places = np.searchsorted(self.hashes, hashes)
-        found = places < len(self.hashes)
-        found[found] = self.hashes[places[found]] == hashes[found]
-        bits = _unpack(self.members[row], len(self.hashes)).copy()
-        bits[places[found]] = False
-        members = self.members.copy()
-        members[row] = _pack(bits)
-        return ColumnSample(self.theta, self.hashes, members)
-
-    def with_rows(self, members: _Bits) -> ColumnSample:
-        """The column with other bitmaps over the same hashes, some of which no group may hold any more.
-
-        The threshold stays: what is left is still every hash below it. Without groups nothing is left to know.
-        """
-        return ColumnSample(self.theta, self.hashes, members) if len(members) else ColumnSample.empty(0)
-
-
-def key_of(name: str) -> int:
-    """Sixty-four bits that stand for a name (xxh3); 0 for the empty one."""
-    return xxhash.xxh3_64_intdigest(name.encode()) if name else 0
-
-
-def deletes_key(names: Iterable[str]) -> int:
-    """Sixty-four bits that stand for a set of deletes: their names' keys, exclusively or-ed.
-
-    So the key of a set that gained some deletes and lost others is its old key and theirs, exclusively or-ed.
-    """
-    return functools.reduce(operator.xor, map(key_of, names), 0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -425,15 +272,6 @@ class GroupSamples:
         return ThetaSketch.from_compact(smallest(found, PUBLISHED_HASHES))
 
 
-def _distinct(parts: Sequence[_Hashes]) -> _Hashes:
-    """The hashes of all parts, each once, ascending."""
-    hashes = np.concatenate(parts)
-    hashes.sort(kind="stable")  # which merges ascending runs
-    is_new = np.ones(len(hashes), np.bool_)
-    np.not_equal(hashes[1:], hashes[:-1], out=is_new[1:])
-    return hashes[is_new]
-
-
 def _by_partition(files: Sequence[SketchedFile]) -> list[list[SketchedFile]]:
     found: dict[str, list[SketchedFile]] = {}
     for file in files:
@@ -491,11 +329,3 @@ def _merge_smallest(heaps: Sequence[list[tuple[int, list[int]]]], count: int) ->
 
 def _smallest_pair(heap: list[tuple[int, list[int]]]) -> int:
     return heap[0][0] + min(heap[1:3])[0]
-
-
-def _unpack(bits: _Bits, count: int) -> npt.NDArray[np.bool_]:
-    return np.unpackbits(bits, axis=-1, count=count, bitorder="little").view(np.bool_)
-
-
-def _pack(bits: npt.NDArray[np.bool_]) -> _Bits:
-    return np.packbits(bits, axis=-1, bitorder="little")

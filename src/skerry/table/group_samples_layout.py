@@ -21,7 +21,9 @@ import numpy as np
 
 from skerry.compression import compress_zstd, decompress_zstd
 from skerry.errors import FormatError, SkerryError, UnsupportedError
-from skerry.table.group_samples import SAMPLE_HASHES, ColumnSample, FileGroup, GroupSamples
+from skerry.table.column_sample import SAMPLE_HASHES, ColumnSample
+from skerry.table.file_groups import FileGroup
+from skerry.table.group_samples import GroupSamples
 from skerry.theta.layout import CompactSketch, decode_sketch, encode_compressed_sketch
 
 __all__ = ["decode_group_samples", "encode_group_samples"]

@@ -21,7 +21,8 @@ import numpy as np
 import xxhash
 
 from skerry.errors import FormatError, SchemaError
-from skerry.table.group_samples import PUBLISHED_HASHES, FileGroup, SketchedFile, key_of
+from skerry.table.file_groups import FileGroup, SketchedFile, key_of
+from skerry.table.group_samples import PUBLISHED_HASHES
 from skerry.theta.layout import CompactSketch
 from skerry.theta.setops import smallest, union
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+from skerry.table.file_groups import SketchedFile, ThinnedGroup, key_of
 from skerry.table.files import DataFile, WrittenFile
-from skerry.table.group_samples import MAX_GROUPS, GroupSamples, SketchedFile, ThinnedGroup, key_of
+from skerry.table.group_samples import MAX_GROUPS, GroupSamples
 from skerry.table.group_sketches import GroupSketches
 from skerry.table.properties import whole_number
 from skerry.theta import Sample

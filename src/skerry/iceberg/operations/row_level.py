@@ -18,8 +18,8 @@ from skerry.iceberg.manifest import EntryStatus, FileContent, ManifestEntry
 from skerry.iceberg.operations.change import DeleteKey, SnapshotChange
 from skerry.iceberg.operations.conflicts import Conflicts, Isolation
 from skerry.iceberg.state import MAIN, TableState
+from skerry.table.file_groups import SketchedFile, ThinnedGroup, key_of
 from skerry.table.files import WrittenFile
-from skerry.table.group_samples import SketchedFile, ThinnedGroup, key_of
 from skerry.table.predicate import ALWAYS_TRUE, Predicate
 from skerry.table.table_sample import SampleChange, delete_name, partition_name, sketched_files
 

@@ -1,0 +1,110 @@
+"""The sample of one column: the smallest hashes of its values, and bitmaps of which groups of files have them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from skerry.theta.layout import EMPTY_SKETCH, MAX_THETA, CompactSketch
+from skerry.theta.setops import below
+
+__all__ = ["SAMPLE_HASHES", "ColumnSample"]
+
+SAMPLE_HASHES = 8192
+_TOGETHER = 8
+
+_Bits: TypeAlias = npt.NDArray[np.uint8]
+_Hashes: TypeAlias = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ColumnSample:
+    """The sample of one column and its bitmaps.
+
+    Args:
+        theta: Threshold; every hash below it that occurs in a group is in `hashes`.
+        hashes: uint64[n], ascending.
+        members: uint8[groups, ceil(n / 8)], bit i of row g (least significant first) for hash i in group g.
+    """
+
+    theta: int
+    hashes: _Hashes
+    members: _Bits
+
+    @classmethod
+    def empty(cls, groups: int) -> ColumnSample:
+        """The sample of a column without values."""
+        return cls(MAX_THETA, np.empty(0, np.uint64), np.empty((groups, 0), np.uint8))
+
+    def present(self, rows: Any = slice(None)) -> npt.NDArray[np.bool_]:
+        """bool[n]: which hashes occur in the chosen groups."""
+        return _unpack(np.bitwise_or.reduce(self.members[rows], axis=0), len(self.hashes))
+
+    def union(self, rows: Any = slice(None)) -> CompactSketch:
+        """The distinct values of the chosen groups."""
+        hashes = self.hashes[self.present(rows)]
+        return CompactSketch(self.theta, hashes, False) if len(hashes) or self.theta < MAX_THETA else EMPTY_SKETCH
+
+    def group(self, row: int) -> CompactSketch:
+        """The distinct values of one group."""
+        return CompactSketch(self.theta, self.hashes[self.present([row])], False)
+
+    def with_groups(self, samples: Sequence[CompactSketch]) -> ColumnSample:
+        """The column with more groups; all at once, since every hash is then looked up once."""
+        theta = min(self.theta, *(sample.theta for sample in samples))
+        held = self.present()
+        hashes = below(self.hashes[held], theta)
+        for start in range(0, len(samples), _TOGETHER):  # the threshold falls, so that ever fewer hashes are sorted
+            parts = [below(sample.hashes, theta) for sample in samples[start : start + _TOGETHER]]
+            hashes = _distinct([hashes, *parts])
+            if len(hashes) > SAMPLE_HASHES:
+                theta = int(hashes[SAMPLE_HASHES])
+                hashes = hashes[:SAMPLE_HASHES]
+        groups, kept = len(self.members), len(below(self.hashes, theta))
+        bits = np.zeros((groups + len(samples), len(hashes)), np.bool_)
+        held = held[:kept]
+        bits[:groups, np.searchsorted(hashes, self.hashes[:kept][held])] = _unpack(self.members, kept)[:, held]
+        for row, sample in enumerate(samples, groups):
+            bits[row, np.searchsorted(hashes, below(sample.hashes, theta))] = True
+        return ColumnSample(theta, hashes, _pack(bits))
+
+    def without(self, row: int, hashes: _Hashes) -> ColumnSample:
+        """The column whose group in that row has some hashes no longer."""
+        if not len(hashes):
+            return self
+        places = np.searchsorted(self.hashes, hashes)
+        found = places < len(self.hashes)
+        found[found] = self.hashes[places[found]] == hashes[found]
+        bits = _unpack(self.members[row], len(self.hashes)).copy()
+        bits[places[found]] = False
+        members = self.members.copy()
+        members[row] = _pack(bits)
+        return ColumnSample(self.theta, self.hashes, members)
+
+    def with_rows(self, members: _Bits) -> ColumnSample:
+        """The column with other bitmaps over the same hashes, some of which no group may hold any more.
+
+        The threshold stays: what is left is still every hash below it. Without groups nothing is left to know.
+        """
+        return ColumnSample(self.theta, self.hashes, members) if len(members) else ColumnSample.empty(0)
+
+
+def _distinct(parts: Sequence[_Hashes]) -> _Hashes:
+    """The hashes of all parts, each once, ascending."""
+    hashes = np.concatenate(parts)
+    hashes.sort(kind="stable")  # which merges ascending runs
+    is_new = np.ones(len(hashes), np.bool_)
+    np.not_equal(hashes[1:], hashes[:-1], out=is_new[1:])
+    return hashes[is_new]
+
+
+def _unpack(bits: _Bits, count: int) -> npt.NDArray[np.bool_]:
+    return np.unpackbits(bits, axis=-1, count=count, bitorder="little").view(np.bool_)
+
+
+def _pack(bits: npt.NDArray[np.bool_]) -> _Bits:
+    return np.packbits(bits, axis=-1, bitorder="little")
