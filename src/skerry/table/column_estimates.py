@@ -49,7 +49,7 @@ class FilesAsked:
     """The data files that a question is about.
 
     Args:
-        whole: By key of the location (`skerry.table.group_samples.key_of`) the rows of files that are wanted whole.
+        whole: By key of the location (`skerry.table.file_groups.key_of`) the rows of files that are wanted whole.
         partial: The same of files of which some rows may be wanted.
     """
 

@@ -52,7 +52,7 @@ class RowDelta:
         referenced_files: Locations of the data files that the deletes are of, as far as their entries do not say so:
             one file of positions may be of many data files.
         delete_changes: By location of a data file, the key of the deletes that it gains and loses
-            (`skerry.table.group_samples.deletes_key`); told by the new deletes alone if None.
+            (`skerry.table.file_groups.deletes_key`); told by the new deletes alone if None.
         thinned: Groups of files of which somebody looked up what the deleted rows take along.
         resketched: Files whose remaining rows were sampled.
     """
@@ -238,7 +238,7 @@ class RewriteFiles:
         staged: Whether the branch stays where it is.
         added_deletes: Delete files to add, such as vectors in place of many small files of positions.
         delete_changes: By location of a data file, the key of the deletes that it gains and loses, which say the same
-            (`skerry.table.group_samples.deletes_key`).
+            (`skerry.table.file_groups.deletes_key`).
     """
 
     added: tuple[NewFile, ...] = ()
