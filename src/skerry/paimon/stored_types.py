@@ -11,15 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.paimon.arrow_types import arrow_type
 from skerry.paimon.casts import plan_cast
 from skerry.paimon.types import ArrayType, AtomicType, MapType, MultisetType, PaimonType, RowType
 from skerry.table.incoming import is_list
+from skerry.table.nested_arrays import convert_elements, convert_entries
 from skerry.table.schema import FIELD_ID_KEY
 
 __all__ = ["plan_column"]
@@ -152,11 +151,7 @@ def _plan_array(
     if not is_list(stored):
         raise _mismatch(stored, then, path)
     convert = plan_column(stored.value_type, then.element, now.element, target.value_type, (*path, "element"))
-
-    def convert_all(array: pa.Array) -> pa.Array:
-        return pa.ListArray.from_arrays(_offsets(array), convert(array.flatten()), type=target, mask=array.is_null())
-
-    return convert_all
+    return lambda array: convert_elements(array, convert, target)
 
 
 def _plan_map(stored: pa.DataType, then: MapType, now: MapType, target: pa.DataType, path: tuple[str, ...]) -> _Convert:
@@ -169,17 +164,4 @@ def _plan_map(stored: pa.DataType, then: MapType, now: MapType, target: pa.DataT
         raise _mismatch(stored, then, path)
     convert_keys = plan_column(entry.field(0).type, then.key, now.key, target.key_type, (*path, "key"))
     convert_items = plan_column(entry.field(1).type, then.value, now.value, target.item_type, (*path, "value"))
-
-    def convert_all(array: pa.Array) -> pa.Array:
-        lists = array.cast(pa.list_(entry)) if pa.types.is_map(stored) else array
-        entries = lists.flatten()
-        keys, items = convert_keys(entries.field(0)), convert_items(entries.field(1))
-        return pa.MapArray.from_arrays(_offsets(lists), keys, items, type=target, mask=array.is_null())
-
-    return convert_all
-
-
-def _offsets(array: pa.Array) -> pa.Array:
-    """Where each list begins among the values that belong to no null list."""
-    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
-    return pa.array(np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int32))
+    return lambda array: convert_entries(array, convert_keys, convert_items, target)

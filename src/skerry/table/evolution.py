@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, TypeAlias
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skerry.errors import SchemaError
 from skerry.table.incoming import is_list
+from skerry.table.nested_arrays import convert_elements, convert_entries
 from skerry.table.predicate.arrow import arrow_storage
 from skerry.table.schema import FIELD_ID_KEY
 from skerry.table.values import is_uuid
@@ -376,32 +375,13 @@ def _plan_struct(source: pa.StructType, target: pa.StructType, path: _Path, cons
 
 def _plan_list(source: pa.DataType, target: pa.DataType, path: _Path, constants: Mapping[int, Any]) -> _Convert:
     convert_values = _plan(source.value_field, target.value_field, (*path, "element"), constants)
-
-    def convert(array: pa.Array) -> pa.Array:
-        return pa.ListArray.from_arrays(
-            _offsets(array), convert_values(array.flatten()), type=target, mask=array.is_null()
-        )
-
-    return convert
+    return lambda array: convert_elements(array, convert_values, target)
 
 
 def _plan_map(source: pa.MapType, target: pa.MapType, path: _Path, constants: Mapping[int, Any]) -> _Convert:
     convert_keys = _plan(source.key_field, target.key_field, (*path, "key"), constants)
     convert_items = _plan(source.item_field, target.item_field, (*path, "value"), constants)
-
-    def convert(array: pa.MapArray) -> pa.Array:
-        lists = array.cast(pa.list_(pa.struct([source.key_field, source.item_field])))
-        entries = lists.flatten()
-        keys, items = convert_keys(entries.field(0)), convert_items(entries.field(1))
-        return pa.MapArray.from_arrays(_offsets(lists), keys, items, type=target, mask=array.is_null())
-
-    return convert
-
-
-def _offsets(array: pa.Array) -> pa.Array:
-    """Where each list begins among the values that belong to no null list."""
-    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
-    return pa.array(np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int32))
+    return lambda array: convert_entries(array, convert_keys, convert_items, target)
 
 
 def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:

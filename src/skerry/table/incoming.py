@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skerry.errors import SchemaError
+from skerry.table.nested_arrays import convert_elements, convert_entries
 from skerry.table.schema import nearest
 from skerry.table.values import decode_values, is_uuid
 
@@ -293,32 +294,13 @@ def _without_nulls(array: pa.Array) -> pa.Array:
 
 def _plan_list(source: pa.DataType, target: pa.DataType, path: _Path) -> _Convert:
     convert_values = _plan_field(source.value_field, target.value_field, (*path, "element"))
-
-    def convert(array: pa.Array) -> pa.Array:
-        # not cast(): PyArrow 26 drops the last element when it casts a list view
-        values = convert_values(pc.list_flatten(array))
-        return pa.ListArray.from_arrays(_offsets(array), values, type=target, mask=array.is_null())
-
-    return convert
+    return lambda array: convert_elements(array, convert_values, target)
 
 
 def _plan_map(source: pa.MapType, target: pa.MapType, path: _Path) -> _Convert:
     convert_keys = _plan_field(source.key_field, target.key_field, (*path, "key"))
     convert_items = _plan_field(source.item_field, target.item_field, (*path, "value"))
-
-    def convert(array: pa.MapArray) -> pa.Array:
-        lists = array.cast(pa.list_(pa.struct([source.key_field, source.item_field])))
-        entries = pc.list_flatten(lists)
-        keys, items = convert_keys(entries.field(0)), convert_items(entries.field(1))
-        return pa.MapArray.from_arrays(_offsets(lists), keys, items, type=target, mask=array.is_null())
-
-    return convert
-
-
-def _offsets(array: pa.Array) -> pa.Array:
-    counts = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
-    offsets = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
-    return pa.array(offsets).cast(pa.int32())
+    return lambda array: convert_entries(array, convert_keys, convert_items, target)
 
 
 def _nulls(array: pa.Array) -> np.ndarray:
