@@ -8,24 +8,23 @@ Spec: `formats/paimon.md` § 10.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from skerry.errors import FormatError
-from skerry.paimon.merging.actions import Action, ActionArray
+from skerry.paimon.merging.actions import ActionArray
+from skerry.paimon.merging.folding import FoldFunction, fold
 from skerry.paimon.merging.order_keys import encode_order_keys
 from skerry.paimon.merging.records import MergeOrder
 from skerry.table.row_matching import number_rows
 
 __all__ = [
     "Collected",
-    "ElementFunction",
     "MergedMaps",
     "NestedKeys",
     "NestedRows",
@@ -36,22 +35,11 @@ __all__ = [
 Elements: TypeAlias = list[int] | None
 """Elements by their place among all elements of the column; None for null."""
 
-
-class ElementFunction(Protocol):
-    """How lists of elements are added and taken back."""
-
-    def add(self, held: Elements, value: Elements) -> Elements:
-        """What is held after elements were added to it."""
-
-    def add_reversed(self, held: Elements, value: Elements) -> Elements:
-        """What is held after elements were added that come before it."""
-
-    def take_back(self, held: Elements, value: Elements) -> Elements:
-        """What is held after elements were taken back from it."""
+_Function: TypeAlias = FoldFunction[list[int]]
 
 
 def fold_elements(
-    make: Callable[[pa.Array], ElementFunction], values: pa.Array, order: MergeOrder, actions: ActionArray
+    make: Callable[[pa.Array], _Function], values: pa.Array, order: MergeOrder, actions: ActionArray
 ) -> pa.Array:
     """Make one list, or map, of the values of each key.
 
@@ -66,7 +54,7 @@ def fold_elements(
     """
     lists, elements = _open(values)
     function = make(elements)
-    results = _fold(function, lists, order, actions)
+    results = _folded(function, lists, order, actions)
     return _close(values.type, results, elements.take(pa.array(_flat(results), pa.int64())))
 
 
@@ -84,6 +72,10 @@ def _open(values: pa.Array) -> tuple[list[Elements], pa.Array]:
     return lists, values.flatten()
 
 
+def _folded(function: _Function, lists: Sequence[Elements], order: MergeOrder, actions: ActionArray) -> list[Elements]:
+    return fold(function, [lists[row] for row in order.rows.tolist()], order, actions)
+
+
 def _flat(results: Sequence[Elements]) -> list[int]:
     return [element for result in results for element in result or ()]
 
@@ -98,36 +90,12 @@ def _close(type_: pa.DataType, results: Sequence[Elements], elements: pa.Array) 
     return pa.ListArray.from_arrays(offsets, elements, type=type_, mask=mask)
 
 
-def _fold(
-    function: ElementFunction, lists: Sequence[Elements], order: MergeOrder, actions: ActionArray
-) -> list[Elements]:
-    rows, steps, starts = order.rows.tolist(), actions.tolist(), order.starts.tolist()
-    results = []
-    for first, end in itertools.pairwise(starts):
-        held: Elements = None
-        for place in range(first, end):
-            held = _STEPS[steps[place]](function, held, lists[rows[place]])
-        results.append(held)
-    return results
-
-
-_STEPS: Final[dict[int, Callable[[ElementFunction, Elements, Elements], Elements]]] = {
-    Action.SKIP: lambda function, held, value: held,
-    Action.AGG: lambda function, held, value: function.add(held, value),
-    Action.AGG_REVERSED: lambda function, held, value: function.add_reversed(held, value),
-    Action.RETRACT: lambda function, held, value: function.take_back(held, value),
-    Action.SET: lambda function, held, value: value,
-    Action.SET_NULL: lambda function, held, value: None,
-    Action.SET_RETRACT: lambda function, held, value: function.take_back(value, value),
-}
-
-
 def _numbers(elements: pa.Array) -> list[int]:
     """Equal elements have equal numbers."""
     return number_rows(pa.table({"element": elements})).tolist()
 
 
-class Collected:
+class Collected(_Function):
     """Elements one behind the other (`collect`).
 
     Args:
@@ -140,7 +108,7 @@ class Collected:
         self._distinct = distinct
 
     def add(self, held: Elements, value: Elements) -> Elements:
-        """See `ElementFunction`."""
+        """See `FoldFunction`."""
         if not self._distinct:
             if held is None or value is None:
                 return value if held is None else held
@@ -153,7 +121,7 @@ class Collected:
         return list(by_number.values())
 
     def add_reversed(self, held: Elements, value: Elements) -> Elements:
-        """See `ElementFunction`; the order of elements means nothing."""
+        """See `FoldFunction`; the order of elements means nothing."""
         return self.add(held, value)
 
     def take_back(self, held: Elements, value: Elements) -> Elements:
@@ -171,7 +139,7 @@ class Collected:
         return kept
 
 
-class MergedMaps:
+class MergedMaps(_Function):
     """Entries by key, the last one of a key (`merge_map`), or the latest one (`merge_map_with_keytime`).
 
     Args:
@@ -191,7 +159,7 @@ class MergedMaps:
             self._times = [None if time is None else time.encode("utf-16-be") for time in times]
 
     def add(self, held: Elements, value: Elements) -> Elements:
-        """See `ElementFunction`."""
+        """See `FoldFunction`."""
         if held is None or value is None:
             return value if held is None else held
         merged = {self._keys[entry]: entry for entry in held}
@@ -209,10 +177,6 @@ class MergedMaps:
             known = self._times[merged[key]] if key in merged and not self._missing[merged[key]] else None
             if known is None or time > known:
                 merged[key] = entry
-
-    def add_reversed(self, held: Elements, value: Elements) -> Elements:
-        """See `ElementFunction`."""
-        return self.add(value, held)
 
     def take_back(self, held: Elements, value: Elements) -> Elements:
         """Leave out the entries of the keys that are taken back."""
@@ -242,7 +206,7 @@ class NestedKeys:
     null_strategy: str = "merge"
 
 
-class NestedRows:
+class NestedRows(_Function):
     """Rows by their key, or all of them (`nested_update`).
 
     Args:
@@ -263,7 +227,7 @@ class NestedRows:
             self._ranks = encode_order_keys(columns, [True] * len(columns)).ranks().tolist()
 
     def add(self, held: Elements, value: Elements) -> Elements:
-        """See `ElementFunction`."""
+        """See `FoldFunction`."""
         if held is None or value is None:
             return value if held is None else held
         if len(held) >= self._limit:
@@ -283,10 +247,6 @@ class NestedRows:
         is_newer = number not in merged or self._ranks is None or self._ranks[row] >= self._ranks[merged[number]]
         if is_newer and not self._ignored[row]:
             merged[number] = row
-
-    def add_reversed(self, held: Elements, value: Elements) -> Elements:
-        """See `ElementFunction`."""
-        return self.add(value, held)
 
     def take_back(self, held: Elements, value: Elements) -> Elements:
         """Leave out the rows that equal those that are taken back, or have their key."""
@@ -329,7 +289,7 @@ def fold_nested_rows(values: pa.Array, keys: NestedKeys, order: MergeOrder, acti
     """
     lists, rows = _open(values)
     function = _PatchedRows(rows, keys)
-    results = _fold(function, lists, order, actions)
+    results = _folded(function, lists, order, actions)
     wanted = _flat(results)
     fields = [
         member.take(pa.array([function.sources(row)[index] for row in wanted], pa.int64()))
@@ -339,7 +299,7 @@ def fold_nested_rows(values: pa.Array, keys: NestedKeys, order: MergeOrder, acti
     return _close(values.type, results, pa.StructArray.from_arrays(fields, fields=list(rows.type), mask=nulls))
 
 
-class _PatchedRows:
+class _PatchedRows(_Function):
     """Rows made of others: those of the column have their places, new ones come behind them.
 
     Args:
@@ -369,7 +329,7 @@ class _PatchedRows:
         return self._made[row - len(self._missing)][0] if row >= len(self._missing) else self._numbers[row]
 
     def add(self, held: Elements, value: Elements) -> Elements:
-        """See `ElementFunction`."""
+        """See `FoldFunction`."""
         if held is None or value is None:
             return value if held is None else held
         merged: dict[int, list[int | None]] = {}
@@ -382,10 +342,6 @@ class _PatchedRows:
         first = len(self._missing) + len(self._made)
         self._made += merged.items()
         return list(range(first, first + len(merged)))
-
-    def add_reversed(self, held: Elements, value: Elements) -> Elements:
-        """See `ElementFunction`."""
-        return self.add(value, held)
 
     def take_back(self, held: Elements, value: Elements) -> Elements:
         """Never asked for: it is refused beforehand."""

@@ -6,34 +6,24 @@ Spec: `formats/paimon.md` § 10.
 from __future__ import annotations
 
 import decimal
-import itertools
-from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from skerry.bitmaps import positions_from_roaring32, roaring32_from_positions
 from skerry.errors import FormatError, UnsupportedError
-from skerry.paimon.merging.actions import Action, ActionArray
+from skerry.paimon.merging.actions import ActionArray
+from skerry.paimon.merging.folding import FoldFunction, fold
 from skerry.paimon.merging.records import MergeOrder
 
-__all__ = ["Decimals", "JoinedStrings", "RoaringBitmaps", "ThetaSketches", "ValueFunction", "fold_values"]
+__all__ = ["Decimals", "JoinedStrings", "RoaringBitmaps", "ThetaSketches", "fold_values"]
 
 _EXACT: Final = decimal.Context(prec=200, traps=[decimal.Inexact, decimal.InvalidOperation, decimal.DivisionByZero])
 _COMPACT_DIGITS: Final = 18
 
 
-class ValueFunction(Protocol):
-    """How values are added and taken back; None is null."""
-
-    def add(self, held: Any, value: Any) -> Any:
-        """What is held after a value was added to it."""
-
-    def take_back(self, held: Any, value: Any) -> Any:
-        """What is held after a value was taken back from it."""
-
-
-def fold_values(function: ValueFunction, values: pa.Array, order: MergeOrder, actions: ActionArray) -> pa.Array:
+def fold_values(function: FoldFunction[Any], values: pa.Array, order: MergeOrder, actions: ActionArray) -> pa.Array:
     """Make one value of the values of each key.
 
     Args:
@@ -50,35 +40,18 @@ def fold_values(function: ValueFunction, values: pa.Array, order: MergeOrder, ac
         UnsupportedError: The result does not fit the type.
     """
     ordered = values.take(pa.array(order.rows)).to_pylist()
-    steps, starts = actions.tolist(), order.starts.tolist()
-    results = []
-    for first, end in itertools.pairwise(starts):
-        held = None
-        for place in range(first, end):
-            held = _STEPS[steps[place]](function, held, ordered[place])
-        results.append(held)
-    return pa.array(results, values.type)
+    return pa.array(fold(function, ordered, order, actions), values.type)
 
 
-_STEPS: Final[dict[int, Callable[[ValueFunction, Any, Any], Any]]] = {
-    Action.SKIP: lambda function, held, value: held,
-    Action.AGG: lambda function, held, value: function.add(held, value),
-    Action.AGG_REVERSED: lambda function, held, value: function.add(value, held),
-    Action.RETRACT: lambda function, held, value: function.take_back(held, value),
-    Action.SET: lambda function, held, value: value,
-    Action.SET_NULL: lambda function, held, value: None,
-    Action.SET_RETRACT: lambda function, held, value: function.take_back(value, value),
-}
-
-
-class _WithoutRetraction:
+class _WithoutRetraction(FoldFunction[Any]):
     """Functions whose values cannot be taken back; whoever uses them refuses that beforehand."""
 
     def take_back(self, held: Any, value: Any) -> Any:
+        """See `FoldFunction`."""
         raise UnsupportedError("the aggregate function takes nothing back")
 
 
-class Decimals:
+class Decimals(FoldFunction[Any]):
     """Sums or products of decimals.
 
     Args:
@@ -92,13 +65,13 @@ class Decimals:
         self._is_product = is_product
 
     def add(self, held: Any, value: Any) -> Any:
-        """See `ValueFunction`."""
+        """See `FoldFunction`."""
         if held is None or value is None:
             return value if held is None else held
         return self._fitted(_EXACT.multiply(held, value) if self._is_product else _EXACT.add(held, value))
 
     def take_back(self, held: Any, value: Any) -> Any:
-        """See `ValueFunction`."""
+        """See `FoldFunction`."""
         if value is None or (held is None and self._is_product):
             return held
         if not self._is_product:
@@ -134,7 +107,7 @@ class JoinedStrings(_WithoutRetraction):
         self._distinct = distinct
 
     def add(self, held: Any, value: Any) -> Any:
-        """See `ValueFunction`."""
+        """See `FoldFunction`."""
         if not held or not value:
             return value if held is None or (not held and value) else held
         if not self._distinct:
@@ -153,7 +126,7 @@ class ThetaSketches(_WithoutRetraction):
     """Unions of Theta sketches (`theta_sketch`)."""
 
     def add(self, held: Any, value: Any) -> Any:
-        """See `ValueFunction`."""
+        """See `FoldFunction`."""
         from skerry.theta import ThetaSketch, union  # loaded by the few tables that have such columns
 
         if held is None or value is None:
@@ -165,9 +138,7 @@ class RoaringBitmaps(_WithoutRetraction):
     """Unions of 32-bit Roaring bitmaps (`rbm32`)."""
 
     def add(self, held: Any, value: Any) -> Any:
-        """See `ValueFunction`."""
-        import numpy as np
-
+        """See `FoldFunction`."""
         if held is None or value is None:
             return value if held is None else held
         return roaring32_from_positions(np.union1d(positions_from_roaring32(held), positions_from_roaring32(value)))
