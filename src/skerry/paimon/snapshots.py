@@ -73,12 +73,7 @@ def latest_snapshot(storage: Storage, paths: TablePaths) -> Snapshot | None:
         FormatError: The file is corrupt.
         UnsupportedError: Its version or kind is not known.
     """
-    hint = _read_hint(storage, paths, LATEST)
-    if hint is not None and hint > 0:
-        hinted = find_snapshot(storage, paths, hint)
-        if hinted is not None and not storage.exists(paths.snapshot(hint + 1)):
-            return hinted
-    return _at_end(storage, paths, -1)
+    return _hinted(storage, paths, LATEST, 1) or _at_end(storage, paths, -1)
 
 
 def earliest_snapshot(storage: Storage, paths: TablePaths) -> Snapshot | None:
@@ -88,18 +83,20 @@ def earliest_snapshot(storage: Storage, paths: TablePaths) -> Snapshot | None:
         FormatError: The file is corrupt.
         UnsupportedError: Its version or kind is not known.
     """
-    hint = _read_hint(storage, paths, EARLIEST)
-    if hint is not None and hint > 0:
-        hinted = find_snapshot(storage, paths, hint)
-        if hinted is not None and not storage.exists(paths.snapshot(hint - 1)):
-            return hinted
-    return _at_end(storage, paths, 0)
+    return _hinted(storage, paths, EARLIEST, -1) or _at_end(storage, paths, 0)
 
 
 def earliest_id(storage: Storage, paths: TablePaths) -> int | None:
     """The id of the oldest snapshot; None if there is none."""
     found = earliest_snapshot(storage, paths)
     return None if found is None else found.id
+
+
+def _hinted(storage: Storage, paths: TablePaths, name: str, step: int) -> Snapshot | None:
+    """The snapshot that a hint names; None if there is none, or one a step further."""
+    hint = _read_hint(storage, paths, name)
+    found = find_snapshot(storage, paths, hint) if hint else None
+    return None if found is None or storage.exists(paths.snapshot(found.id + step)) else found
 
 
 def _at_end(storage: Storage, paths: TablePaths, place: int) -> Snapshot | None:
