@@ -36,7 +36,7 @@ from skerry.table.predicate import (
     columns_of,
     row_mask,
 )
-from skerry.table.read_ahead import read_ahead
+from skerry.table.read_ahead import read_ahead, scan_pool
 from skerry.table.schema import field_id
 
 __all__ = ["SplitReader"]
@@ -85,7 +85,7 @@ class SplitReader:
         if limit == 0:
             return
         left = limit
-        with self._pool() as pool:
+        with scan_pool(self.threads) as pool:
             for batch in self._read_pieces(pool, splits, partial(self._deliver, limit=limit), limit=limit):
                 yield batch if left is None else batch.slice(0, left)
                 left = None if left is None else left - batch.num_rows
@@ -106,7 +106,7 @@ class SplitReader:
                     known += rows
 
         counting = SplitReader(self.state, pa.schema([]), self.predicate, self.threads, self.memory_bytes)
-        with counting._pool() as pool:
+        with scan_pool(counting.threads) as pool:
             counted = sum(counting._read_pieces(pool, others(), counting._count))
         return known + counted
 
@@ -124,7 +124,7 @@ class SplitReader:
         Raises:
             SkerryError: As `batches`.
         """
-        with self._pool() as pool:
+        with scan_pool(self.threads) as pool:
             yield from self._read_pieces(pool, splits, self._records, with_numbers=True)
 
     # ---- columns ----
@@ -159,14 +159,6 @@ class SplitReader:
         return pa.schema([*(chosen.get(name, table.field(name)) for name in names), NUMBER, KIND])
 
     # ---- pieces of work ----
-
-    @contextmanager
-    def _pool(self) -> Iterator[ThreadPoolExecutor]:
-        pool = ThreadPoolExecutor(self.threads, thread_name_prefix="skerry-scan")
-        try:
-            yield pool
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
 
     def _read_pieces(
         self,

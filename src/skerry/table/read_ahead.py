@@ -7,9 +7,10 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
-__all__ = ["SharedCache", "default_threads", "read_ahead"]
+__all__ = ["SharedCache", "default_threads", "read_ahead", "scan_pool"]
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -34,6 +35,16 @@ def read_ahead(
             yield future.result()
     while under_way:
         yield under_way.popleft()[0].result()
+
+
+@contextmanager
+def scan_pool(threads: int) -> Iterator[ThreadPoolExecutor]:
+    """Threads that a scan reads in; when its consumer goes, what has not begun is left undone."""
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="skerry-scan")
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
 class SharedCache:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -33,7 +32,7 @@ from skerry.table.metadata_columns import (
     is_metadata_column,
 )
 from skerry.table.predicate import ALWAYS_TRUE, Column, FieldMetrics, Predicate, Verdict, evaluate, row_mask
-from skerry.table.read_ahead import read_ahead
+from skerry.table.read_ahead import read_ahead, scan_pool
 from skerry.table.row_deletes import RowDeletes
 from skerry.table.row_deletes_keys import KeyDeletes
 from skerry.table.scan import FileScanTask
@@ -136,7 +135,7 @@ class RowReader:
             return
         left = limit
         deletes = self._deletes
-        with self._pool() as pool:
+        with scan_pool(self.threads) as pool:
             work = self._work(pool, tasks, deletes, limit)
             for found in read_ahead(pool, lambda item: self._read(item, limit), work, _size_of, _BUDGET_BYTES):
                 for batch in found:
@@ -163,7 +162,7 @@ class RowReader:
         return self._batches_of(chosen), len(chosen) == len(opened)
 
     def _batches_of(self, work: Sequence[_Work]) -> Iterator[pa.RecordBatch]:
-        with self._pool() as pool:
+        with scan_pool(self.threads) as pool:
             for found in read_ahead(pool, lambda item: self._read(item, None), work, _size_of, _BUDGET_BYTES):
                 yield from found
 
@@ -181,7 +180,7 @@ class RowReader:
                 known += rows
                 yield from found
 
-        with self._pool() as pool:
+        with scan_pool(self.threads) as pool:
             counted = sum(read_ahead(pool, self._count, work(), _size_of, _BUDGET_BYTES))
             return counted + known
 
@@ -192,14 +191,6 @@ class RowReader:
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_deletes"}
-
-    @contextmanager
-    def _pool(self) -> Iterator[ThreadPoolExecutor]:
-        pool = ThreadPoolExecutor(self.threads, thread_name_prefix="skerry-scan")
-        try:
-            yield pool
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
 
     @property
     def _marks_deleted(self) -> bool:
