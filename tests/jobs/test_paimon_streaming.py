@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 
 from skerry.errors import FormatError, NotFoundError, SchemaError, UnsupportedError
-from skerry.jobs.paimon_streaming import ComparedTask, PaimonOffset, PaimonStream, RowsTask, ToldTask
+from skerry.jobs.paimon_streaming import ComparedTask, PaimonOffset, PaimonStream, ToldTask
 from skerry.jobs.stream_choice import Limits, StreamChoice
+from skerry.jobs.stream_tasks import RowsTask
 from skerry.paimon.consumers import read_consumers
 from skerry.paimon.schema_evolution import ChangeSchema, commit_schema
 from skerry.paimon.table import PaimonTable

@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, given, settings
 import skerry
 from skerry.errors import FormatError, NotFoundError, SchemaError, UnsupportedError
 from skerry.jobs.stream_choice import Limits, StreamChoice
-from skerry.jobs.streaming import CommitTask, FilesTask, StreamOffset, StreamSource
+from skerry.jobs.stream_tasks import RowsTask
+from skerry.jobs.streaming import CommitTask, StreamOffset, StreamSource
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string())])
 
@@ -184,7 +185,7 @@ def test_changes(table):
     table.append(rows(40))
     end = stream.latest(at)
     kinds = [type(task) for task in stream.plan(at, end)]
-    assert kinds == [CommitTask, CommitTask, FilesTask]
+    assert kinds == [CommitTask, CommitTask, RowsTask]
     found = sorted(
         (row["_change_ordinal"], row["_change_type"], row["k"], row["v"]) for row in read(stream, at, end).to_pylist()
     )

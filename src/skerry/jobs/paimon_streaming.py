@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from skerry.errors import FormatError, NotFoundError, UnsupportedError
 from skerry.jobs.stream_choice import EARLIEST, LATEST, StreamChoice
+from skerry.jobs.stream_tasks import RowsTask
 from skerry.paimon.changes import PaimonChanges, changes_rows, has_changelog, read_commit, told_rows
 from skerry.paimon.consumers import write_consumer
 from skerry.paimon.live_files import delta_entries
@@ -34,11 +35,11 @@ from skerry.paimon.splits import Split
 from skerry.paimon.state import PaimonState
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
-from skerry.table.changes import CHANGE_COLUMNS, describe_changes, tell_inserts, with_ordinal
+from skerry.table.changes import CHANGE_COLUMNS, describe_changes, with_ordinal
 from skerry.table.predicate import conjuncts_of
 from skerry.table.read_ahead import default_threads
 
-__all__ = ["ComparedTask", "PaimonOffset", "PaimonStream", "RowsTask", "ToldTask"]
+__all__ = ["ComparedTask", "PaimonOffset", "PaimonStream", "ToldTask"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,42 +85,18 @@ class PaimonOffset:
 
 
 @dataclass(frozen=True)
-class RowsTask:
-    """Rows that are all new; picklable.
-
-    Args:
-        reader: Reads them.
-        splits: Where they are.
-        schema: What is delivered: the reader's columns, and those that tell changes if they are wanted.
-        ordinal: Which commit of the batch it was.
-        snapshot_id: The commit.
-    """
-
-    reader: SplitReader = field(repr=False)
-    splits: tuple[Split, ...]
-    schema: pa.Schema
-    ordinal: int = 0
-    snapshot_id: int = 0
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows."""
-        for batch in self.reader.batches(self.splits):
-            yield tell_inserts(batch, self.schema, self.ordinal, self.snapshot_id)
-
-
-@dataclass(frozen=True)
 class ToldTask:
     """Records that say what they do; picklable. As `RowsTask`."""
 
     reader: SplitReader = field(repr=False)
-    splits: tuple[Split, ...]
+    pieces: tuple[Split, ...]
     schema: pa.Schema
     ordinal: int = 0
     snapshot_id: int = 0
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The changes."""
-        for found in told_rows(self.reader, self.splits):
+        for found in told_rows(self.reader, self.pieces):
             yield from describe_changes(found, self.schema, self.ordinal, self.snapshot_id).to_batches()
 
 

@@ -24,13 +24,13 @@ from skerry.iceberg.stray_metadata import read_table_metadata
 from skerry.iceberg.summary import operation_of, summary_of
 from skerry.iceberg.table import IcebergTable
 from skerry.jobs.stream_choice import EARLIEST, LATEST, StreamChoice
+from skerry.jobs.stream_tasks import RowsTask
 from skerry.storage import Storage
-from skerry.table.changes import CHANGE_COLUMNS, tell_inserts, with_ordinal
+from skerry.table.changes import CHANGE_COLUMNS, with_ordinal
 from skerry.table.predicate import conjuncts_of
-from skerry.table.row_reader import RowReader
 from skerry.table.scan import FileScanTask
 
-__all__ = ["CommitTask", "FilesTask", "StreamOffset", "StreamSource"]
+__all__ = ["CommitTask", "StreamOffset", "StreamSource"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,30 +63,6 @@ class StreamOffset:
         if not isinstance(table, str) or any(isinstance(n, bool) or not isinstance(n, int | None) for n in counts):
             raise FormatError(f"this is no offset of a stream: {dict(offset)!r}")
         return cls(table, snapshot, files)
-
-
-@dataclass(frozen=True)
-class FilesTask:
-    """Files all of whose rows are new; picklable.
-
-    Args:
-        reader: Reads them.
-        tasks: The files.
-        schema: What is delivered: the reader's columns, and those that tell changes if they are wanted.
-        ordinal: Which commit of the batch it was.
-        snapshot_id: The commit.
-    """
-
-    reader: RowReader = field(repr=False)
-    tasks: tuple[FileScanTask, ...]
-    schema: pa.Schema
-    ordinal: int = 0
-    snapshot_id: int = 0
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows."""
-        for batch in self.reader.batches(self.tasks):
-            yield tell_inserts(batch, self.schema, self.ordinal, self.snapshot_id)
 
 
 @dataclass(frozen=True)
@@ -133,7 +109,7 @@ class CommitTask:
             yield with_ordinal(batch, self.ordinal)
 
 
-StreamTask = FilesTask | CommitTask
+StreamTask = RowsTask | CommitTask
 
 
 @dataclass(frozen=True)
@@ -279,7 +255,7 @@ class StreamSource:
             state, None, state.metadata.schema(), columns=self.choice.columns, where=self.choice.where, threads=1
         ).row_reader()
         schema = self.schema
-        return [FilesTask(reader, (task,), schema, ordinal, snapshot.snapshot_id) for task in tasks]
+        return [RowsTask(reader, (task,), schema, ordinal, snapshot.snapshot_id) for task in tasks]
 
     def _of_commit(
         self, state: TableState, snapshot: Snapshot, parent: Snapshot | None, ordinal: int
