@@ -99,13 +99,11 @@ class SkerryOutputFile(OutputFile):
         self._storage = storage
 
     def __len__(self) -> int:
-        with _builtin_errors(self.location):
-            return self._storage.size(self.location)
+        return len(self.to_input_file())
 
     def exists(self) -> bool:
         """Whether there is such a file already."""
-        with _builtin_errors(self.location):
-            return self._storage.exists(self.location)
+        return self.to_input_file().exists()
 
     def to_input_file(self) -> SkerryInputFile:
         """The same file, for reading."""
