@@ -114,6 +114,7 @@ class NamesInFiles:
         self._now = index_by_id(to_iceberg_schema(now.arrow_schema))
         self._schema_of = schema_of
         self._checked: dict[int, Mapping[_Path, int]] = {}
+        self._refused: dict[int, str] = {}
         self._by_name: dict[_Path, int] = {}
 
     def add(self, schema_id: int, shape: FileShape, location: str) -> None:
@@ -130,9 +131,12 @@ class NamesInFiles:
         """
         expected = self._checked.get(schema_id)
         if expected is None:
-            expected = self._checked[schema_id] = self._check(self._schema_of(schema_id))
-        if shape.names:
-            self._check_moments(schema_id, location)
+            then = self._schema_of(schema_id)
+            expected = self._checked[schema_id] = self._check(then)
+            if (reason := self._why_not_parquet(then)) is not None:
+                self._refused[schema_id] = reason
+        if shape.names and schema_id in self._refused:
+            raise UnsupportedError(self._refused[schema_id], location=location)
         own = {path: number for path, number in shape.names.items() if path in expected}
         if any(number is not None for number in own.values()):
             for path, number in own.items():
@@ -164,18 +168,18 @@ class NamesInFiles:
                 )
         return {path: number for path, number in names_of(arrow).items() if number is not None}
 
-    def _check_moments(self, schema_id: int, location: str) -> None:
-        """Refuse Parquet files with milliseconds: Iceberg Java takes those in footers for microseconds as it prunes."""
-        for column in self._schema_of(schema_id).fields:
+    def _why_not_parquet(self, then: TableSchema) -> str | None:
+        """What is wrong with Parquet files of a schema: Iceberg Java takes milliseconds in footers for microseconds."""
+        for column in then.fields:
             for name, type_ in _types(column):
                 is_moment = type_.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
                 if is_moment and type_.precision <= _MILLISECOND_DIGITS and column.id in self._now:
-                    raise UnsupportedError(
+                    return (
                         f"column {name!r} of type {type_}: the Parquet file holds milliseconds, which other readers of "
                         "Iceberg tables compare as microseconds, and so miss rows; make it TIMESTAMP(6) and write the "
-                        "files anew: compact(rewrite_all=True)",
-                        location=location,
+                        "files anew: compact(rewrite_all=True)"
                     )
+        return None
 
     def mapping(self) -> dict[str, str] | None:
         """The table property that has the names of files without field ids; None if there are no such files."""

@@ -271,10 +271,12 @@ def _facts(file: DataFile, types: Mapping[int, pa.DataType]) -> dict[int, Column
     for number, type_ in types.items():
         has_bounds = not pa.types.is_floating(type_) or file.nan_value_counts.get(number) == 0
         lower, upper = file.lower_bounds.get(number), file.upper_bounds.get(number)
+        nulls = file.null_value_counts.get(number)
         facts[number] = ColumnFacts(
             _value(type_, lower) if has_bounds else None,
             _value(type_, upper) if has_bounds else None,
-            file.null_value_counts.get(number),
+            nulls,
+            nulls == file.record_count,
         )
     return facts
 

@@ -114,7 +114,7 @@ def table_schema(state: TableState, keys: Sequence[str], options: Mapping[str, s
     schema = TableSchema(
         id=0,
         fields=columns,
-        highest_field_id=max(state.metadata.last_column_id, *ids),
+        highest_field_id=max([state.metadata.last_column_id, *ids]),
         partition_keys=tuple(keys),
         options=dict(options),
         comment=state.properties.get("comment"),

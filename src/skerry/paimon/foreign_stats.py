@@ -5,7 +5,7 @@ Spec: `formats/paimon.md` § 5, SimpleStats.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from skerry.paimon.arrow_types import arrow_type
 from skerry.paimon.binary_row import encode_rows
 from skerry.paimon.schema import TableSchema
 from skerry.paimon.simple_stats import SimpleStats
-from skerry.paimon.types import AtomicType, DataField, TypeRoot
+from skerry.paimon.types import AtomicType, DataField, PaimonType, TypeRoot
 
 __all__ = ["ColumnFacts", "FileFacts", "encode_facts"]
 
@@ -28,17 +28,20 @@ class ColumnFacts:
         lower: A value that none is below, as the table's type holds it physically; None if unknown.
         upper: A value that none is above, likewise.
         null_count: Its nulls; None if unknown.
+        is_null: Whether all of its values are null.
     """
 
     lower: Any = None
     upper: Any = None
     null_count: int | None = None
+    is_null: bool = False
 
 
 FileFacts = Mapping[int, ColumnFacts]
 """What is known of a file's columns, by field id."""
 
 _UNBOUNDED: Final = (TypeRoot.BINARY, TypeRoot.VARBINARY)
+_ASKED: Final = (TypeRoot.BOOLEAN, TypeRoot.INT, TypeRoot.BIGINT, TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DATE)
 
 
 def encode_facts(
@@ -46,7 +49,9 @@ def encode_facts(
 ) -> list[tuple[SimpleStats, tuple[str, ...]]]:
     """Encode what is known of files.
 
-    Of bytes only nulls are told, and of columns with types in them nothing, as Paimon does.
+    A column of numbers, days or truth values is told of only if both of its bounds are known, or are not there because
+    all of its values are null: Paimon's connector for Spark answers the least and the greatest value of a table from
+    them, and takes a bound that is missing for a file without values. Of columns with types in them nothing is told.
 
     Args:
         now: The table's schema, in whose types the bounds are.
@@ -55,62 +60,57 @@ def encode_facts(
     Returns:
         For every file its statistics, and the columns that they are of, named as in its own schema.
     """
-    alike: dict[tuple[int, tuple[int, ...]], list[int]] = {}
-    for place, (schema, facts) in enumerate(files):
-        alike.setdefault((schema.id, _known(schema, facts)), []).append(place)
     types = {column.id: column.type for column in now.fields}
+    told = [_told(types, schema, facts) for schema, facts in files]
+    alike: dict[tuple[int, tuple[int, ...]], list[int]] = {}
+    for place, ((schema, _), bounds) in enumerate(zip(files, told, strict=True)):
+        if bounds:
+            alike.setdefault((schema.id, tuple(bounds)), []).append(place)
     result: list[tuple[SimpleStats, tuple[str, ...]]] = [(SimpleStats(), ())] * len(files)
     for (_, ids), places in alike.items():
-        schema = files[places[0]][0]
-        by_id = {column.id: column for column in schema.fields}
+        by_id = {column.id: column for column in files[places[0]][0].fields}
         columns = [by_id[number] for number in ids]
-        facts_of = {number: [files[place][1][number] for place in places] for number in ids}
-        lower = [_bounds(types[column.id], column, [fact.lower for fact in facts_of[column.id]]) for column in columns]
-        upper = [
-            _bounds(types[column.id], column, [fact.upper for fact in facts_of[column.id]], is_upper=True)
-            for column in columns
-        ]
         kinds = [column.type for column in columns]
+        lower, upper = (
+            [pa.concat_arrays([told[place][number][side] for place in places]) for number in ids] for side in (0, 1)
+        )
         names = tuple(column.name for column in columns)
-        if not ids:
-            continue
         rows = zip(encode_rows(kinds, lower).to_list(), encode_rows(kinds, upper).to_list(), strict=True)
-        for number, (place, (low, high)) in enumerate(zip(places, rows, strict=True)):
-            nulls = tuple(facts_of[column][number].null_count for column in ids)
+        for place, (low, high) in zip(places, rows, strict=True):
+            nulls = tuple(files[place][1][number].null_count for number in ids)
             result[place] = (SimpleStats(low, high, nulls), names)
     return result
 
 
-def _known(schema: TableSchema, facts: FileFacts) -> tuple[int, ...]:
-    """The columns of a file that something is told of."""
-    return tuple(
-        column.id
-        for column in schema.fields
-        if column.id in facts and facts[column.id] != ColumnFacts() and isinstance(column.type, AtomicType)
-    )
+def _told(
+    types: Mapping[int, PaimonType], schema: TableSchema, facts: FileFacts
+) -> dict[int, tuple[pa.Array, pa.Array]]:
+    """The bounds of the columns of a file that are told of, each an array of one value, by field id."""
+    found = {}
+    for column in schema.fields:
+        fact = facts.get(column.id)
+        if fact is None or fact == ColumnFacts() or not isinstance(column.type, AtomicType):
+            continue
+        lower = _bound(types[column.id], column, fact.lower)
+        upper = _bound(types[column.id], column, fact.upper, is_upper=True)
+        is_bounded = not (lower.null_count or upper.null_count)
+        if is_bounded or fact.is_null or column.type.root not in _ASKED:
+            found[column.id] = (lower, upper)
+    return found
 
 
-def _bounds(now: Any, column: DataField, values: Sequence[Any], *, is_upper: bool = False) -> pa.Array:
-    """Bounds in the type that the file has, null where it cannot say them."""
+def _bound(now: Any, column: DataField, value: Any, *, is_upper: bool = False) -> pa.Array:
+    """A bound in the type that the file has, null where it cannot say it."""
     then = column.type
     type_ = arrow_type(then)
     assert isinstance(then, AtomicType)
     assert isinstance(now, AtomicType)
-    if then.root in _UNBOUNDED or (then.root is TypeRoot.DATE and now.root is not TypeRoot.DATE):
-        return pa.nulls(len(values), type_)
-    convert: Callable[[Any], Any] | None = None
+    if value is None or then.root in _UNBOUNDED or (then.root is TypeRoot.DATE and now.root is not TypeRoot.DATE):
+        return pa.nulls(1, type_)
     if now.precision != then.precision and pa.types.is_timestamp(type_):
-        convert = _coarser_above if is_upper else _coarser_below
+        value = (_coarser_above if is_upper else _coarser_below)(value)
     elif pa.types.is_floating(type_):  # the sign of zero is ordered by Java
-        convert = _zero_above if is_upper else _zero_below
-    found = [None if value is None else convert(value) if convert else value for value in values]
-    try:
-        return pa.array(found, type_)
-    except (pa.ArrowException, OverflowError, ValueError):
-        return pa.concat_arrays([_one(value, type_) for value in found])
-
-
-def _one(value: Any, type_: pa.DataType) -> pa.Array:
+        value = (_zero_above if is_upper else _zero_below)(value)
     try:
         return pa.array([value], type_)
     except (pa.ArrowException, OverflowError, ValueError):  # a bound may be wider than what is in the file
