@@ -71,3 +71,17 @@ def test_merge_takes_frames(spark, table):
     gone = pa.table({"k": [0, 1]})
     assert skerry.spark.merge(spark, table, gone, on="k", when_matched=skerry.Delete()).deleted_rows == 2
     assert keys(table) == [*range(2, 65)]
+
+
+def test_migrations_look_at_files_in_tasks(spark, table):
+    table.delete("k = 3")
+    left = [k for k in range(60) if k != 3]
+    told = []
+    done = skerry.spark.migrate(spark, table.catalog, "d.t", format="paimon", progress=told.append)
+    assert (told[-1].done_files, done.partition_by) == (done.files, ("p",))
+    paimon = table.catalog.load_table("d.t")
+    assert (paimon.format, keys(paimon)) == ("paimon", left)
+    assert skerry.spark.migrate(spark, table.catalog, "d.t").files == done.files
+    iceberg = table.catalog.load_table("d.t")
+    assert (iceberg.format, keys(iceberg)) == ("iceberg", left)
+    assert str(iceberg.statistics()["k"].freshness) == "fresh"

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from skerry.spark.maintaining import compact as compact
     from skerry.spark.maintaining import expire_snapshots as expire_snapshots
     from skerry.spark.maintaining import merge as merge
+    from skerry.spark.maintaining import migrate as migrate
     from skerry.spark.maintaining import remove_orphans as remove_orphans
     from skerry.spark.maintaining import rewrite_deletes as rewrite_deletes
     from skerry.spark.queries import sql as sql
@@ -35,6 +36,7 @@ __all__ = [
     "ingest",
     "ingest_changes",
     "merge",
+    "migrate",
     "read",
     "register",
     "remove_orphans",
@@ -55,6 +57,7 @@ _WHERE = {
     "ingest": "landing",
     "ingest_changes": "change_ingest",
     "merge": "maintaining",
+    "migrate": "maintaining",
     "read": "reading",
     "register": "data_source",
     "remove_orphans": "maintaining",

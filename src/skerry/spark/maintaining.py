@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from skerry.catalog import Table
+from skerry.catalog import Catalog, Table
+from skerry.catalog.migrating import MigrationSummary
 from skerry.jobs.compact import CompactSummary
 from skerry.jobs.expire import ExpireSummary
 from skerry.jobs.orphans import OrphanSummary
@@ -20,7 +21,7 @@ from skerry.table.reachability import DEFAULT_GRACE_DAYS
 from skerry.table.summaries import RowChanges
 from skerry.table.tasks import Watcher
 
-__all__ = ["compact", "expire_snapshots", "merge", "remove_orphans", "rewrite_deletes"]
+__all__ = ["compact", "expire_snapshots", "merge", "migrate", "remove_orphans", "rewrite_deletes"]
 
 
 def compact(
@@ -136,6 +137,36 @@ def rewrite_deletes(
         CommitUnknownError: The outcome is unknown; nothing was cleaned up.
     """
     return table.rewrite_deletes(executor=SparkExecutor(spark), watcher=progress, **options)
+
+
+def migrate(
+    spark: SparkSession,
+    catalog: Catalog,
+    name: str,
+    folder: str | None = None,
+    *,
+    format: str = "iceberg",
+    progress: Watcher | None = None,
+    **options: Any,
+) -> MigrationSummary:
+    """Make a table of a folder, or a table one of another format, its files looked at by tasks; see `Catalog.migrate`.
+
+    Args:
+        spark: The session, classic or Spark Connect.
+        catalog: Where the table is, or will be.
+        name: `namespace.table`.
+        folder: The folder; None if `name` is a table already.
+        format: What it becomes: `iceberg` or `paimon`.
+        progress: Called with the progress.
+        options: Further arguments of `Catalog.migrate`.
+
+    Raises:
+        AlreadyExistsError: There is a table of that name, or of that format already.
+        CommitUnknownError: The outcome is unknown; nothing was cleaned up.
+        ConflictError: Another writer has committed meanwhile; the table is what it was.
+        UnsupportedError: There is something that the new table cannot have.
+    """
+    return catalog.migrate(name, folder, format=format, executor=SparkExecutor(spark), watcher=progress, **options)
 
 
 def merge(
