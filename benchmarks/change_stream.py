@@ -171,7 +171,7 @@ def run(paths: list[Path], rate: float, seconds: float, *, with_upkeep: bool, fi
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "records").mkdir(parents=True)
     tables = create_tables(skerry.connect(folder / "warehouse"))
-    spark = skerry.spark.session("change stream", master=f"local[{CORES}]", config={"spark.driver.memory": "2g"})
+    spark = skerry.spark.session("change stream", master=f"local[{CORES}]")
     course, stopped = Course(), threading.Event()
     course.begun = time.time()
     query = start(
@@ -283,7 +283,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--rate", type=float, default=50_000, help="changes a second")
     parser.add_argument("--orders", type=int, default=1_000_000, help="rows at first")
-    parser.add_argument("--files-per-batch", type=int, default=20)
+    parser.add_argument("--files-per-batch", type=int, default=60)
     parser.add_argument("--no-upkeep", action="store_true")
     parser.add_argument("--plot", type=Path, help="where to draw the run")
     arguments = parser.parse_args()
