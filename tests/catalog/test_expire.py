@@ -17,6 +17,8 @@ from skerry.iceberg.expiry import ExpireSnapshots, RetentionDefaults
 from skerry.iceberg.manifest_list import read_manifest_list
 from skerry.iceberg.manifest_reader import read_manifest
 from skerry.iceberg.operations import MetadataChange
+from skerry.jobs import expire
+from skerry.paimon import expiry as paimon_expiry
 from skerry.storage import Storage
 from skerry.table.table_files import FileKind
 
@@ -356,6 +358,45 @@ def test_metadata_is_committed_before_the_first_file_is_deleted(table, warehouse
 
 
 # Purge ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("moment", [1, 2], ids=["while it plans", "after its commit"])
+def test_another_one_expires_the_same_table(table, warehouse, monkeypatch, moment):
+    """What the other one has deleted is not missed; nothing that is needed goes, and nothing else is left."""
+    rival, inner, calls = skerry.connect(warehouse).load_table("d.t"), expire.unreached, []
+
+    def late(*arguments):
+        calls.append(arguments)
+        if len(calls) == moment:
+            rival.append(rows(50, 60))
+            rival.expire_snapshots(keep_last=1, older_than=now())
+        return inner(*arguments)
+
+    monkeypatch.setattr(expire, "unreached", late)
+    table.expire_snapshots(keep_last=3, older_than=now())
+    assert keys(table.refresh()) == [*range(60)]
+    assert len(table.snapshots()) == 1
+    assert files_below(path_of(table.location)) == reached(table)
+
+
+def test_paimon_tables_are_expired_by_two(catalog, warehouse, monkeypatch):
+    table = catalog.create_table("d.p", SCHEMA, format="paimon")
+    for start in range(0, 50, 10):
+        table.append(rows(start, start + 10))
+    rival, inner, calls = skerry.connect(warehouse).load_table("d.p"), paimon_expiry._only_in, []
+
+    def late(*arguments):
+        calls.append(arguments)
+        if len(calls) == 1:
+            rival.append(rows(50, 60))
+            rival.expire_snapshots(keep_last=1, older_than=now())
+            raise NotFoundError("a manifest is gone")
+        return inner(*arguments)
+
+    monkeypatch.setattr(paimon_expiry, "_only_in", late)
+    table.expire_snapshots(keep_last=3, older_than=now())
+    assert keys(table.refresh()) == [*range(60)]
+    assert len(table.snapshots()) == 1
 
 
 def test_purge_deletes_what_the_table_reaches_and_nothing_else(catalog, table, warehouse):

@@ -14,7 +14,7 @@ from datetime import datetime
 
 from pyiceberg.table.snapshots import Snapshot
 
-from skerry.errors import SchemaError, SkerryError
+from skerry.errors import NotFoundError, SchemaError, SkerryError
 from skerry.iceberg.expiry import ExpireSnapshots, refuse_kept_files
 from skerry.iceberg.reachability import (
     FileReader,
@@ -89,27 +89,51 @@ def expire_snapshots(
     """
     if keep_last is not None and (isinstance(keep_last, bool) or not isinstance(keep_last, int) or keep_last < 1):
         raise SchemaError(f"keep_last must be a whole number above 0, found {keep_last!r}")
-    before = table.refresh()
-    refuse_kept_files(before)
     operation = ExpireSnapshots(int(time.time() * 1000), keep_last, _milliseconds(older_than))
-    plan = operation.plan(before)
+    before = table.refresh()
     reader = FileReader(executor or ThreadExecutor(), before.storage)
-    gone = [found for found in before.metadata.snapshots if found.snapshot_id in plan.snapshot_ids]
-    staying = [found for found in before.metadata.snapshots if found.snapshot_id not in plan.snapshot_ids]
-    files, outside = unreached(before, gone, before, staying, reader)
+    while True:
+        refuse_kept_files(before)
+        plan = operation.plan(before)
+        gone = [found for found in before.metadata.snapshots if found.snapshot_id in plan.snapshot_ids]
+        staying = [found for found in before.metadata.snapshots if found.snapshot_id not in plan.snapshot_ids]
+        try:
+            files, outside = unreached(before, gone, before, staying, reader)
+            break
+        except NotFoundError:  # others may have expired it meanwhile
+            newest = table.refresh()
+            if newest.metadata_location == before.metadata_location:
+                raise
+            before = newest
     if not dry_run and (gone or plan.refs):
         table.commit(operation)
-        after = table.refresh()
-        remaining = {snapshot.snapshot_id for snapshot in after.metadata.snapshots}
-        gone = [found for found in before.metadata.snapshots if found.snapshot_id not in remaining]
-        files, outside = unreached(before, gone, after, after.metadata.snapshots, reader)
-        _delete(after, files, watcher)
+        gone, (files, outside) = _released(table, before, gone, reader)
+        _delete(table.state, files, watcher)
     elif not dry_run and files:
         _delete(before, files, watcher)
     refs = (
         plan.refs if dry_run else tuple(name for name in before.metadata.refs if name not in table.state.metadata.refs)
     )
     return ExpireSummary(tuple(found.snapshot_id for found in gone), refs, files, outside, dry_run)
+
+
+def _released(
+    table: IcebergTable, before: TableState, planned: Sequence[Snapshot], reader: FileReader
+) -> tuple[list[Snapshot], tuple[tuple[TableFile, ...], tuple[TableFile, ...]]]:
+    """The snapshots that are gone after the commit, and the files that nothing reaches now."""
+    after = table.refresh()
+    while True:
+        remaining = {snapshot.snapshot_id for snapshot in after.metadata.snapshots}
+        gone = [found for found in before.metadata.snapshots if found.snapshot_id not in remaining]
+        own = [found for found in planned if found.snapshot_id not in remaining]
+        try:
+            return gone, unreached(before, gone, after, after.metadata.snapshots, reader)
+        except NotFoundError:
+            newest = table.refresh()
+            if newest.metadata_location == after.metadata_location:
+                # others have expired some of them, and delete those' files; what the plan read is known
+                return own, unreached(before, own, after, after.metadata.snapshots, reader)
+            after = newest
 
 
 def _milliseconds(moment: datetime | None) -> int | None:

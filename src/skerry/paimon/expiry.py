@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
-from skerry.errors import SchemaError, SkerryError, UnsupportedError
+from skerry.errors import NotFoundError, SchemaError, SkerryError, UnsupportedError
 from skerry.paimon.consumers import least_next_snapshot
 from skerry.paimon.reachability import MetadataReader, PaimonFile, kept_changelogs, kept_snapshots, reachable
 from skerry.paimon.snapshot import Snapshot
@@ -134,12 +134,19 @@ def expire_snapshots(
         NotFoundError: A metadata file of a snapshot that stays is missing; nothing was changed.
     """
     storage, paths = state.storage, state.paths
-    found = [find_snapshot(storage, paths, number) for number in snapshot_ids(storage, paths)]
-    snapshots = [snapshot for snapshot in found if snapshot is not None]
-    gone = plan_expired(snapshots, rule, least_next_snapshot(storage, paths))
-    if not gone:
-        return ExpiryPlan()
-    files = _only_in(state, gone, executor)
+    while True:
+        ids = snapshot_ids(storage, paths)
+        found = [find_snapshot(storage, paths, number) for number in ids]
+        snapshots = [snapshot for snapshot in found if snapshot is not None]
+        gone = plan_expired(snapshots, rule, least_next_snapshot(storage, paths))
+        if not gone:
+            return ExpiryPlan()
+        try:
+            files = _only_in(state, gone, executor)
+            break
+        except NotFoundError:  # others may have expired it meanwhile
+            if snapshot_ids(storage, paths) == ids:
+                raise
     inside = tuple(file for file in files if is_within(state.location, file.location))
     outside = tuple(file for file in files if not is_within(state.location, file.location))
     plan = ExpiryPlan(tuple(snapshot.id for snapshot in gone), inside, outside)
