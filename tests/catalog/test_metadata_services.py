@@ -101,3 +101,32 @@ def test_a_rest_catalog(rest_catalog):
     assert sorted(catalog.load_table("life.birds").scan(columns=["k"]).to_arrow()["k"].to_pylist()) == [*range(50)]
     with pytest.raises(SchemaError, match=r"gc\.enabled is false"):
         table.expire_snapshots(older_than=dt.datetime.now(dt.UTC))
+
+
+def there_and_back(catalog):
+    table = catalog.create_table("life.finches", SCHEMA)
+    table.append(rows(0, 10))
+    table.append(rows(10, 20))
+    table.delete("k = 3")
+    left = [k for k in range(20) if k != 3]
+    table.migrate("paimon")
+    paimon = catalog.load_table("life.finches")
+    assert (paimon.format, sorted(paimon.scan(columns=["k"]).to_arrow()["k"].to_pylist())) == ("paimon", left)
+    paimon.append(rows(20, 30))
+    paimon.migrate("iceberg")
+    iceberg = catalog.load_table("life.finches")
+    assert (iceberg.format, iceberg.location) == ("iceberg", paimon.location)
+    assert sorted(iceberg.scan(columns=["k"]).to_arrow()["k"].to_pylist()) == [*left, *range(20, 30)]
+    assert catalog.list_tables("life") == ["life.finches"]
+
+
+@pytest.mark.service
+def test_tables_change_their_format_on_s3(postgres_url, s3_server):
+    warehouse = f"s3://{s3_server.new_bucket()}/lake"
+    there_and_back(skerry.connect(postgres_url, warehouse=warehouse, **s3_server.options))
+
+
+@pytest.mark.service
+def test_tables_of_a_rest_catalog_change_their_format(rest_catalog, s3_server):
+    options = {**s3_server.options, "paimon.warehouse": f"s3://{rest_catalog.bucket}/lake/paimon"}
+    there_and_back(skerry.connect(f"rest+{rest_catalog.uri}", warehouse=rest_catalog.warehouse, **options))
