@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 import pickle
 from pathlib import Path
 
@@ -13,10 +14,11 @@ import pytest
 from pyiceberg.table import StaticTable
 
 import skerry
-from skerry.errors import CommitUnknownError, ConflictError, SchemaError
+from skerry.errors import CommitUnknownError, ConflictError, NotFoundError, SchemaError
 from skerry.iceberg.commit import IcebergTarget
 from skerry.iceberg.delete_files import write_deletion_vectors, write_equality_deletes, write_position_deletes
 from skerry.iceberg.operations import RowDelta
+from skerry.jobs import compact
 from skerry.table.incoming import conform
 from skerry.table.tasks import ThreadExecutor
 
@@ -310,6 +312,31 @@ def test_failure_removes_what_was_written_and_an_unknown_outcome_does_not(catalo
         with pytest.raises(CommitUnknownError):
             table.compact()
     assert len(files_on_disk(table) - before) == 2
+
+
+def test_a_snapshot_that_others_expire_meanwhile_is_compacted_as_it_is_now(catalog, monkeypatch):
+    table = catalog.create_table("d.t", pa.schema([("k", pa.int64())]))
+    for number in range(6):
+        table.append(pa.table({"k": [number]}))
+    rival, plan, calls = catalog.load_table("d.t"), compact._Compaction._tasks, []
+
+    def late(self, state):
+        calls.append(state)
+        if len(calls) == 1:
+            rival.append(pa.table({"k": [6]}))
+            rival.expire_snapshots(keep_last=1, older_than=dt.datetime.now(dt.UTC))
+        return plan(self, state)
+
+    monkeypatch.setattr(compact._Compaction, "_tasks", late)
+    assert table.compact(rewrite_all=True).rows == 7
+    assert len(calls) == 2
+    monkeypatch.setattr(compact._Compaction, "_tasks", missing)
+    with pytest.raises(NotFoundError, match="gone for good"):
+        table.compact(rewrite_all=True)
+
+
+def missing(*_):
+    raise NotFoundError("gone for good")
 
 
 def test_arguments_that_do_not_fit(catalog):

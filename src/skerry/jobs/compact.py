@@ -20,7 +20,7 @@ from typing import Any
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, UNSORTED_SORT_ORDER_ID
 
-from skerry.errors import CommitUnknownError, ConflictError, SkerryError
+from skerry.errors import CommitUnknownError, ConflictError, NotFoundError, SkerryError
 from skerry.iceberg.files import live_data_files, needless_deletes
 from skerry.iceberg.layout import FileLayout
 from skerry.iceberg.operations import RewriteFiles
@@ -138,8 +138,15 @@ def compact(
         return job.planned(state)
     state = catch_up(table, ref, executor=executor)
     affected: set[Any] | None = None
-    for _ in range(RetryPolicy.from_properties(state.properties).num_retries + 1):
-        round_ = job.run(state, job.layout(state), affected)
+    for left in reversed(range(RetryPolicy.from_properties(state.properties).num_retries + 1)):
+        try:
+            round_ = job.run(state, job.layout(state), affected)
+        except NotFoundError:  # others may have expired the snapshot that was to be compacted
+            newest = table.refresh()
+            if not left or newest.metadata_location == state.metadata_location:
+                raise
+            state = newest
+            continue
         summary = _added(summary, round_.summary)
         if not round_.lost:
             return summary
