@@ -9,6 +9,7 @@ Spec: Iceberg table spec, Table Metadata; Name Mapping Serialization; `formats/p
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -61,6 +62,7 @@ _FORMATS: Final = ("parquet", "orc", "amudai")
 _FIRST_PARTITION_FIELD: Final = 1000
 _VERSION_WITH_VECTORS: Final = 3
 _BOUND_LENGTH: Final = 16
+_NO_SNAPSHOT: Final = -1
 _CACHED_INDEX_FILES: Final = 8
 
 
@@ -303,9 +305,13 @@ class NewMetadata:
             "default_sort_order_id": UNSORTED_SORT_ORDER.order_id,
         }
         if draft.format_version >= _VERSION_WITH_VECTORS:
-            data = encode_metadata(TableMetadataV3(**common))
+            found = json.loads(encode_metadata(TableMetadataV3(**common)))
+            nothing = None
         else:
-            data = TableMetadataV2(**common).model_dump_json().encode()
+            found = json.loads(TableMetadataV2(**common).model_dump_json())
+            nothing = _NO_SNAPSHOT
+        # PyIceberg leaves it out, Iceberg Java writes it, and Nessie's catalog will have it
+        data = json.dumps({**found, "current-snapshot-id": nothing}).encode()
         location = join(self._folder, f"00000-{uuid.uuid4()}.metadata.json")
         self._storage.write(location, data)
         return location
