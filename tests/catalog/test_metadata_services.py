@@ -104,20 +104,20 @@ def test_a_rest_catalog(rest_catalog):
 
 
 def there_and_back(catalog):
-    table = catalog.create_table("life.finches", SCHEMA)
+    table = catalog.create_table("galapagos.finches", SCHEMA)
     table.append(rows(0, 10))
     table.append(rows(10, 20))
     table.delete("k = 3")
     left = [k for k in range(20) if k != 3]
     table.migrate("paimon")
-    paimon = catalog.load_table("life.finches")
+    paimon = catalog.load_table("galapagos.finches")
     assert (paimon.format, sorted(paimon.scan(columns=["k"]).to_arrow()["k"].to_pylist())) == ("paimon", left)
     paimon.append(rows(20, 30))
     paimon.migrate("iceberg")
-    iceberg = catalog.load_table("life.finches")
+    iceberg = catalog.load_table("galapagos.finches")
     assert (iceberg.format, iceberg.location) == ("iceberg", paimon.location)
     assert sorted(iceberg.scan(columns=["k"]).to_arrow()["k"].to_pylist()) == [*left, *range(20, 30)]
-    assert catalog.list_tables("life") == ["life.finches"]
+    assert catalog.list_tables("galapagos") == ["galapagos.finches"]
 
 
 @pytest.mark.service
