@@ -64,17 +64,23 @@ class PyPaimon:
         self._log.close()
 
 
+def _compiled(jvm: Any) -> Any:
+    compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
+    compiler.setSourceVersion(11)
+    compiler.setTargetVersion(11)
+    compiler.cook((PEERS / "JavaPaimon.java").read_text())
+    return compiler.getClassLoader().loadClass("JavaPaimon")
+
+
 class JavaPaimon:
     """Paimon Java 1.4.2; rows are given and taken as Python lists, in the order of the table's columns."""
 
     def __init__(self, spark: Any, folder: Path) -> None:
         jvm = spark._jvm
-        compiler = jvm.org.codehaus.janino.SimpleCompiler()
-        compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
-        compiler.setSourceVersion(11)
-        compiler.setTargetVersion(11)
-        compiler.cook((PEERS / "JavaPaimon.java").read_text())
-        made = compiler.getClassLoader().loadClass("JavaPaimon")
+        # once in a JVM: Py4J remembers methods by the name of their class, and takes those of another one of that name
+        made = vars(spark.sparkContext).get("_java_paimon") or _compiled(jvm)
+        spark.sparkContext._java_paimon = made
         parameters = spark.sparkContext._gateway.new_array(jvm.java.lang.Class, 1)
         parameters[0] = jvm.java.lang.Class.forName("java.lang.String")
         arguments = spark.sparkContext._gateway.new_array(jvm.java.lang.Object, 1)
