@@ -20,6 +20,7 @@ __all__ = [
     "SchemaError",
     "SkerryError",
     "StorageError",
+    "StreamNameError",
     "UnsupportedError",
 ]
 
@@ -114,6 +115,13 @@ class ConflictError(SkerryError):
 
 class CommitUnknownError(SkerryError):
     """The outcome of a commit cannot be known: it may have happened. Nothing may be cleaned up after it."""
+
+
+class StreamNameError(SkerryError):
+    """The stream's name belongs to another query, whose batches its number would be taken for; nothing was written.
+
+    Go on from that query's checkpoint, take another name, or take the name over.
+    """
 
 
 class MissingDependencyError(SkerryError, ImportError):

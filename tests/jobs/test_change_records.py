@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import skerry
 from skerry.catalog import Table
-from skerry.errors import SchemaError, UnsupportedError
+from skerry.errors import SchemaError, StreamNameError, UnsupportedError
 from skerry.jobs.change_records import DELETE, RecordColumns, latest_rows, net_changes
 
 SCHEMA = pa.schema(
@@ -294,13 +294,15 @@ def test_a_batch_is_applied_once(kind: str, tmp_path: Path) -> None:
     second = records(
         {"op": "u", "id": 1, "shop": "a", "amount": 2, "lsn": 2}, {"op": "d", "id": 2, "shop": "a", "lsn": 3}
     )
-    assert table.apply_changes(first, order_by="lsn", stream="s", batch=0).applied
-    done = table.apply_changes(second, order_by="lsn", stream="s", batch=1)
+    assert table.apply_changes(first, order_by="lsn", stream="s", batch=0, query="q").applied
+    done = table.apply_changes(second, order_by="lsn", stream="s", batch=1, query="q")
     assert (done.upserts, done.deletes, done.records) == (1, 1, 2)
     for batch in (0, 1):
-        again = table.apply_changes(first, order_by="lsn", stream="s", batch=batch)
+        again = table.apply_changes(first, order_by="lsn", stream="s", batch=batch, query="q")
         assert not again.applied
         assert again.snapshot_id == done.snapshot_id
+    with pytest.raises(StreamNameError, match="batch 1 of query q under this name"):
+        table.apply_changes(first, order_by="lsn", stream="s", batch=1, query="another")
     assert table.refresh().scan().to_arrow().column("amount").to_pylist() == [2]
     assert table.apply_changes(first, order_by="lsn", stream="another", batch=0).applied
 
@@ -309,11 +311,16 @@ def test_a_batch_is_applied_once(kind: str, tmp_path: Path) -> None:
 def test_rows_of_a_stream_s_batch_are_appended_once(kind: str, tmp_path: Path) -> None:
     table = make_table(tmp_path, kind, "appended")
     rows = pa.table({"id": [1], "shop": ["a"], "amount": [1], "note": [None]}, schema=SCHEMA)
-    for batch in (0, 0, 1, 0):
-        table.append(rows, stream="s", batch=batch)
+    for batch, applied in (0, True), (0, False), (1, True), (1, False):
+        snapshot = table.append(rows, stream="s", batch=batch)
+        assert snapshot.applied == applied
+    with pytest.raises(StreamNameError, match="batch 0 of stream 's' is refused: the table has batch 1 under this"):
+        table.append(rows, stream="s", batch=0)
     assert len(table.snapshots()) == 2
     with pytest.raises(SchemaError, match="stream= and batch= go together"):
         table.append(rows, stream="s")
+    with pytest.raises(SchemaError, match="query= and take_over= are about a stream"):
+        table.append(rows, query="q")
 
 
 def test_iceberg_tells_what_became_of_the_rows(tmp_path: Path) -> None:

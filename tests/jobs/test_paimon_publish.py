@@ -252,21 +252,22 @@ def test_a_failed_task_leaves_nothing(table):
 @pytest.mark.parametrize("publication", ALL, ids=lambda publication: publication.mode.value)
 def test_batches_that_come_twice(one_of_two, publication):
     table = one_of_two
-    assert run(table, publication, rows(30, v="a"), batch=StreamBatch("s", 0))
+    assert run(table, publication, rows(30, v="a"), batch=StreamBatch("s", 0, "q"))
     after = content(table)
     restarted = PaimonTable.open(Storage(), table.location)
     files = files_below(table)
-    assert not run(restarted, publication, rows(30, v="b"), batch=StreamBatch("s", 0))
+    assert not run(restarted, publication, rows(30, v="b"), batch=StreamBatch("s", 0, "q"))
     assert content(table) == after
     assert files_below(table) == files
     assert run(table, publication, rows(33, v="c"), batch=StreamBatch("other", 0))
-    assert run(table, publication, rows(36, v="d"), batch=StreamBatch("s", 1))
-    assert not run(table, publication, rows(39, v="e"), batch=StreamBatch("s", 0))
+    assert run(table, publication, rows(36, v="d"), batch=StreamBatch("s", 1, "q"))
+    assert not run(table, publication, rows(39, v="e"), batch=StreamBatch("s", 0, "q"))
     assert 39 not in dict(content(table))
     newest = table.snapshots()[-1]
     assert newest.commit_identifier == 1
     assert newest.properties["skerry.stream-id"] == "s"
     assert newest.properties["skerry.batch-id"] == "1"
+    assert newest.properties["skerry.query-id"] == "q"
 
 
 def expire(table):

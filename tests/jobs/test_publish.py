@@ -169,18 +169,19 @@ def test_shares_of_failed_jobs(table):
 
 @pytest.mark.parametrize("publication", ALL, ids=lambda publication: publication.mode.value)
 def test_a_batch_that_comes_twice_is_committed_once(catalog, table, publication):
-    assert run(table, publication, rows(30, v="a"), batch=StreamBatch("s", 0))
+    assert run(table, publication, rows(30, v="a"), batch=StreamBatch("s", 0, "q"))
     once = content(table)
     summary = table.current_snapshot().summary
     assert (summary["skerry.stream-id"], summary["skerry.batch-id"]) == ("s", "0")
+    assert summary["skerry.query-id"] == "q"
     files = files_below(table)
     restarted = skerry.connect(catalog.properties["warehouse"]).load_table("d.t")
-    assert not run(restarted, publication, rows(30, v="b"), batch=StreamBatch("s", 0))
+    assert not run(restarted, publication, rows(30, v="b"), batch=StreamBatch("s", 0, "q"))
     assert content(table) == once
     assert files_below(table) == files
     assert run(table, publication, rows(33, v="c"), batch=StreamBatch("other", 0))
-    assert run(table, publication, rows(36, v="d"), batch=StreamBatch("s", 1))
-    assert not run(table, publication, rows(39, v="e"), batch=StreamBatch("s", 0))
+    assert run(table, publication, rows(36, v="d"), batch=StreamBatch("s", 1, "q"))
+    assert not run(table, publication, rows(39, v="e"), batch=StreamBatch("s", 0, "q"))
     assert {33, 36} & set(content(table))
     assert 39 not in content(table)
 

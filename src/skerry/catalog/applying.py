@@ -30,6 +30,8 @@ class TableApplying(TableHandle):
         blind: bool = False,
         stream: str | None = None,
         batch: int | None = None,
+        query: str | None = None,
+        take_over: bool = False,
         ref: str = MAIN,
         snapshot_properties: Mapping[str, str] | None = None,
         executor: Executor | None = None,
@@ -61,6 +63,10 @@ class TableApplying(TableHandle):
             stream: With `batch`, the stream that the records are a batch of; a name that stays the same after restarts.
             batch: The number of the batch; numbers of a stream only grow. A batch that the table has is not applied
                 again, whoever brings it.
+            query: Who counts the batches: an id that stays the same as long as the count goes on, as Spark's id of a
+                query does. A number that is not above the last one is a batch that the table has only if the same
+                query has counted both; without ids only the last number may come again.
+            take_over: Go on under a name that another query has used, from whatever number.
             ref: The branch.
             snapshot_properties: Further entries of the snapshot summary.
             executor: Where files are read and rewritten; threads of this process by default.
@@ -74,10 +80,12 @@ class TableApplying(TableHandle):
             CommitUnknownError: The outcome is unknown; nothing was cleaned up.
             SchemaError: The records do not fit: an op code that is none, a null in the key or the order, columns or
                 types that are not the table's.
+            StreamNameError: The stream's name belongs to another query; nothing was changed.
             UnsupportedError: The Paimon table has no primary key or merges rows otherwise; or it cannot be done
                 blindly.
         """
-        options = WriteOptions(ref, False, snapshot_properties or {}, executor, watcher, stream_batch(stream, batch))
+        named = stream_batch(stream, batch, query, take_over)
+        options = WriteOptions(ref, False, snapshot_properties or {}, executor, watcher, named)
         order = (order_by,) if isinstance(order_by, str) else tuple(order_by)
         return self._backend.apply_changes(data, self._key(on), op, order, before, blind, options)
 
@@ -91,16 +99,20 @@ class TableApplying(TableHandle):
         return tuple(self.primary_key)
 
 
-def stream_batch(stream: str | None, batch: int | None) -> StreamBatch | None:
-    """A batch of a stream, as two arguments name it.
+def stream_batch(
+    stream: str | None, batch: int | None, query: str | None = None, take_over: bool = False
+) -> StreamBatch | None:
+    """A batch of a stream, as arguments name it.
 
     Raises:
         SchemaError: One is given without the other, or the number is below 0.
     """
     if stream is None and batch is None:
+        if query is not None or take_over:
+            raise SchemaError("query= and take_over= are about a stream: they go with stream= and batch=")
         return None
     if stream is None or batch is None:
         raise SchemaError("stream= and batch= go together: the stream's name and the number of the batch")
     if batch < 0:
         raise SchemaError(f"batch= is a number from 0, found {batch}")
-    return StreamBatch(stream, batch)
+    return StreamBatch(stream, batch, query, take_over)

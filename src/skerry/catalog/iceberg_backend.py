@@ -27,7 +27,7 @@ from skerry.iceberg.table import IcebergTable
 from skerry.jobs.change_summary import ChangeSummary
 from skerry.jobs.compact_plan import CompactOptions
 from skerry.table.files import DataFile, WrittenFile
-from skerry.table.history import Ref, Retention, Snapshot
+from skerry.table.history import Ref, Retention, Snapshot, of_batch
 from skerry.table.statistics import ColumnStatistics, Freshness
 from skerry.table.tasks import Executor, ThreadExecutor, Watcher
 
@@ -246,10 +246,10 @@ class IcebergBackend:
         if options.batch is not None:
             if staged:
                 raise UnsupportedError("a batch of a stream is not staged: write it to a branch", location=self.name)
-            jobs.append.append_once(
+            applied = jobs.append.append_once(
                 self._table, data, options.batch, ref=options.ref, properties=entries, watcher=options.watcher
             )
-            return self.current_snapshot(options.ref)
+            return of_batch(self.current_snapshot(options.ref), applied=applied)
         jobs.append.append(
             self._table, data, ref=options.ref, staged=staged, properties=entries, watcher=options.watcher
         )

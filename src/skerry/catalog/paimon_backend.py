@@ -29,7 +29,7 @@ from skerry.paimon.schema_evolution import ChangeOptions, ChangeSchema, SchemaCh
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
 from skerry.table.files import DataFile, WrittenFile
-from skerry.table.history import Ref, Retention, Snapshot
+from skerry.table.history import Ref, Retention, Snapshot, of_batch
 from skerry.table.joinable import NotCompared, SketchedColumn, TableSketches
 from skerry.table.row_stream import RowStream
 from skerry.table.schema import leaves
@@ -259,9 +259,9 @@ class PaimonBackend:
         self._check(options)
         if options.batch is not None:
             request = self._table.request(options.ref, options.properties)
-            jobs.paimon_once.commit_once(request, options.batch, lambda request: append(request, data))
+            applied = jobs.paimon_once.commit_once(request, options.batch, lambda request: append(request, data))
             self._table.refresh()
-            return self.current_snapshot(options.ref)
+            return of_batch(self.current_snapshot(options.ref), applied=applied)
         snapshot = self._table.append(data, ref=options.ref, snapshot_properties=options.properties)
         return None if snapshot is None else described_snapshot(snapshot)
 

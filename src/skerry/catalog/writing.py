@@ -26,6 +26,8 @@ class TableWriting(TableHistory):
         staged: bool = False,
         stream: str | None = None,
         batch: int | None = None,
+        query: str | None = None,
+        take_over: bool = False,
         snapshot_properties: Mapping[str, str] | None = None,
         watcher: Watcher | None = None,
     ) -> Snapshot | None:
@@ -39,23 +41,28 @@ class TableWriting(TableHistory):
                 property `write.wap.enabled` stages every append that has a `wap.id`.
             stream: With `batch`, the stream that the rows are a batch of; a name that stays the same after restarts.
             batch: The number of the batch; numbers of a stream only grow. A batch that the table has is not appended
-                again, whoever brings it.
+                again, whoever brings it: see `Snapshot.applied`.
+            query: Who counts the batches: an id that stays the same as long as the count goes on, as Spark's id of a
+                query does. A number that is not above the last one is a batch that the table has only if the same
+                query has counted both; without ids only the last number may come again.
+            take_over: Go on under a name that another query has used, from whatever number.
             snapshot_properties: Further entries of the snapshot summary.
             watcher: Called with the progress.
 
         Returns:
-            The branch's snapshot, or the staged one; the one before if there was nothing to append.
+            The branch's snapshot, or the staged one; the one before if there was nothing to append, and with
+            `applied=False` if the table had the batch.
 
         Raises:
             NotFoundError: There is no such branch.
             SchemaError: The data does not fit the table's schema, or `ref` is a tag; nothing was written.
             ConflictError: Other writers won every race.
             CommitUnknownError: The outcome is unknown; nothing was cleaned up.
+            StreamNameError: The stream's name belongs to another query; nothing was written.
             UnsupportedError: The rows were to be staged, and the catalog has published them.
         """
-        options = WriteOptions(
-            ref, staged, snapshot_properties or {}, watcher=watcher, batch=stream_batch(stream, batch)
-        )
+        named = stream_batch(stream, batch, query, take_over)
+        options = WriteOptions(ref, staged, snapshot_properties or {}, watcher=watcher, batch=named)
         return self._backend.append(data, options)
 
     def append_files(

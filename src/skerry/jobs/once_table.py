@@ -7,6 +7,7 @@ from skerry.iceberg.operations import MetadataChange, Once, SnapshotChange, Stre
 from skerry.iceberg.state import TableState
 from skerry.iceberg.table import IcebergTable
 from skerry.table.commit import Operation
+from skerry.table.stream_batch import has_batch
 
 __all__ = ["BatchWasThereError", "OnceTable"]
 
@@ -28,14 +29,20 @@ class OnceTable(IcebergTable):
         self._batch = batch
 
     def has_batch(self) -> bool:
-        """Whether the newest state has the batch, or a later one."""
-        return last_batch(self.refresh(), self._batch.stream) >= self._batch.number
+        """Whether the newest state has the batch, or a later one of its query.
+
+        Raises:
+            StreamNameError: The stream's name belongs to another query.
+        """
+        state = self.refresh()
+        return has_batch(last_batch(state, self._batch.stream), self._batch, state.name)
 
     def commit(self, operation: Operation[TableState, SnapshotChange | MetadataChange]) -> TableState:
         """Commit an operation; what makes a snapshot notes the batch.
 
         Raises:
             BatchWasThereError: The table has it already; nothing was changed.
+            StreamNameError: The stream's name belongs to another query; nothing was changed.
         """
         once = Once(operation, self._batch)
         state = super().commit(once)

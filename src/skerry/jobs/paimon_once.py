@@ -1,8 +1,9 @@
 """Committing each batch of a stream to a Paimon table once, whoever sends it how often.
 
-A batch is committed in the name of a user that is the stream's own, its number the commit's identifier: Paimon's way,
+A batch is committed in the name of a user that is its query's own, its number the commit's identifier: Paimon's way,
 which its other engines understand. That holds while the snapshot is there. So that the expiry of snapshots cannot make
-a batch come twice, a mark beside the table says how far the stream has come (`skerry.paimon.stream_marks`).
+a batch come twice, a mark beside the table says how far the stream has come (`skerry.paimon.stream_marks`), and by the
+count of which query.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from skerry.paimon.paths import MAIN_BRANCH
 from skerry.paimon.snapshots import earliest_id
 from skerry.paimon.state import PaimonState
 from skerry.paimon.stream_marks import StreamMark, delete_mark, mark_location, read_mark, stream_user, write_mark
-from skerry.table.stream_batch import StreamBatch
+from skerry.table.stream_batch import LastBatch, StreamBatch, has_batch
 
 __all__ = ["commit_once"]
 
-_STREAM, _BATCH = "skerry.stream-id", "skerry.batch-id"
+_STREAM, _BATCH, _QUERY = "skerry.stream-id", "skerry.batch-id", "skerry.query-id"
 
 
 def commit_once(request: ChangeRequest, batch: StreamBatch, work: Callable[[ChangeRequest], object]) -> bool:
@@ -42,16 +43,20 @@ def commit_once(request: ChangeRequest, batch: StreamBatch, work: Callable[[Chan
     Raises:
         CommitUnknownError: The outcome is unknown: that of this attempt, or of an earlier one whose snapshot may have
             expired since.
+        StreamNameError: The stream's name belongs to another query; nothing was done.
         SkerryError: Whatever the work raises; nothing was committed.
     """
     state = request.target.load()  # before the mark is read: who marks later commits later
     before = mark = read_mark(state, batch.stream)
     if _is_there(state, before, batch):
         return False
-    if mark is None or mark.batch < batch.number:
-        mark = StreamMark(batch.stream, batch.number, state.snapshot.id if state.snapshot is not None else 0)
+    if mark is None or not _is_of(mark, batch):
+        after = state.snapshot.id if state.snapshot is not None else 0
+        mark = StreamMark(batch.stream, batch.number, after, query=batch.query)
         write_mark(state, mark)
     said = {**request.properties, _STREAM: batch.stream, _BATCH: str(batch.number)}
+    if batch.query is not None:
+        said[_QUERY] = batch.query
     try:
         work(replace(request, target=_OnceTarget(request.target, state, mark), properties=said))
     except _BatchIsThereError:
@@ -61,36 +66,47 @@ def commit_once(request: ChangeRequest, batch: StreamBatch, work: Callable[[Chan
     except SkerryError:
         if mark is not before:  # tried by nobody else, and provably without success
             with suppress(SkerryError):
-                _restore(state, batch, before)
+                _restore(state, mark, before)
         raise
     with suppress(SkerryError):  # it is in the table, and its snapshot says so for a while
-        write_mark(state, replace(mark, is_published=True))
+        write_mark(state, replace(mark, is_published=True, query=batch.query))
     return True
 
 
-def _restore(state: PaimonState, batch: StreamBatch, mark: StreamMark | None) -> None:
-    if mark is None:
-        delete_mark(state, batch.stream)
+def _restore(state: PaimonState, mark: StreamMark, before: StreamMark | None) -> None:
+    """Put back the mark that was there before, unless another query has put its own there meanwhile."""
+    if read_mark(state, mark.stream) != mark:
+        return
+    if before is None:
+        delete_mark(state, mark.stream)
     else:
-        write_mark(state, mark)
+        write_mark(state, before)
 
 
-def _commit_id(batch: StreamMark | StreamBatch) -> CommitId:
-    number = batch.number if isinstance(batch, StreamBatch) else batch.batch
-    return CommitId(stream_user(batch.stream), number)
+def _commit_id(mark: StreamMark) -> CommitId:
+    return CommitId(stream_user(mark.stream, mark.query), mark.batch)
+
+
+def _is_of(mark: StreamMark, batch: StreamBatch) -> bool:
+    """Whether a mark is that of a batch; one that does not say who counts may be, where the query does not take over.
+
+    A name that is taken over may come to a number that the mark has by the count of the query before.
+    """
+    return mark.batch == batch.number and (mark.query == batch.query or (mark.query is None and not batch.takes_over))
 
 
 def _is_there(state: PaimonState, mark: StreamMark | None, batch: StreamBatch) -> bool:
-    """Whether the table has a batch, or a later one.
+    """Whether the table has a batch, or a later one of its query.
 
     Raises:
         CommitUnknownError: It was tried, and snapshots have expired since, of which one may be its.
+        StreamNameError: The stream's name belongs to another query.
     """
-    if mark is None or mark.batch < batch.number:
+    if mark is None or not has_batch(LastBatch(mark.batch, mark.query), batch, state.name):
         return False
     if mark.is_published or mark.batch > batch.number:
         return True
-    if find_commit(state, _commit_id(batch), after=mark.after) is not None:
+    if find_commit(state, _commit_id(mark), after=mark.after) is not None:
         return True
     earliest = earliest_id(state.storage, state.paths)
     if earliest is not None and earliest > mark.after + 1:

@@ -7,6 +7,8 @@ before a batch is tried, with the snapshot that was the newest then, and again o
 - a mark of the batch that says it is in the table: it is;
 - a mark of the batch that does not: its commit, if it was made, is one of the snapshots that came after.
 
+A batch is that of the mark if the same query has counted both (`skerry.table.stream_batch.has_batch`).
+
 A mark is a file in the folder `skerry-streams` of its branch, which is none of Paimon's.
 """
 
@@ -37,17 +39,20 @@ class StreamMark:
         batch: The last batch that was tried.
         after: The newest snapshot when it was tried first; 0 for none.
         is_published: Whether it is known to be in the table.
+        query: Who counts the batches; None if that is not said.
     """
 
     stream: str
     batch: int
     after: int
     is_published: bool = False
+    query: str | None = None
 
 
-def stream_user(stream: str) -> str:
-    """The user in whose name a stream's batches are committed."""
-    return f"skerry-stream-{uuid.uuid5(_NAMESPACE, stream)}"
+def stream_user(stream: str, query: str | None = None) -> str:
+    """The user in whose name the batches are committed that a query counts: none of them is taken for another's."""
+    counted = stream if query is None else f"{stream}\0{query}"
+    return f"skerry-stream-{uuid.uuid5(_NAMESPACE, counted)}"
 
 
 def marks_folder(paths: TablePaths) -> str:
@@ -72,11 +77,14 @@ def read_mark(state: PaimonState, stream: str) -> StreamMark | None:
     except NotFoundError:
         return None
     batch, after, is_published = (found.get(key) for key in ("batch", "after", "isPublished"))
-    if not (_is_count(batch) and _is_count(after) and isinstance(is_published, bool)):
+    query = found.get("query")
+    is_query = query is None or isinstance(query, str)
+    if not (_is_count(batch) and _is_count(after) and isinstance(is_published, bool) and is_query):
         raise FormatError(
-            f"a stream mark must have 'batch', 'after' and 'isPublished', found {found!r:.200}", location=location
+            f"a stream mark must have 'batch', 'after', 'isPublished' and perhaps 'query', found {found!r:.200}",
+            location=location,
         )
-    return StreamMark(stream, batch, after, is_published)
+    return StreamMark(stream, batch, after, is_published, query)
 
 
 def _is_count(value: Any) -> TypeGuard[int]:
@@ -86,6 +94,8 @@ def _is_count(value: Any) -> TypeGuard[int]:
 def write_mark(state: PaimonState, mark: StreamMark) -> None:
     """Write a stream's mark in place of the one before."""
     said = {"stream": mark.stream, "batch": mark.batch, "after": mark.after, "isPublished": mark.is_published}
+    if mark.query is not None:
+        said["query"] = mark.query
     location = mark_location(state, mark.stream)
     state.storage.write(location, json.dumps(said, indent=2).encode(), overwrite=True)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from skerry.errors import SchemaError
 
-__all__ = ["MAIN", "Ref", "Retention", "Snapshot", "in_utc"]
+__all__ = ["MAIN", "Ref", "Retention", "Snapshot", "in_utc", "of_batch"]
 
 MAIN = "main"
 """The branch that is meant where none is named."""
@@ -26,6 +26,7 @@ class Snapshot:
         operation: `append`, `replace`, `overwrite` or `delete`.
         summary: What it added and removed, and totals, as text by key.
         has_statistics: Whether sketches are published for it.
+        applied: Of what an append returns: whether it has added its rows; not if the table had the stream's batch.
     """
 
     snapshot_id: int
@@ -35,6 +36,12 @@ class Snapshot:
     operation: str
     summary: Mapping[str, str]
     has_statistics: bool
+    applied: bool = True
+
+
+def of_batch(snapshot: Snapshot | None, *, applied: bool) -> Snapshot | None:
+    """The snapshot that the append of a stream's batch returns."""
+    return snapshot if snapshot is None or applied else replace(snapshot, applied=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,39 +1,40 @@
 """Committing each batch of a stream once, whoever sends it how often.
 
-The number of a stream's last batch stands in a table property that changes in the same commit as the rows: neither a
-restart nor the expiry of snapshots can make a batch come twice. The snapshot's summary says it as well.
+The number of a stream's last batch stands in a table property that changes in the same commit as the rows, and the id
+of the query that counts in a second one: neither a restart nor the expiry of snapshots can make a batch come twice, nor
+is the batch of another query taken for it. The snapshot's summary says both as well.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from pyiceberg.table.update import SetPropertiesUpdate
+from pyiceberg.table.update import RemovePropertiesUpdate, SetPropertiesUpdate, TableUpdate
 
 from skerry.errors import SchemaError
 from skerry.iceberg.operations.change import MetadataChange, SnapshotChange
 from skerry.iceberg.state import TableState
 from skerry.table.commit import Operation
-from skerry.table.stream_batch import StreamBatch
+from skerry.table.stream_batch import LastBatch, StreamBatch, has_batch
 
 __all__ = ["Once", "StreamBatch", "last_batch"]
 
-_PROPERTY = "skerry.stream."
-_STREAM, _BATCH = "skerry.stream-id", "skerry.batch-id"
+_PROPERTY, _QUERY_PROPERTY = "skerry.stream.", "skerry.stream-query."
+_STREAM, _BATCH, _QUERY = "skerry.stream-id", "skerry.batch-id", "skerry.query-id"
 
 
-def last_batch(state: TableState, stream: str) -> int:
-    """The number of the last batch of a stream that the table has; -1 if it has none.
+def last_batch(state: TableState, stream: str) -> LastBatch | None:
+    """The last batch of a stream that the table has; None if it has none.
 
     Raises:
         SchemaError: Somebody has set the property to something else.
     """
     text = state.properties.get(_PROPERTY + stream)
     if text is None:
-        return -1
+        return None
     if not text.isdecimal():
         raise SchemaError(f"table property {_PROPERTY}{stream} must be the number of a batch, found {text!r}")
-    return int(text)
+    return LastBatch(int(text), state.properties.get(_QUERY_PROPERTY + stream))
 
 
 class Once:
@@ -53,14 +54,30 @@ class Once:
         self.was_there = False
 
     def apply(self, base: TableState) -> SnapshotChange | MetadataChange | None:
-        """Decide; nothing to do if the batch is there."""
-        self.was_there = last_batch(base, self._batch.stream) >= self._batch.number
+        """Decide; nothing to do if the batch is there.
+
+        Raises:
+            StreamNameError: The stream's name belongs to another query.
+        """
+        last = last_batch(base, self._batch.stream)
+        self.was_there = has_batch(last, self._batch, base.name)
         if self.was_there:
             return None
         change = self._operation.apply(base)
         if not isinstance(change, SnapshotChange):
             return change
-        number = str(self._batch.number)
-        said = {**change.properties, _STREAM: self._batch.stream, _BATCH: number}
-        noted = SetPropertiesUpdate(updates={_PROPERTY + self._batch.stream: number})
-        return replace(change, properties=said, updates=(*change.updates, noted))
+        said = {**change.properties, _STREAM: self._batch.stream, _BATCH: str(self._batch.number)}
+        if self._batch.query is not None:
+            said[_QUERY] = self._batch.query
+        return replace(change, properties=said, updates=(*change.updates, *_noted(self._batch, last)))
+
+
+def _noted(batch: StreamBatch, last: LastBatch | None) -> list[TableUpdate]:
+    """What makes a batch the last one of its stream."""
+    marks = {_PROPERTY + batch.stream: str(batch.number)}
+    if batch.query is not None:
+        marks[_QUERY_PROPERTY + batch.stream] = batch.query
+    updates: list[TableUpdate] = [SetPropertiesUpdate(updates=marks)]
+    if batch.query is None and last is not None and last.query is not None:
+        updates.append(RemovePropertiesUpdate(removals=[_QUERY_PROPERTY + batch.stream]))
+    return updates
