@@ -12,6 +12,7 @@ from typing import Any
 __all__ = [
     "AccessDeniedError",
     "AlreadyExistsError",
+    "CatalogLockedError",
     "CommitUnknownError",
     "ConflictError",
     "FormatError",
@@ -111,6 +112,10 @@ class ConflictError(SkerryError):
     def __init__(self, message: str = "", *, retryable: bool = True, **context: Any) -> None:
         super().__init__(message, **context)
         self.retryable = retryable
+
+
+class CatalogLockedError(ConflictError):
+    """Another process kept the catalog's database locked for too long; nothing was changed, and waiting helps."""
 
 
 class CommitUnknownError(SkerryError):

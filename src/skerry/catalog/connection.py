@@ -18,7 +18,8 @@ from sqlalchemy.exc import OperationalError, ProgrammingError
 from skerry.catalog.catalog import Catalog
 from skerry.catalog.iceberg_tables import IcebergTables
 from skerry.catalog.paimon_tables import PaimonTables
-from skerry.errors import NotFoundError, SkerryError, UnsupportedError
+from skerry.catalog.sql_transactions import end_failed_transactions, is_locked
+from skerry.errors import CatalogLockedError, NotFoundError, SkerryError, UnsupportedError
 from skerry.iceberg.commit import watch_metadata_writes
 from skerry.storage import redact
 from skerry.table.schema import nearest
@@ -29,8 +30,9 @@ CATALOG_FILE = "catalog.db"
 EMBEDDED_NAME = "skerry"
 PAIMON_WAREHOUSE = "paimon.warehouse"
 FILE_IO = "skerry.iceberg.file_io.SkerryFileIO"
-# How long a writer waits for another one's lock on the SQLite file; a commit holds it for milliseconds.
-_SQLITE_TIMEOUT_S = 60
+# How long a writer waits for another one's lock on the SQLite file. A commit holds it for milliseconds; one that has
+# waited in vain is tried again, as after a lost race.
+_SQLITE_TIMEOUT_S = 10
 
 _SQL_SCHEMES = ("sqlite", "postgresql", "mysql")
 _OBJECT_STORES = ("memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az")
@@ -123,15 +125,23 @@ def _open(name: str, options: dict[str, str]) -> Catalog:
     try:
         try:
             catalog = pyiceberg_catalog.load_catalog(name, **options)
-        except (OperationalError, ProgrammingError):
+        except (OperationalError, ProgrammingError) as error:
+            if is_locked(error.orig):
+                raise
             catalog = pyiceberg_catalog.load_catalog(name, **options)
     except (OperationalError, ProgrammingError, sqlite3.Error) as error:
         cause = getattr(error, "orig", None) or error
+        if is_locked(cause):
+            raise CatalogLockedError(
+                "catalog locked by another process", location=redact(options.get("uri", name))
+            ) from None
         raise SkerryError(f"cannot open catalog {name!r}: {cause}", location=redact(options.get("uri", name))) from None
     except Exception as error:
         raise SkerryError(
             f"cannot open catalog {name!r}: {type(error).__name__}: {error}", location=redact(options.get("uri", name))
         ) from error
+    if isinstance(catalog, SqlCatalog):
+        end_failed_transactions(catalog.engine)
     return Catalog(
         str(catalog.name), catalog.properties, IcebergTables(watch_metadata_writes(catalog)), _paimon_tables(catalog)
     )

@@ -38,7 +38,14 @@ from pyiceberg.table.update import (
     TableUpdate,
 )
 
-from skerry.errors import CommitUnknownError, ConflictError, NotFoundError, SkerryError, UnsupportedError
+from skerry.errors import (
+    CatalogLockedError,
+    CommitUnknownError,
+    ConflictError,
+    NotFoundError,
+    SkerryError,
+    UnsupportedError,
+)
 from skerry.iceberg.file_io import SkerryFileIO
 from skerry.iceberg.manifest_changes import write_manifests
 from skerry.iceberg.manifest_list import encode_manifest_list, manifest_codec
@@ -54,7 +61,7 @@ from skerry.storage import Storage, file_key, is_within, join
 from skerry.table.table_sample import TableSample
 from skerry.theta import ThetaSketch
 
-__all__ = ["IcebergTarget", "StagedCommit", "load_state", "watch_metadata_writes"]
+__all__ = ["IcebergTarget", "StagedCommit", "in_memory", "load_state", "read_back", "watch_metadata_writes"]
 
 ENCRYPTION_PROPERTY = "encryption.key-id"
 DELETE_METADATA_PROPERTY = "write.metadata.delete-after-commit.enabled"
@@ -92,12 +99,33 @@ def watch_metadata_writes(catalog: Catalog) -> Catalog:
     return catalog
 
 
+def read_back(catalog: Catalog, identifier: tuple[str, ...]) -> TableState:
+    """Load a table's newest state over a fresh connection, as any other process would find it.
+
+    A connection over which a commit has failed may still see what it has not committed.
+
+    Raises:
+        SkerryError: As `load_state`.
+    """
+    engine = getattr(catalog, "engine", None)
+    if engine is None or not in_memory(engine.url):
+        catalog.close()  # forgets idle connections, which are opened when needed
+    return load_state(catalog, identifier)
+
+
+def in_memory(url: Any) -> bool:
+    """Whether a SQL catalog's database is gone with its connection."""
+    return url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:")
+
+
 def load_state(catalog: Catalog, identifier: tuple[str, ...]) -> TableState:
     """Load a table's newest state.
 
     Raises:
+        CatalogLockedError: Another process has locked the catalog's database.
         FormatError: Its metadata file is corrupt.
         NotFoundError: The catalog has no such table, or its metadata file is missing.
+        SkerryError: The catalog cannot be asked.
         UnsupportedError: It is encrypted, or of an unknown format version.
     """
     name = ".".join(identifier)
@@ -106,6 +134,10 @@ def load_state(catalog: Catalog, identifier: tuple[str, ...]) -> TableState:
             table = catalog.load_table(identifier)
     except NoSuchTableError:
         raise NotFoundError(f"no table {name!r}") from None
+    except SkerryError:
+        raise
+    except Exception as error:
+        raise SkerryError(f"the catalog failed: {type(error).__name__}: {error}", location=name) from error
     return _state(name, table)
 
 
@@ -223,6 +255,8 @@ class IcebergTarget:
             response = self.catalog.commit_table(base.handle, staged.requirements, staged.updates)
         except CommitFailedException as error:
             raise ConflictError(str(error), location=base.name) from error
+        except CatalogLockedError:
+            raise
         except _REFUSED as error:
             self._raise_conflict(base, error)
             raise SkerryError(f"the catalog refused the commit: {error}", location=base.name) from error
@@ -263,7 +297,7 @@ class IcebergTarget:
     def find_published(self, staged: StagedCommit) -> TableState | None:
         """Read the table back and look for what was to be published."""
         try:
-            state = load_state(self.catalog, self.identifier)
+            state = read_back(self.catalog, self.identifier)
         except Exception:  # the catalog that just failed may fail again: the outcome stays unknown
             return None
         return state if staged.is_in(state) else None
