@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyiceberg.catalog as pyiceberg_catalog
 
 from skerry.catalog.iceberg_tables import IcebergTables
-from skerry.catalog.names import check_choice, identifier_of
+from skerry.catalog.names import check_choice, check_new_name, identifier_of
 from skerry.catalog.paimon_tables import PaimonTables
 from skerry.catalog.sketch_index import SketchIndex
 from skerry.catalog.stores import NewTable, TableStore
@@ -115,7 +115,9 @@ class Catalog:
 
         Raises:
             AlreadyExistsError: It exists.
+            SchemaError: It is not a name that folders and URLs take.
         """
+        check_new_name(name, kind="namespace")
         if name in self.list_namespaces():
             raise AlreadyExistsError(f"namespace {name!r} exists already")
         self._stores[0].create_namespace(name, dict(properties or {}))
@@ -171,6 +173,7 @@ class Catalog:
         """
         store = self._store(format)
         identifier_of(name)
+        check_new_name(name)
         other = self._store_of(name)
         if other is not None and other is not store:
             raise AlreadyExistsError(f"table {name!r} exists already")
@@ -239,6 +242,7 @@ class Catalog:
                 other format has not.
         """
         if folder is not None:
+            check_new_name(name)
             if format != ICEBERG:
                 raise UnsupportedError("a folder becomes an Iceberg table; migrate that to Paimon afterwards")
             if partition_by is not None:
@@ -297,6 +301,7 @@ class Catalog:
             UnsupportedError: A Paimon table lies where folders cannot be moved at once.
         """
         identifier_of(to)
+        check_new_name(to)
         if self._store_of(to) is not None:
             raise AlreadyExistsError(f"table {to!r} exists already")
         self._known(name).rename(name, to)
@@ -333,6 +338,7 @@ class Catalog:
         """
         store = self._store(ICEBERG)
         assert isinstance(store, IcebergTables)
+        check_new_name(name)
         if self._paimon is not None and self._paimon.exists(name):
             raise AlreadyExistsError(f"table {name!r} exists already")
         store.register(name, metadata_path)

@@ -19,7 +19,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from skerry.catalog.iceberg_backend import IcebergBackend
-from skerry.catalog.names import check_choice, identifier_of, parts_of
+from skerry.catalog.names import check_choice, folder_names, identifier_of, parts_of
 from skerry.catalog.stores import FILE_FORMATS, NewTable
 from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError, SkerryError
 from skerry.iceberg.commit import load_state
@@ -30,6 +30,7 @@ from skerry.iceberg.schema import to_arrow_schema, to_iceberg_schema, with_ident
 from skerry.iceberg.sketch_cache import table_sketches
 from skerry.iceberg.sorting import sort_order
 from skerry.iceberg.table import IcebergTable
+from skerry.storage import join
 from skerry.table.joinable import TableSketches
 from skerry.table.statistics import SketchPolicy
 
@@ -99,7 +100,7 @@ class IcebergTables:
             self.catalog.create_table(
                 identifier,
                 schema=schema,
-                location=table.location,
+                location=table.location or self._own_location(identifier),
                 partition_spec=partition_spec(schema, table.partition_by),
                 sort_order=sort_order(schema, table.sort_by),
                 properties=settings,
@@ -159,6 +160,13 @@ class IcebergTables:
             if known is not None and known[0] == state.metadata_location:
                 return known
             return state.metadata_location, table_sketches(state)
+
+    def _own_location(self, identifier: tuple[str, ...]) -> str | None:
+        """Where a table goes whose name would be misread in a location; None to leave it to the catalog."""
+        folders, warehouse = folder_names(identifier), self.catalog.properties.get("warehouse")
+        if folders is None or warehouse is None or not isinstance(self.catalog, SqlCatalog):
+            return None
+        return join(warehouse, *folders)
 
     def _ensure_namespace(self, namespace: tuple[str, ...]) -> None:
         if not self.catalog.namespace_exists(namespace):

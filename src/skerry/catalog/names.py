@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from typing import Final
 
 from skerry.errors import SchemaError, UnsupportedError
+from skerry.storage import bounded_name
 from skerry.table.schema import nearest
 
-__all__ = ["check_choice", "identifier_of", "parts_of"]
+__all__ = ["check_choice", "check_new_name", "folder_names", "identifier_of", "parts_of"]
+
+_MAX_NAME_BYTES: Final = 200
+"""Of a namespace, and of a table's own name: file systems end a folder's name at 255, S3 a whole key at 1024."""
+_PAIMON_SUFFIX: Final = ".db"
+_NO_NAME: Final = re.compile("[\x00-\x1f\x7f-\x9f/\ud800-\udfff]")
+_UNSAFE: Final = re.compile(r"[\x20\"#%&*:;<>?\[\\\]^`{|}]")
+"""What some engines do not take literally in a location, be it as a URL, a path or a pattern."""
 
 
 def parts_of(name: str) -> tuple[str, ...]:
@@ -32,6 +42,47 @@ def identifier_of(name: str) -> tuple[str, ...]:
     if len(parts) < 2:
         raise SchemaError(f"a table name is namespace.table, found {name!r}")
     return parts
+
+
+def check_new_name(name: str, *, kind: str = "table") -> None:
+    """Refuse a name that could not name a folder or stand in a URL for ever. What exists already is not asked.
+
+    Args:
+        name: The dotted name.
+        kind: `table` or `namespace`.
+
+    Raises:
+        SchemaError: A part is empty, is too long, begins or ends with white space (which PyIceberg cuts off), or has a
+            slash, a control character or half a surrogate pair.
+    """
+    parts = parts_of(name)
+    found = _NO_NAME.search(name)
+    if found is not None:
+        raise SchemaError(
+            f"{name!r} cannot name a {kind}: it has {found.group()!r}, which folders and URLs do not take"
+        )
+    if any(part != part.strip() for part in parts):
+        raise SchemaError(f"{name!r} cannot name a {kind}: a part begins or ends with white space")
+    for text in (".".join(parts[:-1]), parts[-1]) if kind == "table" else (name,):
+        if (size := len(text.encode())) > _MAX_NAME_BYTES:
+            raise SchemaError(f"a name has at most {_MAX_NAME_BYTES} bytes, found {size}: {text[:40]!r}…")
+
+
+def folder_names(identifier: Sequence[str]) -> tuple[str, str] | None:
+    """The folders of an Iceberg table's namespace and of itself, where its name as it is will not do.
+
+    Returns:
+        The two names, percent-encoded; None if the catalog's own choice is as good. A namespace `a.db` would have the
+        folder of the Paimon tables of `a`.
+    """
+    namespace, own = ".".join(identifier[:-1]), identifier[-1]
+    if not _UNSAFE.search(namespace + own) and not namespace.endswith(_PAIMON_SUFFIX):
+        return None
+    return _encoded(namespace).replace(".", "%2E"), _encoded(own)
+
+
+def _encoded(text: str) -> str:
+    return bounded_name(_UNSAFE.sub(lambda found: f"%{ord(found.group()):02X}", text), _MAX_NAME_BYTES)
 
 
 def check_choice(option: str, value: str, known: Sequence[str]) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import datetime
-import hashlib
 import re
 import urllib.parse
 import uuid
@@ -36,6 +35,7 @@ from pyiceberg.types import NestedField, StructType
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.iceberg.schema import to_arrow_type
 from skerry.iceberg.transforms import apply, parse_transform, result_type, unquote
+from skerry.storage import bounded_name
 from skerry.table.schema import FIELD_ID_KEY, nearest
 from skerry.table.values import is_uuid, physical_value
 
@@ -275,6 +275,7 @@ def _numbered(values: Any) -> tuple[npt.NDArray[np.int64], int]:
 # Writing them as folders ---------------------------------------------------------------------------------------------
 
 _MAX_FOLDER_BYTES = 200  # file systems stop at 255
+_MAX_PATH_BYTES = 400  # S3 stops at 1024 for the whole key
 
 
 def partition_path(schema: Schema, spec: PartitionSpec, values: tuple[Any, ...]) -> str:
@@ -289,15 +290,18 @@ def partition_path(schema: Schema, spec: PartitionSpec, values: tuple[Any, ...])
 
     Returns:
         One folder per field, escaped as Iceberg Java escapes them. A value too long for a folder's name is cut and ends
-        in a digest of the whole.
+        in a digest of the whole; so do the folders that would make the path too long, put together as one.
     """
     folders = []
     for field, result, value in zip(spec.fields, partition_type(schema, spec), values, strict=True):
         folder = f"{_escape(field.name)}={_escape(_human(field.transform, result.type, value))}"
-        if len(folder) > _MAX_FOLDER_BYTES:
-            digest = hashlib.blake2b(folder.encode(), digest_size=8).hexdigest()
-            folder = f"{folder[: _MAX_FOLDER_BYTES - 17]}-{digest}"
-        folders.append(folder)
+        folders.append(bounded_name(folder, _MAX_FOLDER_BYTES))
+    kept = 0
+    while kept < len(folders) and len("/".join(folders[: kept + 1])) <= _MAX_PATH_BYTES:
+        kept += 1
+    if kept < len(folders):
+        kept = max(0, kept - 1)
+        folders[kept:] = [bounded_name("+".join(folders[kept:]), _MAX_FOLDER_BYTES)]
     return "/".join(folders)
 
 

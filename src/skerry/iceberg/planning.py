@@ -210,13 +210,13 @@ class ScanPlanner:
 
 
 def _may_climb(locations: pa.Array) -> _Mask:
-    """Which locations have what might lead out of a folder, plain or encoded: those are examined one by one."""
+    """Which locations have what might lead out of a folder: those are examined one by one."""
     _, offsets, content = locations.buffers()
     first, last = np.frombuffer(offsets, np.int32)[[locations.offset, locations.offset + len(locations)]].tolist()
     joined = content[first:last].to_pybytes() if content is not None else b""
-    if not any(part in joined for part in (b"/..", b"%", b"\\", b"\0")):  # much faster than row by row
+    if not any(part in joined for part in (b"/..", b"\\", b"\0")):  # much faster than row by row
         return np.zeros(len(locations), bool)
-    odd = pc.match_substring_regex(locations, r"/\.\.(/|$)|\\|\x00|%(25|2[eEfF]|5[cC]|00)")
+    odd = pc.match_substring_regex(locations, r"/\.\.(/|$)|\\|\x00")
     return np.asarray(odd.to_numpy(zero_copy_only=False))
 
 

@@ -19,6 +19,11 @@ POSTPONE_BUCKET: Final = -2
 """The bucket of files that wait to be put into buckets."""
 
 _NO_NAME: Final = frozenset("/\\\0")
+_BLANKS: Final = (
+    "\t\n\v\f\r\x1c\x1d\x1e\x1f \u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2008\u2009\u200a"
+    "\u2028\u2029\u205f\u3000"
+)
+"""What Java's `Character.isWhitespace` takes for blank: no-break spaces are not."""
 
 _ESCAPED: Final = frozenset("\"#%'*/:=?\\{}[]^\x7f") | {chr(code) for code in range(0x20)}
 
@@ -155,7 +160,7 @@ class TablePaths:
         """The folder of a partition; see `bucket`."""
         parts = [self.data_folder] if self.data_folder else []
         for name, text in partition:
-            value = text if text is not None and text.strip() else self.default_partition
+            value = text if text is not None and text.strip(_BLANKS) else self.default_partition
             parts.append(f"{escape_path_name(name)}={escape_path_name(value)}")
         return join(self.root, *parts)
 

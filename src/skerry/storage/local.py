@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["LocalFiles", "LocalSink"]
 
 _BUFFER_BYTES: Final = 128 * 1024
+_NO_FOLDER: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
 _NO_HARD_LINKS: Final = frozenset({errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV})
 
 
@@ -105,7 +106,9 @@ class LocalFiles:
             try:
                 with os.scandir(path or "/") as entries:
                     found = sorted(entries, key=lambda entry: entry.name)
-            except (FileNotFoundError, NotADirectoryError):
+            except OSError as error:
+                if error.errno not in _NO_FOLDER:
+                    raise
                 found = []  # a prefix without files, or a folder that was removed meanwhile
         self._metrics.add(requests=1)
         files, folders = [], []

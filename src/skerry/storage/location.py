@@ -6,13 +6,13 @@ and `?` are characters of the name. A location is `scheme://authority/path`, a l
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from typing import Final
-from urllib.parse import unquote
 
 from skerry.errors import SkerryError, UnsupportedError
 
@@ -21,6 +21,7 @@ __all__ = [
     "FileStatus",
     "Folder",
     "Location",
+    "bounded_name",
     "file_key",
     "is_within",
     "join",
@@ -31,7 +32,9 @@ __all__ = [
 ]
 
 _URL: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[^/]*)(?P<path>.*)", re.DOTALL)
-_SEPARATOR: Final = re.compile(r"[/\\]")
+_SEPARATOR: Final = re.compile("/")
+_CUT_ESCAPE: Final = re.compile("%.?$")
+_AZURE_SEPARATOR: Final = re.compile(r"[/\\]")
 _DFS_HOST: Final = ".dfs."
 
 
@@ -177,12 +180,28 @@ def name(location: str) -> str:
     return split_root(location)[1].rpartition("/")[2]
 
 
+def bounded_name(text: str, max_bytes: int) -> str:
+    """A path segment of at most so many bytes: one that is too long is cut and ends in a digest of the whole.
+
+    Args:
+        text: The segment.
+        max_bytes: The most bytes; at least 40.
+    """
+    data = text.encode()
+    if len(data) <= max_bytes:
+        return text
+    digest = hashlib.blake2b(data, digest_size=8).hexdigest()
+    kept = data[: max_bytes - len(digest) - 1].decode(errors="ignore")
+    return f"{_CUT_ESCAPE.sub('', kept)}-{digest}"
+
+
 def is_within(root: str, location: str) -> bool:
     """Tell whether `location` lies strictly below `root`, judged by the names alone.
 
-    Made for deciding what may be deleted, it says no when in doubt: to `.` and `..` in any percent-encoding, to NUL
-    bytes, and to locations that skerry cannot read. `s3`, `s3a` and `s3n` mean the same store, as do the ways to write
-    a local path. Symbolic links are not followed.
+    What is compared is the store's own key: `%2E%2E` and `..%2F` are characters of a name, as they are for the store.
+    Made for deciding what may be deleted, it says no when in doubt: to segments `.` and `..` (on Azure also between
+    backslashes, which its service may take for slashes), to NUL bytes, and to locations that skerry cannot read. `s3`,
+    `s3a` and `s3n` mean the same store, as do the ways to write a local path. Symbolic links are not followed.
 
     Args:
         root: Location of a folder, with or without a slash at its end.
@@ -198,7 +217,8 @@ def is_within(root: str, location: str) -> bool:
     if (outer.family, _canonical_authority(outer)) != (inner.family, _canonical_authority(inner)):
         return False
     outer_segments, inner_segments = _segments(outer), _segments(inner)
-    if any(_is_treacherous(segment) for segment in (*outer_segments, *inner_segments)):
+    separator = _AZURE_SEPARATOR if inner.family is Family.AZURE else _SEPARATOR
+    if any(_climbs(found.path, separator) for found in (outer, inner)):
         return False
     depth = len(outer_segments)
     return len(inner_segments) > depth and inner_segments[:depth] == outer_segments and any(inner_segments[depth:])
@@ -295,12 +315,6 @@ def _segments(location: Location) -> list[str]:
     return path.split("/")
 
 
-def _is_treacherous(segment: str) -> bool:
-    """Whether a segment could climb out of its folder, however often it has been percent-encoded."""
-    while True:
-        if "\0" in segment or not {".", ".."}.isdisjoint(_SEPARATOR.split(segment)):
-            return True
-        decoded = unquote(segment)
-        if decoded == segment:
-            return False
-        segment = decoded
+def _climbs(path: str, separator: re.Pattern[str]) -> bool:
+    """Whether a path may lead out of the folder that its beginning names."""
+    return "\0" in path or not {".", ".."}.isdisjoint(separator.split(path))

@@ -12,7 +12,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from skerry.errors import SkerryError
+from skerry.errors import SchemaError, SkerryError
 from skerry.paimon.options import CoreOptions, MergeEngine
 from skerry.paimon.partition_names import partition_texts
 from skerry.paimon.paths import MAIN_BRANCH, TablePaths
@@ -20,12 +20,13 @@ from skerry.paimon.refusals import check_writable
 from skerry.paimon.schema import TableSchema
 from skerry.paimon.state import PaimonState
 from skerry.paimon.writing.file_writers import FileEncoding
-from skerry.storage import Storage, file_key, name
+from skerry.storage import Storage, file_key, local_path, name
 from skerry.table.statistics import SketchPolicy
 
 __all__ = ["WriteLayout", "remove_written"]
 
 _MEBIBYTE: Final = 1 << 20
+_MAX_FOLDER_BYTES: Final = 255
 _JOB_LETTERS: Final = 19
 """Of a UUID: 16 hexadecimal digits with their hyphens."""
 
@@ -126,6 +127,23 @@ class WriteLayout:
             (texts,) = partition_texts(fields, [partition], legacy=legacy)
             self._texts[partition] = texts
         return self.paths.bucket(list(zip(self.schema.partition_keys, texts, strict=True)), bucket)
+
+    def new_bucket_folder(self, partition: bytes, bucket: int) -> str:
+        """The folder of a bucket that files are to be written to.
+
+        Raises:
+            SchemaError: A value is too long to name a folder, as the format wants it to.
+        """
+        folder = self.bucket_folder(partition, bucket)
+        if local_path(self.location) is not None:
+            for segment in folder.removeprefix(self.location).split("/"):
+                if (size := len(segment.encode())) > _MAX_FOLDER_BYTES:
+                    raise SchemaError(
+                        f"a value of partition key {segment.partition('=')[0]!r} is too long to name a folder, as it "
+                        f"does in Paimon: {size} bytes, expected at most {_MAX_FOLDER_BYTES}: {segment[:60]!r}…",
+                        location=self.name,
+                    )
+        return folder
 
     def index_file(self, partition: bytes, bucket: int, name: str) -> str:
         """Where an index file of a bucket lies."""

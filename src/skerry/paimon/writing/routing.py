@@ -104,7 +104,7 @@ class Router:
     def _place(self, partition: bytes, bucket: int) -> BucketPlace:
         found = self._places.get((partition, bucket))
         if found is None:
-            folder = self._layout.bucket_folder(partition, bucket)
+            folder = self._layout.new_bucket_folder(partition, bucket)
             found = BucketPlace(partition, bucket, self._total_buckets(partition), folder)
             self._places[partition, bucket] = found
         return found
