@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -33,6 +33,10 @@ _UNKNOWN_ROWS = 1000.0
 _ASSUMED_SUBQUERY = 0.5
 _OPTIMIZERS_OFF = "join_order,build_side_probe_side"
 """DuckDB knows nothing of streams' sizes; its own choice of an order would undo ours."""
+
+_NO_EXTENSIONS: Final[dict[str, Any]] = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+_CLOSED: Final = ("python_enable_replacements = false", "enable_external_access = false", "lock_configuration = true")
+"""What closes DuckDB when the tables are registered: a query sees these and nothing else, and cannot open it again."""
 
 
 class QueryPlanning:
@@ -166,10 +170,12 @@ def run_query(catalog: Catalog, sql: str) -> pa.Table:
         raise MissingDependencyError("sql() needs DuckDB: pip install 'skerry[duckdb]'") from error
     planning = QueryPlanning(catalog)
     query, _ = _plan(planning, sql)
-    with duckdb.connect() as connection:
+    with duckdb.connect(config=_NO_EXTENSIONS) as connection:
         connection.execute(f"SET disabled_optimizers = '{_OPTIMIZERS_OFF}'")
         for use in query.uses:
             connection.register(use.key, planning.scan(use))
+        for setting in _CLOSED:
+            connection.execute(f"SET {setting}")
         try:
             result: pa.Table = connection.sql(query.sql()).to_arrow_table()
         except duckdb.Error as error:

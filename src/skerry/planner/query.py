@@ -12,7 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from skerry.errors import FormatError, MissingDependencyError, SchemaError, UnsupportedError
+from skerry.errors import FormatError, MissingDependencyError, NotFoundError, SchemaError, SkerryError, UnsupportedError
+from skerry.planner.inputs import check_inputs
 from skerry.planner.ordering import Tree
 
 __all__ = ["Block", "Equality", "Query", "Source", "TableUse", "parse_query"]
@@ -192,6 +193,7 @@ def parse_query(sql: str, schema_of: Callable[[str], pa.Schema]) -> Query:
         tree: Any = statements[0]
         if not isinstance(tree, exp.Query):
             raise UnsupportedError(f"expected a query, found {tree.key.upper()}")
+        check_inputs(tree)
         written = None if tree.is_star else [projection.copy() for projection in tree.selects]
         uses = _resolve_tables(tree, schema_of)
         known = {use.key: {name.lower(): "TEXT" for name in use.schema.names} for use in uses}
@@ -204,6 +206,10 @@ def parse_query(sql: str, schema_of: Callable[[str], pa.Schema]) -> Query:
         raise FormatError(f"no SQL query: {error}") from None
     except RecursionError:
         raise UnsupportedError("a query nested this deeply is not supported") from None
+    except SkerryError:
+        raise
+    except Exception as error:  # sqlglot meets trees that it does not foresee
+        raise UnsupportedError(f"the query cannot be planned: {type(error).__name__}: {error}") from error
     return query
 
 
@@ -233,17 +239,18 @@ def _resolve_tables(tree: Any, schema_of: Callable[[str], pa.Schema]) -> list[Ta
     from sqlglot import exp
 
     ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+    prefix = "skerry_"
+    while any(name.startswith(prefix) for name in ctes):
+        prefix += "_"
     uses: list[TableUse] = []
     for table in list(tree.find_all(exp.Table)):
-        if not isinstance(table.this, exp.Identifier):
-            raise UnsupportedError(f"table functions are not supported: {table.sql(dialect=_DIALECT)}")
         name = ".".join(part.name for part in table.parts)
         if not table.args.get("db") and name.lower() in ctes:
             continue
         schema = schema_of(name)
         if len({column.lower() for column in schema.names}) < len(schema.names):
             raise UnsupportedError(f"columns of {name} differ in case only, which SQL does not tell apart")
-        use = TableUse(f"skerry_{len(uses)}", name, schema)
+        use = TableUse(f"{prefix}{len(uses)}", name, schema)
         uses.append(use)
         if not table.alias:
             table.set("alias", exp.TableAlias(this=table.this.copy()))
@@ -263,6 +270,9 @@ def _blocks(tree: Any, uses: Mapping[str, TableUse]) -> list[Block]:
     needed: dict[str, set[str]] = {key: set() for key in uses}
     for scope in traverse_scope(tree):
         tables = {name: uses.get(node.name) for name, node in scope.sources.items() if isinstance(node, exp.Table)}
+        for name, use in tables.items():
+            if use is None:  # the name of a WITH that does not reach this place
+                raise NotFoundError(f"no table {name!r}")
         for column in scope.columns:
             use = tables.get(column.table)
             if use is not None:
