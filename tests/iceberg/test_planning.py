@@ -425,8 +425,8 @@ def test_what_is_missing_is_named():
 @pytest.mark.parametrize(
     "location",
     [
-        "s3://elsewhere/f", "/etc/passwd", "{root}/data/../../f", "{root}x/f", "{root}/data/a\0b", "{root}/..", "{root}",
-        "f",
+        "s3://elsewhere/f", "/etc/passwd", "{root}/data/../../f", "{root}x/f", "{root}/data/a\0b", "{root}/..",
+        "{root}", "f",
     ],
 )  # fmt: skip
 def test_files_outside_of_the_table_are_refused(location):
