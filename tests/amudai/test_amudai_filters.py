@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import uuid
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skerry import amudai
 from skerry.amudai.field_encoding import FieldOptions, encode_field
 from skerry.amudai.filters import may_match, parse_filters, ranges_of_blocks, ranges_of_stripe
 from skerry.amudai.range_index import decode_range_index
@@ -154,6 +157,95 @@ def test_what_cannot_be_compared_with_stored_values_is_not_refuted() -> None:
 def test_other_filters_are_refused(filters: Any, error: str) -> None:
     with pytest.raises(SchemaError, match=error):
         parse_filters(filters, pa.schema([("x", pa.int64())]))
+
+
+@pytest.mark.parametrize("condition", [("x", "in", 5), ("x", "not in", None), (7, "=", 1), ("x", "=", object())])
+def test_values_that_are_none_are_refused(condition: tuple[Any, ...]) -> None:
+    with pytest.raises(SchemaError):
+        parse_filters([condition], pa.schema([("x", pa.int64())]))
+
+
+_NUL_ENDED: list[tuple[pa.Array, Any]] = [
+    (pa.array([b"a\0", b"b"] * 50), b"a\0"),
+    (pa.array([bytes(16), b"\1" * 16] * 50, pa.binary(16)), bytes(16)),
+    (pa.array([b"\0", b""] * 50), b"\0"),
+    (pa.array(["a\0", "b"] * 50), "a\0"),
+    (pa.array(["a\0"] * 100), "a\0"),
+    (pa.array(["\0"] * 100), "\0"),
+    (pa.array(["a", "a\0\0"] * 50), "a\0\0"),
+    (pa.array(["a\0"] * 100).dictionary_encode(), "a\0"),
+]
+
+
+@pytest.mark.parametrize(("array", "value"), _NUL_ENDED, ids=str)
+@pytest.mark.parametrize("operator", ["=", "in", "not in", "!=", "<", "<=", ">", ">="])
+def test_text_that_ends_in_nul_is_found(array: pa.Array, value: Any, operator: str, tmp_path: Path) -> None:
+    rows, path = pa.table({"x": array}), tmp_path / "data.amudai.shard"
+    amudai.write_table(rows, path)
+    filters = [("x", operator, [value] if "in" in operator else value)]
+    expected = rows.filter(parse_filters(filters, rows.schema).expression)
+    assert amudai.read_table(path, filters=filters).equals(expected)
+
+
+_MANY: dict[pa.DataType, Any] = {
+    pa.string(): "v{:03}".format,
+    pa.binary(): lambda i: b"v%03d" % i,
+    pa.binary(4): lambda i: b"v%03d" % i,
+    pa.int64(): lambda i: i,
+    pa.float32(): lambda i: i / 10,
+    pa.decimal128(9, 2): lambda i: Decimal(i) / 100,
+    pa.date32(): lambda i: dt.date(2020, 1, 1) + dt.timedelta(i),
+    pa.timestamp("us"): lambda i: dt.datetime(2020, 1, 1) + dt.timedelta(i),
+    pa.dictionary(pa.int32(), pa.string()): "v{:03}".format,
+    pa.uuid(): lambda i: uuid.UUID(int=i),
+}
+
+
+@pytest.mark.parametrize("kind", _MANY, ids=str)
+@pytest.mark.parametrize("count", [1, 256, 257, 400])
+def test_lists_of_any_length_find_what_is_in_them(kind: pa.DataType, count: int, tmp_path: Path) -> None:
+    make, path = _MANY[kind], tmp_path / "data.amudai.shard"
+    rows = pa.table({"x": pa.array([make(i % 100) for i in range(1000)], kind), "row": range(1000)})
+    amudai.write_table(rows, path)
+    wanted = [make(i) for i in (42, *range(1_000, 1_000 + count - 1))]
+    try:
+        found = amudai.read_table(path, filters=[("x", "in", wanted)])
+    except SchemaError:
+        assert kind == pa.uuid()  # PyArrow does not compare these
+        return
+    assert found["row"].to_pylist() == list(range(42, 1000, 100))
+    unwanted = amudai.read_table(path, filters=[("x", "not in", wanted)])
+    assert unwanted.num_rows == 990
+
+
+_ENDS: dict[pa.DataType, tuple[Any, Any]] = {
+    pa.int8(): (-128, 127),
+    pa.int64(): (-(1 << 63), (1 << 63) - 1),
+    pa.uint64(): (0, (1 << 64) - 1),
+    pa.float32(): (-3.4028234663852886e38, 3.4028234663852886e38),
+    pa.float64(): (float("-inf"), float("inf")),
+    pa.decimal128(34, 2): (Decimal("-" + "9" * 32 + ".99"), Decimal("9" * 32 + ".99")),
+    pa.date32(): (dt.date.min, dt.date.max),
+    pa.timestamp("us"): (dt.datetime.min, dt.datetime.max),
+    pa.timestamp("s"): (dt.datetime.min, dt.datetime.max.replace(microsecond=0)),
+    pa.string(): ("", "\U0010ffff" * 40),
+    pa.binary(): (b"", b"\xff" * 100),
+    pa.bool_(): (False, True),
+}
+
+
+@pytest.mark.parametrize("kind", _ENDS, ids=str)
+def test_conditions_on_the_ends_of_a_type(kind: pa.DataType, tmp_path: Path) -> None:
+    path = tmp_path / "data.amudai.shard"
+    for values in ([*_ENDS[kind]], [_ENDS[kind][0]], [_ENDS[kind][1]], [*_ENDS[kind], None]):
+        rows = pa.table({"x": pa.array(values * 3, kind)})
+        amudai.write_table(rows, path, overwrite=True)
+        for operator in SINGLE:
+            for value in _ENDS[kind]:
+                wanted = parse_filters([("x", operator, value)], rows.schema)
+                expected = rows.filter(wanted.expression)
+                assert amudai.read_table(path, filters=[("x", operator, value)]).equals(expected), (operator, value)
+                assert amudai.read_table(path, filters=wanted.expression).equals(expected), (operator, value)
 
 
 def test_the_columns_of_an_expression_are_found() -> None:

@@ -163,3 +163,51 @@ def test_relative_paths_in_any_spelling(folder: str, tmp_path: Path, monkeypatch
     assert read_table(f"{folder}c.shard").equals(table)
     monkeypatch.chdir(tmp_path)
     assert read_table(f"here/{folder}b.shard").equals(table)
+
+
+_ODD_NAMES = (
+    "a b",
+    "ä+&=;,~",
+    "100%",
+    "%41",
+    "a?b",
+    "a#b",
+    "a\\b",
+    "a\nb",
+    "a\x7fb",
+    "%2e%2e",
+    "%2F",
+    "a%5cb",
+    "..b",
+    ":",
+)
+
+
+@pytest.mark.parametrize("name", _ODD_NAMES)
+def test_files_of_odd_names_are_referred_to_readably_or_not_at_all(name: str, tmp_path: Path) -> None:
+    rows = pa.table({"x": [1, 2, 3]})
+    for inner in (name, f"{name}/deeper", f"plain/{name}"):
+        source = tmp_path / f"{inner}.shard"
+        source.parent.mkdir(exist_ok=True)
+        write_table(rows, source, overwrite=True)
+        pq.write_table(rows, source.with_suffix(".parquet"))
+        writers = [
+            lambda where, source=source: merge([source], where),
+            lambda where, source=source: write_over_parquet([source.with_suffix(".parquet")], where),
+        ]
+        for number, write_to in enumerate(writers):
+            made = tmp_path / f"made-{number}-{inner.replace('/', '-')}.shard"
+            try:
+                write_to(made)
+            except UnsupportedError:
+                assert name not in _ODD_NAMES[:3]
+                assert not made.exists()
+            else:
+                assert read_table(made).equals(rows)
+        made = source.with_suffix(".two")
+        try:
+            write_table(rows, made, two_level=True)
+        except UnsupportedError:
+            assert not made.exists()
+        else:
+            assert read_table(made).equals(rows)

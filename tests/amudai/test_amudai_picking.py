@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from skerry import amudai
 from skerry.amudai.fields import picking
+from skerry.errors import SkerryError
 
 _GOLDEN = [shard for shard in golden_shards() if shard.name not in ("flights", "many-blocks", "wide")]
 
@@ -76,3 +77,33 @@ def test_any_block_gives_its_values(
     rows = np.unique(generator.integers(0, 5000, 30))
     expected = [None if nulls[row] else numbers[row].item() for row in rows]
     assert file.take(rows)["c"].to_pylist() == expected
+
+
+@pytest.mark.parametrize(
+    "positions",
+    [[1 << 70], [-1], [3], ["a"], [None], [1.5], [1.0], [True], [b"1"], [float("nan")], np.array([0.5]), [[0], [1, 2]]],
+    ids=str,
+)
+def test_positions_that_are_none_are_refused(positions: object, tmp_path: Path) -> None:
+    amudai.write_table(pa.table({"x": [10, 11, 12]}), tmp_path / "data.amudai.shard")
+    file = amudai.ShardFile(tmp_path / "data.amudai.shard")
+    with pytest.raises(SkerryError):
+        file.take(positions)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "positions",
+    [
+        [2, 0],
+        (2, 0),
+        np.array([2, 0], np.uint8),
+        pa.array([2, 0]),
+        [np.int16(2), np.uint64(0)],
+        range(2, -1, -2),
+    ],
+)
+def test_positions_of_any_integer_type_are_taken(positions: object, tmp_path: Path) -> None:
+    amudai.write_table(pa.table({"x": [10, 11, 12]}), tmp_path / "data.amudai.shard")
+    file = amudai.ShardFile(tmp_path / "data.amudai.shard")
+    assert file.take(positions)["x"].to_pylist() == [12, 10]  # type: ignore[arg-type]
+    assert file.take([]).num_rows == 0

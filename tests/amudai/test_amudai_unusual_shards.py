@@ -276,6 +276,7 @@ def test_parquet_chunks_of_composites_are_refused(tmp_path: Path) -> None:
 
 
 _TICKS = {"ARROW:extension:name": "KustoDateTime"}
+_SPANS = {"ARROW:extension:name": "KustoTimeSpan"}
 _DECIMAL = {"ARROW:extension:name": "KustoDecimal"}
 
 
@@ -285,6 +286,8 @@ _DECIMAL = {"ARROW:extension:name": "KustoDecimal"}
         (pa.array([1, 2], pa.timestamp("s")), pa.timestamp("ns")),
         (pa.array([-62_135_596_800, 253_402_300_799, None], pa.timestamp("s")), pa.timestamp("us")),
         (pa.array([1, 1 << 59], pa.duration("us")), pa.duration("us")),
+        (pa.array([Decimal(10) ** 33, Decimal("1E-10"), None], pa.decimal256(60, 20)), pa.decimal256(76, 42)),
+        (pa.array([Decimal(10) ** 17, Decimal("1E-20")], pa.decimal256(60, 20)), pa.decimal128(38, 20)),
         (pa.array([Decimal("1.5"), None], pa.decimal128(5, 2)), pa.decimal128(38, 37)),
         (pa.array([Decimal("-12345.5")], pa.decimal128(9, 2)), pa.decimal128(38, 33)),
         (pa.array([Decimal(10) ** 50], pa.decimal256(60, 2)), pa.decimal256(76, 25)),
@@ -307,6 +310,8 @@ def test_types_are_chosen_by_the_range_of_values(column: pa.Array, shown: pa.Dat
     ("values", "type_", "metadata"),
     [
         ([3_155_378_975_999_999_999, 1], pa.uint64(), _TICKS),
+        ([0, 637_134_336_000_000_001, 3_155_378_975_990_000_000], pa.uint64(), _TICKS),
+        ([0, -(1 << 62) + 1, (1 << 62), -(1 << 62)], pa.int64(), _SPANS),
         ([encode_decimal(Decimal("NaN")), encode_decimal(Decimal(1))], pa.binary(16), _DECIMAL),
         ([encode_decimal(Decimal("Infinity"))], pa.binary(16), _DECIMAL),
     ],
@@ -322,3 +327,15 @@ def test_what_no_type_of_arrow_holds_is_shown_as_stored(
     found = amudai.read_table(path)
     assert found.schema.field("c").equals(field, check_metadata=True)
     assert found["c"].to_pylist() == values
+
+
+def test_far_moments_below_lists_are_whole_microseconds_or_shown_as_stored(tmp_path: Path) -> None:
+    far = [0, 3_155_378_975_990_000_000]
+    for middle, shown in ((637_134_336_000_000_010, pa.timestamp("us")), (637_134_336_000_000_001, pa.uint64())):
+        field = pa.field("item", pa.uint64(), metadata=_TICKS)
+        column = pa.array([[far[0], None, middle], None, [], [far[1]]], pa.list_(field))
+        path = tmp_path / f"{shown}.amudai.shard"
+        amudai.write_table(pa.table({"c": column}), path, with_arrow_schema=False)
+        found = amudai.read_table(path)["c"]
+        assert found.type.value_type == shown
+        assert [None if each is None else len(each) for each in found.to_pylist()] == [3, None, 0, 1]

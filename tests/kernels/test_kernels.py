@@ -148,7 +148,7 @@ def test_read_only_input_is_taken_and_read_only_output_refused():
         ((np.zeros((2, 2), np.int32), np.zeros(2, np.int64), 0), r"takes int32\[1d\], not int32\[2d\]"),
         (([1, 2], np.zeros(2, np.int64), 0), "not list"),
         ((np.zeros(4, np.int32)[::2], np.zeros(2, np.int64), 0), "contiguous"),
-        ((np.frombuffer(bytes(9), np.int32, offset=1), np.zeros(2, np.int64), 0), "aligned"),
+        ((np.zeros(2, np.int32), np.frombuffer(bytearray(17), np.int64, offset=1), 0), "aligned"),
         ((np.zeros(2, np.int32), np.zeros(2, np.int64)), "takes 3 arguments, not 2"),
         ((np.zeros(2, np.int32), np.zeros(2, np.int64), 0.5), "float"),
     ],
@@ -156,6 +156,14 @@ def test_read_only_input_is_taken_and_read_only_output_refused():
 def test_wrong_arguments_never_reach_machine_code(arguments: tuple[object, ...], message: str):
     with pytest.raises(TypeError, match=message):
         add_doubled(*arguments)
+
+
+def test_unaligned_array_is_read():
+    values = np.frombuffer(b"\0" + np.arange(5, dtype=np.int32).tobytes(), np.int32, offset=1)
+    assert not values.flags.aligned
+    into = np.zeros(5, np.int64)
+    assert add_doubled(values, into, 1) == 5
+    assert into.tolist() == [1, 3, 5, 7, 9]
 
 
 def test_signature_notation():
@@ -284,6 +292,10 @@ def test_object_file_with_unknown_symbol_is_not_loaded(filled_cache: Path):
     good = cache.read_module(object_files(filled_cache)[0])
     assert good is not None
     assert machine_code.load(cache.CompiledModule(good.object_code, ("no_such_symbol",)), ["total"]) is None
+
+
+def test_user_who_has_bounds_checked_by_numba(tmp_path: Path):
+    assert finish(start(tmp_path, NUMBA_BOUNDSCHECK="1")) == [90, True]
 
 
 def test_disk_that_takes_no_writing_and_user_who_has_switched_numba_off():

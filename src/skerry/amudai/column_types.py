@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -22,12 +23,16 @@ from skerry.amudai.statistics import FieldStatistics, NumberCounts
 from skerry.amudai.types import ARROW_SCHEMA_PROPERTY, arrow_field, is_stored_as
 from skerry.errors import SchemaError
 
-__all__ = ["choose_schema", "stored_schemas", "with_types"]
+__all__ = ["TICKS_PER_MICROSECOND", "choose_schema", "stored_schemas", "with_types"]
 
 _MAX_DIGITS: Final = 38
-_TICKS_PER_MICROSECOND: Final = 10
+TICKS_PER_MICROSECOND: Final = 10
+_LEAST_FRACTION: Final = 20
+"""Digits after the point that a default type has at least: values between the ends may have more of them than these."""
 StatisticsOf = Callable[[DataType], list[FieldStatistics]]
 """What is known of a node's values: in the whole shard, or in each of its stripes; empty if that is not all."""
+AreMicroseconds = Callable[[DataType], bool]
+"""Whether all ticks of a node are whole microseconds: values have to be read for that, so it is asked last."""
 
 
 def stored_schemas(properties: ShardProperties) -> list[pa.Schema]:
@@ -43,7 +48,12 @@ def stored_schemas(properties: ShardProperties) -> list[pa.Schema]:
 
 
 def choose_schema(
-    schema: Schema, stored: list[pa.Schema], statistics_of: StatisticsOf, *, internal: bool = False
+    schema: Schema,
+    stored: list[pa.Schema],
+    statistics_of: StatisticsOf,
+    are_microseconds: AreMicroseconds,
+    *,
+    internal: bool = False,
 ) -> pa.Schema:
     """The Arrow schema of a shard's columns.
 
@@ -52,13 +62,15 @@ def choose_schema(
         stored: Arrow schemas that the shard keeps. A field of theirs counts if all have the same, and if it goes with
             what the shard's own schema says of the column.
         statistics_of: Tells what is known of a node's values.
+        are_microseconds: Tells whether a node's ticks are whole microseconds. Asked of far ones alone.
         internal: Whether internal fields are columns, too.
 
     Returns:
         The schema, with fields in the order of the shard.
     """
     wanted = schema.fields if internal else schema.columns
-    fields = [_stored_field(field, stored) or _chosen_field(field, statistics_of) for field in wanted]
+    leaf_type = partial(_leaf_type, statistics_of=statistics_of, are_microseconds=are_microseconds)
+    fields = [_stored_field(field, stored) or _chosen_field(field, leaf_type) for field in wanted]
     metadata = stored[0].metadata if stored and all(s.metadata == stored[0].metadata for s in stored) else None
     return pa.schema(fields, metadata=metadata)
 
@@ -75,17 +87,17 @@ def _stored_field(field: Field, stored: list[pa.Schema]) -> pa.Field | None:
     return candidates[0]
 
 
-def _chosen_field(field: Field, statistics_of: StatisticsOf) -> pa.Field:
-    chosen = arrow_field(field.data_type, lambda node: _leaf_type(node, statistics_of))
-    return chosen.with_name(field.name)
+def _chosen_field(field: Field, leaf_type: Callable[[DataType], pa.DataType | None]) -> pa.Field:
+    return arrow_field(field.data_type, leaf_type).with_name(field.name)
 
 
-def _leaf_type(node: DataType, statistics_of: StatisticsOf) -> pa.DataType | None:
+def _leaf_type(node: DataType, statistics_of: StatisticsOf, are_microseconds: AreMicroseconds) -> pa.DataType | None:
     """The type of a node whose values may need another than the usual one; None for the usual one."""
+    are_whole = partial(are_microseconds, node)
     if node.basic_type is BasicType.DATE_TIME:
-        return _tick_type(_bounds(statistics_of(node)), EPOCH_TICKS, pa.timestamp, pa.uint64())
+        return _tick_type(_bounds(statistics_of(node)), EPOCH_TICKS, pa.timestamp, pa.uint64(), are_whole)
     if node.label == ExtendedLabel.TIMESPAN and node.basic_type is BasicType.INT64:
-        return _tick_type(_bounds(statistics_of(node)), 0, pa.duration, pa.int64())
+        return _tick_type(_bounds(statistics_of(node)), 0, pa.duration, pa.int64(), are_whole)
     return _decimal_type(statistics_of(node)) if node.is_decimal else None
 
 
@@ -98,20 +110,24 @@ def _bounds(found: list[FieldStatistics]) -> tuple[Any, Any] | None:
 
 
 def _tick_type(
-    bounds: tuple[int, int] | None, epoch: int, of_unit: Callable[[str], pa.DataType], ticks: pa.DataType
+    bounds: tuple[int, int] | None,
+    epoch: int,
+    of_unit: Callable[[str], pa.DataType],
+    ticks: pa.DataType,
+    are_whole: Callable[[], bool],
 ) -> pa.DataType:
-    """Nanoseconds if they reach far enough, else microseconds, else the ticks themselves."""
+    """Nanoseconds if they reach far enough, else microseconds if all values are whole ones, else the ticks."""
     if bounds is None:
         return of_unit("ns")
     low, high = bounds
     if fits_nanoseconds(low - epoch, high - epoch):
         return of_unit("ns")
-    whole = low % _TICKS_PER_MICROSECOND == 0 and high % _TICKS_PER_MICROSECOND == 0
-    return of_unit("us") if whole else ticks
+    whole = low % TICKS_PER_MICROSECOND == 0 and high % TICKS_PER_MICROSECOND == 0
+    return of_unit("us") if whole and are_whole() else ticks
 
 
 def _decimal_type(found: list[FieldStatistics]) -> pa.DataType | None:
-    """38 digits, with as many of them before the point as the values need; the stored bytes if some are no numbers."""
+    """Digits before the point as the ends need them, of 38 or else of 76; the stored bytes if some are not numbers."""
     bounds = _bounds(found)
     if any(isinstance(each.details, NumberCounts) and each.details.nan_count for each in found):
         return pa.binary(DECIMAL_BYTES)
@@ -120,12 +136,10 @@ def _decimal_type(found: list[FieldStatistics]) -> pa.DataType | None:
     if not all(isinstance(bound, Decimal) and bound.is_finite() for bound in bounds):
         return pa.binary(DECIMAL_BYTES)
     before = max(max(bound.adjusted() + 1, 0) if bound else 0 for bound in bounds)
-    if before > _MAX_DIGITS:
-        return (
-            pa.decimal256(2 * _MAX_DIGITS, 2 * _MAX_DIGITS - before)
-            if before <= 2 * _MAX_DIGITS
-            else pa.binary(DECIMAL_BYTES)
-        )
+    if before > 2 * _MAX_DIGITS:
+        return pa.binary(DECIMAL_BYTES)
+    if before > _MAX_DIGITS - _LEAST_FRACTION:
+        return pa.decimal256(2 * _MAX_DIGITS, 2 * _MAX_DIGITS - before)
     return pa.decimal128(_MAX_DIGITS, _MAX_DIGITS - before)
 
 

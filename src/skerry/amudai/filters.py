@@ -78,15 +78,17 @@ def parse_filters(filters: Any, schema: pa.Schema) -> Filter:
     try:
         groups = [filters] if filters and isinstance(filters[0], tuple) else list(filters)
         alternatives = tuple(tuple(Condition(*condition) for condition in group) for group in groups)
-    except TypeError:
+    except (TypeError, KeyError):
         raise SchemaError(f"filters are tuples of column, operator and value, found {filters!r}") from None
     if not alternatives or not all(alternatives):
         raise SchemaError(f"filters have no condition: {filters!r}")
     for condition in (condition for group in alternatives for condition in group):
         if condition.operator not in _OPERATORS:
             raise SchemaError(f"no operator {condition.operator!r}, expected one of {', '.join(_OPERATORS)}")
-        if schema.get_field_index(condition.column) < 0:
+        if not isinstance(condition.column, str) or schema.get_field_index(condition.column) < 0:
             raise SchemaError(f"a filter names the column {condition.column!r}, which there is not")
+        if condition.operator in ("in", "not in") and not isinstance(condition.value, Iterable):
+            raise SchemaError(f"operator {condition.operator!r} takes several values, found {condition.value!r}")
     names = dict.fromkeys(condition.column for group in alternatives for condition in group)
     return Filter(_expression(alternatives, schema), pa.schema([schema.field(name) for name in names]), alternatives)
 
@@ -97,7 +99,12 @@ def _expression(alternatives: Sequence[Sequence[Condition]], schema: pa.Schema) 
         part: pc.Expression | None = None
         for condition in group:
             value = _literal(condition, schema.field(condition.column).type)
-            compared = _COMPARISONS[condition.operator](pc.field(condition.column), value)
+            try:
+                compared = _COMPARISONS[condition.operator](pc.field(condition.column), value)
+            except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+                raise SchemaError(
+                    f"column {condition.column!r} cannot be compared with {condition.value!r}: {error}"
+                ) from error
             part = compared if part is None else part & compared
         whole = part if whole is None else whole | part
     return whole
@@ -193,8 +200,10 @@ def ranges_of_stripe(node: DataType, statistics: FieldStatistics) -> ColumnRange
     elif statistics.range is not None:
         low, high = statistics.range.low, statistics.range.high
         is_exact = statistics.range.has_low and statistics.range.has_high
+    # what other writers hash of a number is not laid down
+    bloom_filter = statistics.bloom_filter if node.basic_type.is_bytes and not node.is_decimal else None
     if has_values and (low is None or high is None):
-        if statistics.bloom_filter is None:
+        if bloom_filter is None:
             return None
         is_exact = False
     return ColumnRanges(
@@ -204,7 +213,7 @@ def ranges_of_stripe(node: DataType, statistics: FieldStatistics) -> ColumnRange
         np.array([nulls is None or nulls > 0]),
         np.array([may_be_nan]),
         is_exact,
-        statistics.bloom_filter,
+        bloom_filter,
     )
 
 
@@ -304,8 +313,12 @@ def _any(flags: Iterable[_Flags]) -> _Flags:
 
 
 def _may_equal(node: DataType, ranges: ColumnRanges, low: Any, high: Any) -> _Flags:
-    flags = ranges.has_values & _flags(ranges.lows <= high) & _flags(ranges.highs >= low)
-    if ranges.bloom_filter is not None and flags.any():
+    flags = (
+        ranges.has_values
+        & _flags(ranges.lows <= _operand(ranges, high))
+        & _flags(ranges.highs >= _operand(ranges, low))
+    )
+    if ranges.bloom_filter is not None and low == high and flags.any():  # bounds of several values are in no filter
         data = low.encode() if isinstance(low, str) else bytes(low)
         flags = flags & ranges.bloom_filter.may_contain([data])
     return flags
@@ -315,7 +328,14 @@ def _is_only(ranges: ColumnRanges, low: Any, high: Any) -> _Flags:
     """Whether all values are this one."""
     if not ranges.is_exact or low != high:
         return np.zeros(len(ranges.lows), bool)
-    return ranges.has_values & _flags(ranges.lows == low) & _flags(ranges.highs == low)
+    return (
+        ranges.has_values & _flags(ranges.lows == _operand(ranges, low)) & _flags(ranges.highs == _operand(ranges, low))
+    )
+
+
+def _operand(ranges: ColumnRanges, value: Any) -> Any:
+    """A value to hold against bounds. Beside objects it is one, or NumPy would strip NULs off the end of text."""
+    return _objects(value) if ranges.lows.dtype == object else value
 
 
 def _flags(compared: Any) -> _Flags:
@@ -327,10 +347,10 @@ _SINGLE: Final[dict[str, Callable[[DataType, ColumnRanges, Any, Any], _Flags]]] 
     "=": _may_equal,
     "==": _may_equal,
     "!=": lambda _node, ranges, low, high: ranges.has_values & ~_is_only(ranges, low, high) | ranges.may_be_nan,
-    "<": lambda _node, ranges, _low, high: ranges.has_values & _flags(ranges.lows < high),
-    "<=": lambda _node, ranges, _low, high: ranges.has_values & _flags(ranges.lows <= high),
-    ">": lambda _node, ranges, low, _high: ranges.has_values & _flags(ranges.highs > low),
-    ">=": lambda _node, ranges, low, _high: ranges.has_values & _flags(ranges.highs >= low),
+    "<": lambda _node, ranges, _low, high: ranges.has_values & _flags(ranges.lows < _operand(ranges, high)),
+    "<=": lambda _node, ranges, _low, high: ranges.has_values & _flags(ranges.lows <= _operand(ranges, high)),
+    ">": lambda _node, ranges, low, _high: ranges.has_values & _flags(ranges.highs > _operand(ranges, low)),
+    ">=": lambda _node, ranges, low, _high: ranges.has_values & _flags(ranges.highs >= _operand(ranges, low)),
 }
 
 

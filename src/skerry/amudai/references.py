@@ -172,7 +172,26 @@ def encode_url(base: str, location: str) -> str:
     Returns:
         A relative url, percent-encoded; empty for the root itself; an absolute one if the file lies outside of the
         root's folder.
+
+    Raises:
+        UnsupportedError: Readers do not follow any url of the file: part of its name is what no url may have.
     """
+    url = _encoded(base, location)
+    try:
+        named = UrlRules(base, [parent(location)]).resolve(url)
+    except FormatError:
+        named = None
+    if named is None or file_key(named) != file_key(location):
+        raise UnsupportedError(
+            f"a shard cannot refer to {_shown(location)!r}: expected a name and folders without control characters, "
+            "backslash, '?' and '#', and without what means '.' or '..' once percent-encoding is decoded",
+            location=redact(base),
+            rule=_URL_RULE,
+        )
+    return url
+
+
+def _encoded(base: str, location: str) -> str:
     outer, inner = "/".join(file_key(parent(base))), "/".join(file_key(location))
     if file_key(location) == file_key(base):
         return ""

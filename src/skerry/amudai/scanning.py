@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skerry.amudai.fields.nested import plain_type
+from skerry.amudai.fields.nested import plain_type, read_node
 from skerry.amudai.fields.selection import Selection
 from skerry.amudai.fields.stripe_reader import StripeReader
 from skerry.amudai.filters import Filter, parse_filters
@@ -19,7 +20,7 @@ from skerry.amudai.schema import DataType, InternalKind, Schema
 from skerry.amudai.skipping import rows_that_may_match
 from skerry.errors import SchemaError, SkerryError, UnsupportedError
 
-__all__ = ["Pool", "ScanPlan", "ThisThread", "join_tables", "split_batches"]
+__all__ = ["Pool", "ScanPlan", "ThisThread", "join_tables", "read_values", "split_batches"]
 
 _ROW: Final = "__row__"
 T = TypeVar("T")
@@ -171,10 +172,34 @@ def _computable(column: _Column) -> _Column:
     return _Column(column.node, column.field.with_type(plain_type(column.field.type)))
 
 
+def read_values(reader: StripeReader, node: DataType, rows: Selection, target: pa.DataType) -> pa.Array:
+    """Read values of any node that is not composite.
+
+    Args:
+        reader: The stripe, with the node's descriptor loaded.
+        node: The node.
+        rows: Positions among the node's values.
+        target: A type of fixed width.
+
+    Raises:
+        FormatError: The shard is damaged.
+        UnsupportedError: Values are stored in a way that cannot be read.
+        SchemaError: A value does not fit `target`.
+    """
+    with _typed_errors(reader, node, rows, target):
+        return read_node(reader, node, rows, target)
+
+
 def _read(reader: StripeReader, node: DataType, rows: Selection, target: pa.DataType) -> list[pa.Array]:
-    """Read a column; whatever PyArrow or NumPy refuse becomes an error of ours."""
-    try:
+    with _typed_errors(reader, node, rows, target):
         return reader.read_column(node, rows, target)
+
+
+@contextlib.contextmanager
+def _typed_errors(reader: StripeReader, node: DataType, rows: Selection, target: pa.DataType) -> Iterator[None]:
+    """Make errors of ours of whatever PyArrow or NumPy refuse."""
+    try:
+        yield
     except (MemoryError, pa.ArrowMemoryError) as error:
         raise UnsupportedError(
             f"field {node.name!r}: no memory for {rows.count} values", location=reader.files.shown

@@ -5,6 +5,7 @@ table = amudai.read_table("flights.amudai.shard", columns=["carrier"], filters=[
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skerry.amudai.column_types import choose_schema, stored_schemas, with_types
+from skerry.amudai.column_types import TICKS_PER_MICROSECOND, choose_schema, stored_schemas, with_types
 from skerry.amudai.fields.selection import Selection
 from skerry.amudai.properties import PropertyBag
-from skerry.amudai.scanning import ScanPlan, ThisThread, join_tables, split_batches
-from skerry.amudai.schema import DataType, Schema
+from skerry.amudai.scanning import ScanPlan, ThisThread, join_tables, read_values, split_batches
+from skerry.amudai.schema import BasicType, DataType, Schema
 from skerry.amudai.shard_metadata import ShardMetadata
 from skerry.amudai.statistics import FieldStatistics, decode_statistics
 from skerry.errors import FormatError, NotFoundError, SchemaError
@@ -134,7 +135,9 @@ class ShardFile:
 
     def _arrow_schema(self, *, internal: bool) -> pa.Schema:
         stored = stored_schemas(self.metadata.properties_message)
-        schema = choose_schema(self.shard_schema, stored, self._statistics_of, internal=internal)
+        schema = choose_schema(
+            self.shard_schema, stored, self._statistics_of, self._are_microseconds, internal=internal
+        )
         if self._asked is None:
             return schema
         nodes = {field.name: field.data_type for field in self.shard_schema.fields}
@@ -150,6 +153,21 @@ class ShardFile:
             return [found]
         of_stripes = self.node_statistics(node)
         return [each for each in of_stripes if each is not None] if all(of_stripes) else []
+
+    def _are_microseconds(self, node: DataType) -> bool:
+        """Whether a node's ticks are all whole microseconds, which only they themselves tell."""
+        kind = pa.uint64() if node.basic_type is BasicType.DATE_TIME else pa.int64()
+        readers = self.metadata.stripe_readers()
+        self.metadata.load_descriptors(readers, [node])
+        for reader in readers:
+            message = reader.descriptor(node)
+            count = 0 if message is None else int(message.field.position_count)
+            for start in range(0, count, _WINDOW_ROWS):
+                rows = Selection.range(start, min(start + _WINDOW_ROWS, count))
+                ticks = read_values(reader, node, rows, kind).drop_null().to_numpy()
+                if (ticks % TICKS_PER_MICROSECOND).any():
+                    return False
+        return True
 
     def statistics(self, column: str) -> FieldStatistics | None:
         """What is known of a column in the whole shard; None if nothing is.
@@ -264,11 +282,10 @@ class ShardFile:
 
         Raises:
             NotFoundError: There is no such column, or no such row.
+            SchemaError: Something is not a position.
         """
-        wanted = np.asarray(rows, np.int64).reshape(-1)
         total = int(self.metadata.directory.total_record_count)
-        if len(wanted) and (int(wanted.min()) < 0 or int(wanted.max()) >= total):
-            raise NotFoundError(f"rows {int(wanted.min())} to {int(wanted.max())} of {total}", location=self.location)
+        wanted = self._positions(rows, total)
         distinct, places = np.unique(wanted, return_inverse=True)
         plan = ScanPlan(self.shard_schema, self.schema, columns, keeps_deleted=True)
         starts = np.array([stripe.record_offset for stripe in self.metadata.stripes] + [total], np.int64)
@@ -283,6 +300,30 @@ class ShardFile:
         table = join_tables(tables, plan.schema)
         in_order = len(places) == len(distinct) and bool((places[1:] > places[:-1]).all())
         return table if in_order else _reordered(table, pa.array(places))
+
+    def _positions(self, rows: Sequence[int] | npt.NDArray[np.integer], total: int) -> npt.NDArray[np.int64]:
+        """Positions of rows as integers, each of which is one of `total`.
+
+        Raises:
+            SchemaError: Something is not a whole number.
+            NotFoundError: There is no such row.
+        """
+        is_array = isinstance(rows, np.ndarray | pa.Array | pa.ChunkedArray)
+        listed = np.asarray(rows) if is_array else list(rows)
+        try:
+            found = np.asarray(listed)
+        except ValueError:  # lists of several lengths
+            found = np.empty(0, object)
+        if found.dtype.kind not in "iu" or found.ndim != 1:
+            # NumPy makes floats or objects of integers that no type of its own holds together
+            for each in listed:
+                if isinstance(each, bool | np.bool_) or not hasattr(each, "__index__"):
+                    raise SchemaError(f"{each!r} is not a row's position, expected an integer", location=self.location)
+            found = np.array([operator.index(each) for each in listed], object)
+        for each in (found.min(), found.max()) if len(found) else ():
+            if not 0 <= int(each) < total:
+                raise NotFoundError(f"row {int(each)} of {total}", location=self.location)
+        return found.astype(np.int64)
 
     def __repr__(self) -> str:
         return f"ShardFile({self.metadata.shown!r}, {self.num_rows} rows in {self.num_stripes} stripes)"

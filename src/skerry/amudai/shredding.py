@@ -140,10 +140,16 @@ def _shred_decimals(node: DataType, array: pa.Array) -> NodeColumn:
 def _shred_lists(node: DataType, array: pa.Array) -> Iterator[NodeColumn]:
     array = _as_list(array)
     yield NodeColumn(node, len(array), _validity(array), _list_offsets(array))
-    items = array.flatten()
+    items = _items(array)
     children = items.flatten() if node.basic_type is BasicType.MAP else [items]
     for child, values in zip(node.children, children, strict=True):
         yield from shred_column(child, values)
+
+
+def _items(array: pa.Array) -> pa.Array:
+    """The items of all lists, without those that lie behind nulls."""
+    # where all lists are null, PyArrow builds an empty array, which it cannot do for types with extensions in them
+    return array.values.slice(0, 0) if array.null_count == len(array) else array.flatten()
 
 
 def _as_list(array: pa.Array) -> pa.Array:
@@ -216,4 +222,4 @@ def _without_views(array: pa.Array) -> pa.Array:
     if isinstance(kind, pa.BaseExtensionType):
         return _without_views(array.storage)
     array = _as_list(array)
-    return pa.LargeListArray.from_arrays(pa.array(_list_offsets(array)), _without_views(array.flatten()), mask=mask)
+    return pa.LargeListArray.from_arrays(pa.array(_list_offsets(array)), _without_views(_items(array)), mask=mask)

@@ -69,14 +69,15 @@ def compile_module(kernels: list[Kernel]) -> CompiledModule:
     module = llvm.parse_assembly("")
     module.triple = llvm.get_process_triple()
     # Numba would optimise every function, and again wherever it is called: once, all together, is enough. And it would
-    # compile nothing where the user has switched compiling off for functions of their own.
-    settings = config.OPT, config.DISABLE_JIT
-    config.OPT, config.DISABLE_JIT = type(config.OPT)(0), 0
+    # compile nothing where the user has switched compiling off for functions of their own, and code that raises where
+    # they have their own bounds checked.
+    settings = config.OPT, config.DISABLE_JIT, config.BOUNDSCHECK
+    config.OPT, config.DISABLE_JIT, config.BOUNDSCHECK = type(config.OPT)(0), 0, 0
     try:
         for kernel in kernels:
             module.link_in(_entry_module(kernel, dispatchers))
     finally:
-        config.OPT, config.DISABLE_JIT = settings
+        config.OPT, config.DISABLE_JIT, config.BOUNDSCHECK = settings
     return optimise(module, frozenset(entry_name(kernel.name) for kernel in kernels))
 
 

@@ -31,9 +31,10 @@ _modules: dict[str, dict[str, Kernel]] = {}
 class Kernel:
     """A function that numba compiles.
 
-    A kernel works on scalars and C-contiguous arrays. It neither allocates nor raises: results go into arrays that the
-    caller brings, and what went wrong into the return value. It may call other kernels that its module imports by
-    name, and use global numbers, tuples and arrays as constants.
+    A kernel works on scalars and C-contiguous arrays; of one that it only reads and that is unaligned, it gets a copy.
+    It neither allocates nor raises: results go into arrays that the caller brings, and what went wrong into the return
+    value. It may call other kernels that its module imports by name, and use global numbers, tuples and arrays as
+    constants.
 
     Args:
         py_func: The plain Python function.

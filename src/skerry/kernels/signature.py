@@ -117,10 +117,11 @@ def _converter(argument: Argument) -> Callable[[Any, list[Any]], None]:
             found = f"{value.dtype}[{value.ndim}d]" if isinstance(value, np.ndarray) else type(value).__name__
             raise TypeError(f"kernel takes {dtype}[{ndim}d], not {found}")
         flags = value.flags
-        if not (flags.c_contiguous and flags.aligned) or (is_out and not flags.writeable):
-            needed = "contiguous, aligned and writable" if is_out else "contiguous and aligned"
+        if not flags.c_contiguous or (is_out and not (flags.aligned and flags.writeable)):
+            needed = "contiguous, aligned and writable" if is_out else "contiguous"
             raise TypeError(f"kernel takes an array that is {needed}")
-        into.append(value.ctypes.data)
+        # Bytes of files and of foreign Arrow buffers begin anywhere; the pointer keeps the copy alive during the call.
+        into.append(value.ctypes.data if flags.aligned else value.copy().ctypes.data_as(ctypes.c_void_p))
         into.extend(value.shape)
 
     return add_array
