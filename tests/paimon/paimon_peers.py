@@ -89,10 +89,17 @@ class JavaPaimon:
         self._commits = 0
 
     def read(
-        self, path: str | Path, *, branch: str | None = None, options: Mapping[str, str] | None = None
+        self,
+        path: str | Path,
+        *,
+        branch: str | None = None,
+        options: Mapping[str, str] | None = None,
+        equal: Mapping[str, Any] | None = None,
     ) -> list[list[Any]]:
-        """The rows; a row that a reader gives as deleted is none, and an error."""
-        lines = self._java.read(str(path), branch, json.dumps(dict(options or {}))).splitlines()
+        """The rows, or those with some values; a row that a reader gives as deleted is none, and an error."""
+        wanted = {name: java_value(value) for name, value in (equal or {}).items()}
+        text = self._java.read(str(path), branch, json.dumps(dict(options or {})), json.dumps(wanted))
+        lines = text.splitlines()
         rows = [json.loads(line) for line in lines]
         assert all(row[0] in ("+I", "+U") for row in rows), "Paimon Java sees deleted rows"
         return [row[1:] for row in rows]

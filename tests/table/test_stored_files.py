@@ -404,3 +404,39 @@ def test_reserved_columns_of_the_format_are_as_the_specification_numbers_them():
         "_row_id": 2147483540,
         "_last_updated_sequence_number": 2147483539,
     }
+
+
+# ---- timestamps of type INT96 ----
+
+TIMES = pa.schema(
+    [
+        field("far", pa.timestamp("us"), 1),
+        field("n", pa.int64(), 2),
+        field("fine", pa.struct([field("ns", pa.timestamp("ns"), 4)]), 3),
+    ]
+)
+
+
+def int96_file(path, rows, *, writer=b"parquet-cpp-arrow"):
+    pq.write_table(rows, path, use_deprecated_int96_timestamps=True, store_schema=False)
+    path.write_bytes(path.read_bytes().replace(b"parquet-cpp-arrow", writer))
+    return open_stored(Storage(), str(path), "parquet", TIMES, None)
+
+
+def test_int96_is_read_in_the_units_that_are_wanted(tmp_path):
+    far = [datetime.datetime(9999, 12, 31), None, datetime.datetime(1, 1, 1)] * 1000
+    fine = [{"ns": 1234567890123456789}, None, {"ns": -1}] * 1000
+    rows = pa.table({"far": far, "n": range(3000), "fine": fine}, schema=TIMES)
+    opened = int96_file(tmp_path / "a", rows)
+    found = [pa.Table.from_batches([batch]) for batch in opened.batches(opened.parts[0], 700)]
+    assert pa.concat_tables(found).select(TIMES.names).cast(TIMES) == rows
+
+
+def test_times_that_nanoseconds_do_not_hold_are_refused(tmp_path):
+    inner = pa.struct([field("ns", pa.timestamp("us"), 4)])
+    far = pa.array([{"ns": 253402214400 * 10**6}], inner)
+    rows = pa.table([far], schema=pa.schema([field("fine", inner, 3)]))
+    opened = int96_file(tmp_path / "a", rows, writer=b"parquet-mr-older!")
+    with pytest.raises(UnsupportedError, match=r"column fine\.ns has a time 2932896 days from 1970") as raised:
+        list(opened.batches(opened.parts[0], 10))
+    assert raised.value.location == str(tmp_path / "a")

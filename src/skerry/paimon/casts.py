@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.paimon.arrow_types import arrow_type
+from skerry.paimon.java_texts import double_text, float_text, time_text
 from skerry.paimon.types import AtomicType, TypeRoot
 
 __all__ = ["Cast", "keeps_values", "plan_cast"]
@@ -175,32 +176,16 @@ def _to_text(render: Callable[[AtomicType], Callable[[Any], str]]) -> Callable[[
     return plan
 
 
-def _java_float(is_double: bool, value: float) -> str:
-    """A float as Java's `toString` writes it."""
-    if value != value or value in (float("inf"), float("-inf")):
-        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
-    shortest = repr(value) if is_double else str(np.float32(value))
-    sign, digits, exponent = Decimal(shortest).as_tuple()
-    text = "".join(map(str, digits)).rstrip("0") or "0"
-    point = len(digits) + int(exponent) if value else 1
-    prefix = "-" if sign else ""
-    if 1e-3 <= abs(value) < 1e7 or value == 0:
-        padded = "0" * max(0, 1 - point) + text
-        split = max(point, 1)
-        return f"{prefix}{padded[:split].ljust(split, '0')}.{padded[split:] or '0'}"
-    return f"{prefix}{text[0]}.{text[1:] or '0'}E{point - 1}"
-
-
 def _number_text(source: AtomicType) -> Callable[[Any], str]:
     if source.root in _FLOATS:
-        return lambda value: _java_float(source.root is TypeRoot.DOUBLE, value)
+        return double_text if source.root is TypeRoot.DOUBLE else float_text
     return (lambda value: format(value, "f")) if source.root is TypeRoot.DECIMAL else str
 
 
 def _time_text(source: AtomicType) -> Callable[[Any], str]:
     def render(value: datetime.time) -> str:
-        fraction = f"{value.microsecond // 1000:03}"[: source.precision]
-        return f"{value:%H:%M:%S}" + (f".{fraction.rstrip('0') or '0'}" if fraction else "")
+        seconds = (value.hour * 60 + value.minute) * 60 + value.second
+        return time_text(seconds * 1000 + value.microsecond // 1000, source.precision)
 
     return render
 

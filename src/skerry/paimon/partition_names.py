@@ -15,13 +15,13 @@ import pyarrow as pa
 
 from skerry.errors import UnsupportedError
 from skerry.paimon.binary_reading import decode_rows
+from skerry.paimon.java_texts import double_text, float_text, time_text
 from skerry.paimon.types import AtomicType, DataField, TypeRoot
 
 __all__ = ["partition_texts"]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-_MILLIS_OF_DAY: Final = 86_400_000
 _TIME_UNITS: Final = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 
 
@@ -54,6 +54,8 @@ def _texts(field: DataField, column: pa.Array, legacy: bool) -> list[str | None]
         raise UnsupportedError(f"partition key {field.name!r} of type {type_} is not supported")
     if type_.root in _TIME_UNITS:
         form = functools.partial(form, _PER_SECOND[column.type.unit], type_.precision)
+    elif form is _sql_time_of_day:
+        form = functools.partial(form, type_.precision)
     if pa.types.is_temporal(column.type):
         column = column.cast(pa.int64() if column.type.bit_width == 64 else pa.int32())
     return [None if value is None else form(value) for value in column.to_pylist()]
@@ -65,28 +67,6 @@ def _boolean(value: bool) -> str:
 
 def _decimal(value: Decimal) -> str:
     return format(value, "f")
-
-
-def _float(value: float) -> str:
-    """As Java's `Double.toString`: plain from a thousandth to ten million, else with an exponent."""
-    if value != value:
-        return "NaN"
-    if value in (float("inf"), float("-inf")):
-        return "Infinity" if value > 0 else "-Infinity"
-    if value == 0 or 1e-3 <= abs(value) < 1e7:
-        text = format(Decimal(repr(value)), "f")
-        return text if "." in text else f"{text}.0"
-    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
-    assert isinstance(exponent, int)
-    mantissa = "".join(map(str, digits))
-    return f"{'-' if sign else ''}{mantissa[0]}.{mantissa[1:] or '0'}E{exponent + len(digits) - 1}"
-
-
-def _single(value: float) -> str:
-    """As Java's `Float.toString`: the shortest text that is no other 32-bit number."""
-    import numpy as np
-
-    return _float(float(str(np.float32(value))))
 
 
 def _iso_time(per_second: int, precision: int, value: int) -> str:
@@ -113,17 +93,20 @@ def _sql_date(days: int) -> str:
     return (_EPOCH + timedelta(days=days)).strftime("%Y-%m-%d").rjust(10, "0")
 
 
-def _sql_time_of_day(millis: int) -> str:
-    moment = _EPOCH + timedelta(milliseconds=millis % _MILLIS_OF_DAY)
-    fraction = f"{millis % 1000:03d}".rstrip("0")
-    return f"{moment:%H:%M:%S}.{fraction}" if fraction else f"{moment:%H:%M:%S}"
+def _sql_time_of_day(precision: int, millis: int) -> str:
+    return time_text(millis, precision)
+
+
+def _utf8(value: bytes) -> str:
+    """As `new String(bytes, UTF_8)`; what is not UTF-8 becomes U+FFFD, so that several values share a folder."""
+    return value.decode("utf-8", "replace")
 
 
 _PLAIN: Final[dict[TypeRoot, Callable[..., str]]] = {
     TypeRoot.BOOLEAN: _boolean,
     TypeRoot.DECIMAL: _decimal,
-    TypeRoot.FLOAT: _single,
-    TypeRoot.DOUBLE: _float,
+    TypeRoot.FLOAT: float_text,
+    TypeRoot.DOUBLE: double_text,
     **dict.fromkeys((TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT), str),
     **dict.fromkeys((TypeRoot.CHAR, TypeRoot.VARCHAR), str),
 }
@@ -138,6 +121,8 @@ _SQL: Final[dict[TypeRoot, Callable[..., str]]] = {
     **_PLAIN,
     TypeRoot.DATE: _sql_date,
     TypeRoot.TIME: _sql_time_of_day,
+    TypeRoot.BINARY: _utf8,
+    TypeRoot.VARBINARY: _utf8,
     TypeRoot.TIMESTAMP: _sql_time,
     TypeRoot.TIMESTAMP_LTZ: _sql_time,
 }

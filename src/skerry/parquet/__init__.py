@@ -24,6 +24,7 @@ from skerry.parquet.metadata import (
 from skerry.parquet.pages import DataPage, DictionaryPage, PageHeader, decode_page_header, iter_pages
 from skerry.parquet.plain import decode_plain_byte_array, decode_plain_fixed
 from skerry.parquet.schema import Column, PhysicalType
+from skerry.parquet.timestamp_columns import annotate_timestamps
 
 __all__ = [
     "SUPPORTED_CODECS",
@@ -39,6 +40,7 @@ __all__ = [
     "PageType",
     "PhysicalType",
     "RowGroup",
+    "annotate_timestamps",
     "count_codes",
     "decode_column_pages",
     "decode_metadata",

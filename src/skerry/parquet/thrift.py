@@ -156,6 +156,41 @@ class CompactDecoder:
         except IndexError:
             raise self._error(f"{name} is cut short", self._size) from None
 
+    def skip_integer(self) -> None:
+        """Move behind an integer.
+
+        Raises:
+            FormatError: The bytes are cut short.
+        """
+        try:
+            self._varint()
+        except IndexError:
+            raise self._error("integer is cut short", self._size) from None
+
+    def struct_ends(self, name: str) -> list[int]:
+        """Decode a list of structures and move behind it.
+
+        Args:
+            name: Their name in parquet.thrift, for messages.
+
+        Returns:
+            The positions behind them.
+
+        Raises:
+            FormatError: The bytes are cut short or no such list.
+        """
+        try:
+            count, kind = self._list_header(0)
+            if kind != _STRUCT:
+                raise self._error(f"list of type {kind}, expected structures")
+            ends = []
+            for _ in range(count):
+                self._fields(1)
+                ends.append(self.position)
+            return ends
+        except IndexError:
+            raise self._error(f"list of {name} is cut short", self._size) from None
+
     def _fields(self, depth: int) -> dict[int, Any]:
         if depth > _MAX_DEPTH:
             raise self._error(f"structures nest deeper than {_MAX_DEPTH} levels")
@@ -209,13 +244,17 @@ class CompactDecoder:
         raise self._error(f"type {kind} is not one of the protocol's", self.position - 1)
 
     def _list(self, depth: int) -> list[Any]:
+        count, kind = self._list_header(depth)
+        return [self._value(kind, depth) for _ in range(count)]
+
+    def _list_header(self, depth: int) -> tuple[int, int]:
         header = self._data[self.position]
         self.position += 1
         count, kind = header >> 4, header & 0x0F
         if count == 15:
             count = self._varint()
         self._check_count(count, depth)
-        return [self._value(kind, depth) for _ in range(count)]
+        return count, kind
 
     def _skip_map(self, depth: int) -> None:
         """Parquet has no maps; one of the future is stepped over."""

@@ -29,6 +29,7 @@ __all__ = [
     "has_ids",
     "identify",
     "map_fields",
+    "match_leaves",
     "merge_columns",
     "names_of",
     "plan_conversion",
@@ -198,7 +199,12 @@ def wanted_leaves(source: pa.Schema, target: pa.Schema) -> list[int]:
     Returns:
         Positions in depth-first order, which is that of Parquet's columns, ascending.
     """
-    leaves: list[int] = []
+    return [position for position, _ in match_leaves(source, target)]
+
+
+def match_leaves(source: pa.Schema, target: pa.Schema) -> list[tuple[int, pa.DataType | None]]:
+    """As `wanted_leaves`, each position with the type that is wanted; None if only nulls around it are asked for."""
+    leaves: list[tuple[int, pa.DataType | None]] = []
     position = 0
 
     def walk(field: pa.Field, wanted: pa.Field | None) -> None:
@@ -206,7 +212,7 @@ def wanted_leaves(source: pa.Schema, target: pa.Schema) -> list[int]:
         children = _children(field.type)
         if not children:
             if wanted is not None:
-                leaves.append(position)
+                leaves.append((position, wanted.type))
             position += 1
             return
         before, first = len(leaves), position
@@ -215,7 +221,7 @@ def wanted_leaves(source: pa.Schema, target: pa.Schema) -> list[int]:
         ):
             walk(child, match)
         if wanted is not None and len(leaves) == before:
-            leaves.append(first)  # some column must tell where the struct is null
+            leaves.append((first, None))  # some column must tell where the struct is null
 
     for field, match in zip(source, _by_id(list(source), list(target)), strict=True):
         walk(field, match)

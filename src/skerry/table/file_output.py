@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from skerry.avro import ContainerEncoder
-from skerry.storage import Storage
+from skerry.storage import Sink, Storage
 
 if TYPE_CHECKING:
     from skerry.amudai import ShardWriter
@@ -86,12 +86,23 @@ class ParquetOutput(SinkOutput):
         storage: Where to.
         location: Its location, which must be free.
         schema: Its columns with field ids.
+        edit_tail: Makes of the end of the file, with its footer, another one.
         options: Those of PyArrow's writer.
     """
 
-    def __init__(self, storage: Storage, location: str, schema: pa.Schema, **options: Any) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        location: str,
+        schema: pa.Schema,
+        *,
+        edit_tail: Callable[[bytes], bytes] | None = None,
+        **options: Any,
+    ) -> None:
         super().__init__(storage, location)
-        self._writer = pq.ParquetWriter(self._sink, schema, store_schema=False, **options)
+        self._edit_tail = edit_tail
+        self._target = self._sink if edit_tail is None else _HeldOutput(self._sink)
+        self._writer = pq.ParquetWriter(self._target, schema, store_schema=False, **options)
 
     @property
     def metadata(self) -> pq.FileMetaData:
@@ -108,7 +119,45 @@ class ParquetOutput(SinkOutput):
         self._writer.is_open = False  # else its finaliser writes a footer into the closed sink
 
     def _finish(self) -> None:
+        if self._edit_tail is None or not isinstance(self._target, _HeldOutput):
+            self._writer.close()
+            return
+        self._target.hold()
         self._writer.close()
+        self._sink.write(self._edit_tail(self._target.held))
+
+
+class _HeldOutput:
+    """A stream to a sink that can keep to itself what is written last."""
+
+    closed = False
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._held: bytearray | None = None
+
+    @property
+    def held(self) -> bytes:
+        return bytes(self._held or b"")
+
+    def hold(self) -> None:
+        """From now on, pass nothing on."""
+        self._held = bytearray()
+
+    def write(self, data: Any) -> int:
+        if self._held is None:
+            return self._sink.write(data)
+        self._held += memoryview(data)
+        return memoryview(data).nbytes
+
+    def tell(self) -> int:
+        return self._sink.tell() + len(self._held or b"")
+
+    def flush(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
 
 
 class AvroOutput(SinkOutput):

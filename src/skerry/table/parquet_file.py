@@ -12,17 +12,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from skerry.errors import UnsupportedError
-from skerry.parquet import is_encrypted, read_footer
+from skerry.parquet import FileMetadata, decode_metadata, is_encrypted, read_footer
 from skerry.storage import Storage
 from skerry.table.evolution import (
     NameMapping,
     column_positions,
     count_leaves,
     identify,
+    match_leaves,
     top_level,
-    wanted_leaves,
     with_ids,
 )
+from skerry.table.int96 import TimestampUnits, check_nanoseconds, plan_units
 from skerry.table.parquet_statistics import bound_of
 from skerry.table.predicate import Column, FieldMetrics
 from skerry.table.predicate.arrow import arrow_storage
@@ -51,7 +52,7 @@ def open_parquet(storage: Storage, location: str, wanted: pa.Schema, names: Name
         UnsupportedError: It is encrypted, or PyArrow does not read it.
     """
     with reading(location, "parquet"):
-        footer, _ = read_footer(storage, location)
+        footer, file_size = read_footer(storage, location)
         if is_encrypted(memoryview(footer)[:-_TRAILER_BYTES]):
             raise UnsupportedError("the file is encrypted", location=location)
         metadata = pq.read_metadata(pa.BufferReader(footer))
@@ -63,7 +64,8 @@ def open_parquet(storage: Storage, location: str, wanted: pa.Schema, names: Name
                 location=location,
             )
         schema = identify(stored, names)
-        leaves = wanted_leaves(schema, wanted)
+        matched = match_leaves(schema, wanted)
+        units = plan_units(metadata.schema, matched)
         return _ParquetFile(
             location=location,
             source=source,
@@ -71,16 +73,12 @@ def open_parquet(storage: Storage, location: str, wanted: pa.Schema, names: Name
             schema=schema,
             positions=column_positions(schema),
             names=None if schema is stored else names,
-            paths=tuple(metadata.schema.column(leaf).path for leaf in leaves),
+            storage=storage,
+            units=units,
+            pages=decode_metadata(footer, location=location, file_size=file_size) if units.nanoseconds else None,
             dictionaries=tuple(_dictionaries(schema, wanted)),
-            int96_unit=_int96_unit(wanted),
-            parts=tuple(_parts(metadata, leaves)),
+            parts=tuple(_parts(metadata, [leaf for leaf, _ in matched])),
         )
-
-
-def _int96_unit(wanted: pa.Schema) -> str:
-    """The unit of timestamps that are stored in the old way, which tells none: that of the finest wanted one."""
-    return "ns" if any(field.type in (pa.timestamp("ns"), pa.timestamp("ns", "UTC")) for field in wanted) else "us"
 
 
 def _dictionaries(schema: pa.Schema, wanted: pa.Schema) -> Iterator[str]:
@@ -118,26 +116,28 @@ class _ParquetFile:
 
     Args:
         location: The file.
+        storage: Access to it.
         source: What PyArrow reads it from.
         metadata: The footer.
         schema: All its columns with field ids.
         positions: Where columns stand among the primitive ones, by field id.
         names: Field ids by name, if the file itself has none.
-        paths: The wanted primitive columns.
+        units: The wanted primitive columns, and the units that timestamps of type INT96 are read in.
+        pages: Where the pages are of columns that are INT96 and read in nanoseconds; None if there is none.
         dictionaries: The columns that are read as dictionaries.
-        int96_unit: The unit that timestamps of type INT96 are read in.
         parts: Its row groups.
     """
 
     location: str
+    storage: Storage
     source: Any
     metadata: pq.FileMetaData
     schema: pa.Schema
     positions: dict[int, int]
     names: NameMapping | None
-    paths: tuple[str, ...]
+    units: TimestampUnits
+    pages: FileMetadata | None
     dictionaries: tuple[str, ...]
-    int96_unit: str
     parts: tuple[Part, ...]
 
     @property
@@ -149,28 +149,43 @@ class _ParquetFile:
         return None if position is None else _statistics(self.metadata, position, column)
 
     def batches(self, part: Part, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        if not self.paths:
+        if not self.units.paths:
             yield from without_columns(part.row_count, batch_rows)
             return
-        # who wants few of many rows at a time has no room for whole column chunks
-        is_stream = _STREAM_FACTOR * batch_rows < part.row_count
         with reading(self.location, "parquet"):
-            parquet = pq.ParquetFile(
-                self.source,
-                metadata=self.metadata,
-                read_dictionary=self.dictionaries,
-                coerce_int96_timestamp_unit=self.int96_unit,
-                # one request for all columns of the row group
-                pre_buffer=not (is_stream or isinstance(self.source, pa.OSFile)),
-                buffer_size=_STREAM_BYTES if is_stream else 0,
-            )
-            for batch in parquet.iter_batches(
-                batch_size=batch_rows, row_groups=[part.index], columns=list(self.paths), use_threads=False
-            ):
+            if self.pages is not None:
+                check_nanoseconds(self.storage, self.pages, part.index, self.units.nanoseconds)
+            readers = [self._read(part, batch_rows, unit, paths) for unit, paths in self.units.paths.items()]
+            for batches in zip(*readers, strict=True):
+                batch = batches[0] if len(batches) == 1 else _side_by_side(batches)
                 if self.names is None:
                     yield batch
                 else:
                     yield pa.RecordBatch.from_arrays(batch.columns, schema=with_ids(batch.schema, self.names))
+
+    def _read(self, part: Part, batch_rows: int, unit: str, paths: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+        # who wants few of many rows at a time has no room for whole column chunks
+        is_stream = _STREAM_FACTOR * batch_rows < part.row_count
+        parquet = pq.ParquetFile(
+            self.source,
+            metadata=self.metadata,
+            read_dictionary=self.dictionaries,
+            coerce_int96_timestamp_unit=unit,
+            # one request for all columns of the row group
+            pre_buffer=not (is_stream or isinstance(self.source, pa.OSFile)),
+            buffer_size=_STREAM_BYTES if is_stream else 0,
+        )
+        batches: Iterator[pa.RecordBatch] = parquet.iter_batches(
+            batch_size=batch_rows, row_groups=[part.index], columns=list(paths), use_threads=False
+        )
+        return batches
+
+
+def _side_by_side(batches: tuple[pa.RecordBatch, ...]) -> pa.RecordBatch:
+    """One batch of the columns of several."""
+    fields = [field for batch in batches for field in batch.schema]
+    columns = [column for batch in batches for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
 
 def _statistics(metadata: pq.FileMetaData, position: int, column: Column) -> FieldMetrics:

@@ -27,9 +27,11 @@ from skerry.parquet import (
     DictionaryPage,
     FileMetadata,
     PageBuffer,
+    PhysicalType,
     iter_pages,
     read_metadata,
 )
+from skerry.table.int96 import check_nanoseconds, is_nanoseconds
 from skerry.table.page_hashing import (
     HASHED_ENCODINGS,
     PageCounts,
@@ -407,9 +409,15 @@ def _hash_chunk(
 def _decode(storage: Storage, plan: _ColumnPlan, row_groups: Sequence[int]) -> Iterator[pa.Array]:
     """Let PyArrow decode a column, and bring its values to the table's type."""
     location = plan.metadata.location
+    unit = "us"
+    if is_nanoseconds(plan.leaf.type):
+        unit = "ns"
+        if plan.column.physical_type is PhysicalType.INT96:
+            for group in row_groups:
+                check_nanoseconds(storage, plan.metadata, group, [plan.column.index])
     try:
         with storage.arrow_file(location) as source:
-            file = pq.ParquetFile(source, metadata=plan.metadata.arrow, coerce_int96_timestamp_unit="us")
+            file = pq.ParquetFile(source, metadata=plan.metadata.arrow, coerce_int96_timestamp_unit=unit)
             for batch in file.iter_batches(
                 _BATCH_ROWS, row_groups=row_groups, columns=[plan.column.name], use_threads=False
             ):
@@ -436,7 +444,7 @@ def _as_type(array: pa.Array, leaf: Leaf, location: str) -> pa.Array:
     if array.type == type_:
         return array
     try:
-        if pa.types.is_temporal(array.type) and getattr(array.type, "unit", "") == "ns":
+        if (is_nanoseconds(array.type) and not is_nanoseconds(type_)) or array.type == pa.time64("ns"):
             array = pc.floor_temporal(array, unit="microsecond")
         return array.cast(type_)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:

@@ -26,6 +26,7 @@ import org.apache.paimon.index.HashBucketAssigner;
 import org.apache.paimon.manifest.ManifestEntry;
 import org.apache.paimon.options.ExpireConfig;
 import org.apache.paimon.options.Options;
+import org.apache.paimon.predicate.PredicateBuilder;
 import org.apache.paimon.reader.RecordReader;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
@@ -76,12 +77,19 @@ public class JavaPaimon {
         return dynamic.isEmpty() ? table : (FileStoreTable) table.copy(dynamic);
     }
 
-    /** The rows, one JSON list a line, each with its kind first. */
-    public String read(String path, String branch, String options) throws Exception {
+    /** The rows, one JSON list a line, each with its kind first; those alone that have the values of an object. */
+    public String read(String path, String branch, String options, String equal) throws Exception {
         FileStoreTable table = table(path, branch, options);
         ReadBuilder builder = table.newReadBuilder();
+        Iterator wanted = json.readTree(equal).fields();
+        while (wanted.hasNext()) {
+            Map.Entry entry = (Map.Entry) wanted.next();
+            int index = table.rowType().getFieldIndex((String) entry.getKey());
+            Object literal = in((JsonNode) entry.getValue(), table.rowType().getTypeAt(index));
+            builder.withFilter(new PredicateBuilder(table.rowType()).equal(index, literal));
+        }
         StringBuilder lines = new StringBuilder();
-        rows(builder.newRead().withIOManager(IOManager.create(folder)), builder.newScan().plan().splits(), table.rowType(), lines, null);
+        rows(builder.newRead().withIOManager(IOManager.create(folder)).executeFilter(), builder.newScan().plan().splits(), table.rowType(), lines, null);
         return lines.toString();
     }
 

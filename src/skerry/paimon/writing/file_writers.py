@@ -7,17 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
 from skerry.errors import SchemaError
 from skerry.paimon.options import CoreOptions, FileFormat
-from skerry.paimon.schema import KEY_PREFIX, SEQUENCE_NUMBER
 from skerry.paimon.writing.avro_layout import avro_schema, stored_rows
 from skerry.paimon.writing.orc_layout import EARLY_TIMES, orc_schema
+from skerry.paimon.writing.parquet_layout import PaimonParquetOutput
 from skerry.storage import Storage
-from skerry.table.file_output import AvroOutput, FileOutput, ParquetOutput, ShardOutput
+from skerry.table.file_output import AvroOutput, FileOutput, ShardOutput
 from skerry.table.orc_output import OrcOutput
 from skerry.table.schema import nearest
 
@@ -103,28 +102,9 @@ def open_output(encoding: FileEncoding, storage: Storage, location: str, schema:
 
 
 def _parquet(encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> FileOutput:
-    distinct = [name for name in schema.names if name.startswith(KEY_PREFIX) or name == SEQUENCE_NUMBER]
-    return ParquetOutput(
-        storage,
-        location,
-        schema,
-        use_dictionary=[name for name in schema.names if name not in distinct] if distinct else True,
-        compression=encoding.codec,
-        compression_level=encoding.codec_level,
-        store_decimal_as_integer=True,
-        use_deprecated_int96_timestamps=_has_nanoseconds(schema),
+    return PaimonParquetOutput(
+        storage, location, schema, compression=encoding.codec, compression_level=encoding.codec_level
     )
-
-
-def _has_nanoseconds(fields: Any) -> bool:
-    """Whether timestamps of seven digits or more are among the columns, which Paimon stores as INT96."""
-    for field in fields:
-        type_ = field.type
-        if pa.types.is_timestamp(type_) and type_.unit == "ns":
-            return True
-        if pa.types.is_nested(type_) and _has_nanoseconds([type_.field(index) for index in range(type_.num_fields)]):
-            return True
-    return False
 
 
 def _orc(encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> FileOutput:

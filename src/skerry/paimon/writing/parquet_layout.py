@@ -1,0 +1,126 @@
+"""Paimon's rows in Parquet files: which timestamps are INT96, and which columns have no dictionaries.
+
+Spec: `formats/paimon.md` § 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from skerry.paimon.schema import KEY_PREFIX, SEQUENCE_NUMBER
+from skerry.parquet import annotate_timestamps
+from skerry.storage import Storage
+from skerry.table.evolution import map_fields
+from skerry.table.file_output import ParquetOutput
+
+__all__ = ["PaimonParquetOutput"]
+
+_INT64_DIGITS: Final = 18
+"""Decimals of more digits are byte arrays of fixed length. Where they have a dictionary Java 1.4.2 finds nothing by
+`=`, as it looks for them under other bytes; its own writers give them none."""
+
+
+class PaimonParquetOutput(ParquetOutput):
+    """A Parquet file as Paimon Java reads it.
+
+    Timestamps of seven digits or more are INT96, as Java has no other place for their nanoseconds, and all others are
+    INT64, which Java's filters take for granted.
+
+    Args:
+        storage: Where to.
+        location: Its location, which must be free.
+        schema: Its columns with field ids.
+        options: Those of PyArrow's writer.
+    """
+
+    def __init__(self, storage: Storage, location: str, schema: pa.Schema, **options: Any) -> None:
+        leaves = list(_leaves(schema))
+        nanoseconds = any(_is_nanoseconds(leaf.type) for leaf in leaves)
+        timestamps = {leaf.place: _stored(leaf.type) for leaf in leaves if _is_short(leaf.type)} if nanoseconds else {}
+        self._casts = [_of_timestamps(schema, _stored), _of_timestamps(schema, _number)] if timestamps else []
+        super().__init__(
+            storage,
+            location,
+            self._casts[-1] if timestamps else schema,
+            edit_tail=(lambda tail: annotate_timestamps(tail, timestamps)) if timestamps else None,
+            use_dictionary=[leaf.path for leaf in leaves if _has_dictionary(leaf)],
+            store_decimal_as_integer=True,
+            use_deprecated_int96_timestamps=nanoseconds,
+            **options,
+        )
+
+    def write(self, rows: pa.Table) -> None:
+        """Write a row group."""
+        for schema in self._casts:
+            rows = rows.cast(schema)
+        super().write(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """A primitive column.
+
+    Args:
+        place: Where it stands among all elements of Parquet's schema.
+        path: Its path.
+        type: Its type.
+    """
+
+    place: int
+    path: str
+    type: pa.DataType
+
+
+def _leaves(schema: pa.Schema) -> Iterator[_Leaf]:
+    """The primitive columns. Spec: Parquet, LogicalTypes.md, Lists and Maps: which groups are around them."""
+    place = 0
+
+    def walk(type_: pa.DataType, path: str) -> Iterator[_Leaf]:
+        nonlocal place
+        place += 1
+        if pa.types.is_struct(type_):
+            for child in type_:
+                yield from walk(child.type, f"{path}.{child.name}")
+        elif pa.types.is_map(type_):
+            place += 1
+            yield from walk(type_.key_type, f"{path}.key_value.key")
+            yield from walk(type_.item_type, f"{path}.key_value.value")
+        elif pa.types.is_list(type_):
+            place += 1
+            yield from walk(type_.value_type, f"{path}.list.element")
+        else:
+            yield _Leaf(place, path, type_)
+
+    for field in schema:
+        yield from walk(field.type, field.name)
+
+
+def _has_dictionary(leaf: _Leaf) -> bool:
+    is_unique = leaf.path.startswith(KEY_PREFIX) or leaf.path == SEQUENCE_NUMBER
+    return not is_unique and not (pa.types.is_decimal(leaf.type) and leaf.type.precision > _INT64_DIGITS)
+
+
+def _is_nanoseconds(type_: pa.DataType) -> bool:
+    return pa.types.is_timestamp(type_) and type_.unit == "ns"
+
+
+def _is_short(type_: pa.DataType) -> bool:
+    return pa.types.is_timestamp(type_) and type_.unit != "ns"
+
+
+def _stored(type_: pa.TimestampType) -> pa.TimestampType:
+    """What a timestamp is in Parquet, which has no seconds."""
+    return pa.timestamp("ms", type_.tz) if type_.unit == "s" else type_
+
+
+def _number(type_: pa.TimestampType) -> pa.DataType:
+    return pa.int64()
+
+
+def _of_timestamps(schema: pa.Schema, change: Callable[[pa.TimestampType], pa.DataType]) -> pa.Schema:
+    """A schema with other types in place of timestamps of six digits or less."""
+    return map_fields(schema, lambda field: field.with_type(change(field.type)) if _is_short(field.type) else field)

@@ -1,0 +1,69 @@
+"""Columns of 64-bit integers made timestamps, by the footer alone.
+
+PyArrow writes either all timestamps of a file as INT96 or none of them. Where only some are to be INT96 it is given the
+others as integers, which are stored the same way, and the footer says afterwards what they are.
+
+Spec: parquet.thrift, SchemaElement, LogicalType.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import pyarrow as pa
+
+from skerry.errors import FormatError
+from skerry.parquet.metadata import MAGIC
+from skerry.parquet.thrift import CompactDecoder
+from skerry.parquet.thrift_encoding import FALSE, STRUCT, TRUE, Field, encode_struct
+
+__all__ = ["annotate_timestamps", "timestamp_annotation"]
+
+_UNITS: Final = {"ms": 1, "us": 2, "ns": 3}
+_LENGTH_BYTES: Final = 4
+_VERSION_FIELD: Final = 0x15
+_SCHEMA_FIELD: Final = 0x19
+_FIELD_10_STRUCT: Final = bytes((STRUCT, 10 << 1))
+"""The header of a field whose id stands in full, so that the field before it does not matter."""
+_RULE: Final = "parquet.thrift, FileMetaData"
+
+
+def timestamp_annotation(type_: pa.TimestampType) -> Field:
+    """The logical type of INT64 timestamps, as a field of LogicalType."""
+    unit: Field = (_UNITS[type_.unit], STRUCT, [])
+    return 8, STRUCT, [(1, FALSE if type_.tz is None else TRUE, None), (2, STRUCT, [unit])]
+
+
+def annotate_timestamps(tail: bytes, types: Mapping[int, pa.TimestampType]) -> bytes:
+    """Make timestamps of columns that a file has as plain INT64.
+
+    Args:
+        tail: The end of the file, with its whole footer at least.
+        types: The types, in milliseconds, microseconds or nanoseconds, by the place of their columns among all
+            elements of the schema in depth-first order; the root is element 0.
+
+    Returns:
+        The end of the file with another footer. All offsets in the file are as before.
+
+    Raises:
+        FormatError: This is no end of a Parquet file.
+    """
+    trailer = _LENGTH_BYTES + len(MAGIC)
+    start = len(tail) - trailer - int.from_bytes(tail[-trailer : -len(MAGIC)], "little")
+    if not tail.endswith(MAGIC) or start < 0:
+        raise FormatError("the bytes do not end with a footer", rule=_RULE)
+    footer = tail[start:-trailer]
+    decoder = CompactDecoder(footer, position=1)
+    decoder.skip_integer()
+    if footer[0] != _VERSION_FIELD or footer[decoder.position] != _SCHEMA_FIELD:
+        raise FormatError("the footer does not begin with a version and the schema", rule=_RULE)
+    decoder.position += 1
+    out, copied = bytearray(), 0
+    for place, end in enumerate(decoder.struct_ends("SchemaElement")):
+        if place in types:
+            out += footer[copied : end - 1]  # all but the stop
+            out += _FIELD_10_STRUCT + encode_struct([timestamp_annotation(types[place])]) + b"\0"
+            copied = end
+    out += footer[copied:]
+    return b"".join((tail[:start], out, len(out).to_bytes(_LENGTH_BYTES, "little"), MAGIC))

@@ -1,0 +1,238 @@
+"""Values at the limits of Paimon's types, alone and inside others: what files, folders and Java make of them."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from paimon_peers import JavaPaimon
+
+from skerry.errors import UnsupportedError
+from skerry.paimon.arrow_types import arrow_type
+from skerry.paimon.binary_row import encode_rows
+from skerry.paimon.partition_names import partition_texts
+from skerry.paimon.table import PaimonTable
+from skerry.paimon.types import DataField, decode_type
+from skerry.storage import Storage
+
+NS = pa.timestamp("ns")
+LATE = datetime.datetime(9999, 12, 31)
+NUMBER = 1234567890123456789
+
+
+def make(path: Path, schema: pa.Schema, **how: Any) -> PaimonTable:
+    return PaimonTable.create(Storage(), str(path), schema, **how)
+
+
+def data_files(table: PaimonTable) -> list[str]:
+    return sorted(map(str, Path(table.location).rglob("*.parquet")))
+
+
+# ---- nanoseconds in Parquet ----
+
+NESTED = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("array", pa.list_(NS)),
+        ("row", pa.struct([("x", NS), ("y", pa.timestamp("us", "UTC"))])),
+        ("map", pa.map_(pa.timestamp("ms"), NS)),
+        ("late", pa.timestamp("us")),
+        ("seconds", pa.timestamp("s")),
+    ]
+)
+
+
+def nested(ids: range) -> pa.Table:
+    rows = [
+        {
+            "id": i,
+            "array": [NUMBER + i, None],
+            "row": {"x": -NUMBER - i, "y": i},
+            "map": [(i, NUMBER + i)],
+            "late": LATE,
+            "seconds": i,
+        }
+        for i in ids
+    ]
+    return pa.Table.from_pylist(rows, NESTED)
+
+
+def test_nested_nanoseconds_are_read_whatever_else_is(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", NESTED)
+    for first in (0, 3):
+        table.append(nested(range(first, first + 3)))
+    expected = nested(range(6))
+    for compacted in (False, True):
+        if compacted:
+            table.compact(rewrite_all=True)
+        assert table.scan().to_arrow().sort_by("id") == expected
+        for name in NESTED.names:
+            assert table.scan(["id", name] if name != "id" else ["id"]).to_arrow().sort_by("id") == expected.select(
+                ["id", name] if name != "id" else ["id"]
+            )
+    assert table.scan(where="late = '9999-12-31'").count() == 6
+
+
+def test_only_nanoseconds_are_int96(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", NESTED)
+    table.append(nested(range(2)))
+    (path,) = data_files(table)
+    columns = pq.ParquetFile(path).schema
+    types = {columns.column(i).path: columns.column(i) for i in range(len(columns))}
+    assert {name for name, column in types.items() if column.physical_type == "INT96"} == {
+        "array.list.element",
+        "row.x",
+        "map.key_value.value",
+    }
+    assert "milliseconds" in str(types["seconds"].logical_type)
+    assert "isAdjustedToUTC=true, timeUnit=microseconds" in str(types["row.y"].logical_type)
+    assert pq.read_metadata(path).row_group(0).column(6).statistics.max == LATE
+
+
+def test_nested_nanoseconds_are_counted(tmp_path: Path) -> None:
+    zoned = pa.timestamp("ns", "UTC")
+    schema = pa.schema([("s", pa.struct([("x", NS), ("z", zoned)])), ("z", zoned)])
+    table = make(tmp_path / "t", schema)
+    table.append(pa.table({"s": [{"x": NUMBER + i, "z": i} for i in range(50)], "z": range(50)}, schema=schema))
+    table.analyze(full=True)
+    found = table.statistics()
+    assert {name: found[name].ndv for name in ("s.x", "s.z", "z")} == {"s.x": 50, "s.z": 50, "z": 50}
+
+
+@pytest.mark.spark
+def test_java_and_nanoseconds(tmp_path: Path, java_paimon: JavaPaimon) -> None:
+    schema = pa.schema(
+        [("id", pa.int32()), ("t3", pa.timestamp("ms")), ("ns", NS), ("l", pa.list_(pa.struct([("x", NS)])))]
+    )
+    table = make(tmp_path / "t", schema)
+    row = [1, [253402214400000, 0], [0, 1], [[[1234567890123, 456789]]]]
+    # before 1970 Java writes negative nanoseconds of a later day
+    early = [2, None, [-1, 999999], [[[-1, 999999]], [[-86400000, 1]]]]
+    java_paimon.write(table.location, [row, early])
+    table.refresh()
+    numbers = [1, 1234567890123456789]
+    rows = table.scan().to_arrow()
+    assert rows["ns"].cast(pa.int64()).to_pylist() == [1, -1]
+    inner = rows["l"].combine_chunks().flatten().field("x").cast(pa.int64()).to_pylist()
+    assert inner == [numbers[1], -1, -86400000 * 10**6 + 1]
+    table.compact(rewrite_all=True)
+    assert sorted(java_paimon.read(table.location)) == [row, early]
+    assert java_paimon.read(table.location, equal={"t3": LATE}) == [row]
+    java_paimon.write(table.location, [[3, None, [253402214400000, 0], None]])
+    table.refresh()
+    assert table.scan(["id"]).to_arrow()["id"].to_pylist() == [1, 2, 3]
+    with pytest.raises(UnsupportedError, match="column ns has a time 2932896 days from 1970"):
+        table.scan(["ns"]).to_arrow()
+
+
+# ---- decimals ----
+
+
+def test_wide_decimals_have_no_dictionaries(tmp_path: Path) -> None:
+    wide = pa.decimal128(19, 2)
+    table = make(
+        tmp_path / "t",
+        pa.schema([("a", pa.decimal128(18, 2)), ("b", wide), ("c", pa.list_(wide)), ("d", pa.list_(pa.string()))]),
+    )
+    table.append(pa.table({"a": [Decimal(1)], "b": [Decimal(1)], "c": [[Decimal(1)]], "d": [["x"]]}))
+    group = pq.read_metadata(data_files(table)[0]).row_group(0)
+    assert [group.column(i).has_dictionary_page for i in range(4)] == [True, False, False, True]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("keys", [{}, {"primary_key": ["id"], "properties": {"bucket": "1"}}], ids=["append", "key"])
+def test_java_finds_values(tmp_path: Path, java_paimon: JavaPaimon, keys: dict[str, Any]) -> None:
+    types = {
+        "d18": pa.decimal128(18, 2),
+        "d19": pa.decimal128(19, 2),
+        "d38": pa.decimal128(38, 10),
+        "text": pa.string(),
+        "bytes": pa.binary(),
+        "float": pa.float32(),
+        "double": pa.float64(),
+        "time": pa.time32("ms"),
+        "date": pa.date32(),
+        "t3": pa.timestamp("ms"),
+        "t6": pa.timestamp("us", "UTC"),
+    }
+    values = {
+        "d18": [Decimal("1.50"), Decimal("-9999999999999999.99")],
+        "d19": [Decimal("1.50"), Decimal("-99999999999999999.99")],
+        "d38": [Decimal("0.1000000000"), Decimal("-" + "9" * 28 + ".9999999999")],
+        "text": ["", "\U0010ffff"],
+        "bytes": [b"", b"\xff\x00"],
+        "float": [-0.0, 1.401298464324817e-45],
+        "double": [float("inf"), 5e-324],
+        "time": [datetime.time(0), datetime.time(23, 59, 59, 999000)],
+        "date": [datetime.date(1, 1, 1), datetime.date(9999, 12, 31)],
+        "t3": [datetime.datetime(1, 1, 1), LATE],
+        "t6": [datetime.datetime(1969, 12, 31, 23, 59, 59, 999999), LATE],
+    }
+    schema = pa.schema([pa.field("id", pa.int32(), nullable=False), *types.items()])
+    table = make(tmp_path / "t", schema, **keys)
+    table.append(pa.table({"id": [0, 1], **values}, schema=schema))
+    for name, pair in values.items():
+        found = [[row[0] for row in java_paimon.read(table.location, equal={name: value})] for value in pair]
+        assert found == [[0], [1]], name
+
+
+# ---- names of partitions ----
+
+T = datetime.time
+PARTITIONS: list[tuple[str, bool, Any, str]] = [
+    ("TIME(0)", False, T(1, 2, 3), "01:02:03"),
+    ("TIME(1)", False, T(1, 2, 3), "01:02:03.0"),
+    ("TIME(3)", False, T(1, 2, 3), "01:02:03.0"),
+    ("TIME(3)", False, T(1, 2, 3, 40000), "01:02:03.04"),
+    ("TIME(9)", False, T(23, 59, 59, 999000), "23:59:59.999"),
+    ("TIME(2)", False, T(0, 0, 0, 999000), "00:00:00.99"),
+    ("TIME(3)", True, T(1, 2, 3), "3723000"),
+    ("DOUBLE", False, 5e-324, "4.9E-324"),
+    ("DOUBLE", True, 5e-324, "4.9E-324"),
+    ("DOUBLE", True, 2e-5, "2.0E-5"),
+    ("DOUBLE", True, -0.0, "-0.0"),
+    ("DOUBLE", True, 1e7, "1.0E7"),
+    ("DOUBLE", True, 9999999.5, "9999999.5"),
+    ("DOUBLE", True, 1.7976931348623157e308, "1.7976931348623157E308"),
+    ("DOUBLE", True, float("nan"), "NaN"),
+    ("DOUBLE", True, float("-inf"), "-Infinity"),
+    ("FLOAT", False, 1.401298464324817e-45, "1.4E-45"),
+    ("FLOAT", False, 0.001, "0.001"),
+    ("FLOAT", False, 3.4028234663852886e38, "3.4028235E38"),
+    ("BYTES", False, b"a\xff", "a\ufffd"),
+    ("BINARY(2)", False, b"ab", "ab"),
+]
+
+
+@pytest.mark.parametrize(("type_", "legacy", "value", "text"), PARTITIONS)
+def test_partition_texts(type_: str, legacy: bool, value: Any, text: str) -> None:
+    field = DataField(0, "p", decode_type(type_))
+    row = encode_rows([field.type], [pa.array([value], arrow_type(field.type))]).to_list()
+    assert partition_texts([field], row, legacy=legacy) == [(text,)]
+
+
+@pytest.mark.spark
+def test_partition_folders_are_those_of_java(tmp_path: Path, java_paimon: JavaPaimon) -> None:
+    schema = pa.schema(
+        [("id", pa.int32()), ("time", pa.time32("ms")), ("double", pa.float64()), ("bytes", pa.binary())]
+    )
+    partitions = [(T(1, 2, 3), 5e-324, b"a"), (T(1, 2, 3, 450000), -0.0, b"\xff"), (T(0), float("nan"), b"")]
+    rows = [[number, *values] for number, values in enumerate(partitions)]
+    names = {}
+    for writer in ("java", "skerry"):
+        how = {"partition_by": ["time", "double", "bytes"], "properties": {"partition.legacy-name": "false"}}
+        table = make(tmp_path / writer, schema, **how)
+        if writer == "java":
+            java_paimon.write(table.location, rows)
+        else:
+            columns = zip(*rows, strict=True)
+            table.append(pa.table(dict(zip(schema.names, map(list, columns), strict=True)), schema=schema))
+        names[writer] = {str(path.relative_to(table.location)) for path in Path(table.location).glob("time=*/*/*")}
+        table.refresh()
+        assert len(java_paimon.read(table.location)) == table.scan().count() == len(table.scan().to_arrow()) == 3
+    assert names["java"] == names["skerry"]
