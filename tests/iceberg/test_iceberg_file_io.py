@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import pickle
 import uuid
 from collections.abc import Callable
@@ -15,6 +16,8 @@ from pyiceberg.expressions import EqualTo
 from pyiceberg.io import InputStream, OutputStream, load_file_io
 from pyiceberg.table import Table
 
+import skerry
+from skerry.errors import FormatError
 from skerry.iceberg.file_io import SkerryFileIO
 from skerry.storage import Counts
 
@@ -203,3 +206,12 @@ def test_a_table_in_a_rest_catalog_that_vends_credentials(rest_catalog, s3_serve
     assert options["s3.session-token"]
     assert options["s3.access-key-id"]
     assert options["s3.access-key-id"] not in repr(table.io.storage)
+
+
+@pytest.mark.parametrize("payload", [b"[" * 100_000, b" " * (64 << 20), b'{"format-version": 2'])
+def test_compressed_metadata_that_cannot_be_is_refused_with_its_name(tmp_path, payload):
+    catalog = skerry.connect(tmp_path)
+    path = tmp_path / "v1.gz.metadata.json"
+    path.write_bytes(gzip.compress(payload, 1))
+    with pytest.raises(FormatError, match=r"v1\.gz\.metadata\.json"):
+        catalog.register_table("d.t", str(path))

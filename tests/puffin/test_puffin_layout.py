@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -488,3 +489,17 @@ def test_bound_can_be_raised_by_the_caller() -> None:
     stored = compress_zstd(data)
     assert len(data) > max_blob_bytes(len(stored))
     assert decode_blob(blob_of("zstd", len(stored)), stored, max_bytes=len(data)) == data
+
+
+def test_a_compressed_footer_that_holds_far_more_than_its_bytes_is_refused_before_it_is_kept() -> None:
+    payload = b'{"blobs":[' + b"[]," * (10 << 20) + b"[]]}"
+    data = MAGIC + footer_of(compress_lz4_frame(payload), flags=b"\x01\0\0\0")
+    tracemalloc.start()
+    try:
+        with pytest.raises(FormatError, match=r"footer payload: LZ4 frame holds .* expected at most"):
+            decode_file(data, location="bomb.puffin")
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+    repetitive = FileMetadata((), {"a": "x" * (17 << 20)})
+    assert decode_file(MAGIC + encode_footer(repetitive, compress=True)) == repetitive

@@ -35,6 +35,11 @@ class Arena:
     sizes: np.ndarray[Any, np.dtype[np.int64]]
     counts: np.ndarray[Any, np.dtype[np.int64]]
 
+    @staticmethod
+    def measure(slots: tuple[Slot, ...], counts: np.ndarray[Any, np.dtype[np.int64]]) -> int:
+        """Bytes that columns take, but for what aligns them."""
+        return sum(_slot_sizes(slots, counts))
+
     @classmethod
     def allocate(cls, slots: tuple[Slot, ...], counts: np.ndarray[Any, np.dtype[np.int64]], max_bytes: int) -> Arena:
         """Lay out the slots and allocate memory for them.
@@ -48,7 +53,7 @@ class Arena:
             UnsupportedError: More bytes are needed, or more than 2^31 - 1 items, or bytes of one column.
         """
         used = [int(counts[slot.counter]) for slot in slots]
-        sizes = [((count + slot.extra) * slot.bits + 7) // 8 for count, slot in zip(used, slots, strict=True)]
+        sizes = _slot_sizes(slots, counts)
         rounded = [-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes]
         total = sum(rounded)
         if total > max_bytes:
@@ -104,6 +109,10 @@ class _Builder:
 
     def buffer(self, slot: int) -> pa.Buffer:
         return self.memory.slice(self.bases[slot], self.sizes[slot])
+
+
+def _slot_sizes(slots: tuple[Slot, ...], counts: np.ndarray[Any, np.dtype[np.int64]]) -> list[int]:
+    return [((int(counts[slot.counter]) + slot.extra) * slot.bits + 7) // 8 for slot in slots]
 
 
 def _check_digits(array: pa.Array, column: Column) -> None:

@@ -15,7 +15,7 @@ from typing import Final
 import pyarrow as pa
 
 from skerry.avro.schema import AvroType, decode_schema
-from skerry.compression import compress_zstd, decompress_zstd
+from skerry.compression import compress_zstd, decompress_deflate, decompress_zstd
 from skerry.errors import FormatError, UnsupportedError
 
 __all__ = [
@@ -298,16 +298,7 @@ def _deflate(data: bytes) -> bytes:
 
 def _inflate(data: memoryview, max_bytes: int) -> bytes:
     """Inflate; what some writers leave of zlib's checksum behind the stream (PyIceberg: three bytes) is passed over."""
-    decompressor = zlib.decompressobj(_DEFLATE_WINDOW_BITS)
-    try:
-        content = decompressor.decompress(data, max_bytes + 1)
-    except zlib.error as error:
-        raise FormatError(f"not a deflate stream: {error}", rule="RFC 1951") from error
-    if len(content) > max_bytes:
-        raise FormatError(f"more than {max_bytes} bytes of records")
-    if not decompressor.eof:
-        raise FormatError("deflate stream is cut short", offset=len(data), rule="RFC 1951")
-    trailing = len(decompressor.unused_data)
+    content, trailing = decompress_deflate(data, max_bytes=max_bytes)
     if trailing > _DEFLATE_CHECKSUM_BYTES:
         raise FormatError(f"deflate stream is followed by {trailing} other bytes", offset=len(data) - trailing)
     return content

@@ -20,12 +20,15 @@ if TYPE_CHECKING:
 
 __all__ = ["read_batches", "read_columns", "read_header"]
 
-MAX_EXPANSION: Final = 1024
-"""Records may take this many times the bytes of the file, decompressed, and 16 MiB."""
-MAX_COLUMN_EXPANSION: Final = 256
-"""Columns may take this many times the bytes of their records, and 16 MiB. A null record of many fields takes one byte
-in the file, and room for each field in its column."""
-_SLACK_BYTES: Final = 16 << 20
+MAX_BLOCK_BYTES: Final = 64 << 20
+"""Records of one block may take so many bytes, and 32 times those in the file: writers end a block at 16 or 64 kB, or
+with the record that goes beyond."""
+MAX_BLOCK_EXPANSION: Final = 32
+MAX_COLUMN_BYTES: Final = 128 << 20
+"""Columns of one batch, and all those of `read_columns`, may take so many bytes, and 128 times those in the file. A
+null record of many fields takes one byte in the file, and room for each field in its column."""
+MAX_COLUMN_EXPANSION: Final = 128
+_BATCH_BYTES: Final = 64 << 20
 MAX_EMPTY_ITEMS: Final = 1 << 24
 """Most records and items of a batch that may take no bytes; nothing in the file bounds their number."""
 
@@ -61,8 +64,8 @@ def read_columns(
     maps. Unions with null become nullable columns. Logical types become Arrow's (decimals of more than 76 digits stay
     bytes, text UUIDs stay text), enums become dictionaries. Fields carry the schema's `field-id` as `PARQUET:field_id`.
 
-    Memory stays below 1,024 times the bytes of the file for its records and 256 times that for columns, plus 16 MiB
-    each; in practice columns take about twice as much as the records. All columns of a batch are views of one block of
+    However well a file is compressed, its columns take at most 128 MiB and 128 times its bytes; in practice they take
+    about twice as much as the records, of which some 64 MiB are held at a time. All columns are views of one block of
     memory, which lives as long as any of them.
 
     Args:
@@ -84,14 +87,27 @@ def read_columns(
     Spec: Avro 1.12, "Binary Encoding", "Object Container Files", "Logical Types".
     """
     file = _File.open(data, columns, ignore_missing, location)
-    return file.batch(list(file.blocks()))
+    left = MAX_COLUMN_BYTES + MAX_COLUMN_EXPANSION * len(file.data)
+    batches = []
+    for batch in file.batches(_BATCH_BYTES):
+        left -= batch.get_total_buffer_size()
+        if left < 0:
+            raise UnsupportedError(
+                f"columns of an Avro file of {len(file.data)} bytes would take more than "
+                f"{MAX_COLUMN_BYTES + MAX_COLUMN_EXPANSION * len(file.data)} bytes",
+                location=location,
+            )
+        batches.append(batch)
+    if len(batches) == 1:
+        return batches[0]
+    return pa.concat_batches(batches) if batches else file.batch([], *file.counted([]))
 
 
 def read_batches(
     data: Buffer,
     columns: Sequence[str | int] | None = None,
     *,
-    batch_bytes: int = 64 << 20,
+    batch_bytes: int = _BATCH_BYTES,
     ignore_missing: bool = False,
     location: str | None = None,
 ) -> Iterator[pa.RecordBatch]:
@@ -100,7 +116,8 @@ def read_batches(
     Args:
         data: The whole file.
         columns: The fields to decode, see `read_columns`.
-        batch_bytes: A batch ends with the block that reaches so many bytes of decompressed records.
+        batch_bytes: A batch ends with the block that reaches so many bytes of decompressed records; earlier where its
+            columns would take more than 128 MiB.
         ignore_missing: Whether names and ids that the schema lacks are passed over.
         location: The file, for messages.
 
@@ -112,17 +129,7 @@ def read_batches(
         SchemaError: As `read_columns`.
         UnsupportedError: As `read_columns`.
     """
-    file = _File.open(data, columns, ignore_missing, location)
-    pending: list[_Records] = []
-    size = 0
-    for records in file.blocks():
-        pending.append(records)
-        size += len(records.data)
-        if size >= batch_bytes:
-            yield file.batch(pending)
-            pending, size = [], 0
-    if pending:
-        yield file.batch(pending)
+    return _File.open(data, columns, ignore_missing, location).batches(batch_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,22 +162,48 @@ class _File:
             raise
         return cls(view, header, program, location)
 
+    def batches(self, batch_bytes: int) -> Iterator[pa.RecordBatch]:
+        """Decode the blocks, some at a time."""
+        pending: list[_Records] = []
+        size = 0
+        for records in self.blocks():
+            pending.append(records)
+            size += len(records.data)
+            if size >= batch_bytes:
+                yield from self.divided(pending)
+                pending, size = [], 0
+        if pending:
+            yield from self.divided(pending)
+
     def blocks(self) -> Iterator[_Records]:
         """Decompress the blocks one by one."""
-        budget = _SLACK_BYTES + MAX_EXPANSION * len(self.data)
         for block in decode_blocks(self.data, self.header, location=self.location):
-            records = decode_block(self.data, block, self.header.codec, max_bytes=budget, location=self.location)
-            budget -= len(records)
+            max_bytes = MAX_BLOCK_BYTES + MAX_BLOCK_EXPANSION * block.size
+            records = decode_block(self.data, block, self.header.codec, max_bytes=max_bytes, location=self.location)
             yield _Records(block, records)
 
-    def batch(self, blocks: list[_Records]) -> pa.RecordBatch:
+    def divided(self, blocks: list[_Records]) -> Iterator[pa.RecordBatch]:
+        """Decode blocks into one batch, or into several where it would take too much memory."""
+        data, table, counts = self.counted(blocks)
+        if len(blocks) > 1 and Arena.measure(self.program.slots, counts) > _most_columns(blocks):
+            middle = len(blocks) // 2
+            yield from self.divided(blocks[:middle])
+            yield from self.divided(blocks[middle:])
+        else:
+            yield self.batch(blocks, data, table, counts)
+
+    def counted(self, blocks: list[_Records]) -> tuple[Any, Any, np.ndarray[Any, np.dtype[np.int64]]]:
+        """The records of blocks, the table of blocks, and how many values there are."""
+        data, table = self.joined(blocks)
+        return data, table, self.run(self.program.counting, data, table, blocks, None)
+
+    def batch(
+        self, blocks: list[_Records], data: Any, table: Any, counts: np.ndarray[Any, np.dtype[np.int64]]
+    ) -> pa.RecordBatch:
         """Decode blocks into one batch."""
         program = self.program
-        data, table = self.joined(blocks)
-        counts = self.run(program.counting, data, table, blocks, None)
         try:
-            max_bytes = _SLACK_BYTES + MAX_COLUMN_EXPANSION * len(data)
-            arena = Arena.allocate(program.slots, counts, max_bytes)
+            arena = Arena.allocate(program.slots, counts, _most_columns(blocks))
             self.run(program.storing, data, table, blocks, arena)
             arrays = arena.arrays(program.columns)
         except (FormatError, UnsupportedError) as error:
@@ -227,6 +260,11 @@ class _File:
         kind = UnsupportedError if code == machine.TOO_MANY_EMPTY else FormatError
         problem = f"{where}: {_PROBLEMS[code]}"
         return kind(problem, location=self.location, offset=offset, rule="Avro, Binary Encoding")
+
+
+def _most_columns(blocks: list[_Records]) -> int:
+    """The most bytes that columns of these blocks may take, and what aligns them."""
+    return MAX_COLUMN_BYTES + MAX_COLUMN_EXPANSION * sum(records.block.size for records in blocks)
 
 
 _NO_MEMORY: Final = np.zeros(0, dtype=np.uint8)

@@ -1,4 +1,4 @@
-"""Compressed blocks of memory: Zstandard frames, LZ4 frames and raw LZ4 blocks, with bounded output.
+"""Compressed blocks of memory: Zstandard frames, LZ4 frames and raw LZ4 blocks, deflate and gzip, with bounded output.
 
 Decompression never trusts its input. The caller says how many bytes it is ready for; sizes claimed inside the data are
 checked against that, and against what so few compressed bytes can possibly expand to, before memory is allocated. Data
@@ -11,6 +11,7 @@ caller brings. Functions may be called from many threads; the codecs release the
 
 from __future__ import annotations
 
+from skerry.compression.deflate import decompress_deflate, decompress_gzip
 from skerry.compression.lz4 import (
     compress_lz4_block,
     compress_lz4_frame,
@@ -23,6 +24,8 @@ __all__ = [
     "compress_lz4_block",
     "compress_lz4_frame",
     "compress_zstd",
+    "decompress_deflate",
+    "decompress_gzip",
     "decompress_lz4_block",
     "decompress_lz4_frame",
     "decompress_zstd",

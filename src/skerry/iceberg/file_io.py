@@ -8,25 +8,48 @@ table arrive as properties of that table's FileIO, and win there.
 from __future__ import annotations
 
 import errno
+import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from pyiceberg.io import FileIO, InputFile, OutputFile
 from pyiceberg.typedef import EMPTY_DICT, Properties
 
-from skerry.errors import AccessDeniedError, AlreadyExistsError, NotFoundError
+from skerry.compression import decompress_gzip
+from skerry.errors import AccessDeniedError, AlreadyExistsError, FormatError, NotFoundError
 from skerry.storage import Storage
 
 if TYPE_CHECKING:
     from skerry.storage import Sink
 
-__all__ = ["SkerryFileIO", "last_opened"]
+__all__ = ["SkerryFileIO", "inflate_metadata", "last_opened"]
+
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+_GZIP_METADATA: Final = ".gz.metadata.json"
+_MAX_JSON_BYTES: Final = 16 << 20
+_MAX_JSON_EXPANSION: Final = 32
+"""Compressed metadata may hold so many times its own bytes, and 16 MiB; what writers make stays below 20 times."""
 
 last_opened: ContextVar[str | None] = ContextVar("last_opened", default=None)
 """The file that PyIceberg opened last: its parsing errors do not tell which one they are about."""
+
+
+def inflate_metadata(data: bytes, *, location: str | None = None) -> bytes:
+    """The text of a metadata file, compressed or not.
+
+    Raises:
+        FormatError: It is compressed and damaged, or holds far more than its bytes.
+    """
+    if data[: len(_GZIP_MAGIC)] != _GZIP_MAGIC:
+        return data
+    try:
+        return decompress_gzip(data, max_bytes=_MAX_JSON_BYTES + _MAX_JSON_EXPANSION * len(data))
+    except FormatError as error:
+        error.location = location
+        raise
 
 
 class SkerryFileIO(FileIO):
@@ -88,6 +111,10 @@ class SkerryInputFile(InputFile):
         """
         last_opened.set(self.location)
         with _builtin_errors(self.location):
+            if self.location.endswith(_GZIP_METADATA):
+                data = self._storage.read(self.location)
+                inflate_metadata(data, location=self.location)  # PyIceberg inflates whatever comes
+                return io.BytesIO(data)
             return self._storage.open_input(self.location)
 
 

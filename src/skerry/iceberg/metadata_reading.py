@@ -27,6 +27,7 @@ _UNREADABLE = (
     KeyError,
     TypeError,
     AttributeError,
+    RecursionError,
     EOFError,
     gzip.BadGzipFile,
     zlib.error,

@@ -20,7 +20,7 @@ from skerry.iceberg.manifest_list import ManifestFile, decode_manifest_list
 from skerry.iceberg.manifest_reader import read_manifest
 from skerry.iceberg.state import TableState
 from skerry.iceberg.stray_metadata import decode_json
-from skerry.storage import Storage, file_key
+from skerry.storage import Storage, file_key, is_within
 from skerry.table.reachability import FileKey
 from skerry.table.table_files import FileKind, TableFile
 from skerry.table.tasks import Executor, FileTask
@@ -104,7 +104,7 @@ def replaced_statistics(state: TableState) -> Iterator[TableFile]:
             continue
         for file in files:
             key = file_key(file.location)
-            if key not in current:
+            if key not in current and is_within(state.metadata.location, file.location):
                 current.add(key)
                 if state.storage.exists(file.location):
                     yield file

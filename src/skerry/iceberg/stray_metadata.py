@@ -9,9 +9,7 @@ Spec: Iceberg table spec, Table Metadata Fields.
 
 from __future__ import annotations
 
-import gzip
 import json
-import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -22,12 +20,11 @@ from pyiceberg.exceptions import ValidationError
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 
 from skerry.errors import FormatError, NotFoundError
+from skerry.iceberg.file_io import inflate_metadata
 from skerry.storage import Storage
 from skerry.table.tasks import FileTask
 
 __all__ = ["StrayMetadata", "decode_json", "possible_states", "read_stray", "read_table_metadata"]
-
-_GZIP_MAGIC = b"\x1f\x8b"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +46,19 @@ def decode_json(data: bytes) -> Any:
     """The JSON of a metadata file, compressed or not.
 
     Raises:
-        ValueError: It is none.
-        OSError: It is compressed and corrupt.
-        EOFError: It is compressed and cut short.
+        FormatError: It is none, nests too deeply, or is compressed and damaged, or holds far more than its bytes.
     """
-    return json.loads(gzip.decompress(data) if data[:2] == _GZIP_MAGIC else data)
+    try:
+        return json.loads(inflate_metadata(data))
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"this is not JSON: {error}") from error
 
 
 def read_stray(task: FileTask) -> StrayMetadata | None:
     """Look at a metadata file; None if it is gone, or no metadata of a table (cut short, say) and so nobody's state."""
     try:
         found = decode_json(task.storage.read(task.location))
-    except (NotFoundError, ValueError, OSError, EOFError, zlib.error):
+    except (NotFoundError, FormatError):
         return None
     if not isinstance(found, dict) or "format-version" not in found:
         return None
@@ -103,6 +101,6 @@ def read_table_metadata(storage: Storage, location: str) -> TableMetadata:
     """
     try:
         return TableMetadataUtil.parse_obj(decode_json(storage.read(location)))
-    except (ModelError, ValidationError, ValueError, TypeError, KeyError, OSError, EOFError, zlib.error) as error:
+    except (FormatError, ModelError, ValidationError, ValueError, TypeError, KeyError, AttributeError) as error:
         problem = " ".join(str(error).split())[:300]
         raise FormatError(f"this state of the table cannot be read: {problem}", location=location) from error

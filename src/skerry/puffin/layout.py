@@ -38,7 +38,12 @@ FOOTER_TRAILER_BYTES: Final = _TRAILER.size
 _FOOTER_FRAME_BYTES: Final = len(MAGIC) + FOOTER_TRAILER_BYTES
 _MIN_FILE_BYTES: Final = len(MAGIC) + _FOOTER_FRAME_BYTES
 _COMPRESSED_PAYLOAD: Final = 1
-_LZ4_MAX_EXPANSION: Final = 255
+_MAX_PAYLOAD_BYTES: Final = 16 << 20
+_MAX_PAYLOAD_EXPANSION: Final = 8
+"""A compressed footer payload may hold so many times its stored bytes, or 16 MiB if that is more: as objects, JSON
+takes up to twenty times its text. The writer keeps to the bound, too."""
+_MAX_BLOB_BYTES: Final = 16 << 20
+_MAX_BLOB_EXPANSION: Final = 64
 
 _Compress = Callable[[Any], bytes]
 _CODECS: Final[dict[str, tuple[_Compress, Callable[..., bytes]]]] = {
@@ -159,7 +164,7 @@ def decode_footer(footer: bytes, *, file_size: int, location: str | None = None)
     if trailer.payload_compressed:
         try:
             payload = decompress_lz4_frame(
-                payload, max_bytes=_LZ4_MAX_EXPANSION * len(payload), require_content_size=True
+                payload, max_bytes=_max_payload_bytes(len(payload)), require_content_size=True
             )
         except FormatError as error:
             raise _in_file(error, "footer payload", location, payload_start) from error
@@ -181,7 +186,8 @@ def encode_footer(metadata: FileMetadata, *, compress: bool = False) -> bytes:
 
     Args:
         metadata: What the footer says.
-        compress: Whether the payload becomes an LZ4 frame. Iceberg Java and PyIceberg cannot read such footers.
+        compress: Whether the payload becomes an LZ4 frame, unless it would shrink suspiciously. Iceberg Java and
+            PyIceberg cannot read such footers.
 
     Returns:
         The footer; its length is the footer size that table metadata records.
@@ -193,7 +199,9 @@ def encode_footer(metadata: FileMetadata, *, compress: bool = False) -> bytes:
     """
     payload = encode_file_metadata(metadata)
     if compress:
-        payload = compress_lz4_frame(payload)
+        stored = compress_lz4_frame(payload)
+        compress = len(payload) <= _max_payload_bytes(len(stored))
+        payload = stored if compress else payload
     if len(payload) >= 1 << 31:
         raise FormatError(
             f"footer payload of {len(payload)} bytes, expected less than 2 GiB", rule="Puffin, Footer structure"
@@ -214,12 +222,16 @@ def decode_file(data: bytes, *, location: str | None = None) -> FileMetadata:
 
 
 def max_blob_bytes(length: int) -> int:
-    """The most bytes that a stored blob may decompress to: 1 MiB and 1,024 times its stored length.
+    """The most bytes that a stored blob may decompress to: 16 MiB and 64 times its stored length.
 
     The formats allow far more (a Zstandard frame of 1 MiB can stand for 8 GiB); sketches and bitmaps come nowhere near,
     so a larger claim is taken for damage or malice. The writer keeps to the bound, too.
     """
-    return (1 << 20) + 1024 * length
+    return _MAX_BLOB_BYTES + _MAX_BLOB_EXPANSION * length
+
+
+def _max_payload_bytes(stored: int) -> int:
+    return max(_MAX_PAYLOAD_BYTES, _MAX_PAYLOAD_EXPANSION * stored)
 
 
 def decode_blob(

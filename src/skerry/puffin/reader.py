@@ -100,7 +100,7 @@ class PuffinReader:
 
         Args:
             blob: One of `blobs`.
-            max_bytes: The largest content to accept; by default 1 MiB and 1,024 times the blob's stored length.
+            max_bytes: The largest content to accept; by default 16 MiB and 64 times the blob's stored length.
 
         Returns:
             The content. What it means is up to the blob's type.

@@ -58,7 +58,7 @@ class PuffinWriter:
             snapshot_id: Snapshot that it was computed from.
             sequence_number: That snapshot's sequence number.
             compression_codec: `zstd`, `lz4` (which Iceberg Java and PyIceberg cannot read), or None. Content of more
-                than 1 MiB that would shrink to less than a thousandth is stored uncompressed.
+                than 16 MiB that would shrink to less than a 64th is stored uncompressed.
             properties: Properties of the blob, such as `ndv`.
 
         Returns:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
-from skerry.avro import read_columns
+from skerry.avro import read_batches, read_columns
 from skerry.errors import FormatError
 from skerry.paimon.manifest import FileSource
 from skerry.paimon.options import FileFormat
@@ -68,7 +68,9 @@ def _read_orc(storage: Storage, location: str) -> pa.Table:
 
 
 def _read_avro(storage: Storage, location: str) -> pa.Table:
-    return pa.Table.from_batches([read_columns(storage.read(location), location=location)])
+    data = storage.read(location)
+    batches = list(read_batches(data, location=location))
+    return pa.Table.from_batches(batches or [read_columns(data, location=location)])
 
 
 def _read_amudai(storage: Storage, location: str) -> pa.Table:
