@@ -2,6 +2,8 @@
 
 A file appears complete or not at all. Creating a file that must not exist yet is one conditional request as long as
 the file is at most 32 MiB; a larger one is uploaded in parts and the name looked up just before it is published.
+obstore repeats what may be repeated, with growing pauses for two minutes at most; creations are repeated here, where it
+is known whether an attempt before may have taken effect.
 """
 
 from __future__ import annotations
@@ -10,14 +12,13 @@ import io
 import os
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
 import obstore
-from obstore.exceptions import AlreadyExistsError as ObjectExistsError
 from obstore.exceptions import BaseError, NotSupportedError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import AzureStore, GCSStore, MemoryStore, S3Store
 
@@ -32,6 +33,7 @@ from skerry.errors import (
 from skerry.storage.location import Family, FileStatus, Folder, Location, redact, split_root
 from skerry.storage.metrics import Metrics
 from skerry.storage.options import secret_values, store_settings
+from skerry.storage.retrying import MAX_RETRIES, PATIENCE_S, Answer, answer_of, has_unique_name, pauses, status_of
 from skerry.storage.streams import TAIL_BYTES, RangeReader, Sink, short_read
 
 if TYPE_CHECKING:
@@ -41,7 +43,8 @@ __all__ = ["ObjectFiles"]
 
 _CLIENT: Final = {"timeout": timedelta(minutes=30), "read_timeout": timedelta(seconds=60)}
 """A request may take long as long as bytes flow; what hangs for a minute is given up."""
-_RETRIES: Final[RetryConfig] = {"max_retries": 6, "retry_timeout": timedelta(minutes=2)}
+_RETRIES: Final[RetryConfig] = {"max_retries": MAX_RETRIES, "retry_timeout": timedelta(seconds=PATIENCE_S)}
+_NO_RETRIES: Final[RetryConfig] = {"max_retries": 0}
 _LIST_PAGE: Final = 1000
 _DELETE_BATCH: Final = 1000
 _BUFFER_BYTES: Final = 1024 * 1024
@@ -49,9 +52,12 @@ _ATOMIC_BYTES: Final = 32 * 1024 * 1024
 _PART_BYTES: Final = 10 * 1024 * 1024
 _DEBUG: Final = "\n\nDebug source"
 _XML_ERROR: Final = re.compile(r"<Code>([^<]*)</Code>.*?<Message>([^<]*)</Message>", re.DOTALL)
-_STATUS: Final = re.compile(r"status code: (\d{3})")
+_INSTANCE_CREDENTIALS: Final = re.compile(r"/latest/(api/token|meta-data)|/computeMetadata/|/metadata/identity/")
+"""Where a cloud's machines ask for credentials that nobody has given them."""
 _QUERY: Final = re.compile(r"\?\S+")
 _MAX_REASON: Final = 500
+
+_Result = TypeVar("_Result")
 
 _memory_stores: Final[dict[str, MemoryStore]] = {}
 _memory_lock: Final = threading.Lock()
@@ -61,18 +67,21 @@ for ever, and gets an error instead."""
 
 
 @lru_cache(maxsize=64)
-def _open_store(family: Family, authority: str, options: tuple[tuple[str, str], ...]) -> ObjectStore:
+def _open_store(
+    family: Family, authority: str, options: tuple[tuple[str, str], ...], *, retries: bool = True
+) -> ObjectStore:
     """A store and its connections, shared by all storages of the process that have the same options."""
+    retry_config = _RETRIES if retries else _NO_RETRIES
     settings = store_settings(family, authority, dict(options))
     config: Any = settings.config
     client: Any = {**_CLIENT, **settings.client}
     match family:
         case Family.S3:
-            return S3Store(config=config, client_options=client, retry_config=_RETRIES)
+            return S3Store(config=config, client_options=client, retry_config=retry_config)
         case Family.GCS:
-            return GCSStore(config=config, client_options=client, retry_config=_RETRIES)
+            return GCSStore(config=config, client_options=client, retry_config=retry_config)
         case Family.AZURE:
-            return AzureStore(config=config, client_options=client, retry_config=_RETRIES)
+            return AzureStore(config=config, client_options=client, retry_config=retry_config)
     with _memory_lock:
         return _memory_stores.setdefault(authority, MemoryStore())
 
@@ -86,19 +95,19 @@ class ObjectFiles:
         self._metrics = metrics
         self._secrets = secret_values(options)
         with self._errors(location):
-            self.store = _open_store(location.family, location.authority, tuple(sorted(options.items())))
+            named = (location.family, location.authority, tuple(sorted(options.items())))
+            self.store = _open_store(*named)
+            self._once = _open_store(*named, retries=False)
 
     def size(self, location: Location) -> int:
         """Size of an object in bytes."""
-        with self._errors(location):
-            meta = obstore.head(self.store, location.path)
+        meta = self._ask(location, lambda: obstore.head(self.store, location.path))
         self._metrics.add(requests=1)
         return meta["size"]
 
     def read(self, location: Location) -> bytes:
         """The whole object."""
-        with self._errors(location):
-            data = obstore.get(self.store, location.path).bytes().to_bytes()
+        data = self._ask(location, lambda: obstore.get(self.store, location.path).bytes().to_bytes())
         self._metrics.add(requests=1, bytes_read=len(data))
         return data
 
@@ -107,11 +116,14 @@ class ObjectFiles:
         starts, lengths = [start for start, _ in ranges], [length for _, length in ranges]
         self._metrics.add(requests=len(ranges))
         try:
-            with self._errors(location):
-                if len(ranges) == 1:
-                    buffers = [obstore.get_range(self.store, location.path, start=starts[0], length=lengths[0])]
-                else:
-                    buffers = obstore.get_ranges(self.store, location.path, starts=starts, lengths=lengths, coalesce=0)
+            buffers = self._ask(
+                location,
+                lambda: (
+                    [obstore.get_range(self.store, location.path, start=starts[0], length=lengths[0])]
+                    if len(ranges) == 1
+                    else obstore.get_ranges(self.store, location.path, starts=starts, lengths=lengths, coalesce=0)
+                ),
+            )
         except (NotFoundError, AccessDeniedError):
             raise
         except SkerryError:
@@ -132,9 +144,7 @@ class ObjectFiles:
         if length > 0 and location.family is not Family.AZURE:
             self._metrics.add(requests=1)
             try:
-                with self._errors(location):
-                    result = obstore.get(self.store, location.path, options={"range": {"suffix": length}})
-                    size, data = result.meta["size"], result.bytes().to_bytes()
+                size, data = self._ask(location, lambda: self._suffix(location, length))
                 self._metrics.add(bytes_read=len(data))
             except (NotFoundError, AccessDeniedError):
                 raise
@@ -152,16 +162,65 @@ class ObjectFiles:
 
     def write(self, location: Location, data: memoryview, *, overwrite: bool) -> None:
         """Publish `data` as one object."""
+        if overwrite or location.family is Family.MEMORY:
+            mode: Any = "overwrite" if overwrite else "create"
+            self._ask(location, lambda: obstore.put(self.store, location.path, data, mode=mode))
+            self._metrics.add(requests=1, bytes_written=len(data))
+        else:
+            self._create(location, data)
+
+    def _create(self, location: Location, data: memoryview) -> None:
+        """Publish an object that must not exist yet.
+
+        An attempt whose outcome is unknown is followed by another. If that finds an object of the name, its content
+        tells whose it is, as long as one writer alone can have made it; marks and hints are the same for all writers.
+        """
         with self._errors(location):
-            obstore.put(self.store, location.path, data, mode="overwrite" if overwrite else "create")
-        self._metrics.add(requests=1, bytes_written=len(data))
+            unsure, attempts = False, pauses()
+            while True:
+                self._metrics.add(requests=1)
+                try:
+                    obstore.put(self._once, location.path, data, mode="create")
+                    break
+                except (BaseError, OSError) as error:
+                    answer = answer_of(error, location.family)
+                    if answer is Answer.EXISTS and unsure:
+                        self._recognise(location, data)
+                        break
+                    if answer in (Answer.EXISTS, Answer.REFUSED):
+                        raise
+                    unsure |= answer is Answer.UNKNOWN
+                    if not next(attempts, False):
+                        if unsure and has_unique_name(location) and self._holds(location, data):
+                            break
+                        raise
+        self._metrics.add(bytes_written=len(data))
+
+    def _recognise(self, location: Location, data: memoryview) -> None:
+        """Tell whether an object is what an attempt without an answer has made; raises if not, or if nobody can."""
+        if not self._holds(location, data):
+            raise AlreadyExistsError("file exists already", location=redact(location.text))
+        if not has_unique_name(location):
+            raise StorageError(
+                "the store lost its answer to a request, and there is a file of that name with the same content: "
+                "whose it is cannot be known",
+                location=redact(location.text),
+            )
+
+    def _holds(self, location: Location, data: memoryview) -> bool:
+        try:
+            return self.read(location) == data
+        except NotFoundError:
+            return False
+
+    def _suffix(self, location: Location, length: int) -> tuple[int, bytes]:
+        result = obstore.get(self.store, location.path, options={"range": {"suffix": length}})
+        return result.meta["size"], result.bytes().to_bytes()
 
     def list_files(self, location: Location) -> Iterator[FileStatus]:
         """All objects below a prefix, page by page."""
         root = split_root(location.text)[0]
-        with self._errors(location):
-            pages = obstore.list(self.store, location.path.rstrip("/") or None, chunk_size=_LIST_PAGE)
-            page = next(pages, None)
+        pages, page = self._ask(location, lambda: self._first_page(location))
         self._metrics.add(requests=1)
         while page is not None:
             for meta in page:
@@ -171,11 +230,14 @@ class ObjectFiles:
             if page is not None:
                 self._metrics.add(requests=1)
 
+    def _first_page(self, location: Location) -> tuple[Any, Any]:
+        pages = obstore.list(self.store, location.path.rstrip("/") or None, chunk_size=_LIST_PAGE)
+        return pages, next(pages, None)
+
     def list_folder(self, location: Location) -> Folder:
         """The objects directly below a prefix, and the prefixes one step further; pages are put together."""
         root = split_root(location.text)[0]
-        with self._errors(location):
-            found = obstore.list_with_delimiter(self.store, location.path.rstrip("/") or None)
+        found = self._ask(location, lambda: obstore.list_with_delimiter(self.store, location.path.rstrip("/") or None))
         objects, prefixes = found["objects"], found["common_prefixes"]
         self._metrics.add(requests=1 + (len(objects) + len(prefixes)) // _LIST_PAGE)
         files = (FileStatus(root + meta["path"], meta["size"], meta["last_modified"]) for meta in objects)
@@ -237,6 +299,17 @@ class ObjectFiles:
             return
         raise AlreadyExistsError("file exists already", location=redact(location.text))
 
+    def _ask(self, location: Location, request: Callable[[], _Result]) -> _Result:
+        """Send a request that may be repeated; obstore repeats most, but takes 409 ("try again") for an answer."""
+        with self._errors(location):
+            attempts = pauses()
+            while True:
+                try:
+                    return request()
+                except (BaseError, OSError) as error:
+                    if answer_of(error, location.family) is not Answer.BUSY or not next(attempts, False):
+                        raise
+
     def _errors(self, location: Location) -> _Errors:
         return _Errors(location, self._secrets)
 
@@ -270,12 +343,22 @@ class _ObjectSink(Sink):
         try:
             if not self._overwrite:
                 self._files.require_absent(self._target)
-            with self._files._errors(self._target):
-                self._writer.close()
+            self._complete()
         except BaseException:
             self._discard()
             raise
         self._metrics.add(requests=2 + -(-self.tell() // _PART_BYTES), bytes_written=self.tell())
+
+    def _complete(self) -> None:
+        """Put the parts together. A request whose answer was lost is repeated, and then finds no upload any more."""
+        try:
+            with self._files._errors(self._target):
+                self._writer.close()
+        except AccessDeniedError:
+            raise
+        except SkerryError:
+            if not has_unique_name(self._target) or self._files.size(self._target) != self.tell():
+                raise
 
     def _discard(self) -> None:
         self._gathered = bytearray()
@@ -320,18 +403,29 @@ def _translate(error: BaseException, location: Location, secrets: Sequence[str])
     text = str(error).partition(_DEBUG)[0]
     reason = _describe(text, secrets)
     where = redact(location.text)
-    found = _STATUS.search(text)
-    status = found[1] if found else ""  # a listing's errors come without a class of their own
+    status = status_of(error)  # a listing's errors come without a class of their own
+    if _INSTANCE_CREDENTIALS.search(text):
+        return AccessDeniedError(_NO_CREDENTIALS[location.family], location=where)
+    answer = answer_of(error, location.family)
     if isinstance(error, FileNotFoundError) or status == "404":
         missing = "bucket or container" if "NoSuchBucket" in text or "ContainerNotFound" in text else "file"
         return NotFoundError(f"{missing} does not exist", location=where)
-    if isinstance(error, ObjectExistsError):
+    if answer is Answer.EXISTS:
         return AlreadyExistsError("file exists already", location=where)
     if isinstance(error, (PermissionDeniedError, UnauthenticatedError)) or status in ("401", "403"):
         return AccessDeniedError(f"the store denies access: {reason}", location=where)
     if isinstance(error, NotSupportedError) or (isinstance(error, ValueError) and "parse path" in text):
         return UnsupportedError(f"the store cannot do this: {reason}", location=where)
     return StorageError(f"the store failed: {reason}", location=where)
+
+
+_NO_CREDENTIALS: Final = {
+    Family.S3: "no credentials: give s3.access-key-id and s3.secret-access-key, set AWS_ACCESS_KEY_ID and "
+    "AWS_SECRET_ACCESS_KEY, or give s3.anonymous=true for a public bucket",
+    Family.GCS: "no credentials: give gcs.oauth2.token, or set GOOGLE_APPLICATION_CREDENTIALS",
+    Family.AZURE: "no credentials: give adls.account-key, adls.sas-token or adls.connection-string, or set "
+    "AZURE_STORAGE_ACCOUNT_KEY; adls.anon=true for a public container",
+}
 
 
 def _describe(text: str, secrets: Sequence[str]) -> str:
