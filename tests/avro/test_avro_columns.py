@@ -623,3 +623,27 @@ def test_metadata_files_of_paimon(path: Path) -> None:
     header = read_header(data)
     assert header.codec == "zstandard"
     assert read_columns(data).to_pylist() == expected(data, json.loads(header.schema_json))
+
+
+def test_a_root_that_is_the_union_of_null_and_a_record() -> None:
+    inner = {"type": "record", "name": "q", "fields": [{"name": "c", "type": "string"}]}
+    schema = {
+        "type": "record",
+        "name": "r",
+        "fields": [{"name": "a", "type": "long"}, {"name": "b", "type": ["null", inner]}],
+    }
+    records = [{"a": 1, "b": None}, {"a": 2, "b": {"c": "x"}}]
+    for root, codec in ((["null", schema], "null"), ([schema, "null"], "deflate")):
+        sink = io.BytesIO()
+        fastavro.writer(sink, root, records, codec=codec)
+        assert read_columns(sink.getvalue()).to_pylist() == records
+        assert read_columns(sink.getvalue(), ["b.c"]).to_pylist() == [{"b": None}, {"b": {"c": "x"}}]
+        assert read_columns(sink.getvalue(), []).num_rows == 2
+        sink = io.BytesIO()
+        fastavro.writer(sink, root, [*records, None], codec=codec)
+        with pytest.raises(FormatError, match="record 2 is null"):
+            read_columns(sink.getvalue(), ["a"])
+    sink = io.BytesIO()
+    fastavro.writer(sink, ["null", schema, "long"], records)
+    with pytest.raises(UnsupportedError, match="only records have columns"):
+        read_columns(sink.getvalue())

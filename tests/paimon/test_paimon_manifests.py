@@ -34,7 +34,7 @@ from skerry.paimon.manifest import (
     read_manifest,
 )
 from skerry.paimon.manifest_list import ManifestFileMeta, encode_manifest_list, read_manifest_list
-from skerry.paimon.metadata_file import encode_metadata, required
+from skerry.paimon.metadata_file import MetadataEncoding, encode_metadata, required
 from skerry.paimon.simple_stats import SimpleStats
 from skerry.storage import Storage
 
@@ -106,14 +106,19 @@ INDEX_FILES = st.builds(
         st.none() | st.binary(max_size=5),
     ),
 )
-CODECS = st.sampled_from(["zstd", "none", "deflate", "snappy"])
+ENCODINGS = st.sampled_from(
+    [
+        *(MetadataEncoding("avro", codec) for codec in ("zstd", "none", "deflate", "snappy")),
+        *(MetadataEncoding("orc", codec) for codec in ("zstd", "none", "zlib", "snappy", "lz4")),
+    ]
+)
 BRIEF = settings(max_examples=40)
 
 
 @BRIEF
-@given(st.lists(ENTRIES, max_size=4), CODECS)
-def test_manifests_come_back(entries: list[ManifestEntry], codec: str) -> None:
-    data = encode_manifest(entries, compression=codec)
+@given(st.lists(ENTRIES, max_size=4), ENCODINGS)
+def test_manifests_come_back(entries: list[ManifestEntry], encoding: MetadataEncoding) -> None:
+    data = encode_manifest(entries, encoding)
     assert decode_manifest(data) == entries
     assert decode_manifest(encode_entries(decode_entries(data))) == entries
 
@@ -141,23 +146,24 @@ def test_required_columns_are_not_written_as_null(column: str, count: int) -> No
     batch = pa.RecordBatch.from_arrays(
         [pa.array([row[field.name]] * count, field.type) for field in schema], schema=schema
     )
-    with pytest.raises(SchemaError):
-        encode_metadata(batch, 1)
+    for file_format in ("avro", "orc"):
+        with pytest.raises(SchemaError):
+            encode_metadata(batch, 1, MetadataEncoding(file_format))
 
 
 @BRIEF
-@given(st.lists(MANIFESTS, max_size=4), CODECS)
-def test_manifest_lists_come_back(manifests: list[ManifestFileMeta], codec: str) -> None:
+@given(st.lists(MANIFESTS, max_size=4), ENCODINGS)
+def test_manifest_lists_come_back(manifests: list[ManifestFileMeta], encoding: MetadataEncoding) -> None:
     location = "memory://lists/list"
-    STORAGE.write(location, encode_manifest_list(manifests, compression=codec), overwrite=True)
+    STORAGE.write(location, encode_manifest_list(manifests, encoding), overwrite=True)
     assert read_manifest_list(STORAGE, location) == manifests
 
 
 @BRIEF
-@given(st.lists(INDEX_FILES, max_size=3), CODECS)
-def test_index_manifests_come_back(entries: list[IndexManifestEntry], codec: str) -> None:
+@given(st.lists(INDEX_FILES, max_size=3), ENCODINGS)
+def test_index_manifests_come_back(entries: list[IndexManifestEntry], encoding: MetadataEncoding) -> None:
     location = "memory://lists/index"
-    STORAGE.write(location, encode_index_manifest(entries, compression=codec), overwrite=True)
+    STORAGE.write(location, encode_index_manifest(entries, encoding), overwrite=True)
     assert read_index_manifest(STORAGE, location) == entries
 
 
@@ -309,8 +315,8 @@ def test_files_of_another_size_or_cut_short_are_refused(tmp_path: Path) -> None:
 @settings(max_examples=60)
 @given(st.data())
 def test_flipped_manifests_are_read_or_refused(data: st.DataObject) -> None:
-    codec = data.draw(st.sampled_from(["none", "zstd"]))
-    found = bytearray(encode_manifest([ENTRY, replace(ENTRY, bucket=3)], compression=codec))
+    encoding = data.draw(ENCODINGS)
+    found = bytearray(encode_manifest([ENTRY, replace(ENTRY, bucket=3)], encoding))
     for _ in range(data.draw(st.integers(1, 3))):
         found[data.draw(st.integers(0, len(found) - 1))] ^= data.draw(st.integers(1, 255))
     try:
@@ -333,5 +339,6 @@ def test_vectors_beyond_their_file_are_refused() -> None:
 
 
 def test_unknown_compressions_are_refused_by_the_name_of_the_option() -> None:
-    with pytest.raises(UnsupportedError, match=r"manifest\.compression=lz4"):
-        encode_manifest([ENTRY], compression="lz4")
+    for encoding in (MetadataEncoding("avro", "lz4"), MetadataEncoding("orc", "deflate")):
+        with pytest.raises(UnsupportedError, match=rf"manifest\.compression={encoding.compression}"):
+            encode_manifest([ENTRY], encoding)

@@ -406,6 +406,19 @@ def test_reserved_columns_of_the_format_are_as_the_specification_numbers_them():
     }
 
 
+def test_avro_rows_that_may_be_null_by_their_schema(tmp_path):
+    schema = {
+        "type": "record",
+        "name": "r",
+        "fields": [{"name": "n", "type": "long", "field-id": 1}, {"name": "word", "type": "string", "field-id": 2}],
+    }
+    with (tmp_path / "a").open("wb") as file:
+        fastavro.writer(file, ["null", schema], [{"n": 1, "word": "w"}, {"n": 2, "word": "x"}])
+    opened = open_stored(Storage(), str(tmp_path / "a"), "avro", SCHEMA, None)
+    (batch,) = opened.batches(opened.parts[0], 10)
+    assert batch.to_pylist() == [{"n": 1, "word": "w"}, {"n": 2, "word": "x"}]
+
+
 # ---- timestamps of type INT96 ----
 
 TIMES = pa.schema(

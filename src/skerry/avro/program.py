@@ -21,10 +21,12 @@ from skerry.avro.schema import (
     Primitive,
     PrimitiveKind,
     Record,
+    RecordField,
     Union,
     decode_schema,
     describe,
     is_null,
+    record_of,
 )
 from skerry.errors import UnsupportedError
 
@@ -37,6 +39,7 @@ class Program:
 
     Args:
         columns: The chosen columns of the top record.
+        is_optional: Whether records may be null; then there is one column, of the records.
         schema: Their Arrow schema.
         least_bytes: The fewest bytes that a record can take.
         counting: int64[n, 6] The program that counts.
@@ -49,6 +52,7 @@ class Program:
     """
 
     columns: tuple[Column, ...]
+    is_optional: bool
     schema: pa.Schema
     least_bytes: int
     counting: np.ndarray[Any, np.dtype[np.int64]]
@@ -67,7 +71,7 @@ def compile_program(
     """Compile a schema.
 
     Args:
-        schema_json: The schema; its top must be a record.
+        schema_json: The schema; its top must be a record, or the union of one with null.
         columns: Fields to decode, by dotted name or by field id; None for all. See `skerry.avro.read_columns`.
         ignore_missing: Whether to pass over names and ids that the schema lacks.
 
@@ -80,9 +84,14 @@ def compile_program(
         UnsupportedError: It is not a record, or a chosen column is a union of several types.
     """
     top = decode_schema(schema_json)
-    if not isinstance(top, Record):
+    record = record_of(top)
+    if record is None:
         raise UnsupportedError(f"Avro file of {describe(top)} values; only records have columns")
-    choice = choose_fields(top, columns, ignore_missing=ignore_missing)
+    choice = choose_fields(record, columns, ignore_missing=ignore_missing)
+    is_optional = record is not top
+    if is_optional:  # a union lies in a file as a record of it does
+        top, choice = Record("", (RecordField("", top),), top.nodes, top.depth, top.min_bytes), {"": choice}
+    assert isinstance(top, Record)
     plan = ColumnPlan()
     chosen = tuple(plan.fields(top, choice, machine.RECORDS, ""))
     counting, storing = _Assembler(stores=False), _Assembler(stores=True)
@@ -91,6 +100,7 @@ def compile_program(
         assembler.emit("", machine.END)
     return Program(
         columns=chosen,
+        is_optional=is_optional,
         schema=pa.schema([column.field for column in chosen]),
         least_bytes=top.min_bytes,
         counting=counting.table(),

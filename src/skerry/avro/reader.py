@@ -209,10 +209,22 @@ class _File:
         except (FormatError, UnsupportedError) as error:
             error.location = self.location
             raise
+        if program.is_optional:
+            return self.unpacked(arrays[0])
         if not arrays:
             rows = pa.Array.from_buffers(pa.struct([]), int(counts[machine.RECORDS]), [None], children=[])
             return pa.RecordBatch.from_struct_array(rows)
         return pa.RecordBatch.from_arrays(arrays, schema=program.schema)
+
+    def unpacked(self, records: pa.StructArray) -> pa.RecordBatch:
+        """The columns of records that may be null by the schema."""
+        if records.null_count:
+            raise FormatError(
+                f"record {records.is_null().index(True)} is null",
+                location=self.location,
+                rule="Avro, Object Container Files",
+            )
+        return pa.RecordBatch.from_struct_array(records)
 
     def run(
         self, code: Any, data: Any, table: Any, blocks: list[_Records], arena: Arena | None

@@ -29,6 +29,9 @@ __all__ = [
     "RecordField",
     "Union",
     "decode_schema",
+    "describe",
+    "is_null",
+    "record_of",
 ]
 
 MAX_NODES: Final = 1 << 16
@@ -171,6 +174,15 @@ class Record:
 
 
 AvroType: TypeAlias = Primitive | Fixed | Enumeration | Array | Map | Union | Record
+
+
+def record_of(top: AvroType) -> Record | None:
+    """The record that the values of a file are, also where its schema lets them be null; None if they are no records.
+
+    Paimon up to 0.8 writes the union of null and its record.
+    """
+    found = top.optional if isinstance(top, Union) else top
+    return found if isinstance(found, Record) else None
 
 
 def is_null(avro_type: AvroType) -> bool:

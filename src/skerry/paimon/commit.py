@@ -28,6 +28,7 @@ from skerry.paimon.live_files import index_entries, live_entries, read_manifests
 from skerry.paimon.manifest import FileKind, FileSource, ManifestEntry, encode_manifest
 from skerry.paimon.manifest_list import ManifestFileMeta, encode_manifest_list, summarize
 from skerry.paimon.manifest_merging import ManifestSizes, cancelled_entries, plan_merging
+from skerry.paimon.metadata_file import MetadataEncoding
 from skerry.paimon.operations.change import IndexChange, TableChange
 from skerry.paimon.snapshot import CommitKind, Snapshot, decode_snapshot, encode_snapshot
 from skerry.paimon.snapshots import find_snapshot, write_hint
@@ -247,7 +248,7 @@ def _with_row_ids(base: PaimonState, change: TableChange, snapshot_id: int) -> t
 
 
 def _write_list(staging: _Staging, manifests: Iterable[ManifestFileMeta]) -> tuple[str, int]:
-    data = encode_manifest_list(manifests, compression=staging.base.options.manifest_compression)
+    data = encode_manifest_list(manifests, MetadataEncoding.from_options(staging.base.options))
     return staging.write("manifest-list", data), len(data)
 
 
@@ -257,7 +258,7 @@ def _write_manifests(staging: _Staging, entries: Sequence[ManifestEntry]) -> lis
     written = []
     for start in range(0, len(entries), _MOST_ENTRIES):
         part = entries[start : start + _MOST_ENTRIES]
-        data = encode_manifest(part, compression=base.options.manifest_compression)
+        data = encode_manifest(part, MetadataEncoding.from_options(base.options))
         written.append(summarize(staging.write("manifest", data), len(data), part, base.schema.partition_fields))
     return written
 
@@ -286,9 +287,7 @@ def _index_manifest(staging: _Staging, change: IndexChange) -> str | None:
     entries = [*kept, *change.added]
     if not entries:
         return None
-    return staging.write(
-        "index-manifest", encode_index_manifest(entries, compression=base.options.manifest_compression)
-    )
+    return staging.write("index-manifest", encode_index_manifest(entries, MetadataEncoding.from_options(base.options)))
 
 
 def _index_key(entry: IndexManifestEntry) -> tuple[bytes, int, str, str]:

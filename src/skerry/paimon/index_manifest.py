@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from skerry.errors import FormatError
 from skerry.paimon.manifest import FileKind
-from skerry.paimon.metadata_file import encode_metadata, list_of, read_metadata, required, to_batch
+from skerry.paimon.metadata_file import MetadataEncoding, encode_metadata, list_of, read_metadata, required, to_batch
 from skerry.storage import Storage
 
 __all__ = [
@@ -180,12 +180,12 @@ def _global_index(row: Mapping[str, Any]) -> GlobalIndexMeta:
     )
 
 
-def encode_index_manifest(entries: Iterable[IndexManifestEntry], *, compression: str = "zstd") -> bytes:
+def encode_index_manifest(entries: Iterable[IndexManifestEntry], encoding: MetadataEncoding | None = None) -> bytes:
     """Make an index manifest.
 
     Args:
         entries: All index files of the snapshot.
-        compression: The option `manifest.compression`.
+        encoding: How the table wants it.
 
     Raises:
         SchemaError: A value does not fit its field.
@@ -206,7 +206,7 @@ def encode_index_manifest(entries: Iterable[IndexManifestEntry], *, compression:
         )
         for entry in entries
     ]
-    return encode_metadata(to_batch(rows, _COLUMNS), INDEX_MANIFEST_VERSION, compression=compression)
+    return encode_metadata(to_batch(rows, _COLUMNS), INDEX_MANIFEST_VERSION, encoding)
 
 
 def _vector_records(vectors: tuple[DeletionVectorMeta, ...] | None) -> list[dict[str, Any]] | None:

@@ -16,7 +16,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skerry.errors import FormatError
-from skerry.paimon.metadata_file import decode_metadata, encode_metadata, list_of, required, stats_struct, to_batch
+from skerry.paimon.metadata_file import (
+    MetadataEncoding,
+    decode_metadata,
+    encode_metadata,
+    list_of,
+    required,
+    stats_struct,
+    to_batch,
+)
 from skerry.paimon.simple_stats import EMPTY_ROW, EMPTY_STATS, SimpleStats, stats_record, stats_records
 from skerry.storage import Storage
 
@@ -323,17 +331,17 @@ def _row(entry: ManifestEntry) -> tuple[Any, ...]:
 _KEY_STATS_PLACE: Final = FILE_SCHEMA.get_field_index("_KEY_STATS")
 
 
-def encode_manifest(entries: Iterable[ManifestEntry], *, compression: str = "zstd") -> bytes:
+def encode_manifest(entries: Iterable[ManifestEntry], encoding: MetadataEncoding | None = None) -> bytes:
     """Make a manifest of records; see `encode_entries`."""
-    return encode_entries(batch_of(entries), compression=compression)
+    return encode_entries(batch_of(entries), encoding)
 
 
-def encode_entries(entries: pa.RecordBatch, *, compression: str = "zstd") -> bytes:
+def encode_entries(entries: pa.RecordBatch, encoding: MetadataEncoding | None = None) -> bytes:
     """Make a manifest, with the fields that Java 1.4 writes; `_WRITE_COLS_SEQUENCES`, which is younger, if it is used.
 
     Args:
         entries: Columns of `ENTRY_SCHEMA`.
-        compression: The option `manifest.compression`.
+        encoding: How the table wants it.
 
     Raises:
         SchemaError: A required field is null.
@@ -347,6 +355,4 @@ def encode_entries(entries: pa.RecordBatch, *, compression: str = "zstd") -> byt
     )
     head = [entries.column(field.name) for field in _HEAD_FIELDS]
     schema = pa.schema([*_HEAD_FIELDS, required("_FILE", file.type)])
-    return encode_metadata(
-        pa.RecordBatch.from_arrays([*head, file], schema=schema), MANIFEST_VERSION, compression=compression
-    )
+    return encode_metadata(pa.RecordBatch.from_arrays([*head, file], schema=schema), MANIFEST_VERSION, encoding)

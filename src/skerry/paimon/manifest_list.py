@@ -14,7 +14,14 @@ import pyarrow as pa
 from skerry.errors import FormatError
 from skerry.paimon.binary_reading import decode_rows
 from skerry.paimon.manifest import FileKind, ManifestEntry
-from skerry.paimon.metadata_file import encode_metadata, read_metadata, required, stats_struct, to_batch
+from skerry.paimon.metadata_file import (
+    MetadataEncoding,
+    encode_metadata,
+    read_metadata,
+    required,
+    stats_struct,
+    to_batch,
+)
 from skerry.paimon.simple_stats import SimpleStats, stats_of_columns, stats_record, stats_records
 from skerry.paimon.types import DataField
 from skerry.storage import Storage
@@ -109,12 +116,12 @@ def read_manifest_list(storage: Storage, location: str, *, size: int | None = No
     return found
 
 
-def encode_manifest_list(manifests: Iterable[ManifestFileMeta], *, compression: str = "zstd") -> bytes:
+def encode_manifest_list(manifests: Iterable[ManifestFileMeta], encoding: MetadataEncoding | None = None) -> bytes:
     """Make a manifest list.
 
     Args:
         manifests: Its manifests; none makes a list that is empty, which snapshots have, too.
-        compression: The option `manifest.compression`.
+        encoding: How the table wants it.
 
     Raises:
         SchemaError: A value does not fit its field.
@@ -124,7 +131,7 @@ def encode_manifest_list(manifests: Iterable[ManifestFileMeta], *, compression: 
         [stats_record(value) if isinstance(value, SimpleStats) else value for value in _values(manifest)]
         for manifest in manifests
     ]
-    return encode_metadata(to_batch(rows, _COLUMNS), MANIFEST_LIST_VERSION, compression=compression)
+    return encode_metadata(to_batch(rows, _COLUMNS), MANIFEST_LIST_VERSION, encoding)
 
 
 def _values(manifest: ManifestFileMeta) -> list[Any]:

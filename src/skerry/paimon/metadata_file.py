@@ -1,4 +1,6 @@
-"""Avro files of the metadata: manifests, their lists, index manifests. Read into columns, and written from them.
+"""Files of the metadata: manifests, their lists, index manifests. Read into columns, and written from them.
+
+They are Avro, or ORC by the option `manifest.format`; a reader goes by what the bytes are.
 
 Fields are found by name. What a file lacks is null where it may be; what it has beyond is passed over, since every
 version of Paimon adds some.
@@ -9,6 +11,7 @@ Spec: `formats/paimon.md` § 5.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
@@ -16,9 +19,20 @@ import pyarrow.compute as pc
 
 from skerry.avro import ContainerEncoder, read_columns
 from skerry.errors import FormatError, SchemaError, UnsupportedError
+from skerry.paimon.options import CoreOptions
+from skerry.paimon.orc_metadata import ORC_MAGIC, decode_orc, encode_orc
 from skerry.storage import Storage
 
-__all__ = ["decode_metadata", "encode_metadata", "list_of", "read_metadata", "required", "stats_struct", "to_batch"]
+__all__ = [
+    "MetadataEncoding",
+    "decode_metadata",
+    "encode_metadata",
+    "list_of",
+    "read_metadata",
+    "required",
+    "stats_struct",
+    "to_batch",
+]
 
 _VERSION_FIELD: Final = "_VERSION"
 _RULE: Final = "Paimon: Manifest"
@@ -77,7 +91,10 @@ def read_metadata(
 def decode_metadata(data: bytes, schema: pa.Schema, version: int, *, location: str | None = None) -> pa.RecordBatch:
     """Decode a file into columns; see `read_metadata`."""
     names = [_VERSION_FIELD, *schema.names]
-    batch = read_columns(data, names, ignore_missing=True, location=location)
+    if data.startswith(ORC_MAGIC):
+        batch = decode_orc(data, names, location=location)
+    else:
+        batch = read_columns(data, names, ignore_missing=True, location=location)
     try:
         _check_version(batch, version)
         columns = [
@@ -100,8 +117,14 @@ def _check_version(batch: pa.RecordBatch, version: int) -> None:
         raise UnsupportedError(f"version {others[0]} is not supported, only {version}")
 
 
-def _conform(array: pa.Array | None, field: pa.Field, count: int) -> pa.Array:
+def _conform(array: pa.Array | None, field: pa.Field, count: int, around: pa.StructArray | None = None) -> pa.Array:
     """A column as it is wanted; one that is missing is null.
+
+    Args:
+        array: The column; None if the file lacks it.
+        field: What is wanted.
+        count: Its rows.
+        around: The structs that it is a member of; what is below a null one is null as well.
 
     Raises:
         FormatError: It is of another type, or null where it must not be.
@@ -110,12 +133,12 @@ def _conform(array: pa.Array | None, field: pa.Field, count: int) -> pa.Array:
         if not field.nullable:
             raise FormatError(f"there is no field {field.name}", rule=_RULE)
         return pa.nulls(count, field.type)
-    if not field.nullable and array.null_count:
+    if not field.nullable and array.null_count > (around.null_count if around is not None else 0):
         raise FormatError(f"field {field.name} is null", rule=_RULE)
     if pa.types.is_struct(field.type) and pa.types.is_struct(array.type):
         names = [child.name for child in array.type]
         children = [
-            _conform(array.field(names.index(child.name)) if child.name in names else None, child, count)
+            _conform(array.field(names.index(child.name)) if child.name in names else None, child, count, array)
             for child in field.type
         ]
         mask = array.is_null() if array.null_count else None
@@ -134,29 +157,62 @@ def _conform(array: pa.Array | None, field: pa.Field, count: int) -> pa.Array:
 # Writing ------------------------------------------------------------------------------------------------------------
 
 
-def encode_metadata(batch: pa.RecordBatch, version: int, *, compression: str = "zstd") -> bytes:
+@dataclass(frozen=True, slots=True)
+class MetadataEncoding:
+    """How a table wants its manifests.
+
+    Args:
+        file_format: The option `manifest.format`.
+        compression: The option `manifest.compression`.
+    """
+
+    file_format: str = "avro"
+    compression: str = "zstd"
+
+    @classmethod
+    def from_options(cls, options: CoreOptions) -> MetadataEncoding:
+        """How a table's options want them."""
+        return cls(options.manifest_format, options.manifest_compression)
+
+
+def encode_metadata(batch: pa.RecordBatch, version: int, encoding: MetadataEncoding | None = None) -> bytes:
     """Make a file.
 
     Args:
         batch: Its columns, without the version; required ones are not nullable.
         version: The version.
-        compression: The option `manifest.compression`.
+        encoding: Its format and compression; Paimon's defaults if None.
 
     Raises:
         SchemaError: A required column is null.
         UnsupportedError: The compression is not known.
     """
-    codec = _CODECS.get(compression)
-    if codec is None:
-        raise UnsupportedError(f"table option manifest.compression={compression} is not supported")
+    encoding = encoding or MetadataEncoding()
     versions = pa.repeat(pa.scalar(version, pa.int32()), batch.num_rows)
     schema = pa.schema([pa.field(_VERSION_FIELD, pa.int32(), nullable=False), *batch.schema])
     rows = pa.Table.from_arrays([versions, *batch.columns], schema=schema)
+    if encoding.file_format == "orc":
+        for column, field in zip(rows.columns, schema, strict=True):
+            _check_required(column, field)
+        return encode_orc(rows, compression=encoding.compression)
+    codec = _CODECS.get(encoding.compression)
+    if codec is None:
+        raise UnsupportedError(f"table option manifest.compression={encoding.compression} is not supported")
     kind, name, *fields = _record("record", schema).items()
     encoder = ContainerEncoder(dict([kind, name, ("namespace", _NAMESPACE), *fields]), codec=codec)
     few = len(rows) <= _FEW_ROWS
     blocks = encoder.encode(rows.cast(_numbered(schema)).to_pylist()) if few else encoder.encode_columns(rows)
     return b"".join([encoder.header, *blocks])
+
+
+def _check_required(column: pa.ChunkedArray | pa.Array, field: pa.Field) -> None:
+    """Refuse nulls where none may be, members of structs included; ORC has no such rule itself."""
+    if not field.nullable and column.null_count:
+        raise SchemaError(f"field {field.name} is null", rule=_RULE)
+    if pa.types.is_struct(field.type):
+        present = column.drop_null() if column.null_count else column
+        for member, values in zip(field.type, present.flatten(), strict=True):
+            _check_required(values, member)
 
 
 def to_batch(records: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:

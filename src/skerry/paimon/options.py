@@ -308,6 +308,11 @@ class CoreOptions:
     # ---- metadata ----
 
     @property
+    def manifest_format(self) -> str:
+        """Format of manifests, their lists and index manifests."""
+        return self.options.get("manifest.format", "avro").strip().lower()
+
+    @property
     def manifest_compression(self) -> str:
         """Compression of manifests."""
         return self.options.get("manifest.compression", "zstd").strip().lower()

@@ -161,7 +161,7 @@ _UNREADABLE_IF_SET: Final = (
 
 _PLAIN_VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     "type": ("table",),
-    "manifest.format": ("avro",),
+    "manifest.format": ("avro", "orc"),
     "scan.mode": ("default", "latest", "latest-full", "full"),
 }
 _PATH_STRATEGY: Final = "data-file.external-paths.strategy"
@@ -225,6 +225,7 @@ _UNWRITABLE_IF_SET: Final = (
     "tag.callbacks",
     "upsert-key",
 )
+_ICEBERG: Final = "metadata.iceberg.storage"
 _WRITTEN_INDEX: Final = "bloom-filter"
 
 
@@ -244,6 +245,9 @@ def check_writable(schema: TableSchema) -> None:
         raise UnsupportedError(
             f"table option tag.automatic-creation={options['tag.automatic-creation']} is not supported", rule=_RULE
         )
+    if options.get(_ICEBERG, "disabled").strip().lower() != "disabled":
+        # Java writes Iceberg's metadata with every commit; readers of it would miss the rows
+        raise UnsupportedError(f"table option {_ICEBERG}={options[_ICEBERG]} is not supported for writing", rule=_RULE)
     if options.get("data-file.external-paths", "").strip():
         # without a strategy the paths say where files may lie, and writers go on writing to the table's folder
         strategy = options.get(_PATH_STRATEGY, "none").strip().lower()

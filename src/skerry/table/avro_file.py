@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from skerry.avro import read_batches, read_header
 from skerry.avro.container import decode_blocks
-from skerry.avro.schema import Record
+from skerry.avro.schema import record_of
 from skerry.errors import UnsupportedError
 from skerry.storage import Storage
 from skerry.table.evolution import NameMapping, identify, top_level, with_ids
@@ -31,8 +31,8 @@ def open_avro(storage: Storage, location: str, wanted: pa.Schema, names: NameMap
     with reading(location, "avro"):
         data = storage.read(location)
         header = read_header(data, location=location)
-        record = header.schema
-        if not isinstance(record, Record):
+        record = record_of(header.schema)
+        if record is None:
             raise UnsupportedError("an Avro file of other things than records has no columns", location=location)
         fields = [(field.name, field.field_id) for field in record.fields]
         stored = pa.schema([pa.field(name, pa.null(), metadata=_metadata(number)) for name, number in fields])

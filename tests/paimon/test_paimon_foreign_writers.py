@@ -1,0 +1,117 @@
+"""Tables as other writers, other versions and other options leave them."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pyarrow.orc as orc
+import pytest
+from paimon_peers import JavaPaimon, java_rows
+
+from skerry.errors import FormatError, UnsupportedError
+from skerry.paimon.table import PaimonTable
+from skerry.storage import Storage
+
+SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("day", pa.int32()), ("text", pa.string())])
+KEYED: dict[str, Any] = {"primary_key": ["id"], "properties": {"bucket": "2"}}
+
+
+def make(path: Path, schema: pa.Schema = SCHEMA, **how: Any) -> PaimonTable:
+    return PaimonTable.create(Storage(), str(path), schema, **how)
+
+
+def rows(*ids: int, text: str = "x") -> pa.Table:
+    return pa.table({"id": ids, "day": [i % 3 for i in ids], "text": [f"{text}{i}" for i in ids]}, schema=SCHEMA)
+
+
+def set_options(table: PaimonTable, **options: str) -> PaimonTable:
+    path = Path(table.location) / "schema" / "schema-0"
+    schema = json.loads(path.read_text())
+    schema["options"] |= {name.replace("_", "."): value for name, value in options.items()}
+    path.write_text(json.dumps(schema))
+    return PaimonTable.open(Storage(), table.location)
+
+
+# ---- manifests ----
+
+
+@pytest.mark.parametrize("keyed", [False, True], ids=["append", "key"])
+def test_manifests_in_orc(tmp_path: Path, keyed: bool) -> None:
+    how = KEYED if keyed else {"properties": {"deletion-vectors.enabled": "true"}}
+    table = make(tmp_path / "t", **how)
+    table = set_options(table, manifest_format="orc")
+    for first in (0, 3, 6):
+        table.append(rows(first, first + 1, first + 2))
+    table.delete("id = 4")
+    assert sorted(table.scan(["id"]).to_arrow()["id"].to_pylist()) == [0, 1, 2, 3, 5, 6, 7, 8]
+    table.compact(rewrite_all=True)
+    assert table.scan(where="day = 1").count() == 2
+    names = [path.name for path in (tmp_path / "t" / "manifest").iterdir()]
+    assert any(name.startswith("index-manifest") for name in names) != keyed
+    for path in (tmp_path / "t" / "manifest").iterdir():
+        schema = orc.ORCFile(path).schema
+        assert schema.names[0] == "_VERSION"
+        if "list" not in path.name:
+            assert schema.field("_KIND").type == pa.int8()
+
+
+@pytest.mark.spark
+def test_java_and_manifests_in_orc(tmp_path: Path, java_paimon: JavaPaimon) -> None:
+    table = make(tmp_path / "t", **KEYED)
+    table = set_options(table, manifest_format="orc")
+    table.append(rows(0, 1, 2))
+    java_paimon.write(table.location, java_rows(rows(2, 3, text="y")))
+    table.refresh()
+    table.append(rows(4, text="z"))
+    java_paimon.write(table.location, java_rows(rows(5)), compaction="full")
+    table.refresh()
+    expected = pa.concat_tables([rows(0, 1), rows(2, 3, text="y"), rows(4, text="z"), rows(5)])
+    assert table.scan().to_arrow().sort_by("id") == expected
+    assert sorted(java_paimon.read(table.location)) == java_rows(expected)
+
+
+def rewrite_avro(path: Path, *, null_record: bool = False) -> None:
+    """As Paimon up to 0.8 writes Avro: the root is the union of null and its record."""
+    with path.open("rb") as file:
+        reader = fastavro.reader(file)
+        records: list[Any] = list(reader)
+        schema = reader.writer_schema
+    sink = io.BytesIO()
+    fastavro.writer(sink, ["null", schema], [*records, *[None] * null_record])
+    path.write_bytes(sink.getvalue())
+
+
+@pytest.mark.parametrize("keyed", [False, True], ids=["append", "key"])
+def test_roots_that_may_be_null(tmp_path: Path, keyed: bool) -> None:
+    options = {"manifest.compression": "none", "file.format": "avro", "file.compression": "none"}
+    how = {**KEYED, "properties": {"bucket": "1", **options}} if keyed else {"properties": options}
+    table = make(tmp_path / "t", **how)
+    table.append(rows(0, 1, 2))
+    table.append(rows(2, 3))
+    without_sizes = Path(table.location) / "snapshot" / "snapshot-2"
+    snapshot = json.loads(without_sizes.read_text())
+    without_sizes.write_text(json.dumps({k: v for k, v in snapshot.items() if not k.endswith("ManifestListSize")}))
+    rewrite_avro(tmp_path / "t" / "manifest" / snapshot["deltaManifestList"])
+    assert PaimonTable.open(Storage(), table.location).scan().count() == (4 if keyed else 5)
+    rewrite_avro(tmp_path / "t" / "manifest" / snapshot["baseManifestList"], null_record=True)
+    with pytest.raises(FormatError, match="record 1 is null"):
+        PaimonTable.open(Storage(), table.location).scan().count()
+
+
+# ---- options ----
+
+
+@pytest.mark.parametrize("name", ["metadata.iceberg.storage"])
+def test_options_that_are_refused_for_writing(tmp_path: Path, name: str) -> None:
+    table = make(tmp_path / "t")
+    table.append(rows(1))
+    table = set_options(table, **{name: "table-location"})
+    assert table.scan().count() == 1
+    with pytest.raises(UnsupportedError, match=f"table option {name}=table-location is not supported"):
+        table.append(rows(2))
+    assert set_options(table, **{name: "disabled"}).append(rows(2)) is not None
