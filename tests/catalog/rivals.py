@@ -65,8 +65,8 @@ def beaten_by(monkeypatch, *actions):
     waiting = list(actions)
     attempts = []
 
-    def stage_then_lose(self, base, change):
-        staged = stage(self, base, change)
+    def stage_then_lose(self, base, change, files):
+        staged = stage(self, base, change, files)
         attempts.append(staged)
         if waiting:
             action = waiting.pop(0)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from skerry.errors import CommitUnknownError, ConflictError, SchemaError, StorageError, UnsupportedError
-from skerry.jobs.paimon_publish import ShareLayout, publish, remove_shares, write_share
+from skerry.jobs.paimon_publish import ShareLayout, owned_shares, publish, write_share
 from skerry.jobs.publication import Publication, WriteMode
 from skerry.paimon.commit import PaimonTarget
 from skerry.paimon.live_files import live_entries
@@ -187,10 +187,10 @@ def test_rivals(table, publication, monkeypatch):
     rival = PaimonTable.open(Storage(), table.location)
     stage = PaimonTarget.stage
 
-    def stage_late(self, base, change):
+    def stage_late(self, base, change, files):
         monkeypatch.setattr(PaimonTarget, "stage", stage)
         rival.append(rows(21, 22, v="theirs"))
-        return stage(self, base, change)
+        return stage(self, base, change, files)
 
     before = content(table)
     monkeypatch.setattr(PaimonTarget, "stage", stage_late)
@@ -200,10 +200,10 @@ def test_rivals(table, publication, monkeypatch):
     assert content(table) == expected(table, publication, theirs, dict.fromkeys(keys, "ours"))
 
 
-def test_an_unknown_outcome_keeps_everything(one_of_two, monkeypatch):
+def test_an_unknown_outcome_keeps_everything_but_rows_that_wait(one_of_two, monkeypatch):
     table = one_of_two
     layout, shares = write(table, Publication(), rows(30))
-    before = files_below(table)
+    before = files_below(table) - {Path(rows.location) for share in shares for rows in share.rows}
 
     def lost(self, staged):
         raise CommitUnknownError("connection lost")
@@ -220,7 +220,7 @@ def test_a_failed_commit_leaves_nothing(one_of_two, monkeypatch):
     layout, shares = write(table, Publication(), rows(30))
     assert files_below(table) != before
 
-    def broken(self, base, change):
+    def broken(self, base, change, files):
         raise StorageError("no space left")
 
     monkeypatch.setattr(PaimonTarget, "stage", broken)
@@ -242,7 +242,8 @@ def test_a_failed_task_leaves_nothing(table):
     with pytest.raises(SchemaError, match="column 'k'"):
         write_share(layout, WriteMode.APPEND, pa.table({"k": ["x"], "p": [1]}).to_batches())
     assert files_below(table) == before
-    remove_shares(layout, [write_share(layout, WriteMode.APPEND, rows(30).to_batches())])
+    with owned_shares(layout, [write_share(layout, WriteMode.APPEND, rows(30).to_batches())]) as owned:
+        owned.remove()
     assert files_below(table) == before
 
 
@@ -305,7 +306,6 @@ def killed_after_commit(table, monkeypatch, *parts, batch):
     layout, shares = write(table, Publication(), *parts)
     with monkeypatch.context() as patch:
         patch.setattr(PaimonTarget, "publish", die)
-        patch.setattr("skerry.jobs.paimon_publish.remove_shares", lambda layout, shares: None)
         with pytest.raises(_KilledError):
             publish(table, layout, shares, Publication(), batch=batch)
 
@@ -336,7 +336,7 @@ def test_a_batch_that_failed_can_be_sent_again_whatever_has_expired(one_of_two, 
     table = one_of_two
     stage = PaimonTarget.stage
 
-    def broken(self, base, change):
+    def broken(self, base, change, files):
         raise StorageError("no space left")
 
     monkeypatch.setattr(PaimonTarget, "stage", broken)
@@ -352,10 +352,10 @@ def test_two_drivers_send_the_same_batch_at_once(one_of_two, monkeypatch):
     other = PaimonTable.open(Storage(), table.location)
     stage = PaimonTarget.stage
 
-    def stage_late(self, base, change):
+    def stage_late(self, base, change, files):
         monkeypatch.setattr(PaimonTarget, "stage", stage)
         assert run(other, Publication(), rows(30), batch=StreamBatch("s", 0))
-        return stage(self, base, change)
+        return stage(self, base, change, files)
 
     layout, shares = write(table, Publication(), rows(30))
     monkeypatch.setattr(PaimonTarget, "stage", stage_late)

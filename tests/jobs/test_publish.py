@@ -13,7 +13,8 @@ import skerry
 from skerry.errors import CommitUnknownError, ConflictError, SchemaError, SkerryError, StorageError, UnsupportedError
 from skerry.iceberg.commit import IcebergTarget
 from skerry.iceberg.operations import StreamBatch
-from skerry.jobs.publish import Publication, WriteMode, check_publication, publish, remove_shares, write_share
+from skerry.jobs.publish import Publication, WriteMode, check_publication, owned_shares, publish, write_share
+from skerry.table.commit import NotPublishedError
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string()), ("p", pa.int32())])
 
@@ -113,10 +114,10 @@ def test_rivals(catalog, table, publication, monkeypatch):
     rival = catalog.load_table("d.t")
     stage = IcebergTarget.stage
 
-    def stage_late(self, base, change):
+    def stage_late(self, base, change, files):
         monkeypatch.setattr(IcebergTarget, "stage", stage)
         rival.append(rows(21, 22, v="theirs"))
-        return stage(self, base, change)
+        return stage(self, base, change, files)
 
     monkeypatch.setattr(IcebergTarget, "stage", stage_late)
     before = content(table) | {21: "theirs", 22: "theirs"}
@@ -139,16 +140,21 @@ def test_partitions_of_an_older_spec_are_refused(table):
 def test_what_is_left_after_failures(table, publication, monkeypatch):
     before = content(table)
     at_first = files_below(table)
-    for error in (StorageError("no"), ConflictError("no", retryable=False), CommitUnknownError("who knows")):
+    for error, seen in (
+        (NotPublishedError(SkerryError("no")), SkerryError),
+        (ConflictError("no", retryable=False), ConflictError),
+        (CommitUnknownError("who knows"), CommitUnknownError),
+        (StorageError("no answer"), CommitUnknownError),
+    ):
 
         def fail(self, staged, error=error):
             raise error
 
         with monkeypatch.context() as patch:
             patch.setattr(IcebergTarget, "publish", fail)
-            with pytest.raises(type(error)):
+            with pytest.raises(seen):
                 run(table, publication, rows(30))
-        assert (files_below(table) == at_first) == (not isinstance(error, CommitUnknownError))
+        assert (files_below(table) == at_first) == (seen is not CommitUnknownError)
         assert content(table) == before
 
 
@@ -157,7 +163,8 @@ def test_shares_of_failed_jobs(table):
     for publication in ALL:
         layout, shares = write(table, publication, rows(1), rows())
         assert len(files_below(table) - before) == 1
-        remove_shares(layout, shares)
+        with owned_shares(layout, shares) as owned:
+            owned.remove()
         assert files_below(table) == before
     with pytest.raises(SchemaError):
         write(table, Publication(), pa.table({"k": ["x"]}))
@@ -198,10 +205,10 @@ def test_two_drivers_send_the_same_batch_at_once(catalog, table, monkeypatch):
     other = catalog.load_table("d.t")
     stage = IcebergTarget.stage
 
-    def stage_late(self, base, change):
+    def stage_late(self, base, change, files):
         monkeypatch.setattr(IcebergTarget, "stage", stage)
         assert run(other, Publication(), rows(30), batch=StreamBatch("s", 0))
-        return stage(self, base, change)
+        return stage(self, base, change, files)
 
     monkeypatch.setattr(IcebergTarget, "stage", stage_late)
     layout, shares = write(table, Publication(), rows(30))

@@ -103,10 +103,10 @@ def lose_once(monkeypatch, action):
     """Another writer commits between plan and commit, once."""
     stage = IcebergTarget.stage
 
-    def stage_late(self, base, change):
+    def stage_late(self, base, change, files):
         monkeypatch.setattr(IcebergTarget, "stage", stage)
         action()
-        return stage(self, base, change)
+        return stage(self, base, change, files)
 
     monkeypatch.setattr(IcebergTarget, "stage", stage_late)
 

@@ -90,10 +90,10 @@ def test_of_two_queries_at_once_one_has_the_name(table, monkeypatch):
         except StreamNameError:
             done[query] = StreamNameError
 
-    def stage_late(self, base, change):
+    def stage_late(self, base, change, files):
         monkeypatch.setattr(target, "stage", stage)
         attempt(other, "b", 101)
-        return stage(self, base, change)
+        return stage(self, base, change, files)
 
     monkeypatch.setattr(target, "stage", stage_late)
     attempt(table, "a", 100)
@@ -107,7 +107,7 @@ def test_of_two_queries_at_once_one_has_the_name(table, monkeypatch):
 def test_a_batch_that_fails_leaves_the_name_to_its_query(table, monkeypatch):
     assert send(table, 0, "a")
 
-    def broken(self, base, change):
+    def broken(self, base, change, files):
         raise StorageError("no space left")
 
     with monkeypatch.context() as patch:

@@ -675,7 +675,7 @@ def test_a_table_is_there_with_all_of_it(two_schemas):
     storage = Fails("nothing", StorageError())
     publish_paimon(draft, storage, place(two_schemas), "d.t")
     kinds = [name(location).rpartition("-")[0] or name(location) for location in storage.written]
-    assert [name(location) for location in storage.written[-2:]] == ["schema-1", "schema-0"]
+    assert [name(location) for location in storage.written[-2:]] == ["schema-0", "schema-1"]
     assert kinds.index("snapshot") > max(place for place, kind in enumerate(kinds) if "manifest" in kind)
     before = files_below(place(two_schemas))
     with refused("table 'd.t' exists already", AlreadyExistsError):
@@ -699,14 +699,26 @@ def test_nothing_is_left_of_a_table_that_could_not_be_made(two_schemas, text):
 
 
 def test_whoever_stops_it_finds_nothing_half_made(two_schemas):
-    for text in ("snapshot-1", "schema-1", "schema-0"):
+    for text in ("snapshot-1", "schema-0"):
         with pytest.raises(KeyboardInterrupt):
             publish_paimon(plan(two_schemas), Fails(text, KeyboardInterrupt(), after=True), place(two_schemas), "d.t")
         assert files_below(place(two_schemas)) == []
+    with pytest.raises(KeyboardInterrupt):
+        publish_paimon(plan(two_schemas), Fails("schema-1", KeyboardInterrupt(), after=True), place(two_schemas), "d.t")
+    check_same(two_schemas, PaimonTable.open(Storage(), place(two_schemas)))
 
 
-@pytest.mark.parametrize("text", ["snapshot-1", "schema-1", "schema-0"])
-def test_nothing_is_removed_when_the_outcome_is_unknown(two_schemas, text):
+@pytest.mark.parametrize("text", ["snapshot-1", "schema-0"])
+def test_what_fails_before_the_newest_schema_makes_no_table(two_schemas, text):
+    with refused("lost", StorageError):
+        publish_paimon(plan(two_schemas), Fails(text, StorageError("lost")), place(two_schemas), "d.t")
+    assert files_below(place(two_schemas)) == []
+    publish_paimon(plan(two_schemas), Fails(text, StorageError("late"), after=True), place(two_schemas), "d.t")
+    check_same(two_schemas, PaimonTable.open(Storage(), place(two_schemas)))
+
+
+def test_nothing_is_removed_when_the_outcome_is_unknown(two_schemas):
+    text = "schema-1"
     storage = Fails(text, StorageError("lost"))
     with refused("may or may not have been made", CommitUnknownError):
         publish_paimon(plan(two_schemas), storage, place(two_schemas), "d.t")

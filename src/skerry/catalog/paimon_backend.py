@@ -260,8 +260,8 @@ class PaimonBackend:
         if options.batch is not None:
             request = self._table.request(options.ref, options.properties)
             applied = jobs.paimon_once.commit_once(request, options.batch, lambda request: append(request, data))
-            self._table.refresh()
-            return of_batch(self.current_snapshot(options.ref), applied=applied)
+            newest = self._table.keep(request).snapshot
+            return of_batch(None if newest is None else described_snapshot(newest), applied=applied)
         snapshot = self._table.append(data, ref=options.ref, snapshot_properties=options.properties)
         return None if snapshot is None else described_snapshot(snapshot)
 
@@ -293,8 +293,9 @@ class PaimonBackend:
         self._check(options)
         if blind:
             self._refuse("blind merges", "append replaces rows by primary key without a look at them")
-        done = merge_paimon(self._table.request(**_how(options)), data, on, clauses)
-        self._table.refresh()
+        request = self._table.request(**_how(options))
+        done = merge_paimon(request, data, on, clauses)
+        self._table.keep(request)
         return done
 
     def apply_changes(
@@ -312,7 +313,7 @@ class PaimonBackend:
         request = self._table.request(options.ref, options.properties)
         columns = jobs.change_records.RecordColumns(on, op, order_by, before)
         summary = jobs.apply_changes.apply_to_paimon(request, data, columns, batch=options.batch)
-        self._table.refresh()
+        self._table.keep(request)
         return summary
 
     # ---- settings ----

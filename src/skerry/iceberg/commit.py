@@ -1,7 +1,8 @@
 """Commits to an Iceberg table: a decided change becomes manifests, a statistics file and one catalog update.
 
 Everything that a commit writes before the catalog update has a name of its own (a fresh uuid), so that attempts and
-writers never meet on a file. After a conflict those files are removed; after an unknown outcome nothing is.
+writers never meet on a file. After a conflict those files are removed; after an unknown outcome nothing is
+(`skerry.table.owned_files`).
 
 Spec: Iceberg table spec, Optimistic Concurrency, Snapshots, Table Statistics.
 """
@@ -11,10 +12,10 @@ from __future__ import annotations
 import secrets
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from pyiceberg.catalog import Catalog, MetastoreCatalog
@@ -58,6 +59,8 @@ from skerry.iceberg.state import TableState
 from skerry.iceberg.statistics import write_statistics
 from skerry.iceberg.summary import snapshot_summary, summary_of
 from skerry.storage import Storage, file_key, is_within, join
+from skerry.table.commit import NotPublishedError
+from skerry.table.owned_files import OwnedFiles, after_publish
 from skerry.table.table_sample import TableSample
 from skerry.theta import ThetaSketch
 
@@ -71,9 +74,19 @@ _REFUSED = (NoSuchTableError, BadRequestError, UnauthorizedError, ForbiddenError
 
 @dataclass
 class _MetadataWrite:
-    """The metadata file that a metastore catalog has written just before it sends its compare-and-swap."""
+    """The metadata file that a metastore catalog writes just before it sends its compare-and-swap.
 
+    Args:
+        files: Owns it.
+        location: Where it lies, once the catalog begins to write it.
+        predecessor: The metadata file that the compare-and-swap expects.
+        is_complete: Whether it has been written, so that the compare-and-swap may have been sent.
+    """
+
+    files: OwnedFiles
     location: str | None = None
+    predecessor: str | None = None
+    is_complete: bool = False
 
 
 _metadata_write: ContextVar[_MetadataWrite | None] = ContextVar("_metadata_write", default=None)
@@ -90,10 +103,15 @@ def watch_metadata_writes(catalog: Catalog) -> Catalog:
         write = catalog._write_metadata
 
         def watched(metadata: TableMetadata, io: Any, metadata_path: str) -> None:
-            write(metadata, io, metadata_path)
             commit = _metadata_write.get()
             if commit is not None:
+                commit.files.add(metadata_path)
                 commit.location = metadata_path
+                log = metadata.metadata_log
+                commit.predecessor = log[-1].metadata_file if log else None
+            write(metadata, io, metadata_path)
+            if commit is not None:
+                commit.is_complete = True
 
         catalog._write_metadata = watched  # type: ignore[method-assign]
     return catalog
@@ -159,19 +177,19 @@ class StagedCommit:
         base: The state that the attempt builds on.
         updates: The catalog update.
         requirements: What the catalog must find for it.
-        files: Metadata files written by this attempt.
-        snapshot_id: The new snapshot, if there is one.
+        metadata_write: The metadata file, once the catalog writes it.
+        named: Data and delete files that were written for the change.
+        snapshot: The new snapshot, if there is one.
         statistics_path: The new statistics file, if there is one.
-        metadata_write: The metadata file, once the catalog has written it.
     """
 
     base: TableState
     updates: tuple[TableUpdate, ...]
     requirements: tuple[TableRequirement, ...]
-    files: tuple[str, ...]
-    snapshot_id: int | None = None
+    metadata_write: _MetadataWrite
+    named: tuple[str, ...] = ()
+    snapshot: Snapshot | None = None
     statistics_path: str | None = None
-    metadata_write: _MetadataWrite = field(default_factory=_MetadataWrite)
 
     def is_in(self, state: TableState) -> bool:
         """Whether `state` holds what this attempt was to publish."""
@@ -182,24 +200,49 @@ class StagedCommit:
             *(entry.metadata_file for entry in metadata.metadata_log),
         ):
             return True
-        if self.snapshot_id is not None:
-            return metadata.snapshot_by_id(self.snapshot_id) is not None
+        if self.snapshot is not None:
+            return metadata.snapshot_by_id(self.snapshot.snapshot_id) is not None
         if self.statistics_path is not None:
             return any(file.statistics_path == self.statistics_path for file in metadata.statistics)
         return False
 
+    def can_never_be_in(self, state: TableState) -> bool:
+        """Whether `state`, which does not hold the attempt, proves that no later one can hold it either.
+
+        A metastore's compare-and-swap expects one metadata file, whose successor is another one now. A REST catalog
+        adds no snapshot with a sequence number that is taken, and no new snapshot may have come from the attempt's.
+        """
+        base = self.base
+        if state.metadata.table_uuid != base.metadata.table_uuid or state.metadata_location == base.metadata_location:
+            return False
+        if self.metadata_write.location is not None:
+            log = [entry.metadata_file for entry in state.metadata.metadata_log]
+            return self.metadata_write.predecessor in log and state.metadata_location != self.metadata_write.location
+        if self.snapshot is None or not self.snapshot.sequence_number or self.snapshot.parent_snapshot_id is None:
+            return False
+        known = {snapshot.snapshot_id for snapshot in base.metadata.snapshots}
+        new = {
+            snapshot.snapshot_id: snapshot.parent_snapshot_id
+            for snapshot in state.metadata.snapshots
+            if snapshot.snapshot_id not in known
+        }
+        newest = max((snapshot.sequence_number or 0 for snapshot in state.metadata.snapshots), default=0)
+        if newest < self.snapshot.sequence_number:
+            return False
+        return all(parent is None or parent in known or parent in new for parent in new.values())
+
 
 class _Staging:
-    """Collects the files of one attempt while they are written, to remove them if the attempt fails half-way."""
+    """One attempt, whose files are owned before they are written."""
 
-    def __init__(self, base: TableState) -> None:
+    def __init__(self, base: TableState, files: OwnedFiles) -> None:
         self.base = base
         self.id = uuid.uuid4()
-        self.files: list[str] = []
+        self.files = files
 
     def new_file(self, name: str) -> str:
         location = join(self.base.metadata_folder, name)
-        self.files.append(location)
+        self.files.add(location)
         return location
 
 
@@ -235,43 +278,46 @@ class IcebergTarget:
         self._table_uuid = found
         return state
 
-    def stage(self, base: TableState, change: SnapshotChange | MetadataChange) -> StagedCommit:
+    def stage(self, base: TableState, change: SnapshotChange | MetadataChange, files: OwnedFiles) -> StagedCommit:
         """Write manifests, manifest list and statistics file of the new state."""
-        staging = _Staging(base)
-        try:
-            if isinstance(change, SnapshotChange):
-                return _stage_snapshot(staging, change)
-            return _stage_metadata(staging, change)
-        except BaseException:
-            with suppress(SkerryError):  # what failed before matters more
-                base.storage.delete(staging.files)
-            raise
+        staging = _Staging(base, files)
+        return (
+            _stage_snapshot(staging, change) if isinstance(change, SnapshotChange) else _stage_metadata(staging, change)
+        )
+
+    def named_files(self, staged: StagedCommit) -> Iterable[str]:
+        """The data and delete files that the change adds."""
+        return staged.named
 
     def publish(self, staged: StagedCommit) -> TableState:
         """Send the catalog update and sort the outcomes: committed, conflict, refused, unknown."""
         base = staged.base
+        is_metastore = isinstance(self.catalog, MetastoreCatalog)
         token = _metadata_write.set(staged.metadata_write)
         try:
             response = self.catalog.commit_table(base.handle, staged.requirements, staged.updates)
         except CommitFailedException as error:
-            raise ConflictError(str(error), location=base.name) from error
+            return self._lost(staged, error)
         except CatalogLockedError:
             raise
         except _REFUSED as error:
-            self._raise_conflict(base, error)
-            raise SkerryError(f"the catalog refused the commit: {error}", location=base.name) from error
-        except Exception as error:
-            if isinstance(self.catalog, MetastoreCatalog) and staged.metadata_write.location is None:
-                self._raise_conflict(base, error)
-                raise SkerryError(f"the commit failed before it was sent: {error}", location=base.name) from error
+            raise self._refusal(base, error, f"the catalog refused the commit: {error}") from error
+        except BaseException as error:
+            if is_metastore and not staged.metadata_write.is_complete:
+                if not isinstance(error, Exception):
+                    raise NotPublishedError(error) from error.__cause__
+                raise self._refusal(base, error, f"the commit failed before it was sent: {error}") from error
+            if not isinstance(error, Exception):
+                raise
             raise CommitUnknownError(
                 f"the commit may or may not have happened: {type(error).__name__}: {error}", location=base.name
             ) from error
         finally:
             _metadata_write.reset(token)
         _check_references(staged, response.metadata)
-        if isinstance(self.catalog, MetastoreCatalog):  # a REST catalog's server looks after its files itself
-            _delete_old_metadata(base, response.metadata)
+        if is_metastore:  # a REST catalog's server looks after its files itself
+            with after_publish("deleting old metadata files"):
+                _delete_old_metadata(base, response.metadata)
         handle = CatalogTable(
             identifier=self.identifier,
             metadata=response.metadata,
@@ -282,55 +328,65 @@ class IcebergTarget:
         )
         return TableState(base.name, response.metadata, response.metadata_location, base.storage, handle)
 
-    def _raise_conflict(self, base: TableState, error: Exception) -> None:
-        """Tell what was refused because it made no sense from what makes none since another writer was first.
+    def _lost(self, staged: StagedCommit, error: CommitFailedException) -> TableState:
+        """The state with the change after all, if something between us and a REST catalog has sent it twice.
+
+        Raises:
+            ConflictError: Another writer was first.
+        """
+        if not isinstance(self.catalog, MetastoreCatalog):
+            with suppress(ConflictError):
+                published = self.find_published(staged)
+                if published is not None:
+                    return published
+        raise ConflictError(str(error), location=staged.base.name) from error
+
+    def _refusal(self, base: TableState, error: BaseException, message: str) -> Exception:
+        """What a refusal is: a conflict if another writer was first, else an error that came before any effect.
 
         Requirements cannot say all that must hold: a commit to another branch takes the next sequence number too.
         """
-        try:
-            newest = load_state(self.catalog, self.identifier).metadata_location
-        except Exception:  # what was refused matters more
-            return
-        if newest != base.metadata_location:
-            raise ConflictError(f"the table has changed meanwhile: {error}", location=base.name) from error
+        with suppress(Exception):  # what was refused matters more
+            if load_state(self.catalog, self.identifier).metadata_location != base.metadata_location:
+                return ConflictError(f"the table has changed meanwhile: {error}", location=base.name)
+        return NotPublishedError(SkerryError(message, location=base.name))
 
     def find_published(self, staged: StagedCommit) -> TableState | None:
-        """Read the table back and look for what was to be published."""
+        """Read the table back and look for what was to be published.
+
+        Raises:
+            ConflictError: It is not there, and never will be.
+        """
         try:
             state = read_back(self.catalog, self.identifier)
         except Exception:  # the catalog that just failed may fail again: the outcome stays unknown
             return None
-        return state if staged.is_in(state) else None
-
-    def discard(self, staged: StagedCommit) -> None:
-        """Remove the attempt's files, the metadata file of the lost race among them.
-
-        A file that cannot be removed is left behind: no state refers to it, and the commit goes on.
-        """
-        written = staged.metadata_write.location
-        with suppress(SkerryError):
-            staged.base.storage.delete([*staged.files, *([written] if written else [])])
+        if staged.is_in(state):
+            return state
+        if staged.can_never_be_in(state):
+            raise ConflictError("another writer was first", location=state.name)
+        return None
 
 
 def _check_references(staged: StagedCommit, metadata: TableMetadata) -> None:
     """Make sure that a catalog has done what it says; Nessie's REST catalog passes over branches and tags of tables.
 
     Raises:
-        UnsupportedError: A branch or tag is not there. The commit has no files, so that none can be taken for lost.
+        NotPublishedError: A branch or tag is not there. The commit has no files, so that none can be taken for lost.
     """
-    for update in staged.updates if not staged.files else ():
+    for update in staged.updates if staged.snapshot is None else ():
         if isinstance(update, SetSnapshotRefUpdate) and update.ref_name not in metadata.refs:
-            raise UnsupportedError(
-                f"the catalog took the commit but did not set {update.type} {update.ref_name!r}: "
-                "it seems to keep no branches and tags of tables",
-                location=staged.base.name,
+            raise NotPublishedError(
+                UnsupportedError(
+                    f"the catalog took the commit but did not set {update.type} {update.ref_name!r}: "
+                    "it seems to keep no branches and tags of tables",
+                    location=staged.base.name,
+                )
             )
 
 
 def _delete_old_metadata(base: TableState, metadata: TableMetadata) -> None:
     """Delete the metadata files that the log has just forgotten, if the table wants that.
-
-    One that cannot be deleted is left to the removal of orphans; the commit has happened.
 
     Spec: Iceberg table properties `write.metadata.delete-after-commit.enabled`, `write.metadata.previous-versions-max`.
     """
@@ -340,13 +396,12 @@ def _delete_old_metadata(base: TableState, metadata: TableMetadata) -> None:
         return
     kept = {file_key(entry.metadata_file) for entry in metadata.metadata_log}
     forgotten = (entry.metadata_file for entry in base.metadata.metadata_log)
-    with suppress(SkerryError):
-        base.storage.delete(
-            location
-            for location in forgotten
-            if file_key(location) not in kept
-            and any(is_within(root, location) for root in (metadata.location, base.metadata_folder))
-        )
+    base.storage.delete(
+        location
+        for location in forgotten
+        if file_key(location) not in kept
+        and any(is_within(root, location) for root in (metadata.location, base.metadata_folder))
+    )
 
 
 def _new_snapshot_id() -> int:
@@ -410,8 +465,9 @@ def _stage_snapshot(staging: _Staging, change: SnapshotChange) -> StagedCommit:
             AssertTableUUID(uuid=metadata.table_uuid),
             AssertRefSnapshotId(ref=change.ref, snapshot_id=parent.snapshot_id if parent is not None else None),
         ),
-        files=tuple(staging.files),
-        snapshot_id=snapshot_id,
+        metadata_write=_MetadataWrite(staging.files),
+        named=tuple(entry.data_file.location for entry in (*change.added, *change.added_deletes)),
+        snapshot=snapshot,
     )
 
 
@@ -434,7 +490,7 @@ def _added_rows(next_row_id: int | None, first_row_id: int | None) -> int | None
 
 def _stage_statistics(
     staging: _Staging, snapshot: Snapshot, sketches: Mapping[int, ThetaSketch], sample: TableSample | None
-) -> list[TableUpdate]:
+) -> list[SetStatisticsUpdate]:
     """Write the statistics file of a snapshot and the update that registers it; nothing without sketches or samples."""
     if not sketches and sample is None:
         return []
@@ -445,7 +501,7 @@ def _stage_statistics(
 
 def _stage_metadata(staging: _Staging, change: MetadataChange) -> StagedCommit:
     base = staging.base
-    statistics: list[TableUpdate] = []
+    statistics: list[SetStatisticsUpdate] = []
     if change.snapshot_id is not None:
         snapshot = base.snapshot_by_id(change.snapshot_id)
         statistics = _stage_statistics(staging, snapshot, change.sketches, change.sample)
@@ -453,6 +509,6 @@ def _stage_metadata(staging: _Staging, change: MetadataChange) -> StagedCommit:
         base=base,
         updates=(*change.updates, *statistics),
         requirements=(AssertTableUUID(uuid=base.metadata.table_uuid), *change.requirements),
-        files=tuple(staging.files),
-        statistics_path=staging.files[-1] if statistics else None,
+        metadata_write=_MetadataWrite(staging.files),
+        statistics_path=statistics[0].statistics.statistics_path if statistics else None,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -25,6 +26,7 @@ from skerry.iceberg.state import MAIN, TableState
 from skerry.storage import Storage, join
 from skerry.table.files import DataFile
 from skerry.table.metadata_columns import LINEAGE_COLUMNS
+from skerry.table.owned_files import OwnedFiles, owned_files
 from skerry.table.properties import whole_number
 from skerry.table.schema import leaves
 from skerry.table.statistics import SketchPolicy
@@ -143,6 +145,10 @@ class FileLayout:
     def sort(self, rows: pa.Table) -> pa.Table:
         """Rows in the table's sort order."""
         return rows.take(sort_indices(self.iceberg_schema, self.sort_order, rows)) if self.sorts else rows
+
+    def owned_files(self) -> AbstractContextManager[OwnedFiles]:
+        """Own everything that is written to the folder, which no other write uses."""
+        return owned_files(self.storage, self.folder)
 
     def partition_folder(self, partition: tuple[Any, ...]) -> str:
         """The folder of a partition's files."""

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
 
-from skerry.errors import CommitUnknownError, SkerryError
 from skerry.iceberg.state import MAIN, TableState
 from skerry.iceberg.table import IcebergTable
 from skerry.jobs.analyze import catch_up
@@ -49,15 +47,9 @@ def append(
     table.refresh().branch(ref)
     state = catch_up(table, ref)
     layout = table.layout(ref=ref)
-    files = write_batches(layout, _watched(conform(data, state.schema), watcher))
-    try:
+    with layout.owned_files():
+        files = write_batches(layout, _watched(conform(data, state.schema), watcher))
         return table.append(files, ref=ref, properties=properties, staged=staged)
-    except CommitUnknownError:
-        raise
-    except SkerryError:  # any other error of ours means: provably not committed
-        with suppress(SkerryError):
-            layout.storage.delete([file.data_file.location for file in files])
-        raise
 
 
 def append_once(

@@ -22,7 +22,7 @@ from skerry.iceberg.manifest_list import ManifestContent, read_manifest_list
 from skerry.iceberg.operations import RowDelta
 from skerry.iceberg.operations.conflicts import Isolation
 from skerry.iceberg.state import TableState
-from skerry.jobs.row_changes import ChangeRequest, clean_up_after_failure
+from skerry.jobs.row_changes import ChangeRequest
 from skerry.jobs.write import write_batches
 from skerry.table.merging import MergeRules, MergeSource
 from skerry.table.predicate import ALWAYS_TRUE
@@ -64,7 +64,7 @@ def merge_blind(request: ChangeRequest, state: TableState, source: MergeSource, 
         )
     deleted, inserted = ended
     layout = request.table.layout(ref=request.ref)
-    with clean_up_after_failure(layout):
+    with layout.owned_files():
         written = write_batches(layout, inserted)
         deletes = _delete_keys(request, state, layout, source, source.rows.take(pa.array(deleted)))
         snapshot = state.snapshot(request.ref)

@@ -11,16 +11,14 @@ sequence number of the snapshot that was read, so that equality deletes that cam
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, UNSORTED_SORT_ORDER_ID
 
-from skerry.errors import CommitUnknownError, ConflictError, NotFoundError, SkerryError
+from skerry.errors import CommitUnknownError, ConflictError, NotFoundError
 from skerry.iceberg.files import live_data_files, needless_deletes
 from skerry.iceberg.layout import FileLayout
 from skerry.iceberg.operations import RewriteFiles
@@ -36,6 +34,7 @@ from skerry.jobs.write import write_batches
 from skerry.storage import join
 from skerry.table.commit import RetryPolicy
 from skerry.table.files import WrittenFile
+from skerry.table.owned_files import OwnedFiles, log_after_publish
 from skerry.table.row_reader import RowReader
 from skerry.table.scan import FileScanTask
 from skerry.table.schema import leaves
@@ -138,23 +137,30 @@ def compact(
         return job.planned(state)
     state = catch_up(table, ref, executor=executor)
     affected: set[Any] | None = None
+    lost: tuple[FileGroup, ...] = ()
     for left in reversed(range(RetryPolicy.from_properties(state.properties).num_retries + 1)):
         try:
             round_ = job.run(state, job.layout(state), affected)
-        except NotFoundError:  # others may have expired the snapshot that was to be compacted
-            newest = table.refresh()
+            summary, lost = _added(summary, round_.summary), round_.lost
+            if not lost:
+                return summary
+            affected = {_partition(group) for group in lost}
+            state = table.refresh()
+        except CommitUnknownError:
+            raise
+        except Exception as error:
+            if summary.groups:  # these are in the table
+                log_after_publish("compacting the other groups", error)
+                break
+            if not isinstance(error, NotFoundError):
+                raise
+            newest = table.refresh()  # others may have expired the snapshot that was to be compacted
             if not left or newest.metadata_location == state.metadata_location:
                 raise
             state = newest
-            continue
-        summary = _added(summary, round_.summary)
-        if not round_.lost:
-            return summary
-        affected = {_partition(group) for group in round_.lost}
-        state = table.refresh()
     if not summary.groups:
         raise round_.conflict or ConflictError("other writers changed the rows of all groups", location=state.name)
-    return dataclasses.replace(summary, conflicts=len(round_.lost))
+    return dataclasses.replace(summary, conflicts=len(lost))
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,11 +180,14 @@ class _Round:
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """A group and the files in its place, which have a folder of their own."""
+    """A group and the files in its place."""
 
     group: FileGroup
     files: tuple[WrittenFile, ...] = ()
-    layout: FileLayout | None = None
+
+    @property
+    def locations(self) -> list[str]:
+        return [file.data_file.location for file in self.files]
 
 
 @dataclass(frozen=True)
@@ -273,23 +282,14 @@ class _Compaction:
             CompactTask(group, reader, dataclasses.replace(layout, folder=join(layout.folder, str(number))), clustering)
             for number, group in enumerate(groups)
         ]
-        committed: list[_Written] = []
-        try:
-            return self._commit(state, tasks, list(self._write(todo)), committed)
-        except CommitUnknownError:
-            raise
-        except BaseException:
-            kept = {id(one.layout) for one in committed}
-            for task in todo:
-                if id(task.layout) not in kept:
-                    _discard(task.layout)
-            raise
+        with layout.owned_files() as files:
+            return self._commit(state, tasks, list(self._write(todo, files)), files)
 
-    def _write(self, tasks: Sequence[CompactTask]) -> Iterator[_Written]:
+    def _write(self, tasks: Sequence[CompactTask], owned: OwnedFiles) -> Iterator[_Written]:
         rows = size = done = 0
         total = sum(len(task.group.tasks) for task in tasks)
-        for task, files in zip(tasks, self.executor.map(compact_group, tasks), strict=True):
-            yield _Written(task.group, tuple(files), task.layout)
+        for task, files in zip(tasks, owned.map(self.executor, compact_group, tasks), strict=True):
+            yield _Written(task.group, tuple(files))
             done += len(task.group.tasks)
             rows += sum(file.data_file.record_count for file in files)
             size += task.group.size_bytes
@@ -297,23 +297,42 @@ class _Compaction:
                 self.watcher(Progress("compact", done, total, rows, size))
 
     def _commit(
-        self, state: TableState, tasks: Sequence[FileScanTask], written: Sequence[_Written], committed: list[_Written]
+        self, state: TableState, tasks: Sequence[FileScanTask], written: Sequence[_Written], owned: OwnedFiles
     ) -> _Round:
-        """All groups in one commit, or else one by one; `committed` gets those that are in the table."""
+        """All groups in one commit, or else one by one."""
         try:
-            summary = self._replace(state, tasks, written)
+            return _Round(self._replace(state, tasks, written))
         except ConflictError as conflict:
             if conflict.retryable or not written:
                 raise
-            if len(written) > 1:
-                rounds = [self._commit(state, tasks, [one], committed) for one in written]
-                lost = tuple(group for round_ in rounds for group in round_.lost)
-                return _Round(functools.reduce(_added, (round_.summary for round_ in rounds)), lost, conflict)
-            if written[0].layout is not None:
-                _discard(written[0].layout)
-            return _Round(CompactSummary(None), (written[0].group,), conflict)
-        committed += written
-        return _Round(summary)
+            if len(written) == 1:
+                owned.remove(written[0].locations)
+                return _Round(CompactSummary(None), (written[0].group,), conflict)
+            return self._commit_each(state, tasks, written, owned, conflict)
+
+    def _commit_each(
+        self,
+        state: TableState,
+        tasks: Sequence[FileScanTask],
+        written: Sequence[_Written],
+        owned: OwnedFiles,
+        conflict: ConflictError,
+    ) -> _Round:
+        """Every group in a commit of its own; once one is in the table, those are given up that cannot follow it."""
+        done = _Round(CompactSummary(None), (), conflict)
+        for number, one in enumerate(written):
+            try:
+                round_ = self._commit(state, tasks, [one], owned)
+            except CommitUnknownError:
+                raise
+            except Exception as error:
+                if not done.summary.groups:
+                    raise
+                log_after_publish("committing the other groups", error)
+                owned.remove(location for other in written[number:] for location in other.locations)
+                return dataclasses.replace(done, lost=(*done.lost, *(other.group for other in written[number:])))
+            done = _Round(_added(done.summary, round_.summary), (*done.lost, *round_.lost), conflict)
+        return done
 
     def _replace(self, state: TableState, tasks: Sequence[FileScanTask], written: Sequence[_Written]) -> CompactSummary:
         snapshot = state.snapshot(self.ref)
@@ -407,9 +426,3 @@ def _by_lower_bound(
         return (True, bounds[location]) if location in bounds else (False,)
 
     return key
-
-
-def _discard(layout: FileLayout) -> None:
-    """Remove what was written into a folder, of which no commit names anything."""
-    with suppress(SkerryError):  # what failed before matters more
-        layout.storage.delete([status.location for status in layout.storage.list(layout.folder)])

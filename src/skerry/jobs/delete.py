@@ -17,7 +17,6 @@ from skerry.jobs.row_changes import (
     ChangeRequest,
     Found,
     apply_changes,
-    clean_up_after_failure,
     redo_after_conflicts,
 )
 from skerry.jobs.write import write_batches
@@ -77,7 +76,7 @@ def overwrite(request: ChangeRequest, data: Any, where: str | Any = None) -> Row
     state = request.table.refresh()
     scan(state, where=where, ref=request.ref)  # before rows are written
     layout = request.table.layout(ref=request.ref)
-    with clean_up_after_failure(layout):
+    with layout.owned_files():
         written = write_batches(layout, conform(data, state.schema))
         return redo_after_conflicts(request, lambda state: _replace(request, state, where, written))
 
@@ -117,22 +116,20 @@ def _replace(request: ChangeRequest, state: TableState, where: str | Any, writte
             positions.setdefault(task.data_file.location, []).append(rows)
         request.report("find", number, len(open_), deleted)
     deleted += _count_rows(state.storage, reader, whole.values())
-    layout = request.table.layout(ref=request.ref, lineage=True)
-    with clean_up_after_failure(layout):
-        done = apply_changes(
-            request,
-            Found(
-                state,
-                layout,
-                conflict_filter=looked.predicate,
-                changes=[
-                    FileChange(tuple(by_file[location]), Matches.to_delete(np.sort(np.concatenate(found))))
-                    for location, found in positions.items()
-                ],
-                removed=list(whole),
-                written=written,
-            ),
-        )
+    done = apply_changes(
+        request,
+        Found(
+            state,
+            request.table.layout(ref=request.ref, lineage=True),
+            conflict_filter=looked.predicate,
+            changes=[
+                FileChange(tuple(by_file[location]), Matches.to_delete(np.sort(np.concatenate(found))))
+                for location, found in positions.items()
+            ],
+            removed=list(whole),
+            written=written,
+        ),
+    )
     return replace(done, deleted_rows=deleted, inserted_rows=sum(file.data_file.record_count for file in written))
 
 

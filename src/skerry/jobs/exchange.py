@@ -7,6 +7,7 @@ wherever tasks run. `exchanges.exchange_of` knows which of them belong to a tabl
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -68,8 +69,8 @@ class TableWrite(Protocol):
         """Publish what all tasks have written, as one snapshot; a stream's batch once."""
         ...
 
-    def remove(self, shares: Iterable[Any]) -> None:
-        """Remove what was written and no commit names."""
+    def owned(self, shares: Iterable[Any]) -> AbstractContextManager[object]:
+        """Own what was written, until `publish` does: it goes if the block fails before."""
         ...
 
     def abort(self) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from skerry.errors import SkerryError
 from skerry.iceberg.layout import FileLayout
 from skerry.iceberg.scan import Scan
 from skerry.iceberg.table import IcebergTable
@@ -79,10 +78,9 @@ class _Write:
     def publish(self, table: Any, shares: Sequence[iceberg_publish.Share], batch: StreamBatch | None = None) -> bool:
         return iceberg_publish.publish(table, self.layout, shares, self.publication, batch=batch)
 
-    def remove(self, shares: Iterable[iceberg_publish.Share]) -> None:
-        iceberg_publish.remove_shares(self.layout, shares)
+    def owned(self, shares: Iterable[iceberg_publish.Share]) -> AbstractContextManager[object]:
+        return iceberg_publish.owned_shares(self.layout, shares)
 
     def abort(self) -> None:
-        storage = self.layout.storage
-        with suppress(SkerryError):  # what failed before matters more
-            storage.delete([status.location for status in storage.list(self.layout.folder)])
+        with self.layout.owned_files() as files:
+            files.remove()

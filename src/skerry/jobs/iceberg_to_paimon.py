@@ -40,6 +40,7 @@ from skerry.paimon.writing.data_files import local_millis
 from skerry.storage import Storage, name
 from skerry.table.carried_samples import CarriedFile, carry_samples
 from skerry.table.files import DataFile, DeleteKind
+from skerry.table.owned_files import owned_files
 from skerry.table.row_deletes import RowDeletes
 from skerry.table.scan import FileScanTask
 from skerry.table.schema import leaves
@@ -213,10 +214,12 @@ def publish_paimon(draft: PaimonDraft, storage: Storage, location: str, name: st
     *older, current = draft.schemas
     base = PaimonState(name, location, storage, current, None)
     check_free(base)
-    if not draft.files:
-        return create_with_rows(base, older, None)
-    deleted = {(file.partition, 0, file.file_name): file.deleted for file in draft.files if len(file.deleted)}
-    return create_with_rows(base, older, FirstRows(tuple(_entries(draft)), deleted, _samples(draft)))
+    rows = None
+    if draft.files:
+        deleted = {(file.partition, 0, file.file_name): file.deleted for file in draft.files if len(file.deleted)}
+        rows = FirstRows(tuple(_entries(draft)), deleted, _samples(draft))
+    with owned_files(storage) as files:
+        return create_with_rows(base, older, rows, files)
 
 
 def _samples(draft: PaimonDraft) -> SampleChange:

@@ -20,7 +20,6 @@ from skerry.jobs.row_changes import (
     ChangeRequest,
     Found,
     apply_changes,
-    clean_up_after_failure,
     redo_after_conflicts,
 )
 from skerry.jobs.write import write_batches
@@ -206,7 +205,7 @@ class _Attempt:
         updated = sum(int(self._rules.updates[part.matches.actions].sum()) for _, part in found)
         deleted = sum(len(part.matches) for _, part in found) - updated
         copies = self._request.mode(self._state) is ChangeMode.COPY_ON_WRITE
-        with clean_up_after_failure(self._layout):
+        with self._layout.owned_files():
             batches = self._inserted(new) if copies else self._new_rows(found, new)
             written = write_batches(self._layout, batches)
             done = apply_changes(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import uuid
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,6 @@ from skerry.jobs.stream_choice import StreamChoice, TableStream
 from skerry.paimon.options import MergeEngine
 from skerry.paimon.scan import PaimonScan
 from skerry.paimon.table import PaimonTable
-from skerry.paimon.writing.layout import remove_written
 from skerry.table.incoming import conform
 from skerry.table.predicate import Predicate
 from skerry.table.stream_batch import StreamBatch
@@ -86,9 +86,10 @@ class _Write:
     def publish(self, table: Any, shares: Sequence[paimon_publish.Share], batch: StreamBatch | None = None) -> bool:
         return paimon_publish.publish(table, self.layout, shares, self.publication, batch=batch)
 
-    def remove(self, shares: Iterable[paimon_publish.Share]) -> None:
-        paimon_publish.remove_shares(self.layout, shares)
+    def owned(self, shares: Iterable[paimon_publish.Share]) -> AbstractContextManager[object]:
+        return paimon_publish.owned_shares(self.layout, shares)
 
     def abort(self) -> None:
         waits = self.layout.rows_wait(self.publication.mode)
-        remove_written(self.layout.files, [self.layout.waiting_folder] if waits else None)
+        with self.layout.files.owned_files([self.layout.waiting_folder] if waits else None) as files:
+            files.remove()

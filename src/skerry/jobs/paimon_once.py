@@ -21,6 +21,7 @@ from skerry.paimon.paths import MAIN_BRANCH
 from skerry.paimon.snapshots import earliest_id
 from skerry.paimon.state import PaimonState
 from skerry.paimon.stream_marks import StreamMark, delete_mark, mark_location, read_mark, stream_user, write_mark
+from skerry.table.owned_files import OwnedFiles, after_publish
 from skerry.table.stream_batch import LastBatch, StreamBatch, has_batch
 
 __all__ = ["commit_once"]
@@ -57,8 +58,9 @@ def commit_once(request: ChangeRequest, batch: StreamBatch, work: Callable[[Chan
     said = {**request.properties, _STREAM: batch.stream, _BATCH: str(batch.number)}
     if batch.query is not None:
         said[_QUERY] = batch.query
+    once = _OnceTarget(request.target, state, mark)
     try:
-        work(replace(request, target=_OnceTarget(request.target, state, mark), properties=said))
+        work(replace(request, target=once, properties=said))
     except _BatchIsThereError:
         return False
     except CommitUnknownError:
@@ -68,7 +70,8 @@ def commit_once(request: ChangeRequest, batch: StreamBatch, work: Callable[[Chan
             with suppress(SkerryError):
                 _restore(state, mark, before)
         raise
-    with suppress(SkerryError):  # it is in the table, and its snapshot says so for a while
+    request.target.newest = once.newest
+    with after_publish("marking the batch"):  # its snapshot says so for a while
         write_mark(state, replace(mark, is_published=True, query=batch.query))
     return True
 
@@ -131,7 +134,7 @@ class _OnceTarget(PaimonTarget):
         self._commit_id = _commit_id(mark)
         self._after = mark.after
 
-    def stage(self, base: PaimonState, change: TableChange) -> StagedCommit:
+    def stage(self, base: PaimonState, change: TableChange, files: OwnedFiles) -> StagedCommit:
         """Stage a change in the stream's name.
 
         Raises:
@@ -139,4 +142,4 @@ class _OnceTarget(PaimonTarget):
         """
         if find_commit(base, self._commit_id, after=self._after) is not None:
             raise _BatchIsThereError(f"batch {self._commit_id.identifier} is there already", location=base.name)
-        return super().stage(base, replace(change, commit_id=self._commit_id))
+        return super().stage(base, replace(change, commit_id=self._commit_id), files)

@@ -15,14 +15,14 @@ writer sorts at a time. That also makes one file of a bucket's rows and not one 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
-from skerry.errors import CommitUnknownError, SchemaError, SkerryError, UnsupportedError
+from skerry.errors import SchemaError, UnsupportedError
 from skerry.jobs.paimon_once import commit_once
 from skerry.jobs.publication import Publication, WriteMode
 from skerry.jobs.waiting_rows import Group, WaitingRows, read_groups, write_waiting
@@ -46,9 +46,10 @@ from skerry.paimon.writing.table_writers import WrittenRows, write_rows
 from skerry.storage import join
 from skerry.table.incoming import conform, open_batches
 from skerry.table.keys import KeyIndex
+from skerry.table.owned_files import OwnedFiles, owned_files
 from skerry.table.stream_batch import StreamBatch
 
-__all__ = ["Share", "ShareLayout", "check_publication", "publish", "remove_shares", "write_share"]
+__all__ = ["Share", "ShareLayout", "check_publication", "owned_shares", "publish", "publish_shares", "write_share"]
 
 _FOLDER = "skerry-rows"
 """The folder of rows that wait; none of Paimon's, and what is forgotten there counts as an orphan."""
@@ -175,10 +176,12 @@ def write_share(layout: ShareLayout, mode: WriteMode, batches: Iterable[pa.Recor
     return Share(rows=(write_waiting(files.storage, location, schema, rows, split),))
 
 
-def remove_shares(layout: ShareLayout, shares: Iterable[Share]) -> None:
-    """Remove what tasks have written and no commit names."""
-    with suppress(SkerryError):  # what failed before matters more
-        layout.files.storage.delete([location for share in shares for location in share.locations])
+@contextmanager
+def owned_shares(layout: ShareLayout, shares: Iterable[Share]) -> Iterator[OwnedFiles]:
+    """Own what tasks have written; see `skerry.table.owned_files`."""
+    with owned_files(layout.files.storage) as files:
+        files.add(*(location for share in shares for location in share.locations))
+        yield files
 
 
 def publish(
@@ -189,6 +192,22 @@ def publish(
     *,
     batch: StreamBatch | None = None,
 ) -> bool:
+    """Publish what all tasks have written, as one snapshot; see `publish_shares`.
+
+    Returns:
+        Whether it was published now; else the table had the batch, and what was written again is removed.
+    """
+    return publish_shares(table, layout, shares, publication, batch=batch) is not None
+
+
+def publish_shares(
+    table: PaimonTable,
+    layout: ShareLayout,
+    shares: Sequence[Share],
+    publication: Publication,
+    *,
+    batch: StreamBatch | None = None,
+) -> PaimonState | None:
     """Publish what all tasks have written, as one snapshot.
 
     Args:
@@ -199,33 +218,25 @@ def publish(
         batch: The batch of a stream, which is committed once.
 
     Returns:
-        Whether it was published now; else the table had the batch, and what was written again is removed.
+        The branch's state if it was published now; None if the table had the batch, and what was written again is
+        removed.
 
     Raises:
         ConflictError: Other writers changed the same rows again and again; what was written is removed.
         CommitUnknownError: The outcome is unknown; nothing was cleaned up.
         SchemaError: Rows or keys do not fit; what was written is removed.
     """
-    write = _Write(layout, shares, publication)
-    try:
+    with owned_shares(layout, shares) as files:
+        write = _Write(layout, shares, publication)
         request = table.request(publication.ref, publication.properties)
         if batch is None:
             write.commit(request)
             published = True
         else:
             published = commit_once(request, batch, write.commit)
-    except CommitUnknownError:
-        raise
-    except BaseException:
-        remove_shares(layout, shares)
-        raise
-    if published:
-        with suppress(SkerryError):  # the rows are in the table; what is left behind is an orphan
-            layout.files.storage.delete([rows.location for rows in write.waiting])
-    else:
-        remove_shares(layout, shares)
-    table.refresh()
-    return published
+        files.remove([rows.location for rows in write.waiting] if published else None)
+    state = table.keep(request)
+    return state if published else None
 
 
 class _Write:

@@ -26,7 +26,7 @@ from pyiceberg.table.metadata import TableMetadataV2, TableMetadataV3
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.transforms import IdentityTransform
 
-from skerry.errors import CommitUnknownError, SchemaError, SkerryError, UnsupportedError
+from skerry.errors import SchemaError, SkerryError, UnsupportedError
 from skerry.iceberg.bounds import encode_bounds
 from skerry.iceberg.delete_files import FileDeletes, write_deletion_vectors, write_position_deletes
 from skerry.iceberg.manifest import EntryStatus, ManifestEntry
@@ -361,22 +361,16 @@ def publish_files(draft: IcebergDraft, table: IcebergTable) -> TableState:
     layout = replace(table.layout(), deletes_by_partition=False)
     write = write_deletion_vectors if draft.format_version >= _VERSION_WITH_VECTORS else write_position_deletes
     deleted = list(_deleted_rows(draft))
-    deletes = write(layout, deleted)
     snapshot = draft.state.snapshot
-    adopted = _Adopt(
-        tuple(file for _, file in draft.files),
-        tuple(deletes),
-        _samples(draft, deleted, deletes),
-        {"skerry.migrated-from": f"paimon snapshot {snapshot.id}"} if snapshot is not None else {},
-    )
-    try:
+    with layout.owned_files():
+        deletes = write(layout, deleted)
+        adopted = _Adopt(
+            tuple(file for _, file in draft.files),
+            tuple(deletes),
+            _samples(draft, deleted, deletes),
+            {"skerry.migrated-from": f"paimon snapshot {snapshot.id}"} if snapshot is not None else {},
+        )
         return table.commit(adopted)
-    except CommitUnknownError:
-        raise
-    except BaseException:
-        with suppress(SkerryError):  # what failed before matters more
-            layout.storage.delete({entry.data_file.location for entry in deletes})
-        raise
 
 
 def _deleted_rows(draft: IcebergDraft) -> Iterator[FileDeletes]:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from skerry.errors import CommitUnknownError, ConflictError, SchemaError, SkerryError, UnsupportedError
+from skerry.errors import ConflictError, SchemaError, UnsupportedError
 from skerry.iceberg.files import live_data_files
 from skerry.iceberg.layout import FileLayout
 from skerry.iceberg.operations import (
@@ -31,10 +31,11 @@ from skerry.storage import Storage, join
 from skerry.table.commit import RetryPolicy
 from skerry.table.files import DataFile, WrittenFile
 from skerry.table.incoming import conform, open_batches
+from skerry.table.owned_files import OwnedFiles, owned_files
 from skerry.table.table_sample import partition_name
 from skerry.table.tasks import Executor, ThreadExecutor
 
-__all__ = ["Publication", "Share", "WriteMode", "check_publication", "publish", "remove_shares", "write_share"]
+__all__ = ["Publication", "Share", "WriteMode", "check_publication", "owned_shares", "publish", "write_share"]
 
 # A task leaves so much at most, that one machine can put together what thousands of them leave.
 _FEW_BYTES = 4 << 20
@@ -51,6 +52,11 @@ class Share:
 
     files: tuple[WrittenFile, ...] = ()
     rows: tuple[str, ...] = ()
+
+    @property
+    def locations(self) -> list[str]:
+        """All files of it."""
+        return [*(file.data_file.location for file in self.files), *self.rows]
 
 
 def check_publication(publication: Publication) -> None:
@@ -80,25 +86,26 @@ def write_share(layout: FileLayout, mode: WriteMode, batches: Iterable[pa.Record
     reader = open_batches(batches)
     if reader is None:
         return Share()
-    if mode is WriteMode.UPSERT:
-        return Share(rows=(_leave(layout, reader.schema, reader),))
-    writer = PartitionedWriter(layout)
-    rows: tuple[str, ...] = ()
-    try:
-        for batch in conform(reader, layout.schema):
-            writer.write(batch)
-        if few := writer.take_small(_FEW_BYTES):
-            rows = (_leave(layout, layout.schema, few),)
-        return Share(tuple(writer.close()), rows)
-    except BaseException:
-        writer.abort()
-        remove_shares(layout, [Share(rows=rows)])
-        raise
+    with owned_files(layout.storage) as files:
+        if mode is WriteMode.UPSERT:
+            return Share(rows=(_leave(layout, reader.schema, reader, files),))
+        writer = PartitionedWriter(layout)
+        rows: tuple[str, ...] = ()
+        try:
+            for batch in conform(reader, layout.schema):
+                writer.write(batch)
+            if few := writer.take_small(_FEW_BYTES):
+                rows = (_leave(layout, layout.schema, few, files),)
+            return Share(tuple(writer.close()), rows)
+        except BaseException:
+            writer.abort()
+            raise
 
 
-def _leave(layout: FileLayout, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> str:
+def _leave(layout: FileLayout, schema: pa.Schema, batches: Iterable[pa.RecordBatch], owned: OwnedFiles) -> str:
     """Write rows for whoever publishes."""
     location = join(layout.folder, f"{uuid.uuid4()}.arrows")
+    owned.add(location)
     with layout.storage.open_output(location) as sink, pa.ipc.new_stream(sink, schema) as writer:
         for batch in batches:
             writer.write_batch(batch)
@@ -118,12 +125,12 @@ def _put_together(layout: FileLayout, shares: Iterable[Share]) -> Share:
     return Share(tuple(write_batches(layout, _left(layout.storage, locations)))) if locations else Share()
 
 
-def remove_shares(layout: FileLayout, shares: Iterable[Share]) -> None:
-    """Remove what tasks have written and no commit names."""
-    shares = list(shares)
-    locations = [file.data_file.location for share in shares for file in share.files]
-    with suppress(SkerryError):  # what failed before matters more
-        layout.storage.delete([*locations, *(location for share in shares for location in share.rows)])
+@contextmanager
+def owned_shares(layout: FileLayout, shares: Iterable[Share]) -> Iterator[OwnedFiles]:
+    """Own what tasks have written; see `skerry.table.owned_files`."""
+    with owned_files(layout.storage) as files:
+        files.add(*(location for share in shares for location in share.locations))
+        yield files
 
 
 def publish(
@@ -154,25 +161,20 @@ def publish(
         SchemaError: Rows or keys do not fit; what was written is removed.
     """
     once = None if batch is None else OnceTable(table, batch)
-    shares = list(shares)
-    try:
+    with owned_shares(layout, shares) as files:
         check_publication(publication)
         published = once is None or not once.has_batch()
         if published:
             if publication.mode is not WriteMode.UPSERT:
-                shares.append(_put_together(layout, shares))
+                together = _put_together(layout, shares)
+                files.add(*together.locations)
+                shares = [*shares, together]
             target = table if once is None else once
-            _PUBLISHERS[publication.mode](target, layout.storage, shares, publication, executor or ThreadExecutor())
-    except CommitUnknownError:
-        raise
-    except BatchWasThereError:
-        published = False
-    except BaseException:
-        remove_shares(layout, shares)
-        raise
-    if published:
-        shares = [Share(rows=share.rows) for share in shares]  # what is left of them is in the table
-    remove_shares(layout, shares)
+            try:
+                _PUBLISHERS[publication.mode](target, layout.storage, shares, publication, executor or ThreadExecutor())
+            except BatchWasThereError:
+                published = False
+        files.remove([location for share in shares for location in share.rows] if published else None)
     return published
 
 

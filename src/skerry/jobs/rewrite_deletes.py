@@ -7,10 +7,9 @@ No row comes back and none goes. A data file that many small deletes hit is read
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from skerry.errors import CommitUnknownError, ConflictError, SchemaError, SkerryError
+from skerry.errors import ConflictError, SchemaError
 from skerry.iceberg.delete_files import write_deletion_vectors, write_position_deletes
 from skerry.iceberg.files import needless_deletes
 from skerry.iceberg.layout import FileLayout
@@ -207,8 +206,8 @@ def _rewrite(
         for folder in [join(layout.folder, str(start))]
     ]
     entries: list[ManifestEntry] = []
-    try:
-        for number, written in enumerate(executor.map(write_deletes, todo), 1):
+    with layout.owned_files() as files:
+        for number, written in enumerate(files.map(executor, write_deletes, todo), 1):
             entries += written
             if watcher is not None:
                 watcher(Progress("rewrite deletes", min(number * _FILES_OF_TASK, len(plan.chosen)), len(plan.chosen)))
@@ -222,11 +221,6 @@ def _rewrite(
                 delete_changes=_delete_changes(plan.chosen, entries),
             )
         )
-    except CommitUnknownError:
-        raise
-    except BaseException:
-        _discard(layout)
-        raise
     return plan.summary(committed, ref, added=len(entries))
 
 
@@ -244,9 +238,3 @@ def _delete_changes(tasks: Sequence[FileScanTask], entries: Sequence[ManifestEnt
         location = str(entry.referenced_data_file)
         changes[location] ^= deletes_key([delete_name(entry.data_file.location, entry.content_offset)])
     return changes
-
-
-def _discard(layout: FileLayout) -> None:
-    """Remove what was written into a folder, of which no commit names anything."""
-    with suppress(SkerryError):  # what failed before matters more
-        layout.storage.delete([status.location for status in layout.storage.list(layout.folder)])

@@ -7,8 +7,7 @@ it, the job is planned and done again on the new state, so that the outcome is a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TypeVar
@@ -16,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from skerry.errors import CommitUnknownError, ConflictError, SchemaError, SkerryError, UnsupportedError
+from skerry.errors import ConflictError, SchemaError, UnsupportedError
 from skerry.iceberg.cherry_pick import WAP_ID
 from skerry.iceberg.delete_files import write_deletion_vectors, write_position_deletes
 from skerry.iceberg.layout import FileLayout
@@ -33,6 +32,7 @@ from skerry.storage import Storage
 from skerry.table.commit import RetryPolicy
 from skerry.table.file_groups import deletes_key
 from skerry.table.files import DeleteKind, WrittenFile
+from skerry.table.owned_files import OwnedFiles
 from skerry.table.predicate import Predicate
 from skerry.table.read_ahead import default_threads
 from skerry.table.row_deletes import deleted_positions, distinct_positions
@@ -45,7 +45,6 @@ __all__ = [
     "ChangeRequest",
     "Found",
     "apply_changes",
-    "clean_up_after_failure",
     "redo_after_conflicts",
 ]
 
@@ -160,22 +159,6 @@ def redo_after_conflicts(request: ChangeRequest, attempt: Callable[[TableState],
     raise AssertionError("unreachable")
 
 
-@contextmanager
-def clean_up_after_failure(layout: FileLayout) -> Iterator[None]:
-    """Remove all files written with a layout if what is done inside fails; keep them if it is unknown whether it did.
-
-    The files of one layout share a folder of their own.
-    """
-    try:
-        yield
-    except CommitUnknownError:
-        raise
-    except BaseException:
-        with suppress(SkerryError):  # what failed before matters more
-            layout.storage.delete([status.location for status in layout.storage.list(layout.folder)])
-        raise
-
-
 # From what was found to a commit ------------------------------------------------------------------------------------
 
 
@@ -233,8 +216,14 @@ def apply_changes(request: ChangeRequest, found: Found) -> RowChanges:
     state = found.state
     if not (found.changes or found.removed or found.written):
         return request.outcome(state)
+    with found.layout.owned_files() as files:
+        return _commit(request, found, files)
+
+
+def _commit(request: ChangeRequest, found: Found, files: OwnedFiles) -> RowChanges:
+    state = found.state
     copies = request.mode(state) is ChangeMode.COPY_ON_WRITE
-    made = _copied(request, found) if copies else _marked(found)
+    made = _copied(request, found, files) if copies else _marked(found)
     changes = () if copies else [change for change in found.changes if change.location in made.delete_changes]
     thinned, resketched = follow_deletes(
         request.executor, state, request.ref, changes, made.removed, made.delete_changes
@@ -280,7 +269,7 @@ def apply_changes(request: ChangeRequest, found: Found) -> RowChanges:
     )
 
 
-def _copied(request: ChangeRequest, found: Found) -> _Replacement:
+def _copied(request: ChangeRequest, found: Found, owned: OwnedFiles) -> _Replacement:
     """Copy-on-write: every changed file is written anew, unless no row of it remains."""
     emptied = [
         change.location
@@ -297,7 +286,7 @@ def _copied(request: ChangeRequest, found: Found) -> _Replacement:
         rewriter = Rewriter(found.layout, reader, found.updates, found.update)
         packs = pack(changes, found.layout.target_file_size_bytes, default_threads())
         rows = 0
-        for number, files in enumerate(request.executor.map(rewriter, packs), 1):
+        for number, files in enumerate(owned.map(request.executor, rewriter, packs), 1):
             written += files
             rows += sum(file.data_file.record_count for file in files)
             request.report("rewrite", number, len(packs), rows)

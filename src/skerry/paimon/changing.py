@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 
-from skerry.errors import CommitUnknownError, ConflictError, SkerryError
+from skerry.errors import ConflictError
 from skerry.paimon.commit import PaimonTarget, retry_policy
 from skerry.paimon.commit_lookup import find_commit
 from skerry.paimon.live_files import index_entries
@@ -25,9 +24,9 @@ from skerry.paimon.writing.data_files import WrittenDataFile
 from skerry.paimon.writing.dynamic_buckets import DynamicBuckets
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.paimon.writing.table_writers import WrittenRows, write_rows
-from skerry.storage import Storage
 from skerry.table.commit import commit
 from skerry.table.incoming import conform, open_stream
+from skerry.table.owned_files import owned_files
 from skerry.table.summaries import RowChanges
 from skerry.table.tasks import Executor, ThreadExecutor, Watcher
 
@@ -101,33 +100,23 @@ def commit_files(request: ChangeRequest, operation: _FileOperation, indexes: Ite
 
     Args:
         request: Where to.
-        operation: The operation.
+        operation: The operation; its files are owned here.
         indexes: Index files that were written for it.
 
     Raises:
         ConflictError: Other writers won every race, or it does not go together with what they did.
         CommitUnknownError: The outcome is unknown; nothing was cleaned up.
     """
-    storage = request.target.storage
-    try:
+    with owned_files(request.target.storage) as files:
+        files.add(*indexes)
+        files.add_found(lambda: _locations((*operation.files, *operation.superseded)))
         state = commit(operation, request.target, retry_policy)
-    except CommitUnknownError:
-        raise
-    except SkerryError:  # any other error of ours means: provably not committed
-        _remove(storage, operation.files)
-        _remove(storage, operation.superseded)
-        with suppress(SkerryError):
-            storage.delete(list(indexes))
-        raise
-    _remove(storage, operation.superseded)
-    if operation.was_done:
-        _remove(storage, operation.files)
+        files.remove(None if operation.was_done else _locations(operation.superseded))
     return state
 
 
-def _remove(storage: Storage, files: Collection[WrittenDataFile]) -> None:
-    with suppress(SkerryError):  # what is left behind is found by the removal of orphans
-        storage.delete([location for file in files for location in file.locations])
+def _locations(files: Iterable[WrittenDataFile]) -> list[str]:
+    return [location for file in files for location in file.locations]
 
 
 # Adding rows ---------------------------------------------------------------------------------------------------------
@@ -204,7 +193,7 @@ def commit_rows(
         watermark=request.watermark,
         exclusive=exclusive,
     )
-    return commit_files(request, operation, _locations(layout, written))
+    return commit_files(request, operation, _indexes(layout, written))
 
 
 def known_buckets(
@@ -219,7 +208,7 @@ def known_buckets(
     return book, DynamicBuckets.of(state, index_entries(state)) if is_dynamic else None
 
 
-def _locations(layout: WriteLayout, written: WrittenRows) -> list[str]:
+def _indexes(layout: WriteLayout, written: WrittenRows) -> list[str]:
     return [layout.index_file(entry.partition, entry.bucket, entry.file_name) for entry in written.indexes]
 
 
@@ -252,7 +241,7 @@ def overwrite_partitions(
         touched = {file.place.partition for file in written.files}
         choose = touched.intersection
     operation = OverwritePartitions(layout, written, choose, commit_id=request.commit_id, properties=request.properties)
-    after = commit_files(request, operation, _locations(layout, written))
+    after = commit_files(request, operation, _indexes(layout, written))
     return RowChanges(
         after.snapshot.id if after.snapshot is not None else None,
         inserted_rows=written.row_count,

@@ -2,7 +2,7 @@
 
 A snapshot's name is its number, so that the file can be created by one writer only: `skerry.storage` creates it where
 there is none, atomically, on file systems and object stores alike. Everything else that a commit writes has a name of
-its own. After a lost race those files are removed; after an unknown outcome nothing is.
+its own. After a lost race those files are removed; after an unknown outcome nothing is (`skerry.table.owned_files`).
 
 Spec: Paimon, Snapshot; `formats/paimon.md` §§ 3, 4.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -20,7 +20,6 @@ from skerry.errors import (
     AlreadyExistsError,
     CommitUnknownError,
     ConflictError,
-    SkerryError,
     StorageError,
 )
 from skerry.paimon.index_manifest import IndexManifestEntry, encode_index_manifest
@@ -35,7 +34,8 @@ from skerry.paimon.snapshots import find_snapshot, write_hint
 from skerry.paimon.state import PaimonState, load_state
 from skerry.paimon.table_statistics import stage_statistics
 from skerry.storage import Storage
-from skerry.table.commit import RetryPolicy
+from skerry.table.commit import NotPublishedError, RetryPolicy
+from skerry.table.owned_files import OwnedFiles, after_publish
 
 __all__ = ["PaimonTarget", "StagedCommit", "retry_policy"]
 
@@ -49,21 +49,21 @@ class StagedCommit:
     Args:
         base: The state that the attempt builds on.
         snapshot: The snapshot to be.
-        files: Metadata files that this attempt has written.
+        named: Names of the data, changelog and index files that were written for the change.
     """
 
     base: PaimonState
     snapshot: Snapshot
-    files: tuple[str, ...]
+    named: tuple[str, ...]
 
 
 @dataclass(slots=True)
 class _Staging:
-    """Collects the files of one attempt while they are written, to remove them if the attempt fails half-way."""
+    """One attempt, whose files are owned before they are written."""
 
     base: PaimonState
+    files: OwnedFiles
     id: uuid.UUID = field(default_factory=uuid.uuid4)
-    files: list[str] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
 
     def write(self, kind: str, data: bytes) -> str:
@@ -72,7 +72,7 @@ class _Staging:
         self.counts[kind] = number + 1
         name = f"{kind}-{self.id}-{number}"
         location = self.base.paths.manifest(name)
-        self.files.append(location)
+        self.files.add(location)
         self.base.storage.write(location, data)
         return name
 
@@ -99,6 +99,9 @@ class PaimonTarget:
         location: Its folder.
         branch: The branch.
         name: The table's name, for messages.
+
+    Attributes:
+        newest: The newest state that was loaded or published; None before.
     """
 
     def __init__(self, storage: Storage, location: str, branch: str, name: str) -> None:
@@ -106,6 +109,7 @@ class PaimonTarget:
         self._location = location
         self._branch = branch
         self._name = name
+        self.newest: PaimonState | None = None
 
     def load(self) -> PaimonState:
         """The newest state.
@@ -113,58 +117,58 @@ class PaimonTarget:
         Raises:
             NotFoundError: There is no such table or branch.
         """
-        return load_state(self.storage, self._location, branch=self._branch, table=self._name)
+        self.newest = load_state(self.storage, self._location, branch=self._branch, table=self._name)
+        return self.newest
 
-    def stage(self, base: PaimonState, change: TableChange) -> StagedCommit:
+    def stage(self, base: PaimonState, change: TableChange, files: OwnedFiles) -> StagedCommit:
         """Write manifests, manifest lists, index manifest and statistics of the new state."""
-        staging = _Staging(base)
-        try:
-            return _stage(staging, change)
-        except BaseException:
-            with suppress(SkerryError):  # what failed before matters more
-                base.storage.delete(staging.files)
-            raise
+        return _stage(_Staging(base, files), change)
+
+    def named_files(self, staged: StagedCommit) -> Iterable[str]:
+        """The data, changelog and index files that the change adds."""
+        return staged.named
 
     def publish(self, staged: StagedCommit) -> PaimonState:
         """Create the snapshot file, and sort the outcomes: committed, conflict, refused, unknown."""
         base, snapshot = staged.base, staged.snapshot
-        location = base.paths.snapshot(snapshot.id)
         try:
-            base.storage.write(location, encode_snapshot(snapshot))
+            base.storage.write(base.paths.snapshot(snapshot.id), encode_snapshot(snapshot))
         except AlreadyExistsError as error:
             # A store that lost the answer to a request sends it again, and then finds what it has written itself.
-            if not self._is_ours(staged):
-                raise ConflictError(f"snapshot {snapshot.id} was made by another writer", location=base.name) from error
-        except AccessDeniedError:
-            raise
+            if self.find_published(staged) is None:
+                raise CommitUnknownError(
+                    f"snapshot {snapshot.id} was there, and is not any more: {error}", location=base.name
+                ) from error
+        except AccessDeniedError as error:
+            with suppress(Exception):
+                if (published := self.find_published(staged)) is not None:
+                    return published
+            raise NotPublishedError(error) from error.__cause__
         except StorageError as error:
             raise CommitUnknownError(
                 f"snapshot {snapshot.id} may or may not have been made: {error}", location=base.name
             ) from error
-        with suppress(SkerryError):  # a hint spares others a look, and may be wrong
+        with after_publish("the hint at the newest snapshot"):  # it spares others a look, and may be wrong
             write_hint(base.storage, base.paths, snapshot.id)
-        return replace(base, snapshot=snapshot)
+        self.newest = replace(base, snapshot=snapshot)
+        return self.newest
 
     def find_published(self, staged: StagedCommit) -> PaimonState | None:
-        """Read the table back and look for what was to be published."""
-        try:
-            if self._is_ours(staged):
-                return self.load()
-        except Exception:  # the store that just failed may fail again: the outcome stays unknown
-            return None
-        return None
+        """Read the snapshot of the staged one's number back.
 
-    def _is_ours(self, staged: StagedCommit) -> bool:
+        Where there is none, the request may be under way, or the snapshot may have been made and expired.
+
+        Raises:
+            ConflictError: The snapshot is another writer's.
+        """
         found = find_snapshot(staged.base.storage, staged.base.paths, staged.snapshot.id)
         if found is None:
-            return False
+            return None
         own = decode_snapshot(encode_snapshot(staged.snapshot))
-        return found.delta_manifest_list == own.delta_manifest_list and _who(found) == _who(own)
-
-    def discard(self, staged: StagedCommit) -> None:
-        """Remove the attempt's files; one that cannot be removed is left behind, as no state refers to it."""
-        with suppress(SkerryError):
-            staged.base.storage.delete(staged.files)
+        if found.delta_manifest_list != own.delta_manifest_list or _who(found) != _who(own):
+            raise ConflictError(f"snapshot {own.id} was made by another writer", location=staged.base.name)
+        self.newest = replace(staged.base, snapshot=staged.snapshot)
+        return self.newest
 
 
 def _who(snapshot: Snapshot) -> tuple[str, int, CommitKind]:
@@ -206,7 +210,14 @@ def _stage(staging: _Staging, change: TableChange) -> StagedCommit:
         next_row_id=next_row_id,
     )
     snapshot = stage_statistics(base, snapshot, change, staging.files)
-    return StagedCommit(base, snapshot, tuple(staging.files))
+    return StagedCommit(base, snapshot, tuple(_named(change)))
+
+
+def _named(change: TableChange) -> Iterator[str]:
+    for entry in (*change.entries, *change.changelog):
+        if entry.kind is FileKind.ADD:
+            yield from (entry.file.file_name, *entry.file.extra_files)
+    yield from (entry.file_name for entry in change.index.added)
 
 
 def _rows(entries: Iterable[ManifestEntry], kind: FileKind) -> int:

@@ -13,10 +13,9 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from skerry.errors import CommitUnknownError, ConflictError, SkerryError
+from skerry.errors import CommitUnknownError, ConflictError
 from skerry.paimon.changing import ChangeRequest
 from skerry.paimon.commit import retry_policy
 from skerry.paimon.compaction_tasks import BucketTask, CompactionRules, TaskResult, plan_compaction, run_task
@@ -27,8 +26,9 @@ from skerry.paimon.row_vectors import change_vectors
 from skerry.paimon.snapshot import CommitKind
 from skerry.paimon.state import PaimonState
 from skerry.paimon.writing.bucket_book import BucketBook
-from skerry.paimon.writing.layout import WriteLayout, remove_written
+from skerry.paimon.writing.layout import WriteLayout
 from skerry.table.commit import commit
+from skerry.table.owned_files import OwnedFiles, after_publish, log_after_publish, owned_files
 from skerry.table.tasks import Progress
 
 __all__ = ["CompactionCounts", "compact", "compact_due"]
@@ -122,15 +122,23 @@ def compact(
     counts = CompactionCounts(_id(state))
     waits = iter(()) if once else retry_policy(state).waits_s()
     while True:
-        found = _Attempt(request, state, _layout(state, target_file_size)).run(tasks)
-        counts = _added(counts, found.counts)
-        wait = next(waits, None) if found.lost else None
-        if wait is None:
+        try:
+            found = _Attempt(request, state, _layout(state, target_file_size)).run(tasks)
+            counts = _added(counts, found.counts)
+            wait = next(waits, None) if found.lost else None
+            if wait is None:
+                break
+            time.sleep(wait)
+            state = request.target.load()
+            lost = replace(rules, buckets=frozenset(task.place for task in found.lost))
+            tasks = plan_compaction(state, _layout(state, target_file_size), lost)
+        except CommitUnknownError:
+            raise
+        except Exception as error:
+            if not counts.groups:
+                raise
+            log_after_publish("compacting the other buckets", error)  # there are some in the table
             break
-        time.sleep(wait)
-        state = request.target.load()
-        lost = replace(rules, buckets=frozenset(task.place for task in found.lost))
-        tasks = plan_compaction(state, _layout(state, target_file_size), lost)
     if found.conflict is not None and not counts.groups:
         raise found.conflict
     return replace(counts, conflicts=len(found.lost))
@@ -151,7 +159,7 @@ def compact_due(request: ChangeRequest, state: PaimonState) -> PaimonState:
     """
     if not state.schema.primary_keys or state.snapshot is None or state.options.write_only:
         return state
-    with suppress(SkerryError):
+    with after_publish("compacting what is due"):
         known = request.books.get(state.branch, BucketBook())
         book = request.books[state.branch] = known.at(state)
         trigger = state.options.compaction_trigger
@@ -162,7 +170,7 @@ def compact_due(request: ChangeRequest, state: PaimonState) -> PaimonState:
         )
         if due:
             compact(replace(request, properties={}, commit_id=None), CompactionRules(buckets=due), once=True)
-            return request.target.load()
+            return request.target.newest or state
     return state
 
 
@@ -185,24 +193,14 @@ class _Attempt:
 
     def run(self, tasks: Sequence[BucketTask]) -> _Round:
         """Do tasks and commit them; of those that are not in the table afterwards no file is left."""
-        done: list[_Done] = []
-        committed: list[_Done] = []
-        try:
-            for one in self._do(tasks):
-                done.append(one)
-            return self._commit(_units(done), committed)
-        except CommitUnknownError:
-            raise
-        except BaseException:
-            kept = {location for one in committed for location in one.locations}
-            remove_written(self.layout, {self._folder(task) for task in tasks}, kept)
-            raise
+        with self.layout.owned_files({self.layout.bucket_folder(*task.place) for task in tasks}) as owned:
+            return self._commit(_units(list(self._do(tasks, owned))), owned)
 
-    def _do(self, tasks: Sequence[BucketTask]) -> Iterator[_Done]:
+    def _do(self, tasks: Sequence[BucketTask], owned: OwnedFiles) -> Iterator[_Done]:
         total = sum(len(task.entries) for task in tasks)
         files = rows = size = 0
         work = functools.partial(run_task, self.state, self.layout)
-        for task, result in zip(tasks, self.request.executor.map(work, tasks), strict=True):
+        for task, result in zip(tasks, owned.map(self.request.executor, work, tasks), strict=True):
             yield _Done(task, result)
             files += len(task.entries)
             rows += sum(file.file.row_count for file in result.written)
@@ -210,55 +208,52 @@ class _Attempt:
             if self.request.watcher is not None:
                 self.request.watcher(Progress("compact", files, total, rows, size))
 
-    def _commit(self, units: Sequence[Sequence[_Done]], committed: list[_Done]) -> _Round:
-        """Commit units at once, else each half of them; `committed` gets what is in the table."""
+    def _commit(self, units: Sequence[Sequence[_Done]], owned: OwnedFiles) -> _Round:
+        """Commit units at once, else each half of them; once one is in the table, those go that cannot follow it."""
         done = [one for unit in units for one in unit]
         try:
-            counts = self._replace(done)
+            return _Round(self._replace(done))
         except ConflictError as conflict:
             if conflict.retryable or not done:
                 raise
             if len(units) == 1:
-                self._remove(done)
-                return _Round(CompactionCounts(None), tuple(one.task for one in done), conflict)
-            half = len(units) // 2
-            first, second = self._commit(units[:half], committed), self._commit(units[half:], committed)
-            counts = _added(first.counts, second.counts)
-            return _Round(counts, (*first.lost, *second.lost), second.conflict or first.conflict)
-        committed += done
-        return _Round(counts)
+                return self._given_up(done, owned, conflict)
+        half = len(units) // 2
+        first = self._commit(units[:half], owned)
+        try:
+            second = self._commit(units[half:], owned)
+        except CommitUnknownError:
+            raise
+        except Exception as error:
+            if not first.counts.groups:
+                raise
+            log_after_publish("committing the other buckets", error)
+            second = self._given_up([one for unit in units[half:] for one in unit], owned, None)
+        counts = _added(first.counts, second.counts)
+        return _Round(counts, (*first.lost, *second.lost), second.conflict or first.conflict)
+
+    def _given_up(self, done: Sequence[_Done], owned: OwnedFiles, conflict: ConflictError | None) -> _Round:
+        owned.remove(location for one in done for location in one.locations)
+        return _Round(CompactionCounts(None), tuple(one.task for one in done), conflict)
 
     def _replace(self, done: Sequence[_Done]) -> CompactionCounts:
         """Put new files in the place of others, in one commit."""
         layout, results = self.layout, [one.result for one in done]
         gone = [key for one in done for key in one.task.vectors]
-        index = change_vectors(layout, index_entries(self.state), {}, gone) if gone else IndexChange()
-        operation = ReplaceFiles(
-            layout,
-            [entry for result in results for entry in result.removed],
-            [file for result in results for file in result.written],
-            CommitKind.COMPACT,
-            moved=[entry for result in results for entry in result.moved],
-            index=index,
-            properties=self.request.properties,
-        )
-        try:
-            after = commit(operation, self.request.target, retry_policy)
-        except CommitUnknownError:
-            raise
-        except SkerryError:
-            with suppress(SkerryError):  # what failed before matters more
-                added = [layout.index_file(entry.partition, entry.bucket, entry.file_name) for entry in index.added]
-                layout.storage.delete(added)
-            raise
-        return _counts(after, done, index)
-
-    def _folder(self, task: BucketTask) -> str:
-        return self.layout.bucket_folder(*task.place)
-
-    def _remove(self, done: Iterable[_Done]) -> None:
-        with suppress(SkerryError):  # what is left behind is found by the removal of orphans
-            self.layout.storage.delete([location for one in done for location in one.locations])
+        index = IndexChange()
+        with owned_files(layout.storage) as created:
+            if gone:
+                index = change_vectors(layout, index_entries(self.state), {}, gone, owned=created)
+            operation = ReplaceFiles(
+                layout,
+                [entry for result in results for entry in result.removed],
+                [file for result in results for file in result.written],
+                CommitKind.COMPACT,
+                moved=[entry for result in results for entry in result.moved],
+                index=index,
+                properties=self.request.properties,
+            )
+            return _counts(commit(operation, self.request.target, retry_policy), done, index)
 
 
 def _units(done: Sequence[_Done]) -> list[list[_Done]]:

@@ -1,7 +1,7 @@
 """A table that comes into being with rows in it: one snapshot and all schemas, there at once or not at all.
 
-A table is where its newest schema is. So that one is written when everything else lies ready that it needs, and the
-older ones, which only its files refer to, right behind it.
+A table is complete when its newest schema is there. So that one is written last: it is the publish step, before which
+everything goes again that was written if something fails.
 
 Spec: Paimon, Schema, Snapshot; `formats/paimon.md` §§ 1-4.
 """
@@ -9,28 +9,29 @@ Spec: Paimon, Schema, Snapshot; `formats/paimon.md` §§ 1-4.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from skerry.errors import (
     AccessDeniedError,
     AlreadyExistsError,
     CommitUnknownError,
-    ConflictError,
+    NotFoundError,
     SkerryError,
     StorageError,
 )
-from skerry.paimon.commit import PaimonTarget, StagedCommit
+from skerry.paimon.commit import PaimonTarget
 from skerry.paimon.deletion_positions import Positions
 from skerry.paimon.manifest import ManifestEntry
-from skerry.paimon.operations.change import CommitId, IndexChange, TableChange
+from skerry.paimon.operations.change import CommitId, TableChange
 from skerry.paimon.row_vectors import FileKey, change_vectors
 from skerry.paimon.schema import TableSchema, encode_schema
 from skerry.paimon.schemas import schema_ids
 from skerry.paimon.snapshot import CommitKind, encode_snapshot
+from skerry.paimon.snapshots import LATEST, write_hint
 from skerry.paimon.state import PaimonState
 from skerry.paimon.writing.layout import WriteLayout
-from skerry.storage import join, parent
+from skerry.storage import join
+from skerry.table.owned_files import OwnedFiles, PublishStep, after_publish
 from skerry.table.table_sample import SampleChange
 
 __all__ = ["FirstRows", "check_free", "create_with_rows"]
@@ -63,61 +64,85 @@ def check_free(base: PaimonState) -> None:
         raise AlreadyExistsError(f"table {base.name!r} exists already", location=base.location)
 
 
-def create_with_rows(base: PaimonState, older: Sequence[TableSchema], rows: FirstRows | None) -> PaimonState:
+def create_with_rows(
+    base: PaimonState, older: Sequence[TableSchema], rows: FirstRows | None, files: OwnedFiles
+) -> PaimonState:
     """Make a table.
 
     Args:
         base: What it is to be, without a snapshot.
         older: The schemas that its files have beside the newest one.
         rows: What it begins with; None for no snapshot.
+        files: Owns what is written, until the newest schema makes it a table.
 
     Raises:
-        AlreadyExistsError: There is a table already; nothing is left of this one.
+        AlreadyExistsError: There is a table already.
         CommitUnknownError: It may or may not have been made; nothing was removed.
-        StorageError: It could not be made; nothing is left of it.
+        StorageError: It could not be made.
     """
     check_free(base)
-    state, files = (base, []) if rows is None else _commit(base, rows)
-    schemas = {base.paths.schema(schema.id): encode_schema(schema) for schema in (base.schema, *reversed(older))}
-    try:
-        for location, data in schemas.items():
-            _write_schema(base, location, data)
-    except CommitUnknownError:
-        raise
-    except BaseException:
-        _remove(base, [*(location for location, data in schemas.items() if _holds(base, location, data)), *files])
-        raise
-    return state
-
-
-def _holds(base: PaimonState, location: str, data: bytes) -> bool:
-    """Whether a file is there with just these bytes, and so not another writer's."""
-    try:
-        return bytes(base.storage.read(location)) == data
-    except SkerryError:
-        return False
-
-
-def _write_schema(base: PaimonState, location: str, data: bytes) -> None:
+    state = base if rows is None else _write_rows(base, rows, files)
+    for schema in older:
+        _write_unless_there(base, base.paths.schema(schema.id), encode_schema(schema), files)
+    step = PublishStep((), files)
+    location, data = base.paths.schema(base.schema.id), encode_schema(base.schema)
     try:
         base.storage.write(location, data)
     except AlreadyExistsError as error:
-        # a store that lost the answer to a request sends it again, and then finds what it has written itself
-        if not _holds(base, location, data):
-            raise AlreadyExistsError(f"table {base.name!r} exists already", location=base.location) from error
+        is_ours = _holds(base, location, data)
+        if is_ours is None:
+            raise _unknown(base, error) from error
+        if not is_ours:
+            step.withdraw()
+            raise _exists(base) from error
     except AccessDeniedError:
+        step.withdraw()
         raise
-    except StorageError as error:
+    except Exception as error:
         if not _holds(base, location, data):
-            raise CommitUnknownError(f"the table may or may not have been made: {error}", location=base.name) from error
+            raise _unknown(base, error) from error
+    return state
 
 
-def _commit(base: PaimonState, rows: FirstRows) -> tuple[PaimonState, list[str]]:
-    """Write the first snapshot; and everything that must go again if the table does not come into being."""
+def _exists(base: PaimonState) -> AlreadyExistsError:
+    return AlreadyExistsError(f"table {base.name!r} exists already", location=base.location)
+
+
+def _unknown(base: PaimonState, error: Exception) -> CommitUnknownError:
+    return CommitUnknownError(f"the table may or may not have been made: {error}", location=base.name)
+
+
+def _write_unless_there(base: PaimonState, location: str, data: bytes, files: OwnedFiles) -> None:
+    """Write a file that rivals would give the same name; it is owned as far as it is not theirs.
+
+    A store that lost the answer to a request sends it again, and then finds what it has written itself.
+    """
+    files.add_found(lambda: [location] if _holds(base, location, data) else [])
+    try:
+        base.storage.write(location, data)
+    except AlreadyExistsError as error:
+        if not _holds(base, location, data):
+            raise _exists(base) from error
+    except StorageError:
+        if not _holds(base, location, data):
+            raise
+
+
+def _holds(base: PaimonState, location: str, data: bytes) -> bool | None:
+    """Whether a file is there with just these bytes, and so not another writer's; None if that cannot be known."""
+    try:
+        return bytes(base.storage.read(location)) == data
+    except NotFoundError:
+        return False
+    except SkerryError:
+        return None
+
+
+def _write_rows(base: PaimonState, rows: FirstRows, files: OwnedFiles) -> PaimonState:
+    """Write the first snapshot; without a schema it is no table's."""
     layout = WriteLayout(base.name, base.location, base.storage, base.schema)
     target = PaimonTarget(base.storage, base.location, base.branch, base.name)
-    index = _write_vectors(layout, rows.deleted)
-    files = [layout.index_file(entry.partition, entry.bucket, entry.file_name) for entry in index.added]
+    index = change_vectors(layout, (), rows.deleted, owned=files)
     change = TableChange(
         CommitKind.OVERWRITE if index else CommitKind.APPEND,
         CommitId.fresh(),
@@ -126,44 +151,9 @@ def _commit(base: PaimonState, rows: FirstRows) -> tuple[PaimonState, list[str]]
         samples=rows.samples,
         properties=rows.properties,
     )
-    staged = None
-    try:
-        staged = target.stage(base, change)
-        files += staged.files
-        state = target.publish(staged)
-    except CommitUnknownError:
-        if staged is None or not _holds(base, *_snapshot_file(base, staged)):
-            raise
-        state = replace(base, snapshot=staged.snapshot)
-    except BaseException as error:
-        if staged is not None and _holds(base, *_snapshot_file(base, staged)):
-            files = [_snapshot_file(base, staged)[0], *files]
-        _remove(base, files)
-        if isinstance(error, ConflictError):
-            raise AlreadyExistsError(f"table {base.name!r} exists already", location=base.location) from error
-        raise
-    return state, [_snapshot_file(base, staged)[0], join(base.paths.snapshots, "LATEST"), *files]
-
-
-def _snapshot_file(base: PaimonState, staged: StagedCommit) -> tuple[str, bytes]:
-    return base.paths.snapshot(staged.snapshot.id), encode_snapshot(staged.snapshot)
-
-
-def _write_vectors(layout: WriteLayout, deleted: Mapping[FileKey, Positions]) -> IndexChange:
-    """Write deletion vectors; what was written of them is removed if that fails."""
-    folders = {parent(layout.index_file(partition, bucket, "index")) for partition, bucket, _ in deleted}
-    before = {file.location for folder in folders for file in layout.storage.list_folder(folder).files}
-    try:
-        return change_vectors(layout, (), deleted)
-    except BaseException:
-        with suppress(SkerryError):  # what failed before matters more
-            found = [file.location for folder in folders for file in layout.storage.list_folder(folder).files]
-            layout.storage.delete(location for location in found if location not in before)
-        raise
-
-
-def _remove(base: PaimonState, files: Sequence[str]) -> None:
-    """Remove files in their order; one that stays belongs to no table."""
-    with suppress(SkerryError):
-        for location in files:
-            base.storage.delete([location])
+    snapshot = target.stage(base, change, files).snapshot
+    _write_unless_there(base, base.paths.snapshot(snapshot.id), encode_snapshot(snapshot), files)
+    files.add(join(base.paths.snapshots, LATEST))
+    with after_publish("the hint at the newest snapshot"):
+        write_hint(base.storage, base.paths, snapshot.id)
+    return replace(base, snapshot=snapshot)

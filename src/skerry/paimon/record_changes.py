@@ -33,7 +33,6 @@ from skerry.paimon.row_tasks import (
 )
 from skerry.paimon.splits import Split
 from skerry.paimon.writing.bucket_book import BucketBook
-from skerry.paimon.writing.layout import remove_written
 from skerry.paimon.writing.table_writers import WrittenRows, write_rows
 from skerry.table.predicate import Predicate
 from skerry.table.summaries import RowChanges
@@ -104,20 +103,17 @@ def change_records(job: RowJob, transform: RowTransform) -> RowChanges:
     predicate = transform.predicate
     tasks = _by_bucket(job.splits(predicate), book)
     folders = {layout.bucket_folder(task.splits[0].partition, task.splits[0].bucket) for task in tasks}
-    try:
+    with layout.owned_files(folders) as owned:
         reader = job.reader(state.arrow_schema, predicate, tasks=len(tasks))
         work = functools.partial(change_bucket, layout, reader, transform)
-        parts = list(job.run("change", work, tasks, _file_count))
+        parts = list(job.run("change", work, tasks, _file_count, owned))
         added: list[pa.RecordBatch] = list(transform.added([part.matched for part in parts]))
         files = tuple(file for part in parts for file in part.files)
         later = book.after((file.place.key, file.file.max_sequence_number) for file in files)
         rest = write_rows(layout, _records(parts, added), later, indexes)
-    except BaseException:
-        remove_written(layout, folders)
-        raise
-    row_count = rest.row_count + sum(part.deleted + 2 * part.updated for part in parts)
-    written = WrittenRows((*files, *rest.files), rest.indexes, row_count)
-    after = commit_rows(job.request, layout, written, book, indexes, exclusive=True)
+        row_count = rest.row_count + sum(part.deleted + 2 * part.updated for part in parts)
+        written = WrittenRows((*files, *rest.files), rest.indexes, row_count)
+        after = commit_rows(job.request, layout, written, book, indexes, exclusive=True)
     return RowChanges(
         after.snapshot.id if after.snapshot is not None else None,
         inserted_rows=sum(batch.num_rows for batch in added),

@@ -39,7 +39,6 @@ from skerry.paimon.splits import Split
 from skerry.paimon.state import PaimonState
 from skerry.paimon.writing.bucket_book import BucketBook
 from skerry.paimon.writing.data_files import WrittenDataFile
-from skerry.paimon.writing.layout import remove_written
 from skerry.paimon.writing.table_writers import write_rows
 from skerry.table.incoming import conform, open_stream
 from skerry.table.keys import KeyIndex
@@ -189,37 +188,35 @@ def replace_positions(
     partial = {file: entry for file, entry in touched.items() if file not in names}
     written: list[WrittenDataFile] = []
     index = IndexChange()
-    try:
+    touched_folders = {layout.bucket_folder(entry.partition, entry.bucket) for entry in partial.values()}
+    with layout.owned_files(touched_folders) as owned:
         if new is not None:
             written += write_rows(layout, conform(new, state.arrow_schema), BucketBook.of(state), None).files
+            owned.add(*(location for file in written for location in file.locations))
         if layout.options.deletion_vectors:
             vectors = {_key(entry): found[file] for file, entry in partial.items()}
-            index = change_vectors(layout, index_entries(state), vectors, map(_key, whole))
+            index = change_vectors(layout, index_entries(state), vectors, map(_key, whole), owned=owned)
             removed, kept = whole, list(partial.values())
         else:
             rewrites = [FileRewrite(entry, splits.raw([entry]), found[file]) for file, entry in partial.items()]
             work = functools.partial(rewrite_file, state, layout)
-            for files in job.run("rewrite", work, rewrites, lambda task: 1):
+            for files in job.run("rewrite", work, rewrites, lambda task: 1, owned):
                 written += files
             gone = [entry for entry in touched.values() if splits.vector(entry) is not None]
-            index = change_vectors(layout, index_entries(state), {}, map(_key, gone)) if gone else index
+            if gone:
+                index = change_vectors(layout, index_entries(state), {}, map(_key, gone), owned=owned)
             removed, kept = list(touched.values()), []
-    except BaseException:
-        layout.storage.delete([location for file in written for location in file.locations])
-        remove_written(layout, {layout.bucket_folder(entry.partition, entry.bucket) for entry in partial.values()})
-        raise
-    operation = ReplaceFiles(
-        layout,
-        removed,
-        written,
-        CommitKind.OVERWRITE,
-        index=index,
-        kept=kept,
-        deletes={entry.file.file_name: _more_deletes(splits, entry, found[entry.file.file_name]) for entry in kept},
-        properties=job.request.properties,
-    )
-    created = [layout.index_file(entry.partition, entry.bucket, entry.file_name) for entry in index.added]
-    after = commit_files(job.request, operation, created)
+        operation = ReplaceFiles(
+            layout,
+            removed,
+            written,
+            CommitKind.OVERWRITE,
+            index=index,
+            kept=kept,
+            deletes={entry.file.file_name: _more_deletes(splits, entry, found[entry.file.file_name]) for entry in kept},
+            properties=job.request.properties,
+        )
+        after = commit_files(job.request, operation)
     taken, rows = sum(map(len, found.values())), new.num_rows if new is not None else 0
     return RowChanges(
         after.snapshot.id if after.snapshot is not None else None,

@@ -32,6 +32,7 @@ from skerry.paimon.writing.table_writers import KIND_COLUMN, KeyedWriter
 from skerry.storage import name
 from skerry.table.keys import KeyIndex
 from skerry.table.metadata_columns import FILE, METADATA_COLUMNS, POSITION
+from skerry.table.owned_files import OwnedFiles
 from skerry.table.predicate import ALWAYS_TRUE, Predicate, conjuncts_of
 from skerry.table.schema import field_id
 from skerry.table.tasks import Progress
@@ -98,11 +99,18 @@ class RowJob:
         return SplitReader(self.state, columns, predicate, _threads() // at_once, _MEMORY_BYTES // at_once)
 
     def run(
-        self, step: str, function: Callable[[_Task], _Result], tasks: Sequence[_Task], files: Callable[[_Task], int]
+        self,
+        step: str,
+        function: Callable[[_Task], _Result],
+        tasks: Sequence[_Task],
+        files: Callable[[_Task], int],
+        owned: OwnedFiles | None = None,
     ) -> Iterator[_Result]:
-        """Send tasks out, and tell of the files that they have done."""
+        """Send tasks out, and tell of the files that they have done; `owned` owns those that they write."""
         done, total = 0, sum(map(files, tasks))
-        for task, result in zip(tasks, self.request.executor.map(function, tasks), strict=True):
+        executor = self.request.executor
+        results = executor.map(function, tasks) if owned is None else owned.map(executor, function, tasks)
+        for task, result in zip(tasks, results, strict=True):
             yield result
             done += files(task)
             if self.request.watcher is not None:

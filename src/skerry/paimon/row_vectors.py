@@ -16,6 +16,7 @@ from skerry.paimon.deletion_vectors import VectorBits, encode_vectors, find_vect
 from skerry.paimon.index_manifest import DELETION_VECTORS, IndexManifestEntry
 from skerry.paimon.operations.change import IndexChange
 from skerry.paimon.writing.layout import WriteLayout
+from skerry.table.owned_files import OwnedFiles
 
 __all__ = ["FileKey", "change_vectors"]
 
@@ -30,6 +31,8 @@ def change_vectors(
     entries: Iterable[IndexManifestEntry],
     deleted: Mapping[FileKey, Positions],
     gone: Iterable[FileKey] = (),
+    *,
+    owned: OwnedFiles,
 ) -> IndexChange:
     """Write the vectors of a change.
 
@@ -38,6 +41,7 @@ def change_vectors(
         entries: The index files that there are.
         deleted: int64[n] Positions that are deleted in addition, ascending, by data file.
         gone: Data files that the table has no longer, and with them their vectors.
+        owned: Owns the new index files.
 
     Returns:
         Index files that come, and the ones that they replace: all of a bucket if the table has buckets, else those that
@@ -58,15 +62,17 @@ def change_vectors(
         vectors: dict[str, Positions] = {}
         for entry in chosen:
             vectors |= _read(layout, entry)
-        for partition, bucket, name in leaving:
+        for partition, bucket, file in leaving:
             if (partition, bucket) == place:
-                vectors.pop(name, None)
-        for (partition, bucket, name), positions in deleted.items():
+                vectors.pop(file, None)
+        for (partition, bucket, file), positions in deleted.items():
             if (partition, bucket) == place:
-                vectors[name] = np.union1d(vectors.get(name, _NOTHING), positions)
+                vectors[file] = np.union1d(vectors.get(file, _NOTHING), positions)
         removed += chosen
         for part in _parts(layout, vectors):
-            added.append(_write(layout, place, part, f"index-{prefix}-{len(added)}"))
+            name = f"index-{prefix}-{len(added)}"
+            owned.add(layout.index_file(*place, name))
+            added.append(_write(layout, place, part, name))
     return IndexChange(tuple(added), tuple(removed))
 
 

@@ -26,6 +26,7 @@ from skerry.puffin import PuffinReader, PuffinWriter
 from skerry.storage import join
 from skerry.table.file_groups import key_of
 from skerry.table.group_samples_layout import decode_group_samples, encode_group_samples
+from skerry.table.owned_files import OwnedFiles
 from skerry.table.schema import leaves
 from skerry.table.table_sample import TableSample
 from skerry.theta import ThetaSketch
@@ -73,8 +74,13 @@ def statistics_location(state: PaimonState, snapshot: Snapshot) -> str | None:
 
 
 def write_published(
-    state: PaimonState, snapshot: Snapshot, name: str, sketches: Mapping[int, ThetaSketch], sample: TableSample
-) -> str:
+    state: PaimonState,
+    snapshot: Snapshot,
+    name: str,
+    sketches: Mapping[int, ThetaSketch],
+    sample: TableSample,
+    files: OwnedFiles,
+) -> None:
     """Write the statistics file of a snapshot.
 
     Args:
@@ -83,9 +89,7 @@ def write_published(
         name: The file.
         sketches: Sketches of all rows by field id.
         sample: The samples below them.
-
-    Returns:
-        Where it lies.
+        files: Owns the file.
     """
     writer = PuffinWriter()
     for field_id, sketch in sorted(sketches.items()):
@@ -103,8 +107,8 @@ def write_published(
     writer.properties |= {f"{_PREFIX}{key}": str(value) for key, value in zip(_NUMBERS, numbers, strict=True)}
     writer.properties[_CHECKSUM] = xxhash.xxh3_64_hexdigest(data)
     location = join(state.location, FOLDER, name)
+    files.add(location)
     writer.write(state.storage, location)
-    return location
 
 
 def read_published(state: PaimonState, snapshot: Snapshot) -> PublishedStatistics | None:

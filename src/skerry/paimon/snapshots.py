@@ -17,6 +17,7 @@ from skerry.paimon.snapshot import Snapshot, decode_snapshot
 from skerry.storage import Storage, join
 
 __all__ = [
+    "LATEST",
     "earliest_id",
     "earliest_snapshot",
     "find_snapshot",

@@ -96,7 +96,10 @@ class PaimonTable(TableRefs):
             ConflictError: Other writers won every race, or the operation does not fit what they did.
             CommitUnknownError: The outcome is unknown; nothing was cleaned up.
         """
-        return self._keep(commit(operation, self._target(ref), retry_policy), ref)
+        state = commit(operation, self._target(ref), retry_policy)
+        if ref == MAIN_BRANCH:
+            self.state = state
+        return state
 
     def request(
         self,
@@ -105,7 +108,7 @@ class PaimonTable(TableRefs):
         executor: Executor | None = None,
         watcher: Watcher | None = None,
     ) -> ChangeRequest:
-        """What jobs that change rows want to know; `refresh` afterwards to see what they did."""
+        """What jobs that change rows want to know; `keep` it afterwards to see what they did."""
         return ChangeRequest(
             self._target(ref),
             dict(snapshot_properties or {}),
@@ -113,6 +116,13 @@ class PaimonTable(TableRefs):
             executor=executor or ThreadExecutor(),
             watcher=watcher,
         )
+
+    def keep(self, request: ChangeRequest) -> PaimonState:
+        """Go on with the newest state that a request has seen: what follows a publish step reads nothing more."""
+        state = request.target.newest or request.target.load()
+        if state.branch == MAIN_BRANCH:
+            self.state = state
+        return state
 
     def _target(self, ref: str) -> PaimonTarget:
         if ref != MAIN_BRANCH:
@@ -210,7 +220,8 @@ class PaimonTable(TableRefs):
         target = self._target(ref)
         request = ChangeRequest(target, dict(snapshot_properties or {}), commit_id, watermark, self._books)
         state = append(request, data)
-        self._keep(compact_due(request, state), ref)
+        compact_due(request, state)
+        self.keep(request)
         return state.snapshot
 
     def overwrite(
@@ -246,7 +257,7 @@ class PaimonTable(TableRefs):
             counts = overwrite_partitions(request, data, None, dynamic=dynamic)
         else:
             counts = overwrite(request, data, where)
-        self.refresh()
+        self.keep(request)
         return counts
 
     def delete(
@@ -283,7 +294,7 @@ class PaimonTable(TableRefs):
             counts = overwrite_partitions(request, None, self._partitions(where, ref))
         else:
             counts = delete(request, where)
-        self.refresh()
+        self.keep(request)
         return counts
 
     def upsert(
@@ -314,15 +325,16 @@ class PaimonTable(TableRefs):
         """
         request = self.request(ref, snapshot_properties, executor, watcher)
         counts = upsert(request, data, [on] if isinstance(on, str) else on)
-        compact_due(request, self.branch_state(ref))
-        self.refresh()
+        if request.target.newest is not None:
+            compact_due(request, request.target.newest)
+        self.keep(request)
         return counts
 
     def truncate(self, *, ref: str = MAIN_BRANCH, snapshot_properties: Mapping[str, str] | None = None) -> RowChanges:
         """Delete all rows."""
         request = self.request(ref, snapshot_properties)
         counts = overwrite_partitions(request, None, None)
-        self.refresh()
+        self.keep(request)
         return counts
 
     # ---- upkeep ----
@@ -347,8 +359,9 @@ class PaimonTable(TableRefs):
             SchemaError: A column does not exist.
             ConflictError: Others wrote to the table again and again.
         """
-        counts = analyze(self.request(executor=executor, watcher=watcher), columns, full=full)
-        self.refresh()
+        request = self.request(executor=executor, watcher=watcher)
+        counts = analyze(request, columns, full=full)
+        self.keep(request)
         return counts
 
     def compact(
@@ -387,13 +400,14 @@ class PaimonTable(TableRefs):
         schema = self.branch_state(ref).schema
         if where is not None and not names_partitions(parse(where, schema.arrow_schema), schema):
             raise UnsupportedError("only whole partitions are compacted: the condition must be on partition keys")
+        request = self.request(ref, snapshot_properties, executor, watcher)
         counts = compact(
-            self.request(ref, snapshot_properties, executor, watcher),
+            request,
             CompactionRules(rewrite_all, self._partitions(where, ref), min_input_files),
             target_file_size=target_file_size_bytes,
             dry_run=dry_run,
         )
-        self.refresh()
+        self.keep(request)
         return counts
 
     def expire_snapshots(
@@ -435,8 +449,3 @@ class PaimonTable(TableRefs):
         schema = self.branch_state(ref).schema
         predicate = parse(where, schema.arrow_schema)
         return partitions_where(predicate, schema)
-
-    def _keep(self, state: PaimonState, ref: str) -> PaimonState:
-        if ref == MAIN_BRANCH:
-            self.state = state
-        return state

@@ -15,6 +15,7 @@ from skerry.paimon.snapshot import CommitKind, Snapshot
 from skerry.paimon.state import PaimonState
 from skerry.paimon.statistics_file import ColStats, StatisticsFile, encode_statistics
 from skerry.table.column_estimates import estimate
+from skerry.table.owned_files import OwnedFiles
 from skerry.table.schema import Leaf, leaves
 from skerry.table.statistics import SketchPolicy
 from skerry.table.table_sample import TableSample, max_groups
@@ -23,14 +24,14 @@ from skerry.theta import ThetaSketch
 __all__ = ["stage_statistics"]
 
 
-def stage_statistics(base: PaimonState, snapshot: Snapshot, change: TableChange, files: list[str]) -> Snapshot:
+def stage_statistics(base: PaimonState, snapshot: Snapshot, change: TableChange, files: OwnedFiles) -> Snapshot:
     """The snapshot with the statistics that it is to name.
 
     Args:
         base: The state before.
         snapshot: The snapshot to be.
         change: What the commit does.
-        files: Files that the attempt has written; those written here are added.
+        files: Owns what is written.
 
     Returns:
         The snapshot. A statistics file of others is inherited while the schema is the same.
@@ -52,7 +53,7 @@ def stage_statistics(base: PaimonState, snapshot: Snapshot, change: TableChange,
     sketches = {leaf.field_id: after.groups.sketch(leaf.field_id) for leaf in wanted if leaf.field_id in exact}
     name = f"{uuid.uuid4()}.stats"
     snapshot = replace(snapshot, properties={**(snapshot.properties or {}), FILE_PROPERTY: name})
-    files.append(write_published(base, snapshot, name, sketches, after))
+    write_published(base, snapshot, name, sketches, after, files)
     return _with_counts(base, snapshot, sketches, after, wanted, files)
 
 
@@ -76,7 +77,7 @@ def _with_counts(
     sketches: Mapping[int, ThetaSketch],
     sample: TableSample,
     columns: list[Leaf],
-    files: list[str],
+    files: OwnedFiles,
 ) -> Snapshot:
     """The snapshot with a statistics file of Paimon's own, for engines that know no sketches."""
     if sample.missing_files:
@@ -103,6 +104,6 @@ def _with_counts(
     )
     name = f"stat-{uuid.uuid4()}-0"
     location = base.paths.statistics(name)
-    files.append(location)
+    files.add(location)
     base.storage.write(location, encode_statistics(statistics))
     return replace(snapshot, statistics=name)

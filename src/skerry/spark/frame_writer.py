@@ -10,7 +10,6 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from skerry.errors import SkerryError
 from skerry.jobs.exchange import TableWrite
 from skerry.spark.source_options import SourceOptions
 from skerry.table.stream_batch import StreamBatch
@@ -44,12 +43,8 @@ def _publish(
     batch: StreamBatch | None = None,
 ) -> None:
     shares = [message.share for message in messages if message is not None]
-    try:
-        table = options.load().implementation
-    except SkerryError:  # provably not committed
-        write.remove(shares)
-        raise
-    write.publish(table, shares, batch)
+    with write.owned(shares):
+        write.publish(options.load().implementation, shares, batch)
 
 
 class FrameWriter(DataSourceArrowWriter):  # type: ignore[misc]

@@ -11,19 +11,17 @@ import dataclasses
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, SparkSession
 
 from skerry.catalog import Table
-from skerry.errors import CommitUnknownError, SkerryError
 from skerry.iceberg.layout import FileLayout
 from skerry.iceberg.state import MAIN
 from skerry.iceberg.table import IcebergTable
 from skerry.jobs.analyze import catch_up
 from skerry.jobs.describe import DescribeTask, describe_file
-from skerry.jobs.paimon_publish import ShareLayout, publish
+from skerry.jobs.paimon_publish import ShareLayout, owned_shares, publish_shares
 from skerry.jobs.publication import Publication
 from skerry.paimon.live_files import delta_entries
 from skerry.paimon.table import PaimonTable
@@ -34,6 +32,7 @@ from skerry.spark.progress import run_watched
 from skerry.spark.sources import Source, open_source
 from skerry.spark.writer import spark_can_write, write_frame
 from skerry.table.files import WrittenFile
+from skerry.table.owned_files import OwnedFiles, after_publish
 from skerry.table.tasks import Progress, Watcher
 
 __all__ = ["IngestSummary", "ingest", "land"]
@@ -108,19 +107,16 @@ def _into_iceberg(table: Table, rows: Source, publication: Publication, progress
     ref = publication.ref
     catch_up(inner, ref, executor=SparkExecutor(rows.frame.sparkSession))
     layout = inner.layout(ref=ref)
-    files = land(rows, layout, progress=progress)
-    if files:
-        if progress is not None:
-            progress(Progress("commit", done_files=len(files), total_files=len(files)))
-        try:
-            table.append_files(files, ref=ref, snapshot_properties=publication.properties)
-        except CommitUnknownError:
-            raise
-        except SkerryError:  # any other error of ours means: provably not committed
-            _remove(layout)
-            raise
+    snapshot_id = None
+    with layout.owned_files():
+        files = land(rows, layout, progress=progress)
+        if files:
+            if progress is not None:
+                progress(Progress("commit", done_files=len(files), total_files=len(files)))
+            snapshot = inner.append(files, ref=ref, properties=publication.properties).snapshot(ref)
+            snapshot_id = None if snapshot is None else snapshot.snapshot_id
     return IngestSummary(
-        snapshot_id=table.refs()[ref] if files else None,
+        snapshot_id=snapshot_id,
         files=len(files),
         rows=sum(file.data_file.record_count for file in files),
         bytes=sum(file.data_file.file_size_bytes for file in files),
@@ -135,14 +131,16 @@ def _into_paimon(table: Table, rows: Source, publication: Publication, progress:
         return IngestSummary()
     files = [file.file for share in shares for file in share.files if not file.is_changelog]
     row_count = sum(file.row_count for file in files)
-    if progress is not None:
-        progress(Progress("commit", len(files), len(files), row_count, sum(file.file_size for file in files)))
-    publish(inner, layout, shares, publication)
-    state = inner.branch_state(publication.ref)
-    snapshot = state.snapshot
-    if snapshot is not None and layout.rows_wait(publication.mode):  # the files are those of the commit alone
-        files = [entry.file for entry in delta_entries(state, snapshot)]
+    with owned_shares(layout, shares):
+        if progress is not None:
+            progress(Progress("commit", len(files), len(files), row_count, sum(file.file_size for file in files)))
+        state = publish_shares(inner, layout, shares, publication)
+    snapshot = state.snapshot if state is not None else None
+    if state is not None and snapshot is not None and layout.rows_wait(publication.mode):
+        # the files are those of the commit alone
         row_count = sum(waiting.row_count for share in shares for waiting in share.rows)
+        with after_publish("looking at the files of the commit"):
+            files = [entry.file for entry in delta_entries(state, snapshot)]
     return IngestSummary(
         snapshot_id=snapshot.id if snapshot is not None else None,
         files=len(files),
@@ -168,12 +166,12 @@ def land(source: Source | DataFrame, layout: FileLayout, *, progress: Watcher | 
     rows = source if isinstance(source, Source) else Source(source)
     spark = rows.frame.sparkSession
     try:
-        if not spark_can_write(spark, layout):
-            return run_watched(spark, lambda: write_frame_as_arrow(rows.frame, layout, rows.origin), progress)
-        written = run_watched(spark, lambda: write_frame(rows.frame, layout, rows.origin), progress)
-        return list(_described(spark, layout, written, progress))
+        with layout.owned_files() as owned:
+            if not spark_can_write(spark, layout):
+                return run_watched(spark, lambda: write_frame_as_arrow(rows.frame, layout, rows.origin), progress)
+            written = run_watched(spark, lambda: write_frame(rows.frame, layout, rows.origin), progress)
+            return list(_described(spark, layout, written, owned, progress))
     except BaseException as failure:
-        _remove(layout)
         error = rows.error(failure)
         if error is None:
             raise
@@ -181,7 +179,7 @@ def land(source: Source | DataFrame, layout: FileLayout, *, progress: Watcher | 
 
 
 def _described(
-    spark: SparkSession, layout: FileLayout, locations: list[str], progress: Watcher | None
+    spark: SparkSession, layout: FileLayout, locations: list[str], owned: OwnedFiles, progress: Watcher | None
 ) -> Iterator[WrittenFile]:
     """Describe files in a Spark job. Spark writes a file without rows when a frame has none; it is removed."""
     done = Progress("sketch", total_files=len(locations))
@@ -199,10 +197,4 @@ def _described(
         if data.record_count:
             yield file
         else:
-            layout.storage.delete([data.location])
-
-
-def _remove(layout: FileLayout) -> None:
-    """Remove what a failed write has left; no snapshot names these files."""
-    with suppress(SkerryError):  # what failed before matters more
-        layout.storage.delete([status.location for status in layout.storage.list(layout.folder)])
+            owned.remove([data.location])

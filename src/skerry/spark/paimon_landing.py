@@ -20,7 +20,6 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from skerry.jobs.paimon_publish import Share, ShareLayout, write_share
 from skerry.jobs.publication import WriteMode
-from skerry.paimon.writing.layout import remove_written
 from skerry.paimon.writing.routing import Router
 from skerry.spark.arrow_writer import marked_errors
 from skerry.spark.failures import original_errors
@@ -56,9 +55,9 @@ def land_shares(
     """
     spark = source.frame.sparkSession
     try:
-        return run_watched(spark, lambda: _write_frame(source.frame, layout, mode, source.origin), progress)
+        with layout.files.owned_files():
+            return run_watched(spark, lambda: _write_frame(source.frame, layout, mode, source.origin), progress)
     except BaseException as failure:
-        remove_written(layout.files)
         error = source.error(failure)
         if error is None:
             raise

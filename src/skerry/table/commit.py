@@ -4,29 +4,58 @@ Optimistic concurrency in five steps: load the base state, apply the operation t
 needs, publish, and after a lost race begin again on the new base. A commit ends in one of three ways:
 
 - **committed**: `publish` returned, or reading back showed the change in the table;
-- **conflict**: another writer was first. What this attempt staged is discarded and the operation is applied again;
-- **unknown**: the outcome cannot be known. Nothing is discarded, because the table may refer to it.
+- **conflict**: another writer was first, and this attempt can never succeed. What it staged is deleted, and the
+  operation is applied again;
+- **unknown**: neither is proven. Nothing is deleted, because the table may refer to it, now or when a request arrives
+  that is still under way.
+
+The publish step begins before its first byte is sent (`skerry.table.owned_files`): whatever ends it, an interrupt too,
+counts as unknown unless the store or catalog has proven that nothing happened.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from skerry.errors import CommitUnknownError, ConflictError, SkerryError
+from skerry.errors import CommitUnknownError, ConflictError
+from skerry.storage import Storage
+from skerry.table.owned_files import OwnedFiles, PublishStep, owned_files
 from skerry.table.properties import whole_number
 
-__all__ = ["CommitTarget", "Operation", "RetryPolicy", "commit"]
+__all__ = ["CommitTarget", "NotPublishedError", "Operation", "RetryPolicy", "commit", "commit_to"]
 
-Base = TypeVar("Base")
+
+class BaseState(Protocol):
+    """A published state of a table."""
+
+    @property
+    def storage(self) -> Storage:
+        """Where the table's files lie."""
+        ...
+
+
+Base = TypeVar("Base", bound=BaseState)
 BaseIn = TypeVar("BaseIn", contravariant=True)
 ChangeOut = TypeVar("ChangeOut", covariant=True)
 Change = TypeVar("Change")
 ChangeIn = TypeVar("ChangeIn", contravariant=True)
 Staged = TypeVar("Staged")
+
+
+class NotPublishedError(Exception):
+    """What `CommitTarget.publish` raises for an error that provably came before any effect; the loop unwraps it.
+
+    Args:
+        error: What the caller gets to see.
+    """
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 class Operation(Protocol[BaseIn, ChangeOut]):
@@ -50,26 +79,35 @@ class CommitTarget(Protocol, Generic[Base, ChangeIn, Staged]):
         """Load the newest published state."""
         ...
 
-    def stage(self, base: Base, change: ChangeIn) -> Staged:
-        """Write the files that the new state refers to; removes what it wrote if it fails half-way."""
+    def stage(self, base: Base, change: ChangeIn, files: OwnedFiles) -> Staged:
+        """Write the files that the new state refers to; `files` owns each before it is written."""
+        ...
+
+    def named_files(self, staged: Staged) -> Iterable[str]:
+        """Locations or names of the files that somebody wrote for the change, and that the new state refers to."""
         ...
 
     def publish(self, staged: Staged) -> Base:
         """Make the staged state the table's state, atomically.
 
         Raises:
-            ConflictError: the table has moved on; nothing was published.
-            CommitUnknownError: the table may or may not have been changed.
-            SkerryError: any other failure before anything was published.
+            ConflictError: The table has moved on: nothing was published, and nothing of this attempt ever will be.
+            NotPublishedError: Something else failed, provably before it could have an effect.
+            BaseException: Anything else: the table may or may not have been changed.
         """
         ...
 
     def find_published(self, staged: Staged) -> Base | None:
-        """The table's newest state if it holds the staged change, None if it does not (yet)."""
-        ...
+        """Read the table back, after an attempt whose outcome is unknown.
 
-    def discard(self, staged: Staged) -> None:
-        """Remove the files of an attempt that has provably not been published."""
+        Returns:
+            The newest state if it holds the staged change; None if that cannot be known. A base that is still the
+            newest state tells nothing: the request may be under way.
+
+        Raises:
+            ConflictError: The attempt has failed for good: its base is not the newest state any more, and the change is
+                not in the history since.
+        """
         ...
 
 
@@ -146,23 +184,66 @@ def commit(
         change = operation.apply(base)
         if change is None:
             return base
-        staged = target.stage(base, change)
         try:
-            return target.publish(staged)
+            return commit_to(target, base, change)
         except ConflictError as lost:
-            target.discard(staged)
+            if not lost.retryable:
+                raise
             wait = next(waits, None)
             if wait is None or time.monotonic() + wait > deadline:
                 lost.message = f"gave up after {attempts} attempt{'s' * (attempts > 1)}: {lost.message}"
                 raise
-        except CommitUnknownError:
-            published = target.find_published(staged)
-            if published is None:
-                raise
-            return published
-        except SkerryError:
-            target.discard(staged)
-            raise
         time.sleep(wait)
         attempts += 1
         base = target.load()
+
+
+def commit_to(target: CommitTarget[Base, Change, Staged], base: Base, change: Change) -> Base:
+    """Stage and publish a change of one state, once.
+
+    Args:
+        target: The table.
+        base: Its state.
+        change: What is decided for that state.
+
+    Returns:
+        The table's state with the change in it.
+
+    Raises:
+        ConflictError: Another writer was first; nothing of the attempt is left.
+        CommitUnknownError: The outcome is unknown, also after reading back. Nothing was cleaned up.
+    """
+    with owned_files(base.storage) as files:
+        staged = target.stage(base, change, files)
+        step = PublishStep(target.named_files(staged), files)
+        try:
+            return _publish(target, staged)
+        except ConflictError:
+            step.withdraw()
+            raise
+        except NotPublishedError as failure:
+            step.withdraw()
+            raise failure.error from failure.__cause__
+
+
+def _publish(target: CommitTarget[Base, Change, Staged], staged: Staged) -> Base:
+    """Publish, and read back what became of an attempt that ended otherwise than by a proof.
+
+    An interrupt is no error to get over: it leaves as it came, and nothing is read back.
+    """
+    try:
+        return target.publish(staged)
+    except (ConflictError, NotPublishedError):
+        raise
+    except Exception as error:
+        try:
+            published = target.find_published(staged)
+        except ConflictError as lost:
+            raise lost from error
+        except Exception:  # what just failed may fail again
+            published = None
+        if published is not None:
+            return published
+        if isinstance(error, CommitUnknownError):
+            raise
+        raise CommitUnknownError(f"the commit may or may not have happened: {type(error).__name__}: {error}") from error

@@ -42,6 +42,7 @@ class OverwritePartitions:
     Attributes:
         removed: The files that were replaced.
         removed_rows: Rows in them, those aside that were deleted before.
+        superseded: Changelog files, which an overwrite does not publish.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class OverwritePartitions:
         self._properties = dict(properties or {})
         self.removed: list[ManifestEntry] = []
         self.removed_rows = 0
-        self.superseded: list[WrittenDataFile] = []
+        self.superseded = [file for file in written.files if file.is_changelog]
         self.was_done = False
 
     def apply(self, base: PaimonState) -> TableChange | None:

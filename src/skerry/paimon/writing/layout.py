@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
 import pyarrow as pa
 
-from skerry.errors import SchemaError, SkerryError
+from skerry.errors import SchemaError
 from skerry.paimon.options import CoreOptions, MergeEngine
 from skerry.paimon.partition_names import partition_texts
 from skerry.paimon.paths import MAIN_BRANCH, TablePaths
@@ -20,10 +20,11 @@ from skerry.paimon.refusals import check_writable
 from skerry.paimon.schema import TableSchema
 from skerry.paimon.state import PaimonState
 from skerry.paimon.writing.file_writers import FileEncoding
-from skerry.storage import Storage, file_key, local_path, name
+from skerry.storage import Storage, local_path
+from skerry.table.owned_files import OwnedFiles, owned_files
 from skerry.table.statistics import SketchPolicy
 
-__all__ = ["WriteLayout", "remove_written"]
+__all__ = ["WriteLayout"]
 
 _MEBIBYTE: Final = 1 << 20
 _MAX_FOLDER_BYTES: Final = 255
@@ -89,6 +90,18 @@ class WriteLayout:
         """Whether a file's name was made for this job."""
         return str(self.job)[:_JOB_LETTERS] in file_name
 
+    @contextmanager
+    def owned_files(self, folders: Iterable[str] | None = None) -> Iterator[OwnedFiles]:
+        """Own what tasks of this job write to some folders, whether they come to an end or not.
+
+        Args:
+            folders: The folders; the whole table's if None.
+        """
+        with owned_files(self.storage) as files:
+            for folder in [self.location] if folders is None else folders:
+                files.add_folder(folder, self.is_of_job)
+            yield files
+
     @property
     def has_keys(self) -> bool:
         """Whether the table has a primary key."""
@@ -152,19 +165,3 @@ class WriteLayout:
     @cached_property
     def _texts(self) -> dict[bytes, tuple[str | None, ...]]:
         return {}
-
-
-def remove_written(layout: WriteLayout, folders: Iterable[str] | None = None, kept: Iterable[str] = ()) -> None:
-    """Remove what the tasks of a job have written, whether they came to an end or not.
-
-    Args:
-        layout: The layout that the tasks were given, and nobody else.
-        folders: The folders that they wrote to; anywhere in the table's if None.
-        kept: Locations of files that a commit names.
-    """
-    stays = set(map(file_key, kept))
-    with suppress(SkerryError):  # what failed before matters more; what is left is found by the removal of orphans
-        for folder in [layout.location] if folders is None else folders:
-            found = [status.location for status in layout.storage.list(folder)]
-            ours = [location for location in found if layout.is_of_job(name(location))]
-            layout.storage.delete([location for location in ours if file_key(location) not in stays])
