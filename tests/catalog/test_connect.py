@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import skerry
-from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError, SkerryError, UnsupportedError
+from skerry.errors import AlreadyExistsError, FormatError, NotFoundError, SchemaError, SkerryError, UnsupportedError
 
 SCHEMA = pa.schema([("k", pa.int64())])
 
@@ -113,6 +113,34 @@ def test_namespaces_and_tables(tmp_path):
     assert catalog.list_tables() == ["a.u", "empty.v"]
     catalog.drop_table("a.u")
     assert not catalog.table_exists("a.u")
+
+
+def test_a_table_whose_metadata_is_gone_or_damaged_hides_no_other(tmp_path):
+    catalog = skerry.connect(tmp_path)
+    for name in ("good", "gone", "damaged"):
+        catalog.create_table(f"a.{name}", SCHEMA)
+    for path in tmp_path.glob("a/gone/metadata/*"):
+        path.unlink()
+    for path in tmp_path.glob("a/damaged/metadata/*"):
+        path.write_bytes(b"{")
+    assert catalog.list_tables() == ["a.damaged", "a.gone", "a.good"]
+    for name, error in (("gone", NotFoundError), ("damaged", FormatError)):
+        with pytest.raises(error, match=f"{tmp_path}/a/{name}/metadata"):
+            catalog.load_table(f"a.{name}")
+        with pytest.raises(AlreadyExistsError):
+            catalog.create_table(f"a.{name}", SCHEMA)
+        with pytest.raises(error):
+            catalog.drop_table(f"a.{name}", purge=True)
+        catalog.drop_table(f"a.{name}")
+    assert catalog.list_tables() == ["a.good"]
+
+
+@pytest.mark.parametrize("format", ["iceberg", "paimon"])
+def test_none_is_no_columns(tmp_path, format):
+    table = skerry.connect(tmp_path).create_table(
+        "a.b", SCHEMA, format=format, partition_by=None, sort_by=None, primary_key=None
+    )
+    assert (table.partition_by, table.sort_by, table.primary_key) == ([], [], [])
 
 
 def test_wrong_names_are_answered_with_the_nearest(tmp_path):

@@ -99,6 +99,22 @@ def lines(text):
 # ---- ls ----
 
 
+def test_ls_marks_a_table_that_cannot_be_read(tmp_path):
+    catalog = skerry.connect(tmp_path)
+    for name in ("bad", "good"):
+        catalog.create_table(f"a.{name}", ROWS.schema)
+    for path in tmp_path.glob("a/bad/metadata/*"):
+        path.unlink()
+    done = CliRunner().invoke(app, ["ls", "-w", str(tmp_path)])
+    assert done.exit_code == 0
+    _, bad, good = done.output.splitlines()
+    assert bad.startswith("a.bad\t")
+    assert "cannot be read: the table's metadata file is missing" in bad
+    assert good.startswith("a.good\t0\t")
+    listed = json.loads(CliRunner().invoke(app, ["ls", "-w", str(tmp_path), "--json"]).output)
+    assert [table["rows"] for table in listed] == [None, 0]
+
+
 def test_ls_names_tables_with_rows_size_and_freshness(run):
     head, empty, flights, odd = lines(run("ls"))
     assert head == ["table", "rows", "size_bytes", "files", "updated", "statistics"]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from skerry.avro.container import Header
 from skerry.avro.encoding import decimal_bytes
 from skerry.avro.reader import read_batches, read_columns, read_header
+from skerry.avro.rewriting import rewrite_records
 from skerry.avro.writer import ContainerEncoder, write_container
 
 __all__ = [
@@ -20,5 +21,6 @@ __all__ = [
     "read_batches",
     "read_columns",
     "read_header",
+    "rewrite_records",
     "write_container",
 ]

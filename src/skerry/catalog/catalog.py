@@ -15,13 +15,14 @@ from skerry.catalog.sketch_index import SketchIndex
 from skerry.catalog.stores import NewTable, TableStore
 from skerry.catalog.table import Table
 from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError, UnsupportedError
-from skerry.storage import redact
+from skerry.storage import move_of, redact
 from skerry.table.joinable import JoinableColumns, find_joinable
 from skerry.table.schema import nearest
 from skerry.table.tasks import Executor, Watcher
 
 if TYPE_CHECKING:
     from skerry.catalog.migrating import MigrationSummary
+    from skerry.catalog.relocating import RelocationSummary
     from skerry.planner.explanation import QueryPlan
     from skerry.planner.ordering import JoinPlan
 
@@ -141,9 +142,9 @@ class Catalog:
         *,
         format: str = ICEBERG,
         file_format: str = "parquet",
-        partition_by: Sequence[str] = (),
-        sort_by: Sequence[str] = (),
-        primary_key: Sequence[str] = (),
+        partition_by: Sequence[str] | None = (),
+        sort_by: Sequence[str] | None = (),
+        primary_key: Sequence[str] | None = (),
         properties: Mapping[str, str] | None = None,
         location: str | None = None,
         format_version: int | None = None,
@@ -180,9 +181,9 @@ class Catalog:
         new = NewTable(
             schema=_arrow_schema(schema),
             file_format=file_format,
-            partition_by=partition_by,
-            sort_by=sort_by,
-            primary_key=primary_key,
+            partition_by=partition_by or (),
+            sort_by=sort_by or (),
+            primary_key=primary_key or (),
             properties=dict(properties or {}),
             location=location,
             format_version=format_version,
@@ -343,6 +344,49 @@ class Catalog:
             raise AlreadyExistsError(f"table {name!r} exists already")
         store.register(name, metadata_path)
         return self.load_table(name)
+
+    # ---- the warehouse folder ----
+
+    @property
+    def moved_from(self) -> str | None:
+        """The place that a folder's warehouse was made for, if it was copied or moved since; see `relocate`."""
+        move = None if self._iceberg is None else move_of(self._iceberg.catalog.properties)
+        return None if move is None else move.sources[0]
+
+    def relocate(self, *, dry_run: bool = False, watcher: Watcher | None = None) -> RelocationSummary:
+        """Make a folder's warehouse that was copied or moved one of its own: its metadata names the place it lies at.
+
+        Iceberg names files by absolute locations. Until it is relocated, a warehouse that was copied or moved can be
+        read, from its own files; what would write or delete in the old place is refused.
+
+        New metadata is written beside the old, then the catalog switches over in one transaction. Data files, ids,
+        history and statistics stay what they are, and the old place is not touched. What was replaced stays in the
+        folder until `remove_orphans`. A relocation that was interrupted is done again. Tables that lie elsewhere, and
+        files of tables that do, keep their locations. Load tables again afterwards.
+
+        Args:
+            dry_run: Read everything, and tell only what would be rewritten.
+            watcher: Called with the progress.
+
+        Returns:
+            What was rewritten, by table; without a source if the warehouse lies where it was made.
+
+        Raises:
+            CatalogLockedError: Another process has locked the catalog's database; nothing was switched.
+            ConflictError: Another process has changed the catalog meanwhile; nothing was switched.
+            FormatError: Metadata is corrupt; nothing was switched.
+            NotFoundError: A file is missing; nothing was switched.
+            UnsupportedError: This is not the catalog of a folder; or files are the original's too.
+        """
+        from skerry.catalog.relocating import relocatable, relocate_catalog  # hardly ever needed
+
+        catalog = relocatable(self._iceberg)
+        summary = relocate_catalog(catalog, dry_run=dry_run, watcher=watcher)
+        if not dry_run:
+            self._properties = dict(catalog.properties)
+            if self._paimon is not None:
+                self._paimon = PaimonTables(self._paimon.warehouse, self._properties)
+        return summary
 
     # ---- across tables ----
 

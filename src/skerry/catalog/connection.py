@@ -19,14 +19,14 @@ from skerry.catalog.catalog import Catalog
 from skerry.catalog.iceberg_tables import IcebergTables
 from skerry.catalog.paimon_tables import PaimonTables
 from skerry.catalog.sql_transactions import end_failed_transactions, is_locked
+from skerry.catalog.warehouse_place import CATALOG_FILE, moved_from
 from skerry.errors import CatalogLockedError, NotFoundError, SkerryError, UnsupportedError
-from skerry.iceberg.commit import watch_metadata_writes
-from skerry.storage import redact
+from skerry.iceberg.commit import in_memory, watch_metadata_writes
+from skerry.storage import MOVED_FROM, MOVED_TO, absolute, file_key, redact
 from skerry.table.schema import nearest
 
 __all__ = ["connect"]
 
-CATALOG_FILE = "catalog.db"
 EMBEDDED_NAME = "skerry"
 PAIMON_WAREHOUSE = "paimon.warehouse"
 FILE_IO = "skerry.iceberg.file_io.SkerryFileIO"
@@ -107,7 +107,7 @@ def _with_timeout(uri: str) -> str:
 
 
 def _connect_folder(text: str, options: dict[str, str], *, create: bool) -> Catalog:
-    folder = Path(text).expanduser().absolute()
+    folder = Path(absolute(Path(text).expanduser().absolute()))
     if not create and not (folder / CATALOG_FILE).is_file():
         raise NotFoundError(f"no warehouse at {folder}: it has no {CATALOG_FILE}")
     try:
@@ -142,9 +142,27 @@ def _open(name: str, options: dict[str, str]) -> Catalog:
         ) from error
     if isinstance(catalog, SqlCatalog):
         end_failed_transactions(catalog.engine)
+        _notice_move(catalog)
     return Catalog(
         str(catalog.name), catalog.properties, IcebergTables(watch_metadata_writes(catalog)), _paimon_tables(catalog)
     )
+
+
+def _notice_move(catalog: SqlCatalog) -> None:
+    """Let nothing be written outside of a warehouse folder that was copied or moved.
+
+    Raises:
+        CatalogLockedError: Another process has locked the catalog's database.
+    """
+    url = catalog.engine.url
+    if catalog.engine.dialect.name != "sqlite" or in_memory(url):
+        return
+    folder = os.path.dirname(os.path.abspath(str(url.database)))
+    warehouse = catalog.properties.get("warehouse", "")
+    is_warehouse = os.path.basename(str(url.database)) == CATALOG_FILE and file_key(warehouse) == file_key(folder)
+    move = moved_from(catalog.engine, folder, is_warehouse=is_warehouse)
+    if move is not None:
+        catalog.properties |= {MOVED_FROM: "\n".join(move.sources), MOVED_TO: move.target}
 
 
 def _paimon_tables(catalog: pyiceberg_catalog.Catalog) -> PaimonTables | None:
@@ -153,4 +171,10 @@ def _paimon_tables(catalog: pyiceberg_catalog.Catalog) -> PaimonTables | None:
     warehouse = catalog.properties.get(PAIMON_WAREHOUSE)
     if warehouse is None and isinstance(catalog, SqlCatalog):
         warehouse = catalog.properties.get("warehouse")
-    return None if warehouse is None else PaimonTables(warehouse, catalog.properties)
+    if warehouse is None:
+        return None
+    options = dict(catalog.properties)
+    moved_to = file_key(str(options.get(MOVED_TO, warehouse)))
+    if file_key(warehouse)[: len(moved_to)] != moved_to:  # the caller has named another folder
+        del options[MOVED_FROM], options[MOVED_TO]
+    return PaimonTables(warehouse, options)

@@ -21,10 +21,17 @@ from sqlalchemy.orm import Session
 from skerry.catalog.iceberg_backend import IcebergBackend
 from skerry.catalog.names import check_choice, folder_names, identifier_of, parts_of
 from skerry.catalog.stores import FILE_FORMATS, NewTable
-from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError, SkerryError
+from skerry.errors import (
+    AlreadyExistsError,
+    FormatError,
+    NotFoundError,
+    SchemaError,
+    SkerryError,
+    UnsupportedError,
+)
 from skerry.iceberg.commit import load_state
 from skerry.iceberg.file_writers import check_columns
-from skerry.iceberg.metadata_reading import check_metadata
+from skerry.iceberg.metadata_reading import check_metadata, metadata_errors
 from skerry.iceberg.partitions import partition_spec
 from skerry.iceberg.schema import to_arrow_schema, to_iceberg_schema, with_identifier
 from skerry.iceberg.sketch_cache import table_sketches
@@ -78,9 +85,13 @@ class IcebergTables:
                 return []
 
     def exists(self, name: str) -> bool:
-        """Whether there is a table of that name."""
+        """Whether there is a table of that name, be its metadata readable or not."""
         with _catalog_errors(name):
-            return bool(self.catalog.table_exists(identifier_of(name)))
+            try:
+                with metadata_errors():
+                    return bool(self.catalog.table_exists(identifier_of(name)))
+            except (FormatError, NotFoundError, UnsupportedError):  # of the metadata file that the catalog names
+                return True
 
     def create(self, name: str, table: NewTable) -> None:
         """Create a table."""
@@ -117,15 +128,14 @@ class IcebergTables:
             self.catalog.rename_table(identifier_of(name), identifier_of(to))
 
     def drop(self, name: str, *, purge: bool) -> None:
-        """Take a table out of the catalog."""
-        backend = self.load(name)
+        """Take a table out of the catalog; its metadata is read only to delete what it reaches."""
 
         def drop() -> None:
             with _catalog_errors(name):
                 self.catalog.drop_table(identifier_of(name))
 
         if purge:
-            backend.purge(drop)
+            self.load(name).purge(drop)
         else:
             drop()
 

@@ -20,6 +20,7 @@ from skerry.cli.listing import ls, show
 from skerry.cli.migrate import migrate
 from skerry.cli.orphans import remove_orphans
 from skerry.cli.refs import refs
+from skerry.cli.relocate import relocate
 from skerry.cli.rewrite import rewrite_deletes, rewrite_manifests
 from skerry.cli.scan import scan
 from skerry.cli.stats import stats
@@ -75,6 +76,7 @@ for _command in (
     rewrite_manifests,
     rewrite_deletes,
     migrate,
+    relocate,
     joinable,
     explain,
     inspect,

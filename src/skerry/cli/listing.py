@@ -12,9 +12,10 @@ import typer
 
 from skerry.cli.display import Field, count, is_terminal, moment, print_json, print_records, size, text
 from skerry.cli.options import AsJson, Properties, TableName, Warehouse, open_catalog, open_table
+from skerry.errors import SkerryError
 
 if TYPE_CHECKING:
-    from skerry.catalog import Table
+    from skerry.catalog import Catalog, Table
 
 __all__ = ["ls", "print_refs", "show"]
 
@@ -30,7 +31,10 @@ def ls(
 ) -> None:
     """List tables: rows, size, freshness of the statistics."""
     catalog = open_catalog(warehouse, properties)
-    records = [_describe(catalog.load_table(name)) for name in catalog.list_tables(namespace)]
+    records = [_describe_any(catalog, name) for name in catalog.list_tables(namespace)]
+    note = "" if records else f"no tables in {warehouse}"
+    if catalog.moved_from is not None:
+        note = f"copied or moved from {catalog.moved_from}; `skerry relocate {warehouse}` makes it writable"
     print_records(
         records,
         [
@@ -42,8 +46,17 @@ def ls(
             Field("statistics", "statistics"),
         ],
         as_json=as_json,
-        note="" if records else f"no tables in {warehouse}",
+        note=note,
     )
+
+
+def _describe_any(catalog: Catalog, name: str) -> dict[str, Any]:
+    """A table as `_describe` tells it; one that cannot be read hides no other."""
+    try:
+        return _describe(catalog.load_table(name))
+    except SkerryError as error:
+        unknown = dict.fromkeys(("format", "rows", "size_bytes", "files", "snapshots", "updated"))
+        return {"table": name, **unknown, "statistics": f"cannot be read: {error}"}
 
 
 def _describe(table: Table) -> dict[str, Any]:

@@ -19,14 +19,14 @@ import pyarrow as pa
 from pyiceberg.partitioning import PartitionSpec
 
 from skerry.errors import SchemaError, SkerryError
-from skerry.iceberg.file_writers import FileWriter
+from skerry.iceberg.file_writers import FileEncoding, FileWriter
 from skerry.iceberg.layout import FileLayout
 from skerry.iceberg.manifest import EntryStatus, FileContent, ManifestEntry
 from skerry.iceberg.metrics import MetricsKind, MetricsMode
 from skerry.iceberg.partitions import split_by_partition
 from skerry.puffin import PuffinWriter
 from skerry.puffin.deletion_vector import BLOB_TYPE, CARDINALITY, REFERENCED_DATA_FILE, encode_deletion_vector
-from skerry.storage import join
+from skerry.storage import Storage, join
 from skerry.table.files import DataFile
 from skerry.table.metadata_columns import POSITION
 from skerry.table.row_deletes import distinct_positions
@@ -38,6 +38,7 @@ __all__ = [
     "write_deletion_vectors",
     "write_equality_deletes",
     "write_position_deletes",
+    "write_position_file",
 ]
 
 FILE_PATH_ID = 2147483546
@@ -96,15 +97,14 @@ def write_position_deletes(layout: FileLayout, deletes: Iterable[FileDeletes]) -
 
 def _write_positions(layout: FileLayout, group: Sequence[FileDeletes]) -> ManifestEntry:
     first = group[0][0]
-    location = _new_location(layout, layout.deletes.file_format)
-    writer = FileWriter(replace(layout.deletes, ascending=("pos",)), layout.storage, location, POSITION_DELETES)
-    try:
-        for rows in _position_tables(group):
-            writer.write(rows)
-        data_file = writer.close({FILE_PATH_ID: _FULL, POS_ID: _FULL}, spec_id=first.spec_id, partition=first.partition)
-    except BaseException:
-        writer.abort()
-        raise
+    data_file = write_position_file(
+        layout.deletes,
+        layout.storage,
+        _new_location(layout, layout.deletes.file_format),
+        [(file.location, positions) for file, positions in group],
+        spec_id=first.spec_id,
+        partition=first.partition,
+    )
     return ManifestEntry(
         EntryStatus.ADDED,
         data_file,
@@ -113,11 +113,42 @@ def _write_positions(layout: FileLayout, group: Sequence[FileDeletes]) -> Manife
     )
 
 
-def _position_tables(group: Sequence[FileDeletes]) -> Iterator[pa.Table]:
+def write_position_file(
+    encoding: FileEncoding,
+    storage: Storage,
+    location: str,
+    deletes: Sequence[tuple[str, npt.NDArray[np.int64]]],
+    *,
+    spec_id: int = 0,
+    partition: tuple[Any, ...] = (),
+) -> DataFile:
+    """Write one file of positions.
+
+    Args:
+        encoding: Its format.
+        storage: Where to.
+        location: Its location, which must be free.
+        deletes: Data files, ascending, each with its positions, ascending.
+        spec_id: The partition spec.
+        partition: The partition.
+
+    Spec: Iceberg, Position Delete Files: rows are sorted by file_path, then pos.
+    """
+    writer = FileWriter(replace(encoding, ascending=("pos",)), storage, location, POSITION_DELETES)
+    try:
+        for rows in _position_tables(deletes):
+            writer.write(rows)
+        return writer.close({FILE_PATH_ID: _FULL, POS_ID: _FULL}, spec_id=spec_id, partition=partition)
+    except BaseException:
+        writer.abort()
+        raise
+
+
+def _position_tables(deletes: Sequence[tuple[str, npt.NDArray[np.int64]]]) -> Iterator[pa.Table]:
     """The rows of a file of positions, a row group at a time: paths are long, and repeated for every row."""
-    paths = pa.array([file.location for file, _ in group])
-    of_file = np.repeat(np.arange(len(group), dtype=np.int32), [len(positions) for _, positions in group])
-    rows = np.concatenate([positions for _, positions in group])
+    paths = pa.array([location for location, _ in deletes], pa.string())
+    of_file = np.repeat(np.arange(len(deletes), dtype=np.int32), [len(positions) for _, positions in deletes])
+    rows = np.concatenate([positions for _, positions in deletes])
     for start in range(0, len(rows), _ROW_GROUP_ROWS):
         stop = start + _ROW_GROUP_ROWS
         path = pa.DictionaryArray.from_arrays(of_file[start:stop], paths).dictionary_decode()

@@ -258,7 +258,9 @@ def file_layout(state: TableState, *, ref: str = MAIN, lineage: bool = False) ->
 
     Raises:
         SchemaError: A table property has no legal value, or a column has the name of one of row lineage.
+        UnsupportedError: The table's warehouse was copied or moved, and the files would lie in the old place.
     """
+    state.storage.check_writable(state.data_folder)
     properties = state.properties
     lineage = lineage and state.metadata.format_version >= VERSION_WITH_LINEAGE
     if lineage and (taken := set(LINEAGE_COLUMNS.names).intersection(state.schema.names)):

@@ -137,6 +137,7 @@ def _check_folder(table: ReachableTable, log: str | None) -> None:
         raise UnsupportedError(
             "the table's folder is a whole store, where nothing tells its files from others", location=table.location
         )
+    table.storage.check_writable(table.location)
     if log is not None and is_within(table.location, join(log, "log")):
         raise SchemaError(f"logs in the table's own folder would be orphans themselves: {log}")
 

@@ -39,6 +39,7 @@ def purge(table: IcebergTable, drop: Callable[[], None], *, executor: Executor |
     """
     state = table.refresh()
     refuse_kept_files(state)
+    state.storage.check_writable(state.metadata.location)
     reader = FileReader(executor or ThreadExecutor(), state.storage)
     lists, manifests = reader.lists(state.metadata.snapshots)
     statistics = keyed(file for _, file in statistics_files(state.metadata)) | keyed(replaced_statistics(state))

@@ -20,6 +20,7 @@ from skerry.spark.plan_statistics import PlanStatistics
 from skerry.spark.relations import with_statistics
 from skerry.spark.settings import OPTIMIZER_SETTING
 from skerry.spark.writer import hadoop_location, has_file_system
+from skerry.storage import MOVED_TO
 
 __all__ = ["is_on", "nullable", "open_files", "projection", "reaches", "told", "warn_of_blind_optimizer"]
 
@@ -37,6 +38,8 @@ def reaches(spark: SparkSession, locations: Iterable[str], options: Iterable[str
         locations: The files.
         options: The names of the options by which our storage reaches them.
     """
+    if MOVED_TO in options:
+        return False
     schemes = {location.partition("://")[0]: location for location in locations}
     if is_classic(spark):
         return all(has_file_system(spark, location, options) for location in schemes.values())

@@ -20,14 +20,18 @@ from skerry.storage.location import (
     redact,
 )
 from skerry.storage.metrics import Counts, Metrics
+from skerry.storage.moves import MOVED_FROM, MOVED_TO, Move, move_of
 from skerry.storage.storage import Storage
 from skerry.storage.streams import Sink
 
 __all__ = [
+    "MOVED_FROM",
+    "MOVED_TO",
     "Counts",
     "FileStatus",
     "Folder",
     "Metrics",
+    "Move",
     "Sink",
     "Storage",
     "absolute",
@@ -36,6 +40,7 @@ __all__ = [
     "is_within",
     "join",
     "local_path",
+    "move_of",
     "name",
     "parent",
     "redact",

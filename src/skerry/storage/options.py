@@ -13,10 +13,11 @@ from typing import Any, Final
 
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.storage.location import Family, redact
+from skerry.storage.moves import MOVED_FROM, MOVED_TO
 
 __all__ = ["StoreSettings", "describe_options", "secret_values", "select_options", "store_settings"]
 
-_PREFIXES: Final = ("s3.", "gcs.", "adls.", "client.")
+_PREFIXES: Final = ("s3.", "gcs.", "adls.", "client.", MOVED_FROM, MOVED_TO)
 _PUBLIC: Final = frozenset(
     {
         "adls.account-host",
@@ -35,6 +36,8 @@ _PUBLIC: Final = frozenset(
         "s3.remote-signing-enabled",
         "s3.request-timeout",
         "s3.server-side-encryption",
+        MOVED_FROM,
+        MOVED_TO,
     }
 )
 _AZURE_PUBLIC_SUFFIX: Final = "core.windows.net"

@@ -10,6 +10,7 @@ from skerry.errors import FormatError, NotFoundError
 from skerry.storage.local import LocalFiles
 from skerry.storage.location import Family, FileStatus, Folder, Location, parse_location, redact
 from skerry.storage.metrics import Metrics
+from skerry.storage.moves import move_of
 from skerry.storage.options import describe_options, select_options
 from skerry.storage.ranges import plan_fetches
 
@@ -34,10 +35,15 @@ class Storage:
     Args:
         options: PyIceberg's property names (`s3.endpoint`, `s3.access-key-id`, `gcs.oauth2.token`, `adls.sas-token` …).
             Without keys, what the machine offers (environment, instance) is used. Other properties are ignored.
+
+    Attributes:
+        move: The folder whose files lie elsewhere than metadata says, if there is one: files of its old place are read
+            where it lies now, and only there files are written and deleted.
     """
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         self.options: dict[str, str] = select_options(options or {})
+        self.move = move_of(self.options)
         self.metrics = Metrics()
         self._local = LocalFiles(self.metrics)
         self._objects: dict[tuple[Family, str], ObjectFiles] = {}
@@ -49,7 +55,7 @@ class Storage:
 
     def size(self, location: str) -> int:
         """Size of a file in bytes; one request."""
-        found = parse_location(location)
+        found = self._located(location)
         return self._files(found).size(found)
 
     def exists(self, location: str) -> bool:
@@ -62,7 +68,7 @@ class Storage:
 
     def read(self, location: str) -> bytes:
         """Read a whole file; one request."""
-        found = parse_location(location)
+        found = self._located(location)
         return self._files(found).read(found)
 
     def read_range(self, location: str, offset: int, length: int) -> bytes:
@@ -74,7 +80,7 @@ class Storage:
         Raises:
             FormatError: The range is negative, or reaches beyond the end of the file.
         """
-        found = parse_location(location)
+        found = self._located(location)
         _check_range(found, offset, length)
         return self._files(found).read_ranges(found, [(offset, length)])[0] if length else b""
 
@@ -92,7 +98,7 @@ class Storage:
         Raises:
             FormatError: A range is negative, or reaches beyond the end of the file.
         """
-        found = parse_location(location)
+        found = self._located(location)
         for offset, length in zip(offsets, lengths, strict=True):
             _check_range(found, offset, length)
         files = self._files(found)
@@ -122,7 +128,7 @@ class Storage:
         Returns:
             The last `min(length, size)` bytes, and the size of the file.
         """
-        found = parse_location(location)
+        found = self._located(location)
         _check_range(found, 0, length)
         return self._files(found).read_tail(found, length)
 
@@ -137,7 +143,7 @@ class Storage:
         Raises:
             AlreadyExistsError: There is a file of that name, and `overwrite` is false.
         """
-        found = parse_location(location)
+        found = self._writable(location)
         self._files(found).write(found, memoryview(data).cast("B"), overwrite=overwrite)
 
     def list(self, prefix: str) -> Iterator[FileStatus]:
@@ -149,7 +155,7 @@ class Storage:
         Yields:
             The files, with locations that start like `prefix`.
         """
-        found = parse_location(prefix)
+        found = self._located(prefix)
         return self._files(found).list_files(found)
 
     def list_folder(self, location: str) -> Folder:
@@ -157,7 +163,7 @@ class Storage:
 
         Folders that are links are left out, as `list` does.
         """
-        found = parse_location(location)
+        found = self._located(location)
         return self._files(found).list_folder(found)
 
     def delete(self, locations: Iterable[str]) -> None:
@@ -166,14 +172,14 @@ class Storage:
             raise TypeError("delete takes several locations, not one string")
         groups: dict[tuple[Family, str], list[Location]] = {}
         for location in locations:
-            found = parse_location(location)
+            found = self._writable(location)
             groups.setdefault((found.family, found.authority), []).append(found)
         for group in groups.values():
             self._files(group[0]).delete(group)
 
     def open_input(self, location: str) -> BinaryIO:
         """Open a file as a buffered, seekable binary stream; it must be closed."""
-        found = parse_location(location)
+        found = self._located(location)
         return self._files(found).open_input(found)
 
     def open_output(self, location: str, *, overwrite: bool = False) -> Sink:
@@ -189,7 +195,7 @@ class Storage:
             AlreadyExistsError: There is a file of that name, and `overwrite` is false. `close()` raises it too, when
                 the name was taken meanwhile.
         """
-        found = parse_location(location)
+        found = self._writable(location)
         return self._files(found).open_output(found, overwrite=overwrite)
 
     def arrow_file(self, location: str) -> Any:
@@ -198,7 +204,7 @@ class Storage:
         Returns:
             A `pyarrow.NativeFile`. What PyArrow reads from a local one is not counted.
         """
-        found = parse_location(location)
+        found = self._located(location)
         return self._files(found).arrow_file(found)
 
     def arrow_filesystem(self) -> Any:
@@ -209,10 +215,30 @@ class Storage:
 
     def identity(self, location: str) -> str:
         """What tells the store of a location from others whose locations look alike: its kind and public options."""
-        found = parse_location(location)
+        found = self._located(location)
         if found.family is Family.LOCAL:
-            return found.family.value
+            return f"{found.family.value} {self.move or ''}"
         return f"{found.family.value} {found.authority} {sorted(describe_options(self.options).items())}"
+
+    def place(self, location: str) -> str:
+        """Where a file is, for programs that open it themselves: another location in a folder that was moved."""
+        return location if self.move is None else self.move(location)
+
+    def check_writable(self, location: str) -> None:
+        """Refuse a place where nothing may be written or deleted, before anything is done there.
+
+        Raises:
+            UnsupportedError: The location is not in a folder that was copied or moved.
+        """
+        if self.move is not None:
+            self.move.check_writable(location)
+
+    def _located(self, location: str) -> Location:
+        return parse_location(self.place(location))
+
+    def _writable(self, location: str) -> Location:
+        self.check_writable(location)
+        return parse_location(location)
 
     def _files(self, location: Location) -> LocalFiles | ObjectFiles:
         if location.family is Family.LOCAL:

@@ -30,7 +30,7 @@ from skerry.table.schema import FIELD_ID_KEY
 from skerry.table.stored_file import Part, StoredFile, reading
 from skerry.table.stored_files import open_stored
 
-__all__ = ["RowDeletes", "deleted_positions", "distinct_positions"]
+__all__ = ["RowDeletes", "deleted_positions", "distinct_positions", "read_positions"]
 
 _Positions: TypeAlias = npt.NDArray[np.int64]
 
@@ -67,6 +67,21 @@ def deleted_positions(storage: Storage, task: FileScanTask) -> _Positions:
         NotFoundError: One is missing.
     """
     return RowDeletes(storage).positions(task)
+
+
+def read_positions(storage: Storage, delete: DeleteFile) -> dict[str, _Positions]:
+    """All rows that a file of positions deletes, by data file.
+
+    Raises:
+        FormatError: The file is corrupt, or not one of positions.
+        NotFoundError: It is missing.
+    """
+    file = _open_positions(storage, delete)
+    found: dict[str, list[_Positions]] = {}
+    for part in file.file.parts:
+        for path, positions in file.read(part).items():
+            found.setdefault(path, []).append(positions)
+    return {path: distinct_positions(*parts) for path, parts in found.items()}
 
 
 def distinct_positions(*parts: _Positions) -> _Positions:

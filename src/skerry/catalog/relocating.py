@@ -1,0 +1,254 @@
+"""A folder's warehouse that was copied or moved becomes a warehouse of its own: its metadata names the new place.
+
+New metadata files are written beside the old ones, all of them; then the catalog's rows change over in one transaction,
+together with the record of the place. Until then the warehouse is what it was, and a relocation that was interrupted is
+simply done again. Nothing is written or deleted in the old place.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pyiceberg.catalog.sql import SqlCatalog
+from sqlalchemy import Connection, text
+
+from skerry.catalog.iceberg_tables import IcebergTables
+from skerry.catalog.warehouse_place import CATALOG_FILE, record_place
+from skerry.errors import ConflictError, NotFoundError, SkerryError, UnsupportedError
+from skerry.iceberg.relocation import RelocatedTable, concerns_table, relocate_table
+from skerry.storage import MOVED_FROM, MOVED_TO, Move, Storage, is_within, local_path, move_of
+from skerry.table.tasks import Progress, Watcher
+
+__all__ = ["RelocationSummary", "TableRelocation", "relocatable", "relocate_catalog"]
+
+_ROWS = text(
+    "SELECT catalog_name, table_namespace, table_name, metadata_location FROM iceberg_tables "
+    "ORDER BY table_namespace, table_name, catalog_name"
+)
+_SWITCH = text(
+    "UPDATE iceberg_tables SET metadata_location = :new, previous_metadata_location = NULL "
+    "WHERE catalog_name = :catalog AND table_namespace = :namespace AND table_name = :name "
+    "AND metadata_location = :old"
+)
+_PROPERTIES = text("SELECT catalog_name, namespace, property_key, property_value FROM iceberg_namespace_properties")
+_SET_PROPERTY = text(
+    "UPDATE iceberg_namespace_properties SET property_value = :value "
+    "WHERE catalog_name = :catalog AND namespace = :namespace AND property_key = :key"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TableRelocation:
+    """What was rewritten of one table, or would be.
+
+    Args:
+        table: `namespace.table`.
+        location: Its folder, in the new place.
+        metadata_files: Metadata files written.
+        manifest_lists: Manifest lists written.
+        manifests: Manifests written.
+        delete_files: Files of deleted positions written.
+        statistics_files: Statistics files written.
+        size_bytes: Bytes of them all.
+        outside_files: Files of the table that lie elsewhere and keep their names.
+        problem: Why nothing was rewritten; empty if all is well.
+    """
+
+    table: str
+    location: str = ""
+    metadata_files: int = 0
+    manifest_lists: int = 0
+    manifests: int = 0
+    delete_files: int = 0
+    statistics_files: int = 0
+    size_bytes: int = 0
+    outside_files: int = 0
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RelocationSummary:
+    """What a relocation did, or would do.
+
+    Args:
+        source: The place that the warehouse was made for; empty if it lies there, and nothing is to be done.
+        target: Where it lies.
+        tables: The Iceberg tables that were in the old place.
+        dry_run: Whether nothing was changed.
+    """
+
+    source: str
+    target: str
+    tables: tuple[TableRelocation, ...] = ()
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A table's row in the catalog."""
+
+    catalog: str
+    namespace: str
+    name: str
+    metadata_location: str
+
+    @property
+    def table(self) -> str:
+        return f"{self.namespace}.{self.name}"
+
+
+def relocatable(tables: IcebergTables | None) -> SqlCatalog:
+    """The catalog of a folder.
+
+    Raises:
+        UnsupportedError: It is another one.
+    """
+    catalog = None if tables is None else tables.catalog
+    if not isinstance(catalog, SqlCatalog) or catalog.engine.dialect.name != "sqlite":
+        raise UnsupportedError("only the warehouse of a folder, with its own catalog.db, can be relocated")
+    return catalog
+
+
+def relocate_catalog(catalog: SqlCatalog, *, dry_run: bool, watcher: Watcher | None) -> RelocationSummary:
+    """Rewrite the metadata of all tables that were in the old place, then switch the catalog over.
+
+    Args:
+        catalog: The catalog of the folder as it lies now.
+        dry_run: Whether to tell only what would be done.
+        watcher: Called with the progress.
+
+    Raises:
+        CatalogLockedError: Another process has locked the catalog's database; nothing was switched.
+        ConflictError: Another process has changed the catalog meanwhile; nothing was switched.
+        FormatError: Metadata is corrupt; nothing was switched.
+        NotFoundError: A file is missing; nothing was switched.
+        UnsupportedError: The catalog or files are the original's too; or a table is encrypted.
+    """
+    move = move_of(catalog.properties)
+    if move is None:
+        return RelocationSummary("", catalog.properties.get("warehouse", ""), (), dry_run)
+    folder = str(local_path(move.target))
+    _refuse_shared(move, folder)
+    with catalog.engine.connect() as connection:
+        rows = [_Row(*map(str, row)) for row in connection.execute(_ROWS) if row[3] is not None]
+    storage = Storage(catalog.properties)
+    moved = [row for row in rows if _is_concerned(storage, row, move)]
+    for row in rows:
+        if row not in moved and not is_within(move.target, row.metadata_location) and _originals(move):
+            raise UnsupportedError(
+                f"the original at {move.sources[0]} has table {row.table!r} too, which lies outside of it: two "
+                "catalogs must not write to one table. Drop it in the copy (without purge)",
+                location=row.metadata_location,
+            )
+    done: list[TableRelocation] = []
+    switch: list[tuple[_Row, str]] = []
+    for number, row in enumerate(moved):
+        if watcher is not None:
+            watcher(Progress("relocate tables", done_files=number, total_files=len(moved)))
+        table, new = _relocate(storage, row, move, dry_run=dry_run)
+        done.append(table)
+        switch.append((row, new))
+    if not dry_run:
+        with catalog.engine.begin() as connection:
+            _switch(connection, switch, move)
+            record_place(connection, folder)
+        for key in (MOVED_FROM, MOVED_TO):
+            del catalog.properties[key]
+    return RelocationSummary(move.sources[0], move.target, tuple(done), dry_run)
+
+
+def _relocate(storage: Storage, row: _Row, move: Move, *, dry_run: bool) -> tuple[TableRelocation, str]:
+    """Rewrite one table; the summary, and its new metadata file."""
+    if not storage.exists(row.metadata_location):
+        # it was broken before, and stays so: but what it names lies in the new place
+        return TableRelocation(row.table, problem="the metadata file is missing"), move(row.metadata_location)
+    try:
+        found: RelocatedTable = relocate_table(storage, row.metadata_location, move, dry_run=dry_run)
+    except SkerryError as error:
+        error.message = (
+            f"table {row.table!r} cannot be relocated, nothing was changed: {error.message}; bring the file back, or "
+            "drop the table here (without purge)"
+        )
+        raise
+    written = found.written
+    table = TableRelocation(
+        row.table,
+        found.location,
+        written.metadata_files,
+        written.manifest_lists,
+        written.manifests,
+        written.delete_files,
+        written.statistics_files,
+        written.size_bytes,
+        len(found.outside),
+    )
+    return table, found.metadata_location
+
+
+def _is_concerned(storage: Storage, row: _Row, move: Move) -> bool:
+    if move.concerns(row.metadata_location):
+        return True
+    try:
+        return concerns_table(storage, row.metadata_location, move)
+    except NotFoundError:
+        return False
+
+
+def _switch(connection: Connection, tables: list[tuple[_Row, str]], move: Move) -> None:
+    """Let the rows of tables and namespaces name the new place; in one transaction with what comes next.
+
+    Raises:
+        ConflictError: A row is not what it was.
+    """
+    for row, new in tables:
+        values: dict[str, Any] = {"catalog": row.catalog, "namespace": row.namespace, "name": row.name}
+        changed = connection.execute(_SWITCH, {**values, "old": row.metadata_location, "new": new})
+        if changed.rowcount != 1:
+            raise ConflictError(
+                f"table {row.table!r} was changed meanwhile; nothing was switched, relocate again", retryable=False
+            )
+    for catalog, namespace, key, value in list(connection.execute(_PROPERTIES)):
+        if "/" in value and move(value) != value:
+            connection.execute(
+                _SET_PROPERTY, {"value": move(value), "catalog": catalog, "namespace": namespace, "key": key}
+            )
+
+
+def _originals(move: Move) -> list[str]:
+    """The catalogs that lie in the old place still."""
+    paths = (os.path.join(str(local_path(source)), CATALOG_FILE) for source in move.sources)
+    return [path for path in paths if os.path.exists(path)]
+
+
+def _refuse_shared(move: Move, folder: str) -> None:
+    """Refuse a copy that shares files with its original by links.
+
+    Raises:
+        UnsupportedError: It does.
+    """
+    originals = _originals(move)
+    for original in originals:
+        if os.path.samefile(original, os.path.join(folder, CATALOG_FILE)):
+            raise UnsupportedError(
+                f"{CATALOG_FILE} is the same file as the original's, by a link: copy it", location=folder
+            )
+    if originals:
+        for link in _links_out_of(folder):
+            raise UnsupportedError(
+                f"this folder is a link that leads out of the copy; the original at {move.sources[0]} may have its "
+                "files too: copy them, or remove the link",
+                location=link,
+            )
+
+
+def _links_out_of(folder: str) -> Iterator[str]:
+    """Folders that are links to somewhere else."""
+    root = os.path.realpath(folder)
+    for path, folders, _ in os.walk(folder):
+        for name in folders:
+            link = os.path.join(path, name)
+            if os.path.islink(link) and os.path.commonpath([os.path.realpath(link), root]) != root:
+                yield link

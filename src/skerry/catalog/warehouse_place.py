@@ -1,0 +1,130 @@
+"""The place that a folder's catalog was made for, kept in the catalog's own database.
+
+Iceberg names files by absolute locations, so that the catalog of a folder that was copied or moved leads to the files
+of the place it comes from. The database says which place that was; where it does not, because it is older than this
+record, the locations of its tables tell.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine, text
+from sqlalchemy.exc import DBAPIError
+
+from skerry.errors import CatalogLockedError
+from skerry.storage import Move, local_path
+
+__all__ = ["CATALOG_FILE", "metadata_locations", "moved_from", "record_place"]
+
+CATALOG_FILE = "catalog.db"
+_READ = text("SELECT place FROM skerry_warehouse")
+_CREATE = text("CREATE TABLE IF NOT EXISTS skerry_warehouse (place VARCHAR(4096) NOT NULL PRIMARY KEY)")
+_FORGET = text("DELETE FROM skerry_warehouse")
+_WRITE = text("INSERT OR IGNORE INTO skerry_warehouse (place) VALUES (:place)")
+_TABLES = text("SELECT metadata_location FROM iceberg_tables WHERE metadata_location IS NOT NULL")
+
+
+def moved_from(engine: Engine, folder: str, *, is_warehouse: bool) -> Move | None:
+    """Find out whether a folder was copied or moved since its catalog was made; write down the place if nobody has.
+
+    Args:
+        engine: Of the SQLite catalog that lies in the folder.
+        folder: The folder, as an absolute path.
+        is_warehouse: Whether its tables lie in it too. If not, only what is written down counts.
+
+    Returns:
+        From where to where; None if the folder is where it was made.
+    """
+    with engine.connect() as connection:
+        places = _recorded(connection)
+        if any(_is_same_folder(place, folder) for place in places) or not (places or is_warehouse):
+            return None
+        locations = metadata_locations(connection)
+    places = places or _places_of(locations, folder)
+    if locations and not any(_is_same_folder(place, folder) for place in places):
+        return Move(tuple(f"file://{place}" for place in places), f"file://{folder}")
+    with (
+        suppress(DBAPIError, CatalogLockedError),
+        engine.begin() as connection,
+    ):  # else the tables' locations tell again
+        record_place(connection, folder)
+    return None
+
+
+def _recorded(connection: Connection) -> list[str]:
+    try:
+        return [str(place) for place in connection.execute(_READ).scalars()]
+    except DBAPIError:  # there is no such table
+        return []
+
+
+def metadata_locations(connection: Connection) -> list[str]:
+    """The metadata files of all Iceberg tables and views, whatever the catalog's name."""
+    return [str(location) for location in connection.execute(_TABLES).scalars()]
+
+
+def record_place(connection: Connection, folder: str) -> None:
+    """Write down that a catalog is of the folder, and of no other place."""
+    connection.execute(_CREATE)
+    connection.execute(_FORGET)
+    for place in dict.fromkeys((folder, os.path.realpath(folder))):
+        connection.execute(_WRITE, {"place": place})
+
+
+def _is_same_folder(place: str, folder: str) -> bool:
+    """Whether two paths lead to one folder, through links perhaps."""
+    if place == folder:
+        return True
+    try:
+        return os.path.samefile(place, folder)
+    except OSError:
+        return False
+
+
+def _places_of(locations: Iterable[str], folder: str) -> list[str]:
+    """The place that a catalog was made for, as the metadata files of its tables tell.
+
+    That is a folder which had, below it, files that this one has too: their names are unique. Else it is this folder,
+    if a table lies in it. Where neither is so, because a copy is not complete, a folder with a catalog of its own, or
+    one that is gone, is the place.
+    """
+    paths = [path for location in locations if (path := _path_of(location)) is not None]
+    outside = [path for path in paths if not _is_below(path, folder)]
+    copied = [place for path in outside if (place := _counterpart(path, folder)) is not None]
+    if not copied and len(outside) == len(paths):
+        copied = [place for path in outside if (place := _other_warehouse(path)) is not None]
+    return list(dict.fromkeys(copied)) or [folder]
+
+
+def _path_of(location: str) -> str | None:
+    try:
+        path = local_path(location)
+    except Exception:  # a location that skerry cannot read is in no folder
+        return None
+    return None if path is None else os.path.normpath(f"/{path.lstrip('/')}")
+
+
+def _is_below(path: str, folder: str) -> bool:
+    """Whether a path lies in a folder, by its name or where links lead."""
+    return Path(path).is_relative_to(folder) or Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
+
+
+def _counterpart(path: str, folder: str) -> str | None:
+    """The folder below which a file lies as a file of the same name lies below this one."""
+    parts = Path(path).parts
+    for start in range(2, len(parts)):
+        if os.path.isfile(os.path.join(folder, *parts[start:])):
+            return str(Path(*parts[:start]))
+    return None
+
+
+def _other_warehouse(path: str) -> str | None:
+    """The folder that a table's metadata file belongs to: `<folder>/<namespace>/<table>/metadata/<file>`."""
+    if len(Path(path).parents) < 5:
+        return None
+    place = Path(path).parents[3]
+    return str(place) if not place.exists() or (place / CATALOG_FILE).exists() else None

@@ -1,0 +1,57 @@
+"""`skerry relocate`: a warehouse folder that was copied or moved becomes one of its own."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated
+
+import typer
+
+from skerry.cli.display import Field, count, print_json, print_records, size
+from skerry.cli.options import AsJson, Properties, open_catalog
+from skerry.cli.progress import watching
+
+__all__ = ["relocate"]
+
+
+def relocate(
+    warehouse: Annotated[
+        str, typer.Argument(help="The warehouse folder, where it lies now.", envvar="SKERRY_WAREHOUSE")
+    ],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Read all, and only tell what would be rewritten.")
+    ] = False,
+    properties: Properties = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a warehouse folder that was copied or moved one of its own: its metadata names the place where it lies.
+
+    New metadata is written beside the old, then the catalog switches over at once. Data files stay as they are, and the
+    place that the warehouse comes from is not touched.
+    """
+    catalog = open_catalog(warehouse, properties)
+    with watching("relocate tables") as watcher:
+        summary = catalog.relocate(dry_run=dry_run, watcher=watcher)
+    if as_json:
+        print_json(dataclasses.asdict(summary))
+        return
+    if not summary.source:
+        print(f"{warehouse} lies where it was made; nothing to relocate")
+        return
+    print_records(
+        [dataclasses.asdict(table) for table in summary.tables],
+        [
+            Field("table", "table"),
+            Field("metadata_files", "metadata", count, right=True),
+            Field("manifest_lists", "lists", count, right=True),
+            Field("manifests", "manifests", count, right=True),
+            Field("delete_files", "deletes", count, right=True),
+            Field("statistics_files", "statistics", count, right=True),
+            Field("size_bytes", "size", size, right=True),
+            Field("outside_files", "files elsewhere", count, right=True),
+            Field("problem", "problem"),
+        ],
+        as_json=False,
+    )
+    would = "would be" if dry_run else "were"
+    print(f"{count(len(summary.tables))} tables {would} relocated from {summary.source} to {summary.target}")

@@ -1,0 +1,154 @@
+"""Manifest lists, manifests and files of deleted positions that name files where they lie now.
+
+Spec: Iceberg table spec, Manifests; Manifest Lists; Position Delete Files.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from skerry.avro import rewrite_records
+from skerry.errors import FormatError, UnsupportedError
+from skerry.iceberg.delete_files import write_position_file
+from skerry.iceberg.file_writers import FileEncoding
+from skerry.iceberg.manifest import EntryStatus, FileContent
+from skerry.iceberg.relocation.names import NewNames
+from skerry.storage import join
+from skerry.table.files import DataFile, DeleteFile, DeleteKind
+from skerry.table.row_deletes import read_positions
+
+__all__ = ["Manifests"]
+
+# The metrics of a delete file in a manifest, and where a description of the new file has them.
+_METRICS = {
+    "column_sizes": "column_sizes",
+    "value_counts": "value_counts",
+    "null_value_counts": "null_value_counts",
+    "lower_bounds": "lower_bounds",
+    "upper_bounds": "upper_bounds",
+}
+
+
+class Manifests:
+    """The manifests of one table, each written again once.
+
+    Args:
+        names: The table's old and new names.
+    """
+
+    def __init__(self, names: NewNames) -> None:
+        self._names = names
+        self._manifests: dict[str, tuple[str, int]] = {}
+        self._deletes: dict[str, DataFile] = {}
+
+    def rewrite_list(self, location: str, snapshot_id: int) -> str:
+        """Write a manifest list again, and the manifests that it names.
+
+        Returns:
+            Its new location.
+
+        Raises:
+            FormatError: A file is corrupt.
+            NotFoundError: A file is missing.
+            UnsupportedError: The table is encrypted.
+        """
+        names = self._names
+        if location in names.renamed:
+            return names.renamed[location]
+        data = rewrite_records(names.storage.read(location), self._change_list_entry, location=location)
+        new = join(names.folder, f"snap-{snapshot_id}-0-{uuid.uuid4()}.avro")
+        names.write(new, data)
+        names.written.manifest_lists += 1
+        names.renamed[location] = new
+        return new
+
+    def rewrite_manifest(self, location: str) -> tuple[str, int]:
+        """Write a manifest again.
+
+        Returns:
+            Its new location and its size.
+
+        Raises:
+            As `rewrite_list`.
+        """
+        known = self._manifests.get(location)
+        if known is None:
+            names = self._names
+            data = rewrite_records(names.storage.read(location), self._change_entry, location=location)
+            known = self._manifests[location] = (names.new_file("-m0.avro"), len(data))
+            names.write(known[0], data)
+            names.written.manifests += 1
+            names.renamed[location] = known[0]
+        return known
+
+    def _change_list_entry(self, entry: dict[str, Any]) -> None:
+        if entry.get("key_metadata"):
+            raise UnsupportedError("encrypted manifests cannot be relocated", location=str(entry.get("manifest_path")))
+        try:
+            entry["manifest_path"], entry["manifest_length"] = self.rewrite_manifest(entry["manifest_path"])
+        except KeyError as error:
+            raise FormatError(f"a manifest list lacks {error}", rule="Iceberg table spec, Manifest Lists") from None
+
+    def _change_entry(self, entry: dict[str, Any]) -> None:
+        try:
+            file, status = entry["data_file"], entry["status"]
+            location = file["file_path"]
+        except (KeyError, TypeError) as error:
+            raise FormatError(f"a manifest lacks {error}", rule="Iceberg table spec, Manifests") from None
+        names = self._names
+        content = file.get("content") or FileContent.DATA
+        if content == FileContent.DATA:
+            file["file_path"] = names.data_file(location)
+            return
+        if file.get("referenced_data_file"):
+            file["referenced_data_file"] = names.now(file["referenced_data_file"])
+        in_vector = file.get("content_offset")
+        is_file = content == FileContent.POSITION_DELETES and in_vector is None
+        if is_file and status != EntryStatus.DELETED:
+            self._describe(file, self._rewrite_positions(file))
+        else:
+            file["file_path"] = names.now(location)
+        names.delete_file(location, file["file_path"], in_vector)
+
+    def _rewrite_positions(self, file: Mapping[str, Any]) -> DataFile:
+        names, location = self._names, file["file_path"]
+        known = self._deletes.get(location)
+        if known is not None:
+            return known
+        file_format = str(file["file_format"]).lower()
+        old = DeleteFile(DeleteKind.POSITIONS, location, file_format, file["record_count"], file["file_size_in_bytes"])
+        found = read_positions(names.storage, old)
+        deletes = sorted(((names.now(path), rows) for path, rows in found.items()), key=lambda pair: pair[0].encode())
+        new = names.new_delete_file(location, file_format)
+        names.written.delete_files += 1
+        names.renamed[location] = new
+        if names.dry_run:
+            names.written.size_bytes += old.file_size_bytes
+            known = DataFile(new, file_format, old.record_count, old.file_size_bytes)
+        else:
+            known = write_position_file(_encoding(names.deletes, file_format), names.storage, new, deletes)
+            names.written.size_bytes += known.file_size_bytes
+        self._deletes[location] = known
+        return known
+
+    @staticmethod
+    def _describe(file: dict[str, Any], new: DataFile) -> None:
+        """Describe the new file of positions where the old one was described."""
+        file["file_path"] = new.location
+        file["record_count"] = new.record_count
+        file["file_size_in_bytes"] = new.file_size_bytes
+        for field, attribute in _METRICS.items():
+            if file.get(field) is not None:
+                file[field] = [{"key": key, "value": value} for key, value in getattr(new, attribute).items()]
+        if file.get("split_offsets") is not None:
+            file["split_offsets"] = list(new.split_offsets) or None
+
+
+def _encoding(wanted: FileEncoding, file_format: str) -> FileEncoding:
+    """How a file of that format is written: as the table wants its delete files if they are of it."""
+    if wanted.file_format == file_format:
+        return wanted
+    return replace(FileEncoding.from_properties({"write.format.default": file_format}), ascending=())

@@ -1,0 +1,108 @@
+"""Old names of a table's files and new ones, and where the new files go."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from dataclasses import dataclass, field
+
+from skerry.iceberg.file_writers import FileEncoding
+from skerry.storage import Move, Storage, join, name, parent
+from skerry.table.file_groups import key_of
+from skerry.table.table_sample import delete_name
+
+__all__ = ["NewNames", "Written"]
+
+_VERSION = re.compile(r"v?(\d+)")
+
+
+@dataclass(slots=True)
+class Written:
+    """Counts of what was written, or would be.
+
+    Args:
+        metadata_files: Metadata files.
+        manifest_lists: Manifest lists.
+        manifests: Manifests.
+        delete_files: Files of deleted positions.
+        statistics_files: Statistics files that hold samples.
+        size_bytes: Bytes of them all; of files of positions in a dry run, those of the old ones.
+    """
+
+    metadata_files: int = 0
+    manifest_lists: int = 0
+    manifests: int = 0
+    delete_files: int = 0
+    statistics_files: int = 0
+    size_bytes: int = 0
+
+
+@dataclass(slots=True)
+class NewNames:
+    """Where the files of one table are now.
+
+    Args:
+        storage: Reads files by their old names where they are now, and writes the new ones.
+        move: From where to where.
+        folder: Where new metadata goes.
+        deletes: How the table wants its delete files.
+        dry_run: Whether nothing is written.
+
+    Attributes:
+        renamed: New locations of files that were written again, by their old location.
+        file_keys: By key of a data file's old location, that of the new one: see `skerry.table.file_groups.key_of`.
+        delete_keys: Likewise of delete files and vectors.
+        written: What was written.
+        outside: Files that lie where the move does not reach, and keep their names.
+    """
+
+    storage: Storage = field(repr=False)
+    move: Move
+    folder: str
+    deletes: FileEncoding
+    dry_run: bool
+    renamed: dict[str, str] = field(default_factory=dict)
+    file_keys: dict[int, int] = field(default_factory=dict)
+    delete_keys: dict[int, int] = field(default_factory=dict)
+    written: Written = field(default_factory=Written)
+    outside: set[str] = field(default_factory=set)
+
+    def now(self, location: str) -> str:
+        """Where a file is now: under its new name, or under the old one in the new place."""
+        new = self.renamed.get(location)
+        if new is None:
+            new = self.move(location)
+            if new == location:
+                self.outside.add(location)
+        return new
+
+    def data_file(self, location: str) -> str:
+        """As `now`, for a data file."""
+        new = self.now(location)
+        self.file_keys[key_of(location)] = key_of(new)
+        return new
+
+    def delete_file(self, old: str, new: str, content_offset: int | None) -> None:
+        """Note the names of a delete file, or of a vector in it."""
+        self.delete_keys[key_of(delete_name(old, content_offset))] = key_of(delete_name(new, content_offset))
+
+    def new_delete_file(self, old: str, suffix: str) -> str:
+        """A name for the successor of a delete file: in its folder, if that has moved."""
+        folder = parent(self.move(old))
+        return join(folder if self.move.concerns(old) else self.folder, f"{uuid.uuid4()}-deletes.{suffix}")
+
+    def write(self, location: str, data: bytes) -> None:
+        """Write a new file."""
+        self.written.size_bytes += len(data)
+        if not self.dry_run:
+            self.storage.write(location, data)
+
+    def new_metadata(self, old: str) -> str:
+        """A name for the successor of a metadata file: its number, which later ones go on from, and a new uuid."""
+        number = _VERSION.match(name(old))
+        packed = ".gz" if ".gz." in name(old) or old.endswith(".gz") else ""
+        return join(self.folder, f"{int(number[1]) if number else 0:05d}-{uuid.uuid4()}{packed}.metadata.json")
+
+    def new_file(self, suffix: str) -> str:
+        """A name for a new file in the metadata folder."""
+        return join(self.folder, f"{uuid.uuid4()}{suffix}")

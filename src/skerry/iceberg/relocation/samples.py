@@ -1,0 +1,110 @@
+"""Samples in statistics files that know data files by the hashes of their new locations.
+
+Only samples are touched: blobs, and what other writers have put into the file, stay byte for byte.
+
+Spec: Puffin, File structure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import xxhash
+
+from skerry.errors import FormatError, NotFoundError, UnsupportedError
+from skerry.iceberg.relocation.names import NewNames
+from skerry.iceberg.samples import SAMPLE_PROPERTIES, SKETCH_PROPERTIES
+from skerry.puffin import PuffinReader
+from skerry.puffin.layout import MAGIC, encode_footer
+from skerry.table.file_groups import FileGroup
+from skerry.table.group_samples import GroupSamples
+from skerry.table.group_samples_layout import decode_group_samples, encode_group_samples
+from skerry.table.group_sketches import GroupSketches, decode_group_sketches, encode_group_sketches, group_key
+
+__all__ = ["relocate_statistics"]
+
+
+def relocate_statistics(names: NewNames, file: dict[str, Any]) -> None:
+    """Let the description of a statistics file in table metadata name the file where it is now.
+
+    Args:
+        names: The table's old and new names; all of its manifests are written.
+        file: One of the entries `statistics`, changed in place.
+    """
+    location = file["statistics-path"]
+    if location in names.renamed:  # of an earlier metadata file
+        file["statistics-path"] = names.renamed[location]
+        return
+    found = _rewritten(names, location)
+    if found is None:
+        file["statistics-path"] = names.now(location)
+        return
+    data, footer_size = found
+    new = names.new_file(f"-{file['snapshot-id']}.stats")
+    names.write(new, data)
+    names.written.statistics_files += 1
+    names.renamed[location] = new
+    file |= {
+        "statistics-path": new,
+        "file-size-in-bytes": len(data),
+        "file-footer-size-in-bytes": footer_size,
+    }
+
+
+def _rewritten(names: NewNames, location: str) -> tuple[bytes, int] | None:
+    """A statistics file with new samples, and the size of its footer; None if it holds no samples that can be read."""
+    try:
+        reader = PuffinReader(names.storage, location)
+        place = _place(reader.properties, SAMPLE_PROPERTIES)
+        if place is None:
+            return None
+        samples = decode_group_samples(reader.read_range(*place), location=location)
+    except (FormatError, NotFoundError, UnsupportedError):
+        return None  # such samples are lost wherever the file lies
+    own = _own_sketches(reader)
+    blobs_end = max((blob.offset + blob.length for blob in reader.blobs), default=len(MAGIC))
+    kept_bytes = place[0] if place[0] >= blobs_end else reader.file_size - reader.footer_size
+    content = names.storage.read_range(location, 0, kept_bytes)
+    moved = [replace(group, files=_files(names, group)) for group in samples.groups]
+    properties = dict(reader.properties)
+    data = content + _region(
+        properties, SAMPLE_PROPERTIES, len(content), encode_group_samples(GroupSamples(tuple(moved), samples.columns))
+    )
+    for key in SKETCH_PROPERTIES:
+        properties.pop(key, None)
+    if own.sketches:
+        keys = {group_key(old.files): group_key(new.files) for old, new in zip(samples.groups, moved, strict=True)}
+        kept = {keys[key]: sketches for key, sketches in own.sketches.items() if key in keys}
+        data += _region(properties, SKETCH_PROPERTIES, len(data), encode_group_sketches(GroupSketches(kept)))
+    footer = encode_footer(replace(reader.file_metadata, properties=properties))
+    return data + footer, len(footer)
+
+
+def _own_sketches(reader: PuffinReader) -> GroupSketches:
+    """The sketches of single groups; none if there are none, or they cannot be read."""
+    place = _place(reader.properties, SKETCH_PROPERTIES)
+    try:
+        return GroupSketches() if place is None else decode_group_sketches(reader.read_range(*place))
+    except FormatError:
+        return GroupSketches()
+
+
+def _place(properties: Mapping[str, str], keys: tuple[str, ...]) -> tuple[int, int] | None:
+    offset, length = (properties.get(key, "") for key in keys[:2])
+    return (int(offset), int(length)) if offset.isdecimal() and length.isdecimal() else None
+
+
+def _region(properties: dict[str, str], keys: tuple[str, ...], offset: int, data: bytes) -> bytes:
+    """Say in the footer's properties where bytes lie."""
+    properties |= dict(zip(keys[:3], (str(offset), str(len(data)), xxhash.xxh3_64_hexdigest(data)), strict=True))
+    return data
+
+
+def _files(names: NewNames, group: FileGroup) -> dict[int, int]:
+    """The files of a group by their new keys.
+
+    A key of several deletes together is kept: no deletes have it now, and the file counts as one that has others.
+    """
+    return {names.file_keys.get(file, file): names.delete_keys.get(key, key) for file, key in group.files.items()}

@@ -1,0 +1,118 @@
+"""A folder whose files lie elsewhere than their metadata says: what a location in it is now, and what may be written.
+
+Iceberg's metadata names files by absolute locations. In a folder that was copied or moved they lead to the old place,
+whose files belong to somebody else, or to nobody.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from skerry.errors import SkerryError, UnsupportedError
+from skerry.storage.location import Family, Location, is_within, local_path, parse_location
+
+__all__ = ["MOVED_FROM", "MOVED_TO", "Move", "move_of"]
+
+MOVED_FROM: Final = "skerry.moved-from"
+"""Storage option: where the folder was when its metadata was written; several places, one to a line."""
+MOVED_TO: Final = "skerry.moved-to"
+"""Storage option: where the folder lies now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A folder that lies elsewhere now.
+
+    Args:
+        sources: Locations of the folder that metadata may name: several spellings or links may lead to one folder.
+        target: Its location now.
+    """
+
+    sources: tuple[str, ...]
+    target: str
+
+    def __call__(self, location: str) -> str:
+        """Where something is now: a location in the folder, or the folder itself, with the new place's name.
+
+        A local path stays in its spelling: plain, `file:/…` or `file:///…`. All other locations stay as they are, those
+        among them that `.` and `..` make doubtful.
+        """
+        below = self._below(location)
+        if below is None:
+            return location
+        end = "/" if location.endswith("/") and below else ""
+        return _spelled(self.target, location).rstrip("/") + (f"/{below}{end}" if below else "")
+
+    def concerns(self, location: str) -> bool:
+        """Whether a location is in the old place."""
+        return self._below(location) is not None
+
+    def check_writable(self, location: str) -> None:
+        """Refuse to write or delete where the folder does not lie.
+
+        Raises:
+            UnsupportedError: The location is not in the folder, as it lies now.
+        """
+        if self.concerns(location) or _below(self.target, location) is None or not self._stays_inside(location):
+            raise UnsupportedError(
+                f"this warehouse was copied or moved: it was made for {self.sources[0]} and lies at {self.target}; "
+                "nothing outside of it is written or deleted. To make it a warehouse of its own, run "
+                "catalog.relocate() or `skerry relocate`",
+                location=location,
+            )
+
+    def _stays_inside(self, location: str) -> bool:
+        """Whether no link in the folder leads out of it: a copy of a link leads to the files of the original."""
+        path, folder = local_path(location), local_path(self.target)
+        if path is None or folder is None:
+            return True
+        real, root = os.path.realpath(os.path.dirname(path) or path), os.path.realpath(folder)
+        return os.path.commonpath([real, root]) == root or path.rstrip("/") == folder.rstrip("/")
+
+    def _below(self, location: str) -> str | None:
+        """The path from the old place to a location; None if that is elsewhere: in a new place within the old, say."""
+        for source in self.sources:
+            below = _below(source, location)
+            if below is not None:
+                is_new = _below(source, self.target) is not None and _below(self.target, location) is not None
+                return None if is_new else below
+        return None
+
+
+def move_of(options: Mapping[str, str]) -> Move | None:
+    """The move that storage options tell of, if there is one."""
+    sources, target = options.get(MOVED_FROM), options.get(MOVED_TO)
+    return Move(tuple(sources.split("\n")), target) if sources and target else None
+
+
+def _below(source: str, location: str) -> str | None:
+    """The path from a folder to a location in it, empty for the folder itself; None if it is not in it."""
+    try:
+        outer, inner = parse_location(source), parse_location(location)
+    except SkerryError:
+        return None
+    if (outer.family, outer.authority) != (inner.family, inner.authority):
+        return None
+    if is_within(source, location):
+        segments = _segments(inner)
+        return "/".join(segments[len(_segments(outer)) :])
+    return "" if _segments(outer) == _segments(inner) else None
+
+
+def _segments(location: Location) -> list[str]:
+    parts = location.path.rstrip("/").split("/")
+    return [part for part in parts if part] if location.family is Family.LOCAL else parts
+
+
+def _spelled(target: str, like: str) -> str:
+    """A local folder with the prefix that another local location has."""
+    found = parse_location(target)
+    if found.family is not Family.LOCAL or parse_location(like).family is not Family.LOCAL:
+        return target
+    for prefix in ("file://localhost/", "file:///", "file:/"):
+        if like.startswith(prefix):
+            return prefix[:-1] + found.path
+    return found.path
