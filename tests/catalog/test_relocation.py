@@ -351,6 +351,40 @@ def test_paimon_tables_of_a_copy_are_its_own(home, tmp_path):
     assert (other.load_table("p.t").scan().count(), catalog.load_table("p.t").scan().count()) == (6, 3)
 
 
+def test_paimon_tables_that_were_iceberg_tables_find_their_files(tmp_path):
+    """Their manifests name files by absolute paths."""
+    catalog = skerry.connect(tmp_path / "home")
+    table = catalog.create_table("n.t", SCHEMA, properties=ON_READ)
+    table.append(rows(0, 20))
+    table.delete("id = 5")
+    catalog.migrate("n.t", format="paimon")
+    table = catalog.load_table("n.t")
+    table.create_tag("then")
+    table.create_branch("side")
+    table.append(rows(20, 30))
+    expected = content(table)
+    before = files_of(tmp_path / "home")
+    copy = Path(shutil.copytree(tmp_path / "home", tmp_path / "copy"))
+    other = skerry.connect(copy)
+    assert other.moved_from == f"file://{tmp_path}/home"
+    assert content(other.load_table("n.t")) == expected
+    planned = other.relocate(dry_run=True).tables
+    assert planned == other.relocate().tables
+    assert [(table.table, table.format, table.manifests > 0) for table in planned] == [("n.t", "paimon", True)]
+    assert files_of(tmp_path / "home") == before
+    shutil.rmtree(tmp_path / "home")
+
+    table = skerry.connect(copy).load_table("n.t")
+    assert content(table) == expected
+    assert ids(table, ref="side") == expected["then"]
+    assert all(file.location.startswith(f"file://{copy}/") for file in table.files())
+    table.delete("id = 7")
+    table.append(rows(30, 33))
+    table.compact(rewrite_all=True)
+    table.expire_snapshots(keep_last=1, older_than=table.snapshots()[-1].timestamp)
+    assert table.scan().count() == 31
+
+
 def test_a_broken_table_does_not_hold_up_the_others(copy):
     for path in copy.glob("n/v3/metadata/*.metadata.json"):
         path.unlink()

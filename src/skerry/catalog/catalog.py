@@ -381,7 +381,7 @@ class Catalog:
         from skerry.catalog.relocating import relocatable, relocate_catalog  # hardly ever needed
 
         catalog = relocatable(self._iceberg)
-        summary = relocate_catalog(catalog, dry_run=dry_run, watcher=watcher)
+        summary = relocate_catalog(catalog, self._paimon, dry_run=dry_run, watcher=watcher)
         if not dry_run:
             self._properties = dict(catalog.properties)
             if self._paimon is not None:

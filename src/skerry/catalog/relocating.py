@@ -16,9 +16,11 @@ from pyiceberg.catalog.sql import SqlCatalog
 from sqlalchemy import Connection, text
 
 from skerry.catalog.iceberg_tables import IcebergTables
+from skerry.catalog.paimon_tables import PaimonTables
 from skerry.catalog.warehouse_place import CATALOG_FILE, record_place
 from skerry.errors import ConflictError, NotFoundError, SkerryError, UnsupportedError
 from skerry.iceberg.relocation import RelocatedTable, concerns_table, relocate_table
+from skerry.paimon.relocation import relocate_paimon_table
 from skerry.storage import MOVED_FROM, MOVED_TO, Move, Storage, is_within, local_path, move_of
 from skerry.table.tasks import Progress, Watcher
 
@@ -46,10 +48,11 @@ class TableRelocation:
 
     Args:
         table: `namespace.table`.
+        format: `iceberg` or `paimon`.
         location: Its folder, in the new place.
         metadata_files: Metadata files written.
         manifest_lists: Manifest lists written.
-        manifests: Manifests written.
+        manifests: Manifests written; of a Paimon table all metadata.
         delete_files: Files of deleted positions written.
         statistics_files: Statistics files written.
         size_bytes: Bytes of them all.
@@ -58,6 +61,7 @@ class TableRelocation:
     """
 
     table: str
+    format: str = "iceberg"
     location: str = ""
     metadata_files: int = 0
     manifest_lists: int = 0
@@ -76,7 +80,7 @@ class RelocationSummary:
     Args:
         source: The place that the warehouse was made for; empty if it lies there, and nothing is to be done.
         target: Where it lies.
-        tables: The Iceberg tables that were in the old place.
+        tables: The tables whose metadata named the old place.
         dry_run: Whether nothing was changed.
     """
 
@@ -112,11 +116,14 @@ def relocatable(tables: IcebergTables | None) -> SqlCatalog:
     return catalog
 
 
-def relocate_catalog(catalog: SqlCatalog, *, dry_run: bool, watcher: Watcher | None) -> RelocationSummary:
+def relocate_catalog(
+    catalog: SqlCatalog, paimon: PaimonTables | None, *, dry_run: bool, watcher: Watcher | None
+) -> RelocationSummary:
     """Rewrite the metadata of all tables that were in the old place, then switch the catalog over.
 
     Args:
         catalog: The catalog of the folder as it lies now.
+        paimon: The Paimon tables of the folder.
         dry_run: Whether to tell only what would be done.
         watcher: Called with the progress.
 
@@ -151,6 +158,8 @@ def relocate_catalog(catalog: SqlCatalog, *, dry_run: bool, watcher: Watcher | N
         table, new = _relocate(storage, row, move, dry_run=dry_run)
         done.append(table)
         switch.append((row, new))
+    if paimon is not None:
+        done += _relocate_paimon(paimon, move, dry_run=dry_run)
     if not dry_run:
         with catalog.engine.begin() as connection:
             _switch(connection, switch, move)
@@ -176,6 +185,7 @@ def _relocate(storage: Storage, row: _Row, move: Move, *, dry_run: bool) -> tupl
     written = found.written
     table = TableRelocation(
         row.table,
+        "iceberg",
         found.location,
         written.metadata_files,
         written.manifest_lists,
@@ -186,6 +196,21 @@ def _relocate(storage: Storage, row: _Row, move: Move, *, dry_run: bool) -> tupl
         len(found.outside),
     )
     return table, found.metadata_location
+
+
+def _relocate_paimon(tables: PaimonTables, move: Move, *, dry_run: bool) -> list[TableRelocation]:
+    """Rewrite the Paimon tables that name files in the old place, as those do that were Iceberg tables."""
+    if tables.storage.move is None:  # a folder that the caller has named beside the warehouse
+        return []
+    found = []
+    for name in (name for namespace in tables.list_namespaces() for name in tables.list_tables(namespace)):
+        location = tables.location(name)
+        written = relocate_paimon_table(tables.storage, location, move, dry_run=dry_run)
+        if written and not dry_run:  # what a writer has committed meanwhile
+            written += relocate_paimon_table(tables.storage, location, move)
+        if written:
+            found.append(TableRelocation(name, "paimon", location, manifests=written))
+    return found
 
 
 def _is_concerned(storage: Storage, row: _Row, move: Move) -> bool:

@@ -45,7 +45,8 @@ def moved_from(engine: Engine, folder: str, *, is_warehouse: bool) -> Move | Non
             return None
         locations = metadata_locations(connection)
     places = places or _places_of(locations, folder)
-    if locations and not any(_is_same_folder(place, folder) for place in places):
+    has_tables = bool(locations) or any(Path(folder).glob("*.db/*/schema/"))
+    if has_tables and not any(_is_same_folder(place, folder) for place in places):
         return Move(tuple(f"file://{place}" for place in places), f"file://{folder}")
     with (
         suppress(DBAPIError, CatalogLockedError),
