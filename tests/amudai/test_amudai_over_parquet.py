@@ -231,3 +231,13 @@ def test_damage_to_the_files_is_noticed(tmp_path: Path) -> None:
     path.unlink()
     with pytest.raises(FormatError, match="which does not exist"):
         read_table(tmp_path / "x.shard")
+
+
+@pytest.mark.parametrize("use_dictionary", [True, False])
+def test_text_of_pages_that_is_not_utf8_is_refused(tmp_path: Path, use_dictionary: bool) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"s": ["aaaa", "bbbb"]}), path, compression="none", use_dictionary=use_dictionary)
+    write_over_parquet([path], tmp_path / "x.shard")
+    path.write_bytes(path.read_bytes().replace(b"bbbb", b"\xffbbb"))
+    with pytest.raises(FormatError, match="UTF8"):
+        read_table(tmp_path / "x.shard")

@@ -423,6 +423,23 @@ def test_the_shell_completes_names_of_tables(warehouse, words):
     assert "nyc.flights" in result.stdout.split()
 
 
+def test_an_output_that_cannot_be_written_is_called_so(warehouse):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [SKERRY, "ls", "-w", warehouse], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert (done.returncode, done.stderr) == (1, "error: the output cannot be written: No space left on device\n")
+
+
+def test_characters_that_the_output_lacks_are_replaced(warehouse):
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
+    query = "SELECT * FROM nyc.flights f, nyc.flights g WHERE f.carrier = g.carrier"
+    command = [SKERRY, "explain", "-w", warehouse, query]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.isascii()
+
+
 # ---- parts ----
 
 

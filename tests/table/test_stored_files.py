@@ -453,3 +453,29 @@ def test_times_that_nanoseconds_do_not_hold_are_refused(tmp_path):
     with pytest.raises(UnsupportedError, match=r"column fine\.ns has a time 2932896 days from 1970") as raised:
         list(opened.batches(opened.parts[0], 10))
     assert raised.value.location == str(tmp_path / "a")
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc"])
+def test_a_column_whose_name_is_not_utf8_is_refused(tmp_path, file_format):
+    path = tmp_path / "a"
+    named = pa.schema([field("n", pa.int64(), 1), field("wordword", pa.string(), 2)])
+    if file_format == "orc":
+        attributes = [f.with_metadata({b"iceberg.id": f.metadata[b"PARQUET:field_id"]}) for f in named]
+        orc.write_table(pa.table([[1], ["a"]], pa.schema(attributes)), path, compression="uncompressed")
+    else:
+        pq.write_table(pa.table([[1], ["a"]], named), path, store_schema=False)
+    path.write_bytes(path.read_bytes().replace(b"wordword", b"\xfaordword"))
+    task = FileScanTask(DataFile(str(path), file_format, 1, path.stat().st_size), matches_all=True)
+    with pytest.raises(FormatError, match=r"names a column with bytes that are not UTF-8: b'\\xfaordword'") as caught:
+        rows_of(reader(named), [task])
+    assert caught.value.location == str(path)
+
+
+def test_text_of_orc_that_is_not_utf8_is_refused(tmp_path):
+    path = tmp_path / "a.orc"
+    attributes = [f.with_metadata({b"iceberg.id": f.metadata[b"PARQUET:field_id"]}) for f in SCHEMA]
+    orc.write_table(pa.table([[1], ["zzzz"]], pa.schema(attributes)), path, compression="uncompressed")
+    path.write_bytes(path.read_bytes().replace(b"zzzz", b"\xffzzz"))
+    task = FileScanTask(DataFile(str(path), "orc", 1, path.stat().st_size), matches_all=True)
+    with pytest.raises(FormatError, match=r"column 'word': .*UTF8"):
+        rows_of(reader(SCHEMA), [task])

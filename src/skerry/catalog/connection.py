@@ -6,8 +6,10 @@ URI says what it is.
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyiceberg.catalog as pyiceberg_catalog
@@ -20,9 +22,9 @@ from skerry.catalog.iceberg_tables import IcebergTables
 from skerry.catalog.paimon_tables import PaimonTables
 from skerry.catalog.sql_transactions import end_failed_transactions, is_locked
 from skerry.catalog.warehouse_place import CATALOG_FILE, moved_from
-from skerry.errors import CatalogLockedError, NotFoundError, SkerryError, UnsupportedError
+from skerry.errors import CatalogLockedError, NotFoundError, SchemaError, SkerryError, UnsupportedError
 from skerry.iceberg.commit import in_memory, watch_metadata_writes
-from skerry.storage import MOVED_FROM, MOVED_TO, absolute, file_key, redact
+from skerry.storage import ALLOWED_LOCATIONS, MOVED_FROM, MOVED_TO, absolute, file_key, redact
 from skerry.table.schema import nearest
 
 __all__ = ["connect"]
@@ -38,7 +40,9 @@ _SQL_SCHEMES = ("sqlite", "postgresql", "mysql")
 _OBJECT_STORES = ("memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az")
 
 
-def connect(target: str | os.PathLike[str], *, create: bool = True, **properties: str) -> Catalog:
+def connect(
+    target: str | os.PathLike[str], *, create: bool = True, allowed_locations: Sequence[str] = (), **properties: str
+) -> Catalog:
     """Open a catalog.
 
     Args:
@@ -51,6 +55,8 @@ def connect(target: str | os.PathLike[str], *, create: bool = True, **properties
             - `sqlite:///file`, `postgresql://…`: a SQL catalog; give `warehouse=` too;
             - `s3://…`, `gs://…`, `abfs://…`: a folder of Paimon tables; Iceberg tables need one of the catalogs above.
         create: Whether to create a warehouse folder that does not exist.
+        allowed_locations: Folders from which files of tables are read though they lie outside of the tables' own:
+            `["s3://lake/raw"]`. Nothing is ever written or deleted there.
         properties: Further catalog properties in PyIceberg's words, such as `**{"s3.endpoint": …}`. They win over the
             configuration's. `paimon.warehouse` is the folder of Paimon tables; the warehouse of a folder or a SQL
             catalog is one if it is not given.
@@ -60,11 +66,12 @@ def connect(target: str | os.PathLike[str], *, create: bool = True, **properties
 
     Raises:
         NotFoundError: The folder does not exist and `create` is false, or no such name is configured.
+        SchemaError: `allowed_locations` is not a list of locations.
         SkerryError: The catalog cannot be reached.
         UnsupportedError: The target is of a scheme that is none of the above.
     """
     text = os.fspath(target)
-    options = {"py-io-impl": FILE_IO, **properties}
+    options = {"py-io-impl": FILE_IO, **_allowing(allowed_locations), **properties}
     scheme, separator, _ = text.partition("://")
     scheme = scheme.lower()
     if separator and scheme != "file":
@@ -78,6 +85,13 @@ def connect(target: str | os.PathLike[str], *, create: bool = True, **properties
                 f"{text!r} is neither a folder nor a catalog in PyIceberg's configuration{nearest(text, known)}"
             )
     return _connect_folder(text.removeprefix("file://") if separator else text, options, create=create)
+
+
+def _allowing(allowed_locations: Sequence[str]) -> dict[str, str]:
+    if isinstance(allowed_locations, str):
+        raise SchemaError(f"allowed_locations takes a list of locations, found the text {allowed_locations!r}")
+    locations = [absolute(location) for location in allowed_locations]
+    return {ALLOWED_LOCATIONS: json.dumps(locations)} if locations else {}
 
 
 def _is_bare_name(text: str) -> bool:

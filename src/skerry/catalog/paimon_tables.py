@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 from skerry.catalog.names import identifier_of, parts_of
 from skerry.catalog.stores import NewTable
 from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError, SkerryError, StorageError, UnsupportedError
-from skerry.storage import Storage, join, local_path, name
+from skerry.storage import Storage, allowed_locations, join, local_path, name
 from skerry.table.joinable import TableSketches
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class PaimonTables:
 
     def __init__(self, warehouse: str, options: Mapping[str, str]) -> None:
         self.warehouse = warehouse
-        self.storage = Storage(options)
+        self.storage = Storage(options, allowed_locations(options))
 
     def list_namespaces(self) -> list[str]:
         """Names of the folders `….db`."""

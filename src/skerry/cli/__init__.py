@@ -10,6 +10,7 @@ before trying again; 130 interrupted; 141 the reader of the output has gone.
 
 from __future__ import annotations
 
+import io
 import sys
 
 __all__ = ["main"]
@@ -37,6 +38,9 @@ def main() -> None:
     """Run the command line of this process."""
     if "ingest" not in sys.argv:
         sys.meta_path.insert(0, _NoPandas)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # what the output's encoding lacks is no reason to fail
     from skerry.cli.app import app
 
     app()

@@ -109,7 +109,8 @@ def print_json(value: Any) -> None:
 
 def to_json(value: Any, *, indent: int | None = None) -> str:
     """A value as JSON text; see `print_json`."""
-    return json.dumps(_finite(value), default=_jsonable, ensure_ascii=False, allow_nan=False, indent=indent)
+    has_all = (sys.stdout.encoding or "").lower().startswith("utf")
+    return json.dumps(_finite(value), default=_jsonable, ensure_ascii=not has_all, allow_nan=False, indent=indent)
 
 
 def _finite(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -32,10 +33,10 @@ class ReportingGroup(TyperGroup):
                 raise
             if ctx.params.get("debug"):
                 traceback.print_exc()
-            if code == PIPE_CLOSED:
-                # Whoever read the output has seen enough; the interpreter must not try to flush what is left.
+            if code == PIPE_CLOSED or _is_output(error):
+                # Nobody reads on, or nothing can be written: the interpreter must not try to flush what is left.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            else:
+            if code != PIPE_CLOSED:
                 _report(error)
             raise typer.Exit(code) from None
 
@@ -50,6 +51,7 @@ def _exit_code(error: BaseException) -> int | None:
     return FAILED
 
 
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 _CODES: tuple[tuple[type[BaseException], int], ...] = (
     (ConflictError, CONFLICT),
     (CommitUnknownError, UNKNOWN),
@@ -58,11 +60,18 @@ _CODES: tuple[tuple[type[BaseException], int], ...] = (
 )
 
 
+def _is_output(error: BaseException) -> bool:
+    """Whether the output could not be written: errors of files that skerry reads and writes are its own."""
+    return isinstance(error, OSError) and not isinstance(error, SkerryError) and error.errno in _FULL
+
+
 def _report(error: BaseException) -> None:
     if isinstance(error, SkerryError):
         message = str(error)
     elif isinstance(error, KeyboardInterrupt):
         message = "interrupted"
+    elif _is_output(error) and isinstance(error, OSError):
+        message = f"the output cannot be written: {error.strerror}"
     else:
         message = f"{type(error).__name__}: {error} (unforeseen; skerry --debug … prints the traceback)"
     typer.secho("error: ", fg=typer.colors.RED, bold=True, err=True, nl=False)

@@ -58,7 +58,7 @@ from skerry.iceberg.snapshot_sketches import sketches_after
 from skerry.iceberg.state import TableState
 from skerry.iceberg.statistics import write_statistics
 from skerry.iceberg.summary import snapshot_summary, summary_of
-from skerry.storage import Storage, file_key, is_within, join
+from skerry.storage import Storage, allowed_locations, file_key, is_within, join
 from skerry.table.commit import NotPublishedError
 from skerry.table.owned_files import OwnedFiles, after_publish
 from skerry.table.table_sample import TableSample
@@ -156,17 +156,17 @@ def load_state(catalog: Catalog, identifier: tuple[str, ...]) -> TableState:
         raise
     except Exception as error:
         raise SkerryError(f"the catalog failed: {type(error).__name__}: {error}", location=name) from error
-    return _state(name, table)
+    return _state(name, table, allowed_locations(catalog.properties))
 
 
-def _state(name: str, table: CatalogTable) -> TableState:
+def _state(name: str, table: CatalogTable, allowed: tuple[str, ...] = ()) -> TableState:
     if ENCRYPTION_PROPERTY in table.metadata.properties:
         raise UnsupportedError(
             "encrypted tables are not supported", location=name, rule=f"property {ENCRYPTION_PROPERTY}"
         )
     io = table.io
     storage = io.storage if isinstance(io, SkerryFileIO) else Storage(io.properties)
-    return TableState(name, table.metadata, table.metadata_location, storage, table)
+    return TableState(name, table.metadata, table.metadata_location, storage.allowing(allowed), table)
 
 
 @dataclass(frozen=True, slots=True)

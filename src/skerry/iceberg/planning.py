@@ -146,8 +146,8 @@ class ScanPlanner:
             location = locations[row].as_py()
             if not any(is_within(root, location) for root in self.roots):
                 raise SkerryError(
-                    "a file of the table lies outside of its folder; if that is meant, set the table property "
-                    f"{OUTSIDE_PROPERTY}=true",
+                    "a file of the table lies outside of its folder; if that is meant, read it by "
+                    f"connect(…, allowed_locations=[…]), or set the table property {OUTSIDE_PROPERTY}=true",
                     location=location,
                 )
 

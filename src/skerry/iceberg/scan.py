@@ -235,7 +235,7 @@ def scan_planner(
     return ScanPlanner(
         table=state.name,
         storage=state.storage,
-        roots=state.roots,
+        roots=state.readable_roots,
         schema=schema,
         specs=metadata.specs(),
         conjuncts=conjuncts,

@@ -81,11 +81,16 @@ class TableState:
             return None
         return tuple(dict.fromkeys((self.metadata.location, self.data_folder, self.metadata_folder)))
 
+    @property
+    def readable_roots(self) -> tuple[str, ...] | None:
+        """The folders that files are read from: the table's own, and those that the reader allows."""
+        return None if self.roots is None else (*self.roots, *self.storage.allowed_locations)
+
     def statistics_file(self, snapshot_id: int) -> StatisticsFile | None:
         """The statistics file that is registered for a snapshot; one that lies where it must not counts for nothing."""
         for file in self.metadata.statistics:
             if file.snapshot_id == snapshot_id:
-                roots = self.roots
+                roots = self.readable_roots
                 is_inside = roots is None or any(is_within(root, file.statistics_path) for root in roots)
                 return file if is_inside else None
         return None

@@ -102,10 +102,11 @@ def check_location(state: PaimonState, path: str) -> None:
     options = state.schema.options
     if options.get(OUTSIDE_PROPERTY, "false").lower() == "true":
         return
-    allowed: Sequence[str] = (state.location, *options.get("data-file.external-paths", "").split(","))
+    external: Sequence[str] = options.get("data-file.external-paths", "").split(",")
+    allowed = (state.location, *external, *state.storage.allowed_locations)
     if not any(is_within(root.strip(), path) for root in allowed if root.strip()):
         raise SkerryError(
-            f"a file of the table lies outside of its folder; if that is meant, set the table option "
-            f"{OUTSIDE_PROPERTY}=true",
+            "a file of the table lies outside of its folder; if that is meant, read it by "
+            f"connect(…, allowed_locations=[…]), or set the table option {OUTSIDE_PROPERTY}=true",
             location=path,
         )

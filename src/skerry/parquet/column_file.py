@@ -87,6 +87,8 @@ def decode_column_pages(
     file = b"".join((MAGIC, data, footer, len(footer).to_bytes(4, "little"), MAGIC))
     try:
         table = pq.read_table(pa.BufferReader(file), use_threads=False, page_checksum_verification=True)
+        if pa.types.is_string(arrow_type) or pa.types.is_large_string(arrow_type):
+            table.validate(full=True)  # PyArrow hands out text that is not UTF-8
     except (pa.ArrowException, OSError) as error:
         raise FormatError(
             f"PyArrow cannot decode pages: {error}", location=location, offset=offset, rule="parquet.thrift, PageHeader"

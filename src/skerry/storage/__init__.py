@@ -21,10 +21,12 @@ from skerry.storage.location import (
 )
 from skerry.storage.metrics import Counts, Metrics
 from skerry.storage.moves import MOVED_FROM, MOVED_TO, Move, move_of
+from skerry.storage.options import ALLOWED_LOCATIONS, allowed_locations
 from skerry.storage.storage import Storage
 from skerry.storage.streams import Sink
 
 __all__ = [
+    "ALLOWED_LOCATIONS",
     "MOVED_FROM",
     "MOVED_TO",
     "Counts",
@@ -35,6 +37,7 @@ __all__ = [
     "Sink",
     "Storage",
     "absolute",
+    "allowed_locations",
     "bounded_name",
     "file_key",
     "is_within",

@@ -6,17 +6,28 @@ none of the storage's business and are dropped, so that a catalog's own secrets 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
 from skerry.errors import SchemaError, UnsupportedError
-from skerry.storage.location import Family, redact
+from skerry.storage.location import Family, absolute, redact
 from skerry.storage.moves import MOVED_FROM, MOVED_TO
 
-__all__ = ["StoreSettings", "describe_options", "secret_values", "select_options", "store_settings"]
+__all__ = [
+    "ALLOWED_LOCATIONS",
+    "StoreSettings",
+    "allowed_locations",
+    "describe_options",
+    "secret_values",
+    "select_options",
+    "store_settings",
+]
 
+ALLOWED_LOCATIONS: Final = "skerry.allowed-locations"
+"""Catalog property: folders, as a JSON list, from which tables may be read that have files outside of their own."""
 _PREFIXES: Final = ("s3.", "gcs.", "adls.", "client.", MOVED_FROM, MOVED_TO)
 _PUBLIC: Final = frozenset(
     {
@@ -60,6 +71,24 @@ class StoreSettings:
 def select_options(options: Mapping[str, Any]) -> dict[str, str]:
     """Keep the options that concern storage, as strings; None means not given."""
     return {key: _as_text(value) for key, value in options.items() if key.startswith(_PREFIXES) and value is not None}
+
+
+def allowed_locations(properties: Mapping[str, Any]) -> tuple[str, ...]:
+    """The folders that a catalog's properties allow tables to be read from.
+
+    Raises:
+        SchemaError: The property is not a JSON list of locations.
+    """
+    text = properties.get(ALLOWED_LOCATIONS)
+    if text is None:
+        return ()
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, list) or not all(isinstance(location, str) and location for location in found):
+        raise SchemaError(f"catalog property {ALLOWED_LOCATIONS!r} is {text!r}, expected a JSON list of locations")
+    return tuple(map(absolute, found))
 
 
 def describe_options(options: Mapping[str, str]) -> dict[str, str]:

@@ -35,15 +35,18 @@ class Storage:
     Args:
         options: PyIceberg's property names (`s3.endpoint`, `s3.access-key-id`, `gcs.oauth2.token`, `adls.sas-token` …).
             Without keys, what the machine offers (environment, instance) is used. Other properties are ignored.
+        allowed_locations: Folders from which tables may be read that have files outside of their own; kept for those
+            who plan reads, nothing here looks at them.
 
     Attributes:
         move: The folder whose files lie elsewhere than metadata says, if there is one: files of its old place are read
             where it lies now, and only there files are written and deleted.
     """
 
-    def __init__(self, options: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, options: Mapping[str, Any] | None = None, allowed_locations: Iterable[str] = ()) -> None:
         self.options: dict[str, str] = select_options(options or {})
         self.move = move_of(self.options)
+        self.allowed_locations = tuple(allowed_locations)
         self.metrics = Metrics()
         self._local = LocalFiles(self.metrics)
         self._objects: dict[tuple[Family, str], ObjectFiles] = {}
@@ -51,7 +54,13 @@ class Storage:
 
     def with_options(self, options: Mapping[str, Any]) -> Storage:
         """A storage with more options, which win over those of this one: credentials vended for a table, say."""
-        return Storage({**self.options, **options})
+        return Storage({**self.options, **options}, self.allowed_locations)
+
+    def allowing(self, allowed_locations: Iterable[str]) -> Storage:
+        """The same storage, with its connections and counters, and other allowed locations."""
+        other = object.__new__(Storage)
+        other.__dict__.update(self.__dict__, allowed_locations=tuple(allowed_locations))
+        return other
 
     def size(self, location: str) -> int:
         """Size of a file in bytes; one request."""
@@ -254,8 +263,8 @@ class Storage:
                     files = self._objects[key] = ObjectFiles(location, self.options, self.metrics)
         return files
 
-    def __reduce__(self) -> tuple[type[Storage], tuple[dict[str, str]]]:
-        return Storage, (self.options,)
+    def __reduce__(self) -> tuple[type[Storage], tuple[dict[str, str], tuple[str, ...]]]:
+        return Storage, (self.options, self.allowed_locations)
 
     def __repr__(self) -> str:
         return f"Storage({describe_options(self.options)})"

@@ -101,6 +101,7 @@ class _OrcFile:
                     location=self.location,
                     rule=_RULE,
                 )
+            _check_text(batch)
             for start in range(0, batch.num_rows, batch_rows):
                 yield batch.slice(start, batch_rows)
 
@@ -108,6 +109,15 @@ class _OrcFile:
         """The names of the wanted columns; None for all where a name could be taken for a path."""
         names = [self.schema.field(index).name for index in self.columns]
         return None if any("." in name for name in names) else names
+
+
+def _check_text(batch: pa.RecordBatch) -> None:
+    """Refuse text that is not UTF-8, which PyArrow hands out as it is and its users take for sound."""
+    for field, column in zip(batch.schema, batch.columns, strict=True):
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise FormatError(f"column {field.name!r}: {error}", rule="ORC v1, String Columns") from error
 
 
 def _as_type(array: pa.Array, type_: pa.DataType) -> pa.Array:

@@ -77,6 +77,10 @@ def reading(location: str, file_format: str) -> Iterator[None]:
     except SkerryError as error:
         error.location = error.location or location
         raise
+    except UnicodeDecodeError as error:
+        raise FormatError(
+            f"the file names a column with bytes that are not UTF-8: {error.object[:40]!r}", location=location
+        ) from error
     except (pa.ArrowException, OSError) as error:
         if "out of range for nanosecond" in str(error):  # how PyArrow reads the timestamps of ORC
             raise UnsupportedError(f"PyArrow does not read this file: {error}", location=location) from error
