@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -142,6 +143,12 @@ def test_a_stream_goes_on_after_a_restart_and_a_batch_that_died_between_its_tabl
     assert [[table.applied for table in done.tables] for done in told] == [[False, True], [True, True]]
     assert counts(tables[0]) == counts(tables[1]) == {1: 2, 2: 3}
     assert len(tables[0].snapshots()) == 3
+
+    shutil.rmtree(tmp_path / "checkpoint")
+    with pytest.raises(SkerryError, match=r"batch 0 of stream 's' of query .* is refused: the table has batch 2 of"):
+        run(spark, tmp_path, tables)
+    start(spark, tmp_path, tables, take_over=True).awaitTermination()
+    assert counts(tables[0]) == counts(tables[1]) == {1: 2, 2: 3}  # what was applied again changes nothing
 
 
 REFUSED = [

@@ -13,6 +13,7 @@ from skerry.spark.session import session
 
 JOB = """
 import datetime, os, sys
+from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import SparkSession
 import skerry, skerry.spark
@@ -65,6 +66,7 @@ def run_stream():
     return copy.refresh().scan().count()
 
 print("streamed", run_stream(), run_stream())
+print("query", copy.properties[f"skerry.stream-query.{checkpoint}"] in Path(checkpoint, "metadata").read_text())
 spark.range(40, 45).selectExpr(*columns).write.format("skerry").options(**source).mode("append").save()
 print("streamed on", run_stream(), len({row["k"] for row in copy.scan(["k"]).to_arrow().to_pylist()}))
 
@@ -100,6 +102,7 @@ def test_jobs_batches_and_streams_on_spark_connect(tmp_path: Path) -> None:
         "read 25 221",
         "upserted 32",
         "streamed 32 32",
+        "query True",
         "streamed on 37 37",
         "own read 7",
         "sql 34",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pyarrow as pa
 import pytest
@@ -79,6 +80,10 @@ def test_a_batch_that_was_committed_is_not_committed_again(session, catalog, tmp
     sink = catalog.create_table("d.sink", SCHEMA)
     source.append(rows(1, 2, 3))
     write_all(reading(session, tmp_path, "d.source"), tmp_path, "d.sink")
+    query = json.loads((tmp_path / "checkpoint" / "metadata").read_text())["id"]
+    mark = f"skerry.stream-query.{tmp_path / 'checkpoint'}"
+    assert sink.refresh().properties[mark] == sink.current_snapshot().summary["skerry.query-id"] == query
+    sink.remove_properties(mark)  # as versions left it that noted no query
     (tmp_path / "checkpoint" / "commits" / "0").unlink()
     (tmp_path / "checkpoint" / "commits" / ".0.crc").unlink(missing_ok=True)
     source.append(rows(4))
@@ -88,6 +93,52 @@ def test_a_batch_that_was_committed_is_not_committed_again(session, catalog, tmp
     assert [snapshot.parent_id for snapshot in sink.snapshots()] == [None, before]
     data = list((tmp_path / "warehouse" / "d" / "sink" / "data").rglob("*.parquet"))
     assert len(data) == len(sink.files()), "what was written again is removed"
+
+
+@pytest.mark.parametrize("format", ["iceberg", "paimon"])
+def test_a_stream_whose_checkpoint_is_lost_drops_nothing_unsaid(session, catalog, tmp_path, format):
+    source = catalog.create_table("d.source", SCHEMA)
+    sink = catalog.create_table("d.sink", SCHEMA, format=format)
+    source.append(rows(1, 2))
+    write_all(reading(session, tmp_path, "d.source"), tmp_path, "d.sink")
+    shutil.rmtree(tmp_path / "checkpoint")
+    source.append(rows(3))
+    with pytest.raises(Exception, match="Go on from the old checkpoint; or give the stream another name"):
+        write_all(reading(session, tmp_path, "d.source"), tmp_path, "d.sink")
+    assert content(sink) == [(1, "a"), (2, "a")]
+    write_all(reading(session, tmp_path, "d.source", start="latest"), tmp_path, "d.sink", **{"take-over": "true"})
+    source.append(rows(4))
+    write_all(reading(session, tmp_path, "d.source", start="latest"), tmp_path, "d.sink")
+    assert [row for row in content(sink) if row[0] > 3] == [(4, "a")]
+
+
+def test_frames_of_foreach_batch_are_committed_once(session, catalog, tmp_path, caplog):
+    """Each batch is written twice, as when a query dies between its commit and Spark's note of it."""
+    source = catalog.create_table("d.source", SCHEMA)
+    sink = catalog.create_table("d.sink", SCHEMA)
+    options = {"catalog": str(tmp_path / "warehouse"), "stream": "s"}
+
+    def write_twice(frame, number):
+        for _ in range(2):
+            frame.write.format("skerry").mode("append").options(**options, batch=number).save("d.sink")
+
+    def run(checkpoint):
+        frame = reading(session, tmp_path, "d.source", **{"max-files-per-batch": "1"})
+        query = frame.writeStream.foreachBatch(write_twice).option("checkpointLocation", str(tmp_path / checkpoint))
+        query = query.start()
+        try:
+            query.processAllAvailable()
+        finally:
+            query.stop()
+
+    source.append(rows(1))
+    source.append(rows(2))
+    run("checkpoint")
+    assert content(sink) == [(1, "a"), (2, "a")]
+    assert len(sink.snapshots()) == 2
+    with pytest.raises(Exception, match=r"batch 0 of stream 's' of query .* is refused"):
+        run("another")
+    assert content(sink) == [(1, "a"), (2, "a")]
 
 
 def test_changes_and_upserts(session, catalog, tmp_path):

@@ -13,7 +13,7 @@ from skerry.table.history import MAIN
 from skerry.table.stream_batch import StreamBatch
 from skerry.table.tasks import Executor, Watcher
 
-__all__ = ["TableApplying", "stream_batch"]
+__all__ = ["TableApplying", "batch_arguments", "stream_batch"]
 
 
 class TableApplying(TableHandle):
@@ -116,3 +116,10 @@ def stream_batch(
     if batch < 0:
         raise SchemaError(f"batch= is a number from 0, found {batch}")
     return StreamBatch(stream, batch, query, take_over)
+
+
+def batch_arguments(batch: StreamBatch | None) -> dict[str, Any]:
+    """The arguments that name a batch of a stream."""
+    if batch is None:
+        return {}
+    return {"stream": batch.stream, "batch": batch.number, "query": batch.query, "take_over": batch.takes_over}

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from skerry.catalog import Table
-from skerry.catalog.applying import stream_batch
+from skerry.catalog.applying import batch_arguments, stream_batch
 from skerry.errors import SchemaError, SkerryError, UnsupportedError
 from skerry.jobs.change_summary import ChangeSummary
 from skerry.jobs.record_fields import FieldNames
@@ -58,6 +58,8 @@ def ingest_changes(
     checkpoint: str | None = None,
     stream: str | None = None,
     batch: int | None = None,
+    query: str | None = None,
+    take_over: bool = False,
     poison: str | Table = FAIL,
     drift: str = "refuse",
     blind: bool = False,
@@ -87,6 +89,8 @@ def ingest_changes(
         checkpoint: For a stream, where it keeps how far it is.
         stream: What names the stream in the tables, the same after a restart; the checkpoint's location if None.
         batch: For a frame, which batch of the stream it is: a batch that a table has is not applied to it again.
+        query: For a frame, who counts the batches: see `Table.apply_changes`. A stream has the id that Spark gives it.
+        take_over: Go on under a name that another query has used, as one does whose checkpoint is lost.
         poison: What becomes of records that cannot be applied: `fail`, or a table for them, which is made if it does
             not exist; see `skerry.spark.refused_records.REFUSED_RECORDS`.
         drift: What becomes of a source that has changed: `refuse` or `evolve`.
@@ -104,6 +108,7 @@ def ingest_changes(
         ConflictError: Others changed the same rows, again and again.
         CommitUnknownError: The outcome is unknown; nothing was cleaned up.
         SchemaError: A record, or the source, does not fit; of a stream, the query ends with this text.
+        StreamNameError: The stream's name belongs to another query; likewise.
         UnsupportedError: A table cannot take changes, or the session cannot run the stream.
     """
     tables = (table,) if isinstance(table, Table) else tuple(table)
@@ -118,15 +123,16 @@ def ingest_changes(
         dict(snapshot_properties or {}),
     )
     if not source.isStreaming:
-        done = job.run(source, stream_batch(stream, batch))
+        done = job.run(source, stream_batch(stream, batch, query, take_over))
         if report is not None:
             report(done)
         return done
     if not is_classic(spark):
         raise UnsupportedError("a stream of change records needs a classic session; Spark Connect runs frames only")
-    if checkpoint is None or batch is not None:
-        raise SchemaError("a stream needs checkpoint=, where it keeps how far it is, and takes no batch=")
-    return _start(job, source, checkpoint, stream or checkpoint, available_now, interval, report)
+    if checkpoint is None or batch is not None or query is not None:
+        raise SchemaError("a stream needs checkpoint=, where it keeps how far it is, and takes no batch= and no query=")
+    name = StreamBatch(stream or checkpoint, 0, takes_over=take_over)
+    return _start(job, source, checkpoint, name, available_now, interval, report)
 
 
 def _key(tables: Sequence[Table], on: str | Sequence[str] | None) -> tuple[str, ...]:
@@ -145,14 +151,16 @@ def _start(
     job: _ChangeJob,
     source: DataFrame,
     checkpoint: str,
-    stream: str,
+    stream: StreamBatch,
     available_now: bool,
     interval: str | None,
     report: Callable[[IngestedChanges], None] | None,
 ) -> StreamingQuery:
+    started: Future[str] = Future()
+
     def apply(frame: DataFrame, number: int) -> None:
         try:
-            done = job.run(frame, StreamBatch(stream, number))
+            done = job.run(frame, replace(stream, number=number, query=started.result()))
         except SkerryError as error:
             raise TaskError(error) from error  # Spark hands on its text
         if report is not None:
@@ -163,7 +171,9 @@ def _start(
         writer = writer.trigger(availableNow=True)
     elif interval is not None:
         writer = writer.trigger(processingTime=interval)
-    return writer.start()
+    running = writer.start()  # returns before the first batch ends
+    started.set_result(running.id)
+    return running
 
 
 @dataclass
@@ -228,7 +238,6 @@ class _ChangeJob:
         return first
 
     def _apply(self, table: Table, read: RecordBatch, batch: StreamBatch | None) -> ChangeSummary:
-        more: dict[str, Any] = {} if batch is None else {"stream": batch.stream, "batch": batch.number}
         return table.apply_changes(
             read.records,
             self.on,
@@ -238,5 +247,5 @@ class _ChangeJob:
             blind=self.blind and table.format == "iceberg",
             ref=self.ref,
             snapshot_properties=self.properties,
-            **more,
+            **batch_arguments(batch),
         )

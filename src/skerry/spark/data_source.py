@@ -34,7 +34,7 @@ from skerry.spark.frame_writer import FrameWriter, StreamWriter
 from skerry.spark.pushed_filters import push_filters
 from skerry.spark.schema import to_arrow_schema, to_spark_schema
 from skerry.spark.settings import apply_defaults
-from skerry.spark.source_options import SourceOptions
+from skerry.spark.source_options import SourceOptions, Use
 from skerry.spark.stream_reader import StreamReader, table_stream
 from skerry.table.predicate import Predicate, conjunction
 
@@ -76,6 +76,7 @@ class SkerryDataSource(DataSource):  # type: ignore[misc]
     def reader(self, schema: StructType) -> DataSourceReader:
         """Read the table, or those of its columns that the caller's schema names."""
         options = SourceOptions(self.options)
+        options.check(Use.READ)
         reader = _FilteringReader if options.pushes_filters else _Reader
         return reader(options, list(schema.names))
 
@@ -86,11 +87,14 @@ class SkerryDataSource(DataSource):  # type: ignore[misc]
             SchemaError: The frame's columns or the options do not fit; nothing was written.
         """
         options = SourceOptions(self.options)
-        return FrameWriter(options, _begin_write(options, schema, overwrite=overwrite))
+        options.check(Use.WRITE)
+        return FrameWriter(options, _begin_write(options, schema, overwrite=overwrite), options.batch)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Read the table as a stream."""
-        return StreamReader(SourceOptions(self.options), list(schema.names))
+        options = SourceOptions(self.options)
+        options.check(Use.STREAM_READ)
+        return StreamReader(options, list(schema.names))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
         """Write a stream's batches to the table, each once.
@@ -99,6 +103,7 @@ class SkerryDataSource(DataSource):  # type: ignore[misc]
             SchemaError: The stream's columns or the options do not fit, or nothing names the stream.
         """
         options = SourceOptions(self.options)
+        options.check(Use.STREAM_WRITE)
         return StreamWriter(options, _begin_write(options, schema, overwrite=overwrite), options.stream)
 
 

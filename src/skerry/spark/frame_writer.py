@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -16,14 +17,22 @@ from skerry.table.stream_batch import StreamBatch
 
 __all__ = ["FrameWriter", "StreamWriter"]
 
-_BATCH = "streaming.sql.batchId"
+_LOG = logging.getLogger(__name__)
+_BATCH, _QUERY = "streaming.sql.batchId", "sql.streaming.queryId"
 
 
 @dataclass(frozen=True)
 class _Written(WriterCommitMessage):  # type: ignore[misc]
-    """What a task has written."""
+    """What a task has written, and for which query: whoever commits is not told."""
 
     share: Any
+    query: str | None = None
+
+
+def _told(property: str) -> str | None:
+    """What Spark tells the tasks of a query."""
+    context = TaskContext.get()
+    return None if context is None else context.getLocalProperty(property)
 
 
 def _abort(write: TableWrite, messages: list[WriterCommitMessage | None]) -> None:
@@ -42,9 +51,14 @@ def _publish(
     messages: list[WriterCommitMessage | None],
     batch: StreamBatch | None = None,
 ) -> None:
-    shares = [message.share for message in messages if message is not None]
+    written = [message for message in messages if message is not None]
+    shares = [message.share for message in written]
+    if batch is not None and batch.query is None:
+        batch = replace(batch, query=next((message.query for message in written), None))
     with write.owned(shares):
-        write.publish(options.load().implementation, shares, batch)
+        is_new = write.publish(options.load().implementation, shares, batch)
+    if batch is not None and not is_new:
+        _LOG.warning("batch %d of stream %r is in the table already: nothing was written", batch.number, batch.stream)
 
 
 class FrameWriter(DataSourceArrowWriter):  # type: ignore[misc]
@@ -53,19 +67,21 @@ class FrameWriter(DataSourceArrowWriter):  # type: ignore[misc]
     Args:
         options: What the caller said.
         write: What the table's format makes of it.
+        batch: The batch of a stream that the frame is, committed once.
     """
 
-    def __init__(self, options: SourceOptions, write: TableWrite) -> None:
+    def __init__(self, options: SourceOptions, write: TableWrite, batch: StreamBatch | None) -> None:
         self._options = options
         self._write = write
+        self._batch = batch
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write a task's share of the rows."""
-        return _Written(self._write.share(iterator))
+        return _Written(self._write.share(iterator), _told(_QUERY))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish what all tasks have written, with the table's statistics, as one snapshot."""
-        _publish(self._options, self._write, messages)
+        _publish(self._options, self._write, messages, self._batch)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove what is not committed."""
@@ -88,13 +104,12 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write a task's share of a batch's rows."""
-        context = TaskContext.get()
-        number = context.getLocalProperty(_BATCH) if context is not None else None
-        return _Written(self._write.of_batch(number if number is not None else "rows").share(iterator))
+        share = self._write.of_batch(_told(_BATCH) or "rows").share(iterator)
+        return _Written(share, _told(_QUERY))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Publish a batch, unless the table has it."""
-        batch = StreamBatch(self._stream, batchId)
+        batch = StreamBatch(self._stream, batchId, takes_over=self._options.takes_over)
         _publish(self._options, self._write.of_batch(batchId), messages, batch)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from skerry.catalog import Catalog, Table
+from skerry.catalog.applying import batch_arguments
 from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError
 from skerry.spark.change_batches import REFUSED
 from skerry.table.stream_batch import StreamBatch
@@ -84,7 +85,4 @@ def keep_refused(table: Table, refused: pa.Table, batch: StreamBatch | None) -> 
     at = pa.repeat(pa.scalar(datetime.now(UTC), pa.timestamp("us", "UTC")), count)
     columns = [*refused.columns, stream, number.cast(pa.int64()), at]
     rows = pa.table(columns, schema=REFUSED_RECORDS)
-    if batch is None:
-        table.append(rows)
-    else:
-        table.append(rows, stream=batch.stream, batch=batch.number)
+    table.append(rows, **batch_arguments(batch))

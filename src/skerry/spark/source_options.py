@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 
 import skerry
@@ -13,33 +14,52 @@ from skerry.jobs.publication import Publication, WriteMode
 from skerry.jobs.stream_choice import EARLIEST, Limits
 from skerry.table.history import MAIN
 from skerry.table.schema import nearest
+from skerry.table.stream_batch import StreamBatch
 
-__all__ = ["SourceOptions"]
+__all__ = ["SourceOptions", "Use"]
 
 _CATALOG_PREFIX = "catalog."
 _SUMMARY_PREFIX = "snapshot-property."
-_OPTIONS = (
-    "catalog",
-    "path",
-    "table",
-    "ref",
-    "columns",
-    "where",
-    "snapshot",
-    "push-filters",
-    "changes",
-    "on",
-    "start",
-    "skip-changes",
-    "consumer",
-    "max-files-per-batch",
-    "max-snapshots-per-batch",
-    "operation",
-    "blind",
-    "stream",
-    "checkpointlocation",  # Spark hands its own on
-    "queryname",
-)
+
+
+class Use(enum.Enum):
+    """What a source is asked for."""
+
+    READ = "reads"
+    WRITE = "batch writes"
+    STREAM_READ = "streams that are read"
+    STREAM_WRITE = "streams that are written"
+
+
+_EVERY = frozenset(Use)
+_READS = frozenset((Use.READ, Use.STREAM_READ))
+_WRITES = frozenset((Use.WRITE, Use.STREAM_WRITE))
+_READ, _WRITE, _STREAM_READ = frozenset((Use.READ,)), frozenset((Use.WRITE,)), frozenset((Use.STREAM_READ,))
+_OPTIONS = {
+    "catalog": _EVERY,
+    "path": _EVERY,
+    "table": _EVERY,
+    "ref": _EVERY,
+    "columns": _READS,
+    "where": _READS,
+    "snapshot": _READ,
+    "push-filters": _READ,
+    "changes": _STREAM_READ,
+    "on": _WRITES | _STREAM_READ,
+    "start": _STREAM_READ,
+    "skip-changes": _STREAM_READ,
+    "consumer": _STREAM_READ,
+    "max-files-per-batch": _STREAM_READ,
+    "max-snapshots-per-batch": _STREAM_READ,
+    "operation": _WRITES,
+    "blind": _WRITES,
+    "stream": _WRITES,
+    "batch": _WRITE,
+    "query": _WRITE,
+    "take-over": _WRITES,
+    "checkpointlocation": _EVERY,  # Spark hands its own on
+    "queryname": _EVERY,
+}
 
 
 class SourceOptions:
@@ -57,11 +77,23 @@ class SourceOptions:
         for name in self._options:
             if name not in _OPTIONS and not name.startswith((_CATALOG_PREFIX, _SUMMARY_PREFIX)):
                 raise SchemaError(f"the data source skerry has no option {name!r}{nearest(name, _OPTIONS)}")
-        self._properties = {
+        self._catalog_properties = {
             name[len(_CATALOG_PREFIX) :]: value
             for name, value in options.items()
             if name.lower().startswith(_CATALOG_PREFIX)
         }
+
+    def check(self, use: Use) -> None:
+        """Refuse options that would be passed over.
+
+        Raises:
+            SchemaError: An option is for other uses.
+        """
+        for name in self._options:
+            uses = _OPTIONS.get(name, _EVERY)
+            if use not in uses:
+                wanted = " and ".join(sorted(found.value for found in uses))
+                raise SchemaError(f"option {name} is for {wanted}: it says nothing here")
 
     def load(self) -> Table:
         """The table.
@@ -75,7 +107,7 @@ class SourceOptions:
             raise SchemaError(
                 'the data source skerry needs .option("catalog", …) and a table\'s name: .save("ns.table")'
             )
-        return skerry.connect(self._options["catalog"], create=False, **self._properties).load_table(table)
+        return skerry.connect(self._options["catalog"], create=False, **self._catalog_properties).load_table(table)
 
     def exchange(self) -> TableExchange:
         """The table as frames and streams see it.
@@ -200,6 +232,32 @@ class SourceOptions:
                 "committed again after a restart"
             )
         return name
+
+    @property
+    def takes_over(self) -> bool:
+        """Whether a stream goes on under a name that another query has used."""
+        return self._flag("take-over")
+
+    @property
+    def batch(self) -> StreamBatch | None:
+        """The batch of a stream that a frame is.
+
+        Raises:
+            SchemaError: The options that name it are not complete, or make no sense.
+        """
+        said = {name: self._options.get(name) for name in ("stream", "batch", "query")}
+        stream, number = said["stream"], said["batch"]
+        if not stream or number is None:
+            alone = next((name for name, value in said.items() if value is not None), None)
+            if alone is None and not self.takes_over:
+                return None
+            raise SchemaError(
+                f"option {alone or 'take-over'} is about a batch of a stream, which is committed once: a frame needs "
+                'both .option("stream", name) and .option("batch", number), as foreachBatch numbers it'
+            )
+        if not number.isdecimal():
+            raise SchemaError(f"option batch must be the number of a batch, found {number!r}")
+        return StreamBatch(stream, int(number), said["query"], self.takes_over)
 
     # ---- texts ----
 
