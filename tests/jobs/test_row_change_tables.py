@@ -11,6 +11,7 @@ import pytest
 
 import skerry
 from skerry.errors import SchemaError
+from skerry.table.metadata_columns import METADATA_COLUMNS
 
 pytestmark = pytest.mark.slow
 
@@ -184,8 +185,22 @@ def test_required_columns(tmp_path):
     assert table.scan().to_arrow().to_pylist() == [{"k": 1, "s": "new"}]
 
 
+def test_names_of_metadata_columns_are_refused_for_new_columns(tmp_path):
+    for name in METADATA_COLUMNS.names:
+        with pytest.raises(SchemaError, match=f"column '{name}' has the name of a metadata column"):
+            make(tmp_path, pa.schema([("k", pa.int64()), (name, pa.int64())]))
+    table = make(tmp_path, pa.schema([("k", pa.int64()), ("s", pa.struct([("_pos", pa.int64())]))]))
+    with pytest.raises(SchemaError, match="column '_pos' has the name"), table.update_schema() as update:
+        update.add_column("_pos", pa.int64())
+    with pytest.raises(SchemaError, match="column '_file' has the name"), table.update_schema() as update:
+        update.rename_column("k", "_file")
+    assert table.refresh().schema.names == ["k", "s"]
+
+
 def test_safety_catches(tmp_path):
-    table = make(tmp_path, pa.schema([("k", pa.int64()), ("_pos", pa.int64())]))
+    table = make(tmp_path, pa.schema([("k", pa.int64()), ("pos", pa.int64())]))
+    with table.implementation.catalog.load_table("d.t").update_schema() as update:
+        update.rename_column("pos", "_pos")  # as other engines may
     with pytest.raises(SchemaError, match="delete needs a condition; 'TRUE' deletes all rows"):
         table.delete(None)
     with pytest.raises(SchemaError, match="column '_pos' has a name that changes of rows need"):

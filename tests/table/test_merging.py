@@ -182,8 +182,12 @@ def test_columns_that_the_source_lacks_stay():
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"matched": "insert"}, SchemaError, "when_matched takes Update(…) or Delete(…), found 'insert'"),
-        ({"not_matched": "update"}, SchemaError, "when_not_matched takes Insert(…), found 'update'"),
+        (
+            {"matched": "insert"},
+            SchemaError,
+            'takes "update" or Update(…) or "delete" or Delete(…), found',
+        ),
+        ({"not_matched": "update"}, SchemaError, 'takes "insert" or Insert(…), found'),
         ({"matched": ["update", "delete"]}, SchemaError, "when_matched: no row is left for the clause after one"),
         ({"matched": Delete("x = 1")}, SchemaError, "column 'x': say source.x or target.x"),
         ({"matched": Delete("source.y = 1")}, SchemaError, "no column 'source.y'; did you mean 'source.x'?"),

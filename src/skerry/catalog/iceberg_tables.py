@@ -39,6 +39,7 @@ from skerry.iceberg.sorting import sort_order
 from skerry.iceberg.table import IcebergTable
 from skerry.storage import join
 from skerry.table.joinable import TableSketches
+from skerry.table.metadata_columns import check_new_names
 from skerry.table.statistics import SketchPolicy
 
 __all__ = ["IcebergTables"]
@@ -99,6 +100,7 @@ class IcebergTables:
         version = _USUAL_VERSION if table.format_version is None else table.format_version
         if version not in _VERSIONS:
             raise SchemaError(f"format_version must be 1, 2 or 3, found {version!r}")
+        check_new_names(table.schema.names)
         schema = with_identifier(to_iceberg_schema(table.schema, format_version=version), table.primary_key)
         settings = {"format-version": str(version), **table.properties}
         if table.file_format != FILE_FORMATS[0]:

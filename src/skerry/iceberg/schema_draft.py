@@ -29,6 +29,7 @@ from pyiceberg.types import (
 
 from skerry.errors import SchemaError
 from skerry.iceberg.schema import DOC_KEY, to_arrow_type, to_iceberg_type
+from skerry.table.metadata_columns import check_new_names
 from skerry.table.schema import nearest
 from skerry.table.values import physical_value
 
@@ -92,6 +93,8 @@ class SchemaDraft:
                 f"column {_written(path)!r} cannot be required: rows that exist have no value for it; give a default "
                 "(format version 3), or allow incompatible changes"
             )
+        if parent is None:
+            check_new_names([name])
         number = self._next_id()
         new_type: Any = assign_fresh_schema_ids(self._iceberg_type(path, type_), self._next_id)
         value = self._default(path, new_type, default)
@@ -116,6 +119,8 @@ class SchemaDraft:
         field = trail[-1]
         if not name:
             raise SchemaError("a column needs a name")
+        if len(trail) == 1:
+            check_new_names([name])
 
         def renamed(siblings: tuple[NestedField, ...]) -> tuple[NestedField, ...]:
             if any(other.name == name and other.field_id != field.field_id for other in siblings):

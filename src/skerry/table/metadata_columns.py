@@ -1,16 +1,19 @@
 """Columns that no table declares and every table has: where a row lies, and what it is to the table's history.
 
-They are found by reserved field ids, so that a table's own columns may bear the same names.
+They are found by reserved field ids. Their names are not for new columns of a table: changes of rows, and row lineage,
+read both side by side. A table that another engine has made with such a column is read all the same.
 
 Spec: Iceberg table spec, Reserved Field IDs; Row Lineage.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import pyarrow as pa
 
+from skerry.errors import SchemaError
 from skerry.table.schema import FIELD_ID_KEY
 
 __all__ = [
@@ -22,6 +25,7 @@ __all__ = [
     "POSITION",
     "ROW_ID",
     "SPEC_ID",
+    "check_new_names",
     "is_metadata_column",
     "with_metadata_columns",
 ]
@@ -70,3 +74,14 @@ def with_metadata_columns(schema: pa.Schema) -> pa.Schema:
     """A table's schema followed by the metadata columns whose names it does not take itself."""
     taken = set(schema.names)
     return pa.schema([*schema, *(field for field in METADATA_COLUMNS if field.name not in taken)], schema.metadata)
+
+
+def check_new_names(names: Iterable[str]) -> None:
+    """Refuse new columns of a table that have the name of a metadata column.
+
+    Raises:
+        SchemaError: One has.
+    """
+    for name in names:
+        if name in METADATA_COLUMNS.names:
+            raise SchemaError(f"column {name!r} has the name of a metadata column, which every table has; rename it")

@@ -80,7 +80,7 @@ def read_clauses(given: Clauses, parameter: str, allowed: Iterable[type[Clause]]
     for part in parts:
         clause = names[part.lower()]() if isinstance(part, str) and part.lower() in names else part
         if isinstance(clause, str) or not isinstance(clause, tuple(names.values())):
-            choices = " or ".join(f"{kind.__name__}(…)" for kind in names.values())
+            choices = " or ".join(f'"{name}" or {kind.__name__}(…)' for name, kind in names.items())
             raise SchemaError(f"{parameter} takes {choices}, found {part!r}")
         if clauses and clauses[-1].where is None:
             raise SchemaError(f"{parameter}: no row is left for the clause after one without a condition")
