@@ -11,9 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from skerry.errors import SkerryError
-from skerry.spark.batch_sizes import cut_for_spark
 from skerry.spark.failures import TaskError
-from skerry.spark.schema import to_arrow_schema
+from skerry.spark.outgoing import for_spark
 
 __all__ = ["ShareReader", "read_through_arrow"]
 
@@ -46,29 +45,18 @@ def read_through_arrow(
     """
     step = max(1, -(-row_count // len(shares)))
     starts = spark.range(0, step * len(shares), 1, len(shares)).where(f"id % {step} = 0")
-    return starts.mapInArrow(functools.partial(_read, reader, list(shares), step, to_arrow_schema(schema)), schema)
+    return starts.mapInArrow(functools.partial(_read, reader, list(shares), step), schema)
 
 
 def _read(
     reader: ShareReader[Share],
     shares: list[Share],
     step: int,
-    schema: pa.Schema,
     starts: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     try:
         for batch in starts:
             for start in batch.column(0).to_pylist():
-                for rows in cut_for_spark(reader.batches([shares[start // step]])):
-                    yield _as_spark(rows, schema)
+                yield from for_spark(reader.batches([shares[start // step]]))
     except SkerryError as error:
         raise TaskError(error) from error
-
-
-def _as_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch in the types that Spark has: nanoseconds cut to microseconds, UUIDs and fixed-length bytes as bytes."""
-    arrays = []
-    for array, field in zip(batch.columns, schema, strict=True):
-        stored = array.storage if isinstance(array, pa.ExtensionArray) else array
-        arrays.append(stored if stored.type == field.type else stored.cast(field.type, safe=False))
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -29,8 +29,8 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from skerry.jobs.exchange import PieceReader, TableExchange, TableWrite
-from skerry.spark.batch_sizes import cut_for_spark
 from skerry.spark.frame_writer import FrameWriter, StreamWriter
+from skerry.spark.outgoing import for_spark
 from skerry.spark.pushed_filters import push_filters
 from skerry.spark.schema import to_arrow_schema, to_spark_schema
 from skerry.spark.settings import apply_defaults
@@ -152,7 +152,7 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task's pieces."""
         reader, pieces = pickle.loads(partition.value)
-        yield from cut_for_spark(reader.batches(pieces))
+        yield from for_spark(reader.batches(pieces))
 
 
 class _FilteringReader(_Reader):

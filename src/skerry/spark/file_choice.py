@@ -41,7 +41,7 @@ def read_by_spark(schema: pa.Schema) -> bool:
 def _is_known(type_: pa.DataType) -> bool:
     if pa.types.is_nested(type_):
         return all(_is_known(child.type) for child in _children(type_))
-    if isinstance(type_, pa.ExtensionType) or any(is_kind(type_) for is_kind in _NOT_IN_SPARK):
+    if isinstance(type_, pa.BaseExtensionType) or any(is_kind(type_) for is_kind in _NOT_IN_SPARK):
         return False
     return not (pa.types.is_timestamp(type_) and type_.unit == "ns")
 

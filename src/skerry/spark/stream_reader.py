@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from skerry.errors import FormatError
 from skerry.jobs.stream_choice import StreamChoice, StreamTask, TableOffset, TableStream
-from skerry.spark.batch_sizes import cut_for_spark
+from skerry.spark.outgoing import for_spark
 from skerry.spark.source_options import SourceOptions
 from skerry.storage import join, name
 from skerry.table.changes import CHANGE_COLUMNS
@@ -104,7 +104,7 @@ class StreamReader(DataSourceStreamReader):  # type: ignore[misc]
         """The rows of a task."""
         task: StreamTask | None = pickle.loads(partition.value)
         if task is not None:
-            yield from cut_for_spark(task.batches())
+            yield from for_spark(task.batches())
 
     def commit(self, end: dict[str, Any]) -> None:
         """Spark has done with all before an offset."""
