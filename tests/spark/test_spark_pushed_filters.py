@@ -120,6 +120,31 @@ def test_what_is_taken_keeps_exactly_the_rows(table, tmp_path):
         assert len(expected) <= files < (10 if len(found_path(found)) == 1 else 11), found
 
 
+MOVED = [
+    sd.EqualTo(("wide",), Decimal("1234567890123456789012345678")),  # in Spark it may have had more digits
+    sd.LessThan(("wide",), Decimal("-1.000000000000000000000000000E+28")),
+    sd.EqualTo(("day",), dt.date(1582, 10, 15)),  # may have been the 10th
+    sd.GreaterThan(("z",), dt.datetime(1883, 11, 18, 17, tzinfo=dt.UTC)),
+]
+EXACT = [
+    sd.EqualTo(("wide",), Decimal("123456789012345678901234567")),
+    sd.EqualTo(("day",), dt.date(1582, 10, 3)),
+    sd.LessThan(("day",), dt.date(1582, 10, 27)),
+    sd.GreaterThan(("z",), dt.datetime(1900, 1, 2, tzinfo=dt.UTC)),
+    sd.GreaterThan(("t",), dt.datetime(1582, 10, 15)),
+]
+
+
+def test_constants_that_may_have_been_others_are_left_to_spark():
+    fields = [SCHEMA.field("day"), SCHEMA.field("t"), SCHEMA.field("z"), pa.field("wide", pa.decimal128(38, 10))]
+    schema = pa.schema([field.with_metadata({"PARQUET:field_id": str(n)}) for n, field in enumerate(fields, 1)])
+    for found in MOVED:
+        assert push_filters([found, sd.Not(found)], schema) == ([], [found, sd.Not(found)])
+    for found in EXACT:
+        assert push_filters([found], schema)[1] == []
+    assert push_filters([sd.In(("wide",), (Decimal(1), MOVED[0].value))], schema)[0] == []
+
+
 def test_files_go_by_filters(table, tmp_path):
     assert plan(tmp_path)[1] == 10
     assert plan(tmp_path, sd.EqualTo(("i",), 5))[1] == 1

@@ -26,7 +26,8 @@ from skerry.spark.native_scan import (
     told,
     warn_of_blind_optimizer,
 )
-from skerry.spark.plan_statistics import PlanStatistics, summarize
+from skerry.spark.parquet_filters import filter_options
+from skerry.spark.plan_statistics import PlanStatistics, summarize, without_nan
 from skerry.spark.relations import with_statistics
 from skerry.spark.schema import to_spark_schema
 from skerry.spark.settings import FIELD_ID_SETTING
@@ -142,7 +143,10 @@ class IcebergRead:
         tested = [field for field in reader.read_schema if field.name not in wanted.names]
         schema = pa.schema([*(reader.read_schema.field(name) for name in wanted.names), *tested])
         locations = [task.data_file.location for task in tasks]
-        frame = self._told(open_files(self.spark, to_spark_schema(schema), locations), schema, tasks)
+        statistics = self._statistics(schema, tasks)
+        options = filter_options(schema, statistics, without_nan([self._files[place] for place in locations], schema))
+        files = open_files(self.spark, to_spark_schema(schema), locations, options)
+        frame = told(files, statistics, self.table.state.name)
         if self.tests_rows and not all(task.matches_all for task in tasks):
             frame = frame.where(to_condition(reader.predicate))
         if any(field.type != schema.field(field.name).type for field in wanted):
@@ -156,11 +160,7 @@ class IcebergRead:
         schema = nullable(to_spark_schema(reader.schema))
         threads = replace(reader, threads=1)
         frame = read_through_arrow(self.spark, threads, shares, schema, sum(map(_row_count, tasks)))
-        return self._told(frame, reader.schema, tasks)
-
-    def _told(self, frame: DataFrame, schema: pa.Schema, tasks: Sequence[FileScanTask]) -> DataFrame:
-        """A frame of files with what is known about them."""
-        return told(frame, self._statistics(schema, tasks), self.table.state.name)
+        return told(frame, self._statistics(reader.schema, tasks), self.table.state.name)
 
     def _statistics(self, schema: pa.Schema, tasks: Sequence[FileScanTask]) -> PlanStatistics:
         top_level = [leaf for leaf in leaves(schema) if len(leaf.path) == 1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pyspark.errors import AnalysisException
@@ -46,14 +46,22 @@ def reaches(spark: SparkSession, locations: Iterable[str], options: Iterable[str
     return all(scheme == "file" or scheme.startswith("/") for scheme in schemes)
 
 
-def open_files(spark: SparkSession, schema: StructType, locations: Sequence[str]) -> DataFrame:
+def open_files(
+    spark: SparkSession, schema: StructType, locations: Sequence[str], options: Mapping[str, str] | None = None
+) -> DataFrame:
     """Open Parquet files as one frame.
+
+    Args:
+        spark: The session.
+        schema: The columns.
+        locations: The files.
+        options: Further options of the reader.
 
     Raises:
         NotFoundError: One of them is missing.
     """
     paths = [_literal_path(hadoop_location(location)) for location in locations]
-    reader = spark.read.schema(schema).options(**_OPTIONS)
+    reader = spark.read.schema(schema).options(**_OPTIONS, **(options or {}))
     try:
         with original_errors():
             if not (paths and is_classic(spark)):

@@ -28,6 +28,7 @@ from skerry.spark.arrow_reader import read_through_arrow
 from skerry.spark.conditions import to_condition
 from skerry.spark.file_choice import agrees, read_by_spark
 from skerry.spark.native_scan import nullable, open_files, projection, reaches, told, warn_of_blind_optimizer
+from skerry.spark.parquet_filters import filter_options
 from skerry.spark.plan_statistics import PlanStatistics, describe
 from skerry.spark.relations import with_statistics
 from skerry.spark.schema import to_spark_schema
@@ -128,8 +129,10 @@ class PaimonRead:
         has_kinds = bool(reader.state.schema.primary_keys)
         if has_kinds:
             stored = StructType([*stored, StructField(VALUE_KIND, ByteType())])
-        frame = open_files(self.spark, stored, [file.location for file in files])
-        frame = told(frame, self._statistics(schema, files), self._state.name)
+        statistics = self._statistics(schema, files)
+        options = filter_options(schema, statistics, without_nan=())  # Paimon counts none
+        frame = open_files(self.spark, stored, [file.location for file in files], options)
+        frame = told(frame, statistics, self._state.name)
         if has_kinds:
             frame = frame.where(sf.col(VALUE_KIND).isin(*_ADDS)).drop(VALUE_KIND)
         if self.tests_rows and not all(file.matches_all for file in files):

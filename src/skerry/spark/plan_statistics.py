@@ -18,10 +18,10 @@ import pyarrow as pa
 from skerry.iceberg.files import column_metrics
 from skerry.table.column_estimates import Estimate
 from skerry.table.files import DataFile
-from skerry.table.schema import Leaf
+from skerry.table.schema import Leaf, leaves
 from skerry.table.statistics import ColumnStatistics, FreshnessState
 
-__all__ = ["ColumnSummary", "PlanStatistics", "describe", "summarize"]
+__all__ = ["ColumnSummary", "PlanStatistics", "describe", "summarize", "without_nan"]
 
 _BELIEVED = (FreshnessState.FRESH, FreshnessState.UPPER_BOUND)
 _VERSION = 2  # of Spark's text form of a column's statistics
@@ -165,6 +165,16 @@ def describe(
             max_length=longest,
         )
     return PlanStatistics(row_count, size_bytes, summaries)
+
+
+def without_nan(files: Sequence[DataFile], schema: pa.Schema) -> frozenset[int]:
+    """Field ids of the numbers of which metrics tell that no file has a NaN."""
+
+    def has_none(file: DataFile, number: int) -> bool:
+        return file.nan_value_counts.get(number) == 0 or _lacks(file, number)
+
+    numbers = [leaf.field_id for leaf in leaves(schema) if pa.types.is_floating(leaf.type)]
+    return frozenset(number for number in numbers if all(has_none(file, number) for file in files))
 
 
 def _lacks(file: DataFile, field_id: int) -> bool:

@@ -1,7 +1,8 @@
 """Spark's filters as predicates of ours, so that planning leaves out files and reading leaves out rows.
 
 A filter is taken whole or not at all. What is taken, Spark does not test again: a filter is taken only if our predicate
-is true for exactly the rows for which Spark's is, which holds for columns whose values Spark has as they are.
+is true for exactly the rows for which Spark's is, which holds for columns whose values Spark has as they are, and for
+constants that reach Python as they were: not all do.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import pyarrow as pa
 from pyspark.sql import datasource as spark
 
 from skerry.errors import FormatError, SchemaError, UnsupportedError
+from skerry.spark.old_calendar import MOVED_DAYS, MOVED_MOMENTS
 from skerry.table.predicate import Operator, Predicate, columns_of
 from skerry.table.predicate.binding import Call, Form, Name, Syntax, Value, bind
 from skerry.table.predicate.literals import Family, Literal, LiteralKind, family_of
@@ -24,6 +26,8 @@ __all__ = ["push_filters"]
 _NS_PER_US: Final = 1000
 _EPOCH: Final = datetime.datetime(1970, 1, 1)
 _MICROSECOND: Final = datetime.timedelta(microseconds=1)
+# PySpark computes decimals in a context of 28 digits: one with as many may be rounded.
+_EXACT_DIGITS: Final = 27
 _AS_THEY_ARE: Final = frozenset(
     (
         Family.BOOLEAN,
@@ -161,6 +165,8 @@ def _own(value: Any) -> tuple[LiteralKind, Any]:
             return LiteralKind.NULL, None
         case bool():
             return LiteralKind.BOOLEAN, value
+        case Decimal() if len(value.as_tuple().digits) > _EXACT_DIGITS:
+            raise UnsupportedError("a decimal that may be rounded is not taken")
         case int() | float() | Decimal():
             return LiteralKind.NUMBER, Decimal(value)
         case str():
@@ -170,7 +176,11 @@ def _own(value: Any) -> tuple[LiteralKind, Any]:
         case datetime.datetime():
             kind = LiteralKind.TIMESTAMP if value.tzinfo is None else LiteralKind.INSTANT
             moment = value if value.tzinfo is None else value.astimezone(datetime.UTC).replace(tzinfo=None)
+            if kind is LiteralKind.INSTANT and moment < MOVED_MOMENTS:
+                raise UnsupportedError("a point in time that another calendar may have moved is not taken")
             return kind, (moment - _EPOCH) // _MICROSECOND * _NS_PER_US
+        case datetime.date() if MOVED_DAYS[0] <= value <= MOVED_DAYS[1]:
+            raise UnsupportedError("a day that another calendar may have moved is not taken")
         case datetime.date():
             return LiteralKind.DATE, (value - _EPOCH.date()).days
     raise UnsupportedError(f"a filter's value of type {type(value).__name__} is not taken")
