@@ -64,11 +64,14 @@ def test_a_table_that_nothing_landed_in_is_not_left_behind(ingest, tmp_path):
     assert tables(tmp_path) == []
 
 
-def test_mistakes_before_spark_starts(ingest, tmp_path):
+def test_mistakes_before_spark_starts(ingest, tmp_path, monkeypatch):
     (tmp_path / "raw" / "a.csv").write_text("n\n1\n")
     ingest("a.csv", "ns.table", "--create")
     assert ingest("a.csv", "ns.tabel", code=1) == (
         "error: no table 'ns.tabel'; did you mean 'ns.table'? (--create makes it)\n"
     )
-    assert "there is no such file" in ingest("none.csv", "ns.table", code=1)
+    with monkeypatch.context() as patched:
+        patched.setattr("skerry.spark.session", None)
+        assert "there is no such file" in ingest("none.csv", "ns.table", code=1)
+    assert "there is no such file" in ingest("none*.csv", "ns.table", code=1)
     assert "did you mean 'header'" in ingest("a.csv", "ns.table", "-o", "haeder=true", code=1)

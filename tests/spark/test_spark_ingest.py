@@ -161,6 +161,7 @@ def test_frames_and_partitions(spark: SparkSession, catalog: Catalog) -> None:
     assert summary.rows == 100
     files = table.files()
     assert len({file.partition for file in files}) == len(files) == 8
+    assert len({Path(file.location).name for file in files}) == 8  # by which Paimon would tell them apart
     assert {file.sort_order_id for file in files} == {1}
     assert sum(file.nan_value_counts[3] for file in files) == 1
     assert table.statistics()["x"].ndv == 100

@@ -11,7 +11,7 @@ import pytest
 
 import skerry
 import skerry.spark
-from skerry.errors import NotFoundError
+from skerry.errors import NotFoundError, UnsupportedError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,6 +33,18 @@ QUERIES = {
 }
 
 
+STATEMENTS = [
+    "delete from d.t where k = 1",
+    "insert into d.t values (2)",
+    "with w as (select 1) insert into d.t select * from w",
+    "update d.t set k = 2",
+    "merge into d.t using d.u on t.k = u.k when matched then delete",
+    "create table d.x as select * from d.t",
+    "drop table d.t",
+    "alter table d.t add column x int",
+]
+
+
 def test_names_are_found_wherever_they_stand(spark: SparkSession, tmp_path: Path) -> None:
     catalog = skerry.connect(tmp_path / "warehouse")
     for name, values in (("d.t", [1, 2, 3]), ("d.u", [2, 3, 4])):
@@ -45,6 +57,9 @@ def test_names_are_found_wherever_they_stand(spark: SparkSession, tmp_path: Path
     assert [view.name for view in session.catalog.listTables()] == before
     with pytest.raises(NotFoundError, match=r"neither Spark nor the catalog has a table d\.tt"):
         skerry.spark.sql(session, "select * from d.tt", tmp_path / "warehouse")
+    for statement in STATEMENTS:
+        with pytest.raises(UnsupportedError, match=r"sql runs queries, .*rows are changed by table\.append, delete"):
+            skerry.spark.sql(session, statement, catalog)
     grouped = skerry.spark.sql(session, "select k, count(*) from d.t group by k", tmp_path / "warehouse")
     assert "rowCount=3" in grouped._jdf.queryExecution().optimizedPlan().stats().toString()
 
@@ -59,6 +74,9 @@ def test_without_a_jvm_rows_are_the_same(spark: SparkSession, tmp_path: Path, mo
     session.createDataFrame([(1,), (2,)], "n bigint").createTempView("v")
     for query, expected in QUERIES.items():
         assert skerry.spark.sql(session, query, catalog, namespace="d").collect()[0][0] == expected, query
+    for statement in STATEMENTS:
+        with pytest.raises(UnsupportedError, match="sql runs queries"):
+            skerry.spark.sql(session, statement, catalog)
     joined = skerry.spark.sql(session, "select * from d.t join d.u on t.k = u.k", catalog)
     assert "strategy=broadcast" in joined._jdf.queryExecution().analyzed().toString()
     assert [view.name for view in session.catalog.listTables()] == ["v"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import re
 import uuid
 import warnings
@@ -335,13 +336,26 @@ def test_deleted_rows_are_left_out(spark: SparkSession, catalog: Catalog) -> Non
 
 def test_types_that_spark_lacks_and_other_formats(spark: SparkSession, catalog: Catalog) -> None:
     identity = uuid.uuid4()
-    schema = pa.schema([("u", pa.uuid()), ("n", pa.int64()), ("l", pa.list_(pa.int64())), ("fixed", pa.binary(2))])
-    table = catalog.create_table("d.t", schema)
-    values = [[identity.bytes], [1], [[1, None]], [b"ab"]]
-    table.append(
-        pa.Table.from_arrays([pa.array(v, f.type) for v, f in zip(values, schema, strict=True)], schema=schema)
-    )
-    assert rows(skerry.spark.read(spark, table)) == [(bytearray(identity.bytes), 1, [1, None], bytearray(b"ab"))]
+    columns = {
+        "u": (pa.uuid(), identity.bytes, bytearray(identity.bytes)),
+        "n": (pa.int64(), 1, 1),
+        "l": (pa.list_(pa.int64()), [1, None], [1, None]),
+        "fixed": (pa.binary(2), b"ab", bytearray(b"ab")),
+        "time": (pa.time64("us"), datetime.time(1, 2, 3, 4), datetime.time(1, 2, 3, 4)),
+        "nanos": (pa.timestamp("ns"), 5_999, datetime.datetime(1970, 1, 1, 0, 0, 0, 5)),
+        "inside": (pa.list_(pa.binary(2)), [b"ab"], [bytearray(b"ab")]),
+    }
+    schema = pa.schema([(name, type_) for name, (type_, _, _) in columns.items()])
+    table = catalog.create_table("d.t", schema, format_version=3)
+    arrays = [pa.array([value], type_) for type_, value, _ in columns.values()]
+    table.append(pa.Table.from_arrays(arrays, schema=schema))
+    expected = [tuple(value for _, _, value in columns.values())]
+    assert rows(skerry.spark.read(spark, table)) == expected
+    for name, (_, _, value) in columns.items():
+        assert rows(skerry.spark.read(spark, table, [name])) == [(value,)], name
+    skerry.spark.register(spark)
+    source = spark.read.format("skerry").option("catalog", catalog.properties["warehouse"])
+    assert rows(source.load("d.t")) == expected
     assert not uses_python(skerry.spark.read(spark, table, ["l", "n"]))
     assert rows(skerry.spark.read(spark, table, ["l", "n"])) == [([1, None], 1)]
     for file_format in ("orc", "amudai"):
@@ -367,6 +381,65 @@ def test_snapshots_and_empty_tables(spark: SparkSession, catalog: Catalog) -> No
     assert column_statistics(skerry.spark.read(spark, table, snapshot=first))["k"][:3] == ("2", "1", "2")
     with pytest.raises(NotFoundError):
         skerry.spark.read(spark, table, snapshot=12345)
+
+
+def test_a_frame_of_files_that_have_gone_says_so(spark: SparkSession, catalog: Catalog) -> None:
+    table = catalog.create_table("d.t", pa.schema([("k", pa.int64())]))
+    for k in range(2):
+        table.append(pa.table({"k": [k]}))
+    frame = skerry.spark.read(spark, table)
+    table.compact(rewrite_all=True)
+    table.expire_snapshots(older_than=datetime.datetime.now(datetime.UTC))
+    with pytest.raises(NotFoundError, match=r"a data file of table d\.t has gone: the snapshot .* has expired"):
+        frame.where("k > 0").collect()
+
+
+ODD_CONDITIONS = {
+    "f = 0": [0, 1],
+    "f = -0.0D": [0, 1],
+    "f >= 0": [0, 1, 2, 3],
+    "f <= -0.0D": [0, 1],
+    "f in (0, 9)": [0, 1],
+    "f > 100": [3],
+    "f = double('NaN')": [3],
+    "f < 100": [0, 1, 2],
+    "s.f = 0": [0, 1],
+    "d = date '1582-10-04'": [0],
+    "d = date '1582-10-10'": [1],
+    "d > date '1582-10-12'": [2, 3],
+    "d <= date '1582-10-14'": [0, 1],
+    "t = timestamp '1582-10-10 01:00:00+00:00'": [1],
+    "t > timestamp '1582-10-12 01:00:00+00:00'": [2, 3],
+    "t <= timestamp '1883-11-18 17:00:00+00:00'": [0, 1, 2, 3],
+}
+
+
+@pytest.mark.parametrize("format", ["iceberg", "paimon"])
+def test_values_that_parquets_filters_mistake_are_found(spark: SparkSession, catalog: Catalog, format: str) -> None:
+    """Zeros with a sign, NaN, and days that an older calendar lacks: alone in a file, and among others."""
+    instants = [datetime.datetime(1582, 10, day, 1, tzinfo=datetime.UTC) for day in (4, 10, 15)]
+    instants.append(datetime.datetime(1883, 11, 18, 17, tzinfo=datetime.UTC))
+    numbers = [0.0, -0.0, 7.5, math.nan]
+    values = pa.table(
+        {
+            "id": range(4),
+            "f": numbers,
+            "s": [{"f": number} for number in numbers],
+            "d": [instant.date() for instant in instants],
+            "t": pa.array(instants, pa.timestamp("us", "UTC")),
+        }
+    )
+    table = catalog.create_table("d.odd", values.schema, format=format)
+    for number in range(4):
+        table.append(values.slice(number, 1))
+    table.append(values)
+    frame = skerry.spark.read(spark, table)
+    assert reads_natively(frame)
+    for condition, expected in ODD_CONDITIONS.items():
+        found = [id for (id,) in rows(frame.where(condition).select("id"))]
+        assert found == sorted(expected * 2), condition
+        query = f"select id from d.odd where {condition}"
+        assert [id for (id,) in rows(skerry.spark.sql(spark, query, catalog))] == found, condition
 
 
 def test_a_missing_file_is_named(spark: SparkSession, catalog: Catalog) -> None:

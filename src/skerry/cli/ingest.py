@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -61,6 +63,8 @@ def ingest(
     read_options = key_values(options, "--option")
     wanted_properties = key_values(table_properties, "--table-property")
     config = key_values(spark_config, "--spark-config")
+    if (format or "").lower() != "jdbc" and _reads_local_files(master, config):
+        _check_file(source)
     catalog, target = _find(table, warehouse, properties, create)
 
     import skerry.spark
@@ -96,6 +100,27 @@ def _find(table: str, warehouse: str, properties: list[str] | None, create: bool
         return catalog, None if create and not catalog.table_exists(table) else catalog.load_table(table)
     except NotFoundError as error:
         raise NotFoundError(f"{error.message} (--create makes it)", location=error.location) from None
+
+
+_OTHER_SETTINGS = frozenset(("HADOOP_CONF_DIR", "SPARK_CONF_DIR", "SPARK_HOME"))
+
+
+def _reads_local_files(master: str, config: Mapping[str, str]) -> bool:
+    """Whether Spark takes a path without a scheme for a local one: nothing tells it of another file system."""
+    settings = [key for key in config if key.startswith("spark.hadoop.fs.")]
+    return master.startswith("local") and not settings and _OTHER_SETTINGS.isdisjoint(os.environ)
+
+
+def _check_file(source: str) -> None:
+    """Miss a local file before Spark starts, which takes seconds.
+
+    Raises:
+        NotFoundError: It is not there.
+    """
+    is_pattern = not set(source).isdisjoint("*?[]{}\\")
+    has_scheme = "://" in source or source.startswith("file:")
+    if not (is_pattern or has_scheme or os.path.exists(source)):
+        raise NotFoundError("there is no such file", location=source)
 
 
 def _print_summary(summary: IngestSummary, table: str, as_json: bool) -> None:

@@ -22,7 +22,7 @@ from skerry.spark.jvm import is_classic
 from skerry.spark.pushed_conditions import pushed_conditions
 from skerry.spark.reading import TableFrame, count_files, read, read_candidates
 from skerry.spark.settings import FIELD_ID_SETTING, OPTIMIZER_SETTING
-from skerry.spark.table_names import Place, names_by_sqlglot, names_in_plan
+from skerry.spark.table_names import Place, is_query, names_by_sqlglot, names_in_plan, not_a_query
 
 __all__ = ["sql"]
 
@@ -51,6 +51,7 @@ def sql(
     Raises:
         FormatError: Spark Connect: the query cannot be read.
         NotFoundError: Neither Spark nor the catalog has such a table.
+        UnsupportedError: The text is no query: it would change something.
     """
     tables = catalog if isinstance(catalog, Catalog) else skerry.connect(catalog, create=False)
     found = _resolve(spark, query, tables, namespace)
@@ -175,4 +176,6 @@ def _places(spark: SparkSession, query: str) -> tuple[list[Place], set[str]]:
     if not is_classic(spark):
         return names_by_sqlglot(query)
     parsed: Any = spark._jsparkSession.sessionState().sqlParser().parsePlan(query)
+    if not is_query(spark.sparkContext._gateway, parsed):
+        raise not_a_query(query)
     return names_in_plan(parsed)

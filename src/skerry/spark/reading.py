@@ -15,6 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from skerry.catalog import Table
 from skerry.paimon.scan import PaimonScan
 from skerry.spark.iceberg_reading import IcebergRead
+from skerry.spark.jvm import is_classic
+from skerry.spark.lost_files import explain_lost_files
 from skerry.spark.paimon_reading import PaimonRead
 from skerry.spark.relations import is_relation
 
@@ -99,6 +101,8 @@ def count_files(table: Table, where: str) -> int:
 
 
 def _reading(spark: SparkSession, table: Table, scan: Any, *, tests_rows: bool = True) -> IcebergRead | PaimonRead:
+    if is_classic(spark):
+        explain_lost_files(table.location, table.name)
     if isinstance(scan, PaimonScan):
         return PaimonRead(spark, scan, tests_rows)
     return IcebergRead(spark, table.implementation, scan, tests_rows)

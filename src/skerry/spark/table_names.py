@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from skerry.errors import FormatError
+from py4j.java_gateway import is_instance_of
 
-__all__ = ["Place", "names_by_sqlglot", "names_in_plan"]
+from skerry.errors import FormatError, UnsupportedError
+
+__all__ = ["Place", "is_query", "names_by_sqlglot", "names_in_plan", "not_a_query"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,30 @@ class Place:
     start: int
     stop: int
     has_alias: bool
+
+
+_LOGICAL = "org.apache.spark.sql.catalyst.plans.logical"
+_STATEMENTS = tuple(f"{_LOGICAL}.{kind}" for kind in ("Command", "ParsedStatement"))
+
+
+def is_query(gateway: Any, plan: Any) -> bool:
+    """Whether a text asks for rows, and neither changes nor describes anything.
+
+    Args:
+        gateway: To the JVM.
+        plan: What Spark's parser made of the text.
+    """
+    if plan.nodeName() == "UnresolvedWith":
+        plan = plan.child()
+    return not any(is_instance_of(gateway, plan, kind) for kind in _STATEMENTS)
+
+
+def not_a_query(text: str) -> UnsupportedError:
+    """The error that says of a statement that it is none."""
+    return UnsupportedError(
+        f"sql runs queries, and no other statements ({text.strip():.30}…): rows are changed by table.append, delete, "
+        "upsert and merge, or skerry.spark.ingest and merge; what is not about the catalog's tables goes to spark.sql"
+    )
 
 
 def names_in_plan(plan: Any, *, has_alias: bool = False) -> tuple[list[Place], set[str]]:
@@ -60,6 +86,7 @@ def names_by_sqlglot(query: str) -> tuple[list[Place], set[str]]:
 
     Raises:
         FormatError: The text is no query that sqlglot can read.
+        UnsupportedError: It is another statement.
     """
     import sqlglot
     from sqlglot import errors, exp
@@ -68,6 +95,8 @@ def names_by_sqlglot(query: str) -> tuple[list[Place], set[str]]:
         tree = sqlglot.parse_one(query, dialect="spark")
     except (errors.SqlglotError, RecursionError) as error:
         raise FormatError(f"no SQL query: {error}") from None
+    if not isinstance(tree, exp.Query | exp.Values):
+        raise not_a_query(query)
     places = []
     for table in tree.find_all(exp.Table):
         identifiers = [part for part in table.parts if isinstance(part, exp.Identifier)]

@@ -6,7 +6,8 @@ none belongs to the table before the driver commits it: what a killed job leaves
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +22,7 @@ from skerry.spark.jvm import Jvm, is_classic
 from skerry.spark.schema import written_by_spark
 from skerry.spark.settings import changed_settings
 from skerry.spark.transforms import partition_key, transform_column
-from skerry.storage import name
+from skerry.storage import join, local_path, name, parent
 from skerry.table.schema import leaves
 
 __all__ = [
@@ -98,7 +99,24 @@ def write_frame(frame: DataFrame, layout: FileLayout, origin: Column | None = No
     found = sorted(status.location for status in layout.storage.list(layout.folder))
     files = [location for location in found if not name(location).startswith((".", "_"))]
     layout.storage.delete(set(found).difference(files))  # Hadoop's checksums beside local files
-    return files
+    return sorted(_with_own_names(files))
+
+
+def _with_own_names(locations: Sequence[str]) -> Iterator[str]:
+    """The same files, no two of the same name: Paimon, to which a table may migrate, tells them apart by their names.
+
+    Spark's tasks name their files alike in every folder of a partition. In object stores they stay so: to rename a file
+    is to copy it there.
+    """
+    taken: set[str] = set()
+    for location in locations:
+        old = local_path(location)
+        if name(location) in taken and old is not None:
+            stem, _, suffix = name(location).partition(".")
+            location = join(parent(location), f"{stem}-{len(taken)}.{suffix}")
+            os.rename(old, local_path(location) or "")
+        taken.add(name(location))
+        yield location
 
 
 def _options(layout: FileLayout) -> dict[str, str]:

@@ -1,0 +1,59 @@
+"""Files that have gone from under a frame: the error that says so, in place of a page of Spark's own.
+
+A frame is bound to the files of a snapshot. When it is used after these have been compacted away and the snapshot has
+expired, Spark's reader fails far from any code of ours. PySpark turns exceptions of the JVM into its own in one place;
+what it has no class for is looked at here as well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.errors.exceptions import captured
+
+from skerry.errors import NotFoundError
+from skerry.storage import is_within
+
+__all__ = ["explain_lost_files"]
+
+_LOST = re.compile(r"FAILED_READ_FILE\.FILE_NOT_EXIST.*?reading file (?:path: )?(\S+?)\.?(?:\s|$)", re.DOTALL)
+_tables: dict[str, str] = {}
+
+
+def explain_lost_files(location: str, name: str) -> None:
+    """From now on, a lost file of a table ends a job with an error that says so.
+
+    Args:
+        location: The table's folder.
+        name: Its name.
+    """
+    _tables[location] = name
+    if captured.convert_exception is not _convert:
+        global _original
+        _original = captured.convert_exception
+        captured.convert_exception = _convert
+
+
+_original: Callable[[Any], Any] = captured.convert_exception
+
+
+def _convert(exception: Any) -> Any:
+    converted = _original(exception)
+    if isinstance(converted, captured.UnknownException):
+        return _lost_file(str(converted)) or converted
+    return converted
+
+
+def _lost_file(text: str) -> NotFoundError | None:
+    """The error for a file of one of the tables that frames were made of; None if it is another failure."""
+    found = _LOST.search(text)
+    name = next((name for root, name in _tables.items() if found is not None and is_within(root, found[1])), None)
+    if found is None or name is None:
+        return None
+    return NotFoundError(
+        f"a data file of table {name} has gone: the snapshot to which the frame is bound has expired, or the table was "
+        "dropped, since the frame was made; read the table again",
+        location=found[1],
+    )
