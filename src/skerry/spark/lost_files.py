@@ -20,6 +20,7 @@ __all__ = ["explain_lost_files"]
 
 _LOST = re.compile(r"FAILED_READ_FILE\.FILE_NOT_EXIST.*?reading file (?:path: )?(\S+?)\.?(?:\s|$)", re.DOTALL)
 _tables: dict[str, str] = {}
+_original: Callable[[Any], Any] = captured.convert_exception
 
 
 def explain_lost_files(location: str, name: str) -> None:
@@ -30,13 +31,7 @@ def explain_lost_files(location: str, name: str) -> None:
         name: Its name.
     """
     _tables[location] = name
-    if captured.convert_exception is not _convert:
-        global _original
-        _original = captured.convert_exception
-        captured.convert_exception = _convert
-
-
-_original: Callable[[Any], Any] = captured.convert_exception
+    captured.convert_exception = _convert
 
 
 def _convert(exception: Any) -> Any:
