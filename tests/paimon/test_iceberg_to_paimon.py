@@ -32,6 +32,7 @@ from skerry.paimon.schemas import schema_ids
 from skerry.paimon.snapshot import CommitKind
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage, name
+from skerry.table.owned_files import owned_files
 
 MERGE_ON_READ = {f"write.{change}.mode": "merge-on-read" for change in ("delete", "update", "merge")}
 TYPES = pa.schema(
@@ -98,6 +99,11 @@ class Elsewhere:
             yield pickle.loads(pickle.dumps(there(given)))
 
 
+def publish(draft, storage, location, name):
+    with owned_files(storage) as files:
+        return publish_paimon(draft, storage, location, name, files)
+
+
 def plan(table, **how):
     return plan_paimon(table.implementation.refresh(), **how)
 
@@ -108,7 +114,7 @@ def place(table):
 
 
 def migrate(table, **how):
-    publish_paimon(plan(table, **how), Storage(), place(table), table.name)
+    publish(plan(table, **how), Storage(), place(table), table.name)
     return PaimonTable.open(Storage(), place(table), name=table.name)
 
 
@@ -673,13 +679,13 @@ def two_schemas(catalog):
 def test_a_table_is_there_with_all_of_it(two_schemas):
     draft = plan(two_schemas)
     storage = Fails("nothing", StorageError())
-    publish_paimon(draft, storage, place(two_schemas), "d.t")
+    publish(draft, storage, place(two_schemas), "d.t")
     kinds = [name(location).rpartition("-")[0] or name(location) for location in storage.written]
     assert [name(location) for location in storage.written[-2:]] == ["schema-0", "schema-1"]
     assert kinds.index("snapshot") > max(place for place, kind in enumerate(kinds) if "manifest" in kind)
     before = files_below(place(two_schemas))
     with refused("table 'd.t' exists already", AlreadyExistsError):
-        publish_paimon(draft, Storage(), place(two_schemas), "d.t")
+        publish(draft, Storage(), place(two_schemas), "d.t")
     assert files_below(place(two_schemas)) == before
 
 
@@ -691,29 +697,29 @@ def test_nothing_is_left_of_a_table_that_could_not_be_made(two_schemas, text):
     draft = plan(two_schemas)
     storage = Fails(text, AccessDeniedError("no"))
     with refused("no", AccessDeniedError):
-        publish_paimon(draft, storage, place(two_schemas), "d.t")
+        publish(draft, storage, place(two_schemas), "d.t")
     assert bool(storage.written) == (text != "/index/")
     assert files_below(place(two_schemas)) == []
-    publish_paimon(draft, Storage(), place(two_schemas), "d.t")
+    publish(draft, Storage(), place(two_schemas), "d.t")
     check_same(two_schemas, PaimonTable.open(Storage(), place(two_schemas)))
 
 
 def test_whoever_stops_it_finds_nothing_half_made(two_schemas):
     for text in ("snapshot-1", "schema-0"):
         with pytest.raises(KeyboardInterrupt):
-            publish_paimon(plan(two_schemas), Fails(text, KeyboardInterrupt(), after=True), place(two_schemas), "d.t")
+            publish(plan(two_schemas), Fails(text, KeyboardInterrupt(), after=True), place(two_schemas), "d.t")
         assert files_below(place(two_schemas)) == []
     with pytest.raises(KeyboardInterrupt):
-        publish_paimon(plan(two_schemas), Fails("schema-1", KeyboardInterrupt(), after=True), place(two_schemas), "d.t")
+        publish(plan(two_schemas), Fails("schema-1", KeyboardInterrupt(), after=True), place(two_schemas), "d.t")
     check_same(two_schemas, PaimonTable.open(Storage(), place(two_schemas)))
 
 
 @pytest.mark.parametrize("text", ["snapshot-1", "schema-0"])
 def test_what_fails_before_the_newest_schema_makes_no_table(two_schemas, text):
     with refused("lost", StorageError):
-        publish_paimon(plan(two_schemas), Fails(text, StorageError("lost")), place(two_schemas), "d.t")
+        publish(plan(two_schemas), Fails(text, StorageError("lost")), place(two_schemas), "d.t")
     assert files_below(place(two_schemas)) == []
-    publish_paimon(plan(two_schemas), Fails(text, StorageError("late"), after=True), place(two_schemas), "d.t")
+    publish(plan(two_schemas), Fails(text, StorageError("late"), after=True), place(two_schemas), "d.t")
     check_same(two_schemas, PaimonTable.open(Storage(), place(two_schemas)))
 
 
@@ -721,11 +727,11 @@ def test_nothing_is_removed_when_the_outcome_is_unknown(two_schemas):
     text = "schema-1"
     storage = Fails(text, StorageError("lost"))
     with refused("may or may not have been made", CommitUnknownError):
-        publish_paimon(plan(two_schemas), storage, place(two_schemas), "d.t")
+        publish(plan(two_schemas), storage, place(two_schemas), "d.t")
     assert files_below(place(two_schemas)) == sorted(
         location.removeprefix(place(two_schemas)) for location in storage.written
     )
-    publish_paimon(plan(two_schemas), Fails(text, StorageError("late"), after=True), f"{place(two_schemas)}2", "d.t")
+    publish(plan(two_schemas), Fails(text, StorageError("late"), after=True), f"{place(two_schemas)}2", "d.t")
     check_same(two_schemas, PaimonTable.open(Storage(), f"{place(two_schemas)}2"))
 
 
@@ -739,7 +745,7 @@ class Resends(Storage):
 
 
 def test_an_answer_that_was_lost_is_no_rival(two_schemas):
-    publish_paimon(plan(two_schemas), Resends(), place(two_schemas), "d.t")
+    publish(plan(two_schemas), Resends(), place(two_schemas), "d.t")
     check_same(two_schemas, PaimonTable.open(Storage(), place(two_schemas)))
 
 
@@ -753,7 +759,7 @@ def test_a_rival_keeps_the_table_that_it_has_made_meanwhile(two_schemas, rival):
             super().write(location, data, overwrite=overwrite)
 
     with refused("table 'd.t' exists already", AlreadyExistsError):
-        publish_paimon(plan(two_schemas), Rival(), place(two_schemas), "d.t")
+        publish(plan(two_schemas), Rival(), place(two_schemas), "d.t")
     assert [path.rpartition("/")[2] for path in files_below(place(two_schemas))] == [rival]
 
 

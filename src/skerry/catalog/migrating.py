@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from skerry import jobs
-from skerry.errors import AlreadyExistsError, CommitUnknownError, SchemaError, UnsupportedError
+from skerry.catalog.new_tables import made_for_rows
+from skerry.errors import AlreadyExistsError, SchemaError, UnsupportedError
 from skerry.iceberg.table import IcebergTable
 from skerry.storage import Storage
 from skerry.table.evolution import has_ids
@@ -72,7 +73,7 @@ def migrate_folder(
     implementation = table.implementation
     if not isinstance(implementation, IcebergTable):
         raise UnsupportedError(f"folders become Iceberg tables, found {table.format}", location=name)
-    try:
+    with made_for_rows(catalog, table):
         _check_ids(plan.schema, table.schema)
         ids = {column.name: field_id(column) for column in table.schema}
         jobs.add_files.add_files(
@@ -82,12 +83,6 @@ def migrate_folder(
             executor=executor,
             watcher=watcher,
         )
-    except CommitUnknownError:
-        raise
-    except BaseException:
-        if not table.refresh().snapshots():  # so that nothing but the new metadata goes
-            catalog.drop_table(name, purge=True)
-        raise
     return summary
 
 

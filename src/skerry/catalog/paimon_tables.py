@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, NoReturn
 
 from skerry.catalog.names import identifier_of, parts_of
 from skerry.catalog.stores import NewTable
-from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError, SkerryError, StorageError, UnsupportedError
+from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError, StorageError, UnsupportedError
 from skerry.storage import Storage, allowed_locations, join, local_path, name
 from skerry.table.joinable import TableSketches
+from skerry.table.owned_files import after_publish
 
 if TYPE_CHECKING:
     from skerry.catalog.paimon_backend import PaimonBackend
@@ -118,11 +119,8 @@ class PaimonTables:
         location = self.location(name)
         schemas = [file.location for file in self.storage.list_folder(TablePaths(location).schemas).files]
         self.storage.delete(schemas)
-        try:
+        with after_publish("deleting the files of the dropped table"):
             self.storage.delete(file.location for file in self.storage.list(location))
-        except SkerryError as error:
-            error.message = f"the table was dropped, but not all of its files were deleted: {error.message}"
-            raise
 
     def versions(self) -> dict[str, str]:
         """Nothing: each table's folder must be looked at."""

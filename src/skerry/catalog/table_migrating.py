@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 from skerry.catalog.iceberg_tables import IcebergTables
 from skerry.catalog.migrating import MigrationSummary
 from skerry.catalog.paimon_tables import PaimonTables
-from skerry.errors import AlreadyExistsError, CommitUnknownError, SkerryError, UnsupportedError
+from skerry.errors import (
+    AlreadyExistsError,
+    CommitUnknownError,
+    SkerryError,
+    UnsupportedError,
+)
 from skerry.iceberg.table import IcebergTable
 from skerry.jobs.iceberg_to_paimon import PaimonDraft, plan_paimon, publish_paimon
 from skerry.jobs.paimon_to_iceberg import IcebergDraft, NewMetadata, plan_iceberg, publish_files
 from skerry.paimon.retirement import Retirement
 from skerry.table.history import MAIN, Ref
+from skerry.table.owned_files import PublishStep, after_publish, owned_files, passed_over
 from skerry.table.tasks import Executor, Watcher
 
 __all__ = ["TableMigration"]
@@ -62,20 +67,25 @@ class TableMigration:
             return summary
         location = self.paimon.location(name)
         temporary = self._temporary(name)
-        self.iceberg.rename(name, temporary)
-        try:
-            table = self.iceberg.load(temporary).implementation
-            if table.state.metadata_location != draft.state.metadata_location:
-                draft = self._plan_paimon(table)
-                summary = _summary(draft)
-            publish_paimon(draft, self.paimon.storage, location, name)
-        except CommitUnknownError as error:
-            error.message += f"; if there is a Paimon table now, drop {temporary!r} without purge, else rename it back"
-            raise
-        except BaseException:
-            self.iceberg.rename(temporary, name)
-            raise
-        self.iceberg.drop(temporary, purge=False)
+        with owned_files(self.paimon.storage) as files:
+            try:
+                self.iceberg.rename(name, temporary)
+                table = self.iceberg.load(temporary).implementation
+                if table.state.metadata_location != draft.state.metadata_location:
+                    draft = self._plan_paimon(table)
+                    summary = _summary(draft)
+                publish_paimon(draft, self.paimon.storage, location, name, files)
+            except BaseException as error:
+                if files.may_be_published or isinstance(error, CommitUnknownError):
+                    what = f"drop {temporary!r} without purge, else rename it back"
+                    _say(error, f"if {name!r} is a Paimon table now, {what}")
+                else:
+                    with passed_over(f"{temporary!r} was not renamed back to {name!r}"):
+                        if not self.iceberg.exists(name):
+                            self.iceberg.rename(temporary, name)
+                raise
+        with after_publish(f"dropping {temporary!r}, which has to be dropped without purge,"):
+            self.iceberg.drop(temporary, purge=False)
         return summary
 
     def to_iceberg(self, name: str) -> MigrationSummary:
@@ -99,23 +109,48 @@ class TableMigration:
         if self.dry_run:
             return summary
         temporary = self._temporary(name)
-        metadata = NewMetadata(draft)
         retirement = Retirement(state)
-        try:
-            self.iceberg.register(temporary, metadata.write_first())
-            publish_files(draft, self.iceberg.load(temporary).implementation)
-            retirement.hide()
-            self.iceberg.rename(temporary, name)
-        except CommitUnknownError:
-            raise
-        except BaseException:
-            retirement.restore()
-            with suppress(SkerryError):  # what failed before matters more
-                self.iceberg.drop(temporary, purge=False)
-            metadata.discard()
-            raise
-        retirement.finish()
+        with owned_files(state.storage) as files:
+            metadata = NewMetadata(draft, files)
+            location = metadata.write_first()
+            PublishStep((), files)  # from here on the catalog may refer to the metadata
+            try:
+                self.iceberg.register(temporary, location)
+                publish_files(draft, self.iceberg.load(temporary).implementation)
+                retirement.hide()
+                self.iceberg.rename(temporary, name)
+            except BaseException as error:
+                if not self._has_come(temporary, name, error):
+                    retirement.restore()
+                    files.unpublish()
+                    raise
+                if not isinstance(error, Exception):
+                    raise
+        with after_publish("deleting the snapshots of the Paimon table"):
+            retirement.finish()
         return summary
+
+    def _has_come(self, temporary: str, name: str, error: BaseException) -> bool:
+        """Whether an Iceberg table has its last name although the migration failed; one without it is dropped.
+
+        A table that is dropped is renamed by no request that may still be under way.
+
+        Raises:
+            CommitUnknownError: That cannot be known.
+        """
+        try:
+            if self.iceberg.exists(temporary):
+                self.iceberg.drop(temporary, purge=False)
+                return False
+            return self.iceberg.exists(name)
+        except Exception as failure:
+            what = f"if {name!r} is no Iceberg table now, rename {temporary!r} to it"
+            if not isinstance(error, Exception):
+                error.add_note(what)
+                raise error from failure
+            raise CommitUnknownError(
+                f"the table may or may not have been migrated: {error}; {what}", location=name
+            ) from failure
 
     def _plan_paimon(self, table: IcebergTable) -> PaimonDraft:
         return plan_paimon(
@@ -146,6 +181,14 @@ def _check_refs(name: str, refs: Sequence[Ref]) -> None:
             f"{others[0].name!r} among them: drop them first",
             location=name,
         )
+
+
+def _say(error: BaseException, what: str) -> None:
+    """Add to an error, or to whatever ended the migration, what is to be done about it."""
+    if isinstance(error, SkerryError):
+        error.message += f"; {what}"
+    else:
+        error.add_note(what)
 
 
 def _summary(draft: IcebergDraft | PaimonDraft, *, dry_run: bool = False) -> MigrationSummary:

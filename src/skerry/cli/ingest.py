@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,7 +13,7 @@ import typer
 from skerry.cli.display import count, print_json, size
 from skerry.cli.options import AsJson, Properties, TableName, Warehouse, key_values, open_catalog
 from skerry.cli.progress import watching
-from skerry.errors import CommitUnknownError, NotFoundError, SkerryError
+from skerry.errors import NotFoundError
 
 if TYPE_CHECKING:
     from skerry.catalog import Catalog, Table
@@ -68,11 +69,12 @@ def ingest(
     catalog, target = _find(table, warehouse, properties, create)
 
     import skerry.spark
+    from skerry.catalog.new_tables import made_for_rows
     from skerry.table.tasks import Progress
 
     with watching("start Spark") as watcher:
         spark = skerry.spark.session(master=master, config=config)
-        created = target is None
+        after_failure: AbstractContextManager[None] = nullcontext()
         if target is None:
             if watcher is not None:
                 watcher(Progress("infer the schema"))
@@ -80,16 +82,11 @@ def ingest(
             target = catalog.create_table(
                 table, schema, partition_by=partition_by or (), sort_by=sort_by or (), properties=wanted_properties
             )
-        try:
+            after_failure = made_for_rows(catalog, target)
+        with after_failure:
             summary = skerry.spark.ingest(
                 spark, source, target, format=format, options=read_options, ref=ref, progress=watcher
             )
-        except CommitUnknownError:
-            raise
-        except SkerryError:
-            if created:
-                catalog.drop_table(table)
-            raise
     _print_summary(summary, table, as_json)
 
 

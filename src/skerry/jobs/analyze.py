@@ -16,6 +16,7 @@ from skerry.jobs.sketch_files import FileSample, SketchTask, sketch_file
 from skerry.table.file_groups import SketchedFile, key_of
 from skerry.table.group_samples import GroupSamples
 from skerry.table.group_sketches import group_sketch_bytes
+from skerry.table.owned_files import passed_over
 from skerry.table.scan import FileScanTask
 from skerry.table.schema import Leaf, leaf, leaves
 from skerry.table.statistics import SketchPolicy
@@ -108,9 +109,10 @@ def catch_up(table: IcebergTable, ref: str = MAIN, *, executor: Executor | None 
     wanted = ref == MAIN and table.state.properties.get(CATCH_UP_PROPERTY, "false").strip().lower() == "true"
     snapshot = table.state.snapshot() if wanted else None
     if snapshot is not None:
-        known = read_sample(table.state, snapshot)
-        if known is None or known.missing_files:
-            analyze(table, executor=executor)
+        with passed_over("what others have written was not sketched"):
+            known = read_sample(table.state, snapshot)
+            if known is None or known.missing_files:
+                analyze(table, executor=executor)
     return table.state
 
 

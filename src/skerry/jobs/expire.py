@@ -14,7 +14,7 @@ from datetime import datetime
 
 from pyiceberg.table.snapshots import Snapshot
 
-from skerry.errors import NotFoundError, SchemaError, SkerryError
+from skerry.errors import NotFoundError, SchemaError
 from skerry.iceberg.expiry import ExpireSnapshots, refuse_kept_files
 from skerry.iceberg.reachability import (
     FileReader,
@@ -28,6 +28,7 @@ from skerry.iceberg.state import TableState
 from skerry.iceberg.table import IcebergTable
 from skerry.storage import file_key, is_within
 from skerry.table.history import in_utc
+from skerry.table.owned_files import after_publish
 from skerry.table.table_files import FileKind, TableFile
 from skerry.table.tasks import Executor, Progress, ThreadExecutor, Watcher
 
@@ -41,7 +42,7 @@ class ExpireSummary:
     Args:
         snapshot_ids: The snapshots.
         refs: Branches and tags that were too old.
-        files: The files.
+        files: The files; none if the snapshots are gone and deleting failed, which the log says.
         kept_outside: Files that nothing reaches any more, and that stay because they do not lie below the table.
         dry_run: Whether nothing was changed.
     """
@@ -105,16 +106,25 @@ def expire_snapshots(
             if newest.metadata_location == before.metadata_location:
                 raise
             before = newest
-    if not dry_run and (gone or plan.refs):
-        table.commit(operation)
-        gone, (files, outside) = _released(table, before, gone, reader)
-        _delete(table.state, files, watcher)
-    elif not dry_run and files:
+    if dry_run:
+        return ExpireSummary(_ids(gone), plan.refs, files, outside, dry_run)
+    if not (gone or plan.refs):
         _delete(before, files, watcher)
-    refs = (
-        plan.refs if dry_run else tuple(name for name in before.metadata.refs if name not in table.state.metadata.refs)
-    )
-    return ExpireSummary(tuple(found.snapshot_id for found in gone), refs, files, outside, dry_run)
+        return ExpireSummary(files=files, kept_outside=outside)
+    after = table.commit(operation)
+    files = outside = ()
+    remaining = {snapshot.snapshot_id for snapshot in after.metadata.snapshots}
+    gone = [found for found in gone if found.snapshot_id not in remaining]
+    with after_publish("deleting the files of expired snapshots"):
+        gone, (released, kept) = _released(table, before, gone, reader)
+        _delete(table.state, released, watcher)
+        files, outside = released, kept
+    refs = tuple(name for name in before.metadata.refs if name not in table.state.metadata.refs)
+    return ExpireSummary(_ids(gone), refs, files, outside)
+
+
+def _ids(snapshots: Iterable[Snapshot]) -> tuple[int, ...]:
+    return tuple(snapshot.snapshot_id for snapshot in snapshots)
 
 
 def _released(
@@ -186,10 +196,8 @@ def deletable(state: TableState, files: Iterable[TableFile]) -> tuple[tuple[Tabl
 
 
 def _delete(state: TableState, files: Sequence[TableFile], watcher: Watcher | None) -> None:
-    try:
-        state.storage.delete(file.location for file in files)
-    except SkerryError as error:
-        error.message = f"the snapshots were expired, but not all of their files were deleted: {error.message}"
-        raise
+    if not files:
+        return
+    state.storage.delete(file.location for file in files)
     if watcher is not None:
         watcher(Progress("delete", len(files), len(files), done_bytes=sum(file.size_bytes for file in files)))

@@ -40,7 +40,7 @@ from skerry.paimon.writing.data_files import local_millis
 from skerry.storage import Storage, name
 from skerry.table.carried_samples import CarriedFile, carry_samples
 from skerry.table.files import DataFile, DeleteKind
-from skerry.table.owned_files import owned_files
+from skerry.table.owned_files import OwnedFiles
 from skerry.table.row_deletes import RowDeletes
 from skerry.table.scan import FileScanTask
 from skerry.table.schema import leaves
@@ -197,7 +197,7 @@ def _check_files(tasks: Iterable[FileScanTask]) -> None:
 # Publishing ----------------------------------------------------------------------------------------------------------
 
 
-def publish_paimon(draft: PaimonDraft, storage: Storage, location: str, name: str) -> PaimonState:
+def publish_paimon(draft: PaimonDraft, storage: Storage, location: str, name: str, files: OwnedFiles) -> PaimonState:
     """Make the Paimon table.
 
     Args:
@@ -205,11 +205,12 @@ def publish_paimon(draft: PaimonDraft, storage: Storage, location: str, name: st
         storage: Where it will lie.
         location: Its folder.
         name: Its name, for messages.
+        files: Owns what is written, until there may be a table.
 
     Raises:
         AlreadyExistsError: There is a table already; nothing was changed.
         CommitUnknownError: It may or may not have been made; nothing was removed.
-        StorageError: It could not be made; nothing is left of it.
+        StorageError: It could not be made.
     """
     *older, current = draft.schemas
     base = PaimonState(name, location, storage, current, None)
@@ -218,8 +219,7 @@ def publish_paimon(draft: PaimonDraft, storage: Storage, location: str, name: st
     if draft.files:
         deleted = {(file.partition, 0, file.file_name): file.deleted for file in draft.files if len(file.deleted)}
         rows = FirstRows(tuple(_entries(draft)), deleted, _samples(draft))
-    with owned_files(storage) as files:
-        return create_with_rows(base, older, rows, files)
+    return create_with_rows(base, older, rows, files)
 
 
 def _samples(draft: PaimonDraft) -> SampleChange:

@@ -13,7 +13,6 @@ import json
 import time
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final
@@ -26,7 +25,7 @@ from pyiceberg.table.metadata import TableMetadataV2, TableMetadataV3
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.transforms import IdentityTransform
 
-from skerry.errors import SchemaError, SkerryError, UnsupportedError
+from skerry.errors import SchemaError, UnsupportedError
 from skerry.iceberg.bounds import encode_bounds
 from skerry.iceberg.delete_files import FileDeletes, write_deletion_vectors, write_position_deletes
 from skerry.iceberg.manifest import EntryStatus, ManifestEntry
@@ -51,6 +50,7 @@ from skerry.storage import is_within, join
 from skerry.table.carried_samples import CarriedFile, carry_samples
 from skerry.table.file_groups import deletes_key
 from skerry.table.files import DataFile
+from skerry.table.owned_files import OwnedFiles
 from skerry.table.schema import leaves
 from skerry.table.table_sample import SampleChange, delete_name, partition_name
 from skerry.table.tasks import Executor, FileTask, Progress, ThreadExecutor, Watcher
@@ -279,13 +279,15 @@ class NewMetadata:
 
     Args:
         draft: What the table is to be.
+        files: Owns what comes into the folder of its metadata.
     """
 
-    def __init__(self, draft: IcebergDraft) -> None:
+    def __init__(self, draft: IcebergDraft, files: OwnedFiles) -> None:
         self._draft = draft
         self._storage = draft.state.storage
         self._folder = join(draft.state.location, "metadata")
-        self._before = {file.location for file in self._storage.list(self._folder)}
+        before = {file.location for file in self._storage.list(self._folder)}
+        files.add_folder(self._folder, lambda name: join(self._folder, name) not in before)
 
     def write_first(self) -> str:
         """Write the metadata file of the table as it is before its first snapshot, and tell where it lies."""
@@ -315,12 +317,6 @@ class NewMetadata:
         location = join(self._folder, f"00000-{uuid.uuid4()}.metadata.json")
         self._storage.write(location, data)
         return location
-
-    def discard(self) -> None:
-        """Delete what has come into the folder since: no table refers to it."""
-        with suppress(SkerryError):  # what failed before matters more
-            found = [file.location for file in self._storage.list(self._folder)]
-            self._storage.delete([location for location in found if location not in self._before])
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from skerry.errors import SkerryError
 from skerry.iceberg.expiry import refuse_kept_files
 from skerry.iceberg.reachability import (
     FileReader,
@@ -16,6 +15,7 @@ from skerry.iceberg.reachability import (
 )
 from skerry.iceberg.table import IcebergTable
 from skerry.storage import file_key, is_within
+from skerry.table.owned_files import after_publish
 from skerry.table.tasks import Executor, ThreadExecutor
 
 __all__ = ["purge"]
@@ -30,7 +30,7 @@ def purge(table: IcebergTable, drop: Callable[[], None], *, executor: Executor |
         executor: Where manifests are read; threads of this process by default.
 
     Returns:
-        How many files were deleted.
+        How many files were to be deleted; where that fails, the log says so.
 
     Raises:
         FormatError: Metadata is corrupt; nothing was changed.
@@ -48,9 +48,6 @@ def purge(table: IcebergTable, drop: Callable[[], None], *, executor: Executor |
     locations |= {file_key(location): location for location in metadata_files(state)}
     inside = [location for location in locations.values() if is_within(state.metadata.location, location)]
     drop()
-    try:
+    with after_publish("deleting the files of the dropped table"):
         state.storage.delete(inside)
-    except SkerryError as error:
-        error.message = f"the table was dropped, but not all of its files were deleted: {error.message}"
-        raise
     return len(inside)

@@ -9,6 +9,7 @@ from skerry.iceberg.manifest_list import read_manifest_list
 from skerry.iceberg.operations import RewriteManifests
 from skerry.iceberg.state import MAIN
 from skerry.iceberg.table import IcebergTable
+from skerry.table.owned_files import after_publish
 
 __all__ = ["ManifestSummary", "rewrite_manifests"]
 
@@ -67,8 +68,9 @@ def rewrite_manifests(
     if plan.rewritten and not dry_run:
         snapshot = table.commit(operation).branch(ref)
         assert snapshot is not None, "a rewrite of manifests leaves a snapshot behind"
-        listed = read_manifest_list(state.storage, snapshot.manifest_list)
-        added = [manifest for manifest in listed if manifest.added_snapshot_id == snapshot.snapshot_id]
+        with after_publish("counting the new manifests"):
+            listed = read_manifest_list(state.storage, snapshot.manifest_list)
+            added = [manifest for manifest in listed if manifest.added_snapshot_id == snapshot.snapshot_id]
     return ManifestSummary(
         snapshot.snapshot_id if snapshot is not None else None,
         len(plan.rewritten),

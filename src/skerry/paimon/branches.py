@@ -11,11 +11,13 @@ from typing import Final
 from skerry.errors import AlreadyExistsError, ConflictError, NotFoundError, SchemaError
 from skerry.paimon.file_names import checked_name
 from skerry.paimon.paths import MAIN_BRANCH, TablePaths
+from skerry.paimon.published_file import publish_file
 from skerry.paimon.schemas import schema_ids
 from skerry.paimon.snapshot import encode_snapshot
 from skerry.paimon.snapshots import latest_snapshot, snapshot_ids, write_hint
 from skerry.paimon.tags import read_tag, tag_names
 from skerry.storage import Storage, name
+from skerry.table.owned_files import OwnedFiles, PublishStep, after_publish
 from skerry.table.schema import nearest
 
 __all__ = ["branch_names", "create_branch", "delete_branch", "fast_forward", "on_branch"]
@@ -35,7 +37,9 @@ def branch_names(storage: Storage, paths: TablePaths) -> list[str]:
     return [branch for branch in found if schema_ids(storage, on_branch(paths, branch))]
 
 
-def create_branch(storage: Storage, paths: TablePaths, branch: str, *, tag: str | None = None) -> TablePaths:
+def create_branch(
+    storage: Storage, paths: TablePaths, branch: str, files: OwnedFiles, *, tag: str | None = None
+) -> TablePaths:
     """Make a branch.
 
     The newest schema is written last: without any schema there is no branch, so that nobody sees half of one.
@@ -44,6 +48,7 @@ def create_branch(storage: Storage, paths: TablePaths, branch: str, *, tag: str 
         storage: Access to the table's files.
         paths: Where those of the branch lie that it is made from.
         branch: Its name.
+        files: Owns what is there for the branch alone, until there may be a branch.
         tag: The tag that it begins with; None for a branch without rows.
 
     Returns:
@@ -63,9 +68,11 @@ def create_branch(storage: Storage, paths: TablePaths, branch: str, *, tag: str 
     if tag is not None:
         snapshot = read_tag(storage, paths, tag).snapshot
         ids = [number for number in ids if number <= snapshot.schema_id]
+        files.add(target.tag(tag), target.snapshot(snapshot.id))
         _copy(storage, paths.tag(tag), target.tag(tag))
         storage.write(target.snapshot(snapshot.id), _snapshot_file(storage, paths, snapshot.id, tag), overwrite=True)
         write_hint(storage, target, snapshot.id)
+    PublishStep((), files)  # with a schema it is a branch
     for number in ids:
         _copy(storage, paths.schema(number), target.schema(number))
     return target
@@ -130,7 +137,8 @@ def fast_forward(storage: Storage, paths: TablePaths, branch: str) -> None:
     for number in ids:
         _put(storage, source.snapshot(number), paths.snapshot(number))
         if newest is None or number > newest.id:
-            write_hint(storage, paths, number)
+            with after_publish("the hint at the newest snapshot"):
+                write_hint(storage, paths, number)
     for tag in tag_names(storage, source):
         _put(storage, source.tag(tag), paths.tag(tag))
 
@@ -139,11 +147,10 @@ def _put(storage: Storage, source: str, target: str) -> None:
     """Copy a file, unless it is there already.
 
     Raises:
+        CommitUnknownError: It may or may not be there now.
         ConflictError: There is another one.
     """
-    data = storage.read(source)
     try:
-        storage.write(target, data)
-    except AlreadyExistsError:
-        if storage.read(target) != data:
-            raise ConflictError("the branches have gone different ways", location=target, retryable=False) from None
+        publish_file(storage, target, storage.read(source), "the branch's newest snapshot")
+    except ConflictError as error:
+        raise ConflictError("the branches have gone different ways", location=target, retryable=False) from error

@@ -14,15 +14,14 @@ from dataclasses import dataclass, field, replace
 from skerry.errors import (
     AccessDeniedError,
     AlreadyExistsError,
-    CommitUnknownError,
-    NotFoundError,
-    SkerryError,
+    ConflictError,
     StorageError,
 )
 from skerry.paimon.commit import PaimonTarget
 from skerry.paimon.deletion_positions import Positions
 from skerry.paimon.manifest import ManifestEntry
 from skerry.paimon.operations.change import CommitId, TableChange
+from skerry.paimon.published_file import holds, publish_file
 from skerry.paimon.row_vectors import FileKey, change_vectors
 from skerry.paimon.schema import TableSchema, encode_schema
 from skerry.paimon.schemas import schema_ids
@@ -85,22 +84,14 @@ def create_with_rows(
     for schema in older:
         _write_unless_there(base, base.paths.schema(schema.id), encode_schema(schema), files)
     step = PublishStep((), files)
-    location, data = base.paths.schema(base.schema.id), encode_schema(base.schema)
     try:
-        base.storage.write(location, data)
-    except AlreadyExistsError as error:
-        is_ours = _holds(base, location, data)
-        if is_ours is None:
-            raise _unknown(base, error) from error
-        if not is_ours:
-            step.withdraw()
-            raise _exists(base) from error
+        publish_file(base.storage, base.paths.schema(base.schema.id), encode_schema(base.schema), "the table")
+    except ConflictError as error:
+        step.withdraw()
+        raise _exists(base) from error
     except AccessDeniedError:
         step.withdraw()
         raise
-    except Exception as error:
-        if not _holds(base, location, data):
-            raise _unknown(base, error) from error
     return state
 
 
@@ -108,34 +99,20 @@ def _exists(base: PaimonState) -> AlreadyExistsError:
     return AlreadyExistsError(f"table {base.name!r} exists already", location=base.location)
 
 
-def _unknown(base: PaimonState, error: Exception) -> CommitUnknownError:
-    return CommitUnknownError(f"the table may or may not have been made: {error}", location=base.name)
-
-
 def _write_unless_there(base: PaimonState, location: str, data: bytes, files: OwnedFiles) -> None:
     """Write a file that rivals would give the same name; it is owned as far as it is not theirs.
 
     A store that lost the answer to a request sends it again, and then finds what it has written itself.
     """
-    files.add_found(lambda: [location] if _holds(base, location, data) else [])
+    files.add_found(lambda: [location] if holds(base.storage, location, data) else [])
     try:
         base.storage.write(location, data)
     except AlreadyExistsError as error:
-        if not _holds(base, location, data):
+        if not holds(base.storage, location, data):
             raise _exists(base) from error
     except StorageError:
-        if not _holds(base, location, data):
+        if not holds(base.storage, location, data):
             raise
-
-
-def _holds(base: PaimonState, location: str, data: bytes) -> bool | None:
-    """Whether a file is there with just these bytes, and so not another writer's; None if that cannot be known."""
-    try:
-        return bytes(base.storage.read(location)) == data
-    except NotFoundError:
-        return False
-    except SkerryError:
-        return None
 
 
 def _write_rows(base: PaimonState, rows: FirstRows, files: OwnedFiles) -> PaimonState:

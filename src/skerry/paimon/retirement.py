@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from skerry.errors import ConflictError
+from contextlib import suppress
+
+from skerry.errors import AlreadyExistsError, ConflictError
 from skerry.paimon.schemas import schema_ids
 from skerry.paimon.snapshots import snapshot_ids
 from skerry.paimon.state import PaimonState, load_state
@@ -58,9 +60,10 @@ class Retirement:
             raise
 
     def restore(self) -> None:
-        """Put the schemas back."""
+        """Put the schemas back that are gone."""
         for location, data in sorted(self._schemas.items(), reverse=True):
-            self._state.storage.write(location, data)
+            with suppress(AlreadyExistsError):
+                self._state.storage.write(location, data)
         self._schemas = {}
 
     def finish(self) -> None:

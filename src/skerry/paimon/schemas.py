@@ -5,9 +5,10 @@ Spec: Paimon, Schema; `formats/paimon.md` §§ 1, 2.
 
 from __future__ import annotations
 
-from skerry.errors import AlreadyExistsError, ConflictError, FormatError, NotFoundError
+from skerry.errors import FormatError, NotFoundError
 from skerry.paimon.numbered_files import numbered_files
 from skerry.paimon.paths import TablePaths
+from skerry.paimon.published_file import publish_file
 from skerry.paimon.schema import TableSchema, decode_schema, encode_schema
 from skerry.storage import Storage
 
@@ -54,10 +55,7 @@ def create_schema(storage: Storage, paths: TablePaths, schema: TableSchema) -> N
     """Add a schema, unless another writer was first.
 
     Raises:
+        CommitUnknownError: It may or may not have been added.
         ConflictError: There is a schema of that id.
     """
-    location = paths.schema(schema.id)
-    try:
-        storage.write(location, encode_schema(schema))
-    except AlreadyExistsError as error:
-        raise ConflictError(f"schema {schema.id} was made by another writer", location=location) from error
+    publish_file(storage, paths.schema(schema.id), encode_schema(schema), f"schema {schema.id}")

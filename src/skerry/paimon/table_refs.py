@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Self
 
-from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError, SkerryError
+from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError
 from skerry.paimon import branches, tags
 from skerry.paimon.paths import MAIN_BRANCH
 from skerry.paimon.reachability import MetadataReader, kept_snapshots, reachable
@@ -18,6 +18,7 @@ from skerry.paimon.time_travel import state_as_of, state_at_ref, state_at_snapsh
 from skerry.paimon.writing.bucket_book import BucketBook
 from skerry.storage import is_within
 from skerry.table.history import Ref
+from skerry.table.owned_files import after_publish, owned_files
 from skerry.table.schema import nearest
 
 __all__ = ["TableRefs"]
@@ -165,16 +166,14 @@ class TableRefs:
                 raise AlreadyExistsError(f"there is a branch {name!r} already")
             self.drop_ref(name)
         if snapshot is None and state_at_ref(self.refresh(), ref).snapshot is None:
-            branches.create_branch(storage, paths, name)
+            with owned_files(storage) as files:
+                branches.create_branch(storage, paths, name, files)
             return self
         kept = _BRANCH_TAG + name
-        self.create_tag(kept, snapshot, ref=ref, replace=True)
-        try:
-            branches.create_branch(storage, paths, name, tag=kept)
-        except SkerryError:
-            with suppress(SkerryError):
-                tags.delete_tag(storage, paths, kept)
-            raise
+        with owned_files(storage) as files:
+            self.create_tag(kept, snapshot, ref=ref, replace=True)
+            files.add(paths.tag(kept))
+            branches.create_branch(storage, paths, name, files, tag=kept)
         return self
 
     def drop_ref(self, name: str) -> Self:
@@ -253,4 +252,5 @@ def _forget(state: PaimonState, later: Sequence[Snapshot], target_id: int) -> No
     write_hint(state.storage, state.paths, target_id)
     for number in reversed(gone):
         state.storage.delete([state.paths.snapshot(number)])
-    state.storage.delete([file.location for file in needed if is_within(state.location, file.location)])
+    with after_publish("deleting the files of later snapshots"):
+        state.storage.delete([file.location for file in needed if is_within(state.location, file.location)])

@@ -4,8 +4,8 @@ A file that was written for a commit belongs to the work that wrote it until a p
 protocol for that, and no other place deletes what it has written for a commit:
 
 1. Work that writes files does so in an `owned_files` block. If the block ends by an exception, whichever that is, its
-   files are deleted, unless a publish step has named them. Tasks that write files are started with `OwnedFiles.map`,
-   so that none of them runs any more by then.
+   files are deleted, unless a publish step has named them; after a `CommitUnknownError` all stay. Tasks that write
+   files are started with `OwnedFiles.map`, so that none of them runs any more by then.
 2. The commit loop makes a `PublishStep` of everything that a snapshot names before the first byte is sent that could
    publish it. These files stay from then on, however the step ends: an interrupt after the catalog has taken the commit
    must not delete what the table refers to.
@@ -22,10 +22,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from skerry.errors import CommitUnknownError
 from skerry.storage import Storage, name
 from skerry.table.tasks import Executor
 
-__all__ = ["OwnedFiles", "PublishStep", "after_publish", "log_after_publish", "owned_files"]
+__all__ = ["OwnedFiles", "PublishStep", "after_publish", "log_after_publish", "owned_files", "passed_over"]
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -89,26 +90,36 @@ class OwnedFiles:
         self._jobs.append(job)
         return job
 
+    def end_jobs(self) -> None:
+        """End the tasks that still run or wait."""
+        for job in self._jobs:
+            close = getattr(job, "close", None)
+            if close is not None:
+                with passed_over("a job did not end"):
+                    close()
+
+    def unpublish(self) -> None:
+        """Say that the table is gone which files were published to, so that they may be deleted after all."""
+        self._named.clear()
+        if self._step is not None:
+            self._step.withdraw()
+
     def remove(self, locations: Iterable[str] | None = None) -> None:
         """Delete files that no publish step has named; what cannot be deleted is left behind.
 
         Args:
             locations: The files; all that are owned if None.
         """
-        for job in self._jobs:
-            close = getattr(job, "close", None)
-            if close is not None:
-                with _passed_over("a job did not end"):
-                    close()
+        self.end_jobs()
         if self.may_be_published:
             return
         found = dict.fromkeys(self._locations if locations is None else locations)
         for source in self._sources if locations is None else ():
-            with _passed_over("files that belong to no table were not found"):
+            with passed_over("files that belong to no table were not found"):
                 found.update(dict.fromkeys(source()))
         gone = [location for location in found if name(location) not in self._named]
         if gone:
-            with _passed_over("files that belong to no table were not deleted"):
+            with passed_over("files that belong to no table were not deleted"):
                 self._storage.delete(gone)
 
 
@@ -126,6 +137,9 @@ def owned_files(storage: Storage, *folders: str) -> Iterator[OwnedFiles]:
     _open.add(files)
     try:
         yield files
+    except CommitUnknownError:
+        files.end_jobs()
+        raise
     except BaseException:
         files.remove()
         raise
@@ -182,9 +196,13 @@ def log_after_publish(work: str, error: Exception) -> None:
 
 
 @contextmanager
-def _passed_over(what: str) -> Iterator[None]:
-    """Pass over a failure of cleaning up: what failed before matters more."""
+def passed_over(what: str) -> Iterator[None]:
+    """Pass over a failure of work that something else does not depend on: cleaning up, sketching ahead of a commit.
+
+    Args:
+        what: What has come of it, for the log: "files that belong to no table were not deleted".
+    """
     try:
         yield
     except Exception as error:
-        _LOG.info("%s: %s: %s", what, type(error).__name__, error)
+        _LOG.warning("%s: %s: %s", what, type(error).__name__, error)
