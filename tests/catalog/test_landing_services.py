@@ -9,6 +9,7 @@ import pytest
 
 import skerry
 from skerry import puffin
+from skerry.errors import CommitUnknownError
 
 pytestmark = pytest.mark.service
 
@@ -61,6 +62,38 @@ def test_a_rest_catalog_that_vends_credentials_for_s3(rest_catalog):
     table = land(lambda: skerry.connect(f"rest+{rest_catalog.uri}", warehouse=rest_catalog.warehouse))
     assert table.location.startswith(f"s3://{rest_catalog.bucket}/")
     assert "s3.session-token" in table.implementation.state.storage.options
+
+
+def test_a_rest_catalog_whose_answer_is_lost(rest_catalog):
+    """What it has done is read back over a fresh connection; what it has not done is not acknowledged."""
+    import requests
+
+    def connect():
+        return skerry.connect(f"rest+{rest_catalog.uri}", warehouse=rest_catalog.warehouse)
+
+    catalog = connect()
+    table = catalog.create_table("lost.birds", SCHEMA, properties={"commit.retry.num-retries": "0"})
+    session = catalog.iceberg_catalog._session
+    send = session.send
+
+    def losing(*, before):
+        def lose(request, **options):
+            if request.method != "POST" or not request.url.endswith("/tables/birds"):
+                return send(request, **options)
+            if not before:
+                send(request, **options)
+            raise requests.ConnectionError("the connection broke")
+
+        return lose
+
+    session.send = losing(before=True)
+    with pytest.raises(CommitUnknownError):
+        table.append(rows(0, 10))
+    session.send = losing(before=False)
+    table.append(rows(10, 15))
+    del session.send
+    table.append(rows(15, 17))
+    assert sorted(connect().load_table("lost.birds").scan().to_arrow()["k"].to_pylist()) == list(range(10, 17))
 
 
 def test_a_process_that_is_killed_leaves_the_table_as_it_was(tmp_path):

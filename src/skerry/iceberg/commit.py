@@ -349,7 +349,8 @@ class IcebergTarget:
         with suppress(Exception):  # what was refused matters more
             if load_state(self.catalog, self.identifier).metadata_location != base.metadata_location:
                 return ConflictError(f"the table has changed meanwhile: {error}", location=base.name)
-        return NotPublishedError(SkerryError(message, location=base.name))
+        # an error of ours, of the storage say, tells by its class what can be done
+        return NotPublishedError(error if isinstance(error, SkerryError) else SkerryError(message, location=base.name))
 
     def find_published(self, staged: StagedCommit) -> TableState | None:
         """Read the table back and look for what was to be published.
