@@ -23,7 +23,8 @@ from skerry.catalog.paimon_tables import PaimonTables
 from skerry.catalog.sql_transactions import end_failed_transactions, is_locked
 from skerry.catalog.warehouse_place import CATALOG_FILE, moved_from
 from skerry.errors import CatalogLockedError, NotFoundError, SchemaError, SkerryError, UnsupportedError
-from skerry.iceberg.commit import in_memory, watch_metadata_writes
+from skerry.iceberg.commit import watch_metadata_writes
+from skerry.iceberg.loading import in_memory
 from skerry.storage import ALLOWED_LOCATIONS, MOVED_FROM, MOVED_TO, absolute, file_key, redact
 from skerry.table.schema import nearest
 

@@ -29,8 +29,8 @@ from skerry.errors import (
     SkerryError,
     UnsupportedError,
 )
-from skerry.iceberg.commit import load_state
 from skerry.iceberg.file_writers import check_columns
+from skerry.iceberg.loading import load_state
 from skerry.iceberg.metadata_reading import check_metadata, metadata_errors
 from skerry.iceberg.partitions import partition_spec
 from skerry.iceberg.schema import to_arrow_schema, to_iceberg_schema, with_identifier

@@ -47,26 +47,24 @@ from skerry.errors import (
     SkerryError,
     UnsupportedError,
 )
-from skerry.iceberg.file_io import SkerryFileIO
+from skerry.iceberg.loading import load_state, read_back
 from skerry.iceberg.manifest_changes import write_manifests
 from skerry.iceberg.manifest_list import encode_manifest_list, manifest_codec
 from skerry.iceberg.metadata import install, next_row_id
-from skerry.iceberg.metadata_reading import metadata_errors
 from skerry.iceberg.metadata_updates import NextSnapshotUpdate
 from skerry.iceberg.operations import MetadataChange, SnapshotChange
 from skerry.iceberg.snapshot_sketches import sketches_after
 from skerry.iceberg.state import TableState
 from skerry.iceberg.statistics import write_statistics
 from skerry.iceberg.summary import snapshot_summary, summary_of
-from skerry.storage import Storage, allowed_locations, file_key, is_within, join
+from skerry.storage import file_key, is_within, join
 from skerry.table.commit import NotPublishedError
 from skerry.table.owned_files import OwnedFiles, after_publish
 from skerry.table.table_sample import TableSample
 from skerry.theta import ThetaSketch
 
-__all__ = ["IcebergTarget", "StagedCommit", "in_memory", "load_state", "read_back", "watch_metadata_writes"]
+__all__ = ["IcebergTarget", "StagedCommit", "watch_metadata_writes"]
 
-ENCRYPTION_PROPERTY = "encryption.key-id"
 DELETE_METADATA_PROPERTY = "write.metadata.delete-after-commit.enabled"
 # A catalog answers these before it changes anything.
 _REFUSED = (NoSuchTableError, BadRequestError, UnauthorizedError, ForbiddenError)
@@ -115,58 +113,6 @@ def watch_metadata_writes(catalog: Catalog) -> Catalog:
 
         catalog._write_metadata = watched  # type: ignore[method-assign]
     return catalog
-
-
-def read_back(catalog: Catalog, identifier: tuple[str, ...]) -> TableState:
-    """Load a table's newest state over a fresh connection, as any other process would find it.
-
-    A connection over which a commit has failed may still see what it has not committed.
-
-    Raises:
-        SkerryError: As `load_state`.
-    """
-    engine = getattr(catalog, "engine", None)
-    if engine is None or not in_memory(engine.url):
-        catalog.close()  # forgets idle connections, which are opened when needed
-    return load_state(catalog, identifier)
-
-
-def in_memory(url: Any) -> bool:
-    """Whether a SQL catalog's database is gone with its connection."""
-    return url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:")
-
-
-def load_state(catalog: Catalog, identifier: tuple[str, ...]) -> TableState:
-    """Load a table's newest state.
-
-    Raises:
-        CatalogLockedError: Another process has locked the catalog's database.
-        FormatError: Its metadata file is corrupt.
-        NotFoundError: The catalog has no such table, or its metadata file is missing.
-        SkerryError: The catalog cannot be asked.
-        UnsupportedError: It is encrypted, or of an unknown format version.
-    """
-    name = ".".join(identifier)
-    try:
-        with metadata_errors():
-            table = catalog.load_table(identifier)
-    except NoSuchTableError:
-        raise NotFoundError(f"no table {name!r}") from None
-    except SkerryError:
-        raise
-    except Exception as error:
-        raise SkerryError(f"the catalog failed: {type(error).__name__}: {error}", location=name) from error
-    return _state(name, table, allowed_locations(catalog.properties))
-
-
-def _state(name: str, table: CatalogTable, allowed: tuple[str, ...] = ()) -> TableState:
-    if ENCRYPTION_PROPERTY in table.metadata.properties:
-        raise UnsupportedError(
-            "encrypted tables are not supported", location=name, rule=f"property {ENCRYPTION_PROPERTY}"
-        )
-    io = table.io
-    storage = io.storage if isinstance(io, SkerryFileIO) else Storage(io.properties)
-    return TableState(name, table.metadata, table.metadata_location, storage.allowing(allowed), table)
 
 
 @dataclass(frozen=True, slots=True)

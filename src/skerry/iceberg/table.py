@@ -13,9 +13,10 @@ from pyiceberg.transforms import IdentityTransform, Transform
 
 from skerry.iceberg.changes import Changes, changes
 from skerry.iceberg.column_statistics import column_freshness, column_statistics
-from skerry.iceberg.commit import IcebergTarget, load_state
+from skerry.iceberg.commit import IcebergTarget
 from skerry.iceberg.files import live_data_files
 from skerry.iceberg.layout import FileLayout, file_layout
+from skerry.iceberg.loading import load_state
 from skerry.iceberg.operations import AppendFiles, MetadataChange, PublishSketches, SnapshotChange
 from skerry.iceberg.scan import Scan, scan
 from skerry.iceberg.state import MAIN, TableState
