@@ -93,3 +93,24 @@ def test_allowed_locations_travel_with_a_storage():
     assert pickle.loads(pickle.dumps(storage)).allowed_locations == ("/raw",)
     assert storage.with_options({"s3.region": "y"}).allowed_locations == ("/raw",)
     assert storage.allowing([]).metrics is storage.metrics
+
+
+def test_a_table_cannot_choose_the_storage_of_its_readers(tmp_path, elsewhere):
+    catalog = skerry.connect(tmp_path / "lake", **{"s3.region": "ours"})
+    table = catalog.create_table("d.u", SCHEMA)
+    table.append(rows(1))
+    path = table.metadata_location.removeprefix("file://")
+    with open(path) as file:
+        metadata = json.load(file)
+    data = metadata["location"] + "/data"
+    metadata["properties"] |= {
+        "skerry.moved-from": data,
+        "skerry.moved-to": str(elsewhere),
+        "s3.endpoint": "http://127.0.0.1:1",
+        "s3.region": "theirs",
+    }
+    with open(path, "w") as file:
+        json.dump(metadata, file)
+    found = catalog.load_table("d.u")
+    assert found.scan().to_arrow()["id"].to_pylist() == [1]
+    assert found._backend.implementation.state.storage.options == {"s3.region": "ours"}

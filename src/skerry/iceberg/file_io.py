@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, BinaryIO, Final
@@ -23,9 +23,11 @@ from skerry.errors import AccessDeniedError, AlreadyExistsError, FormatError, No
 from skerry.storage import Storage
 
 if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
     from skerry.storage import Sink
 
-__all__ = ["SkerryFileIO", "inflate_metadata", "last_opened"]
+__all__ = ["SkerryFileIO", "inflate_metadata", "last_opened", "table_storage"]
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _GZIP_METADATA: Final = ".gz.metadata.json"
@@ -84,6 +86,25 @@ class SkerryFileIO(FileIO):
         with _builtin_errors(path):
             self.storage.size(path)
             self.storage.delete([path])
+
+
+def table_storage(table: Table, properties: Mapping[str, str]) -> Storage:
+    """A table's storage, with the options of its catalog and what that handed out for the table.
+
+    PyIceberg takes the table's own properties for options as well, and whoever wrote these could lead a reader's
+    requests elsewhere.
+
+    Args:
+        table: The table, as its catalog gave it.
+        properties: The catalog's properties.
+    """
+    io, own = table.io, table.metadata.properties
+    storage = io.storage if isinstance(io, SkerryFileIO) else Storage(io.properties)
+    foreign = {key for key, value in storage.options.items() if own.get(key) == value != properties.get(key)}
+    if not foreign:
+        return storage
+    kept = {key: value for key, value in storage.options.items() if key not in foreign}
+    return Storage({**kept, **{key: properties[key] for key in foreign if key in properties}})
 
 
 class SkerryInputFile(InputFile):

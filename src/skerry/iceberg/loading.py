@@ -9,10 +9,10 @@ from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table as CatalogTable
 
 from skerry.errors import NotFoundError, SkerryError, UnsupportedError
-from skerry.iceberg.file_io import SkerryFileIO
+from skerry.iceberg.file_io import table_storage
 from skerry.iceberg.metadata_reading import metadata_errors
 from skerry.iceberg.state import TableState
-from skerry.storage import Storage, allowed_locations
+from skerry.storage import allowed_locations
 
 __all__ = ["in_memory", "load_state", "read_back"]
 
@@ -58,14 +58,13 @@ def load_state(catalog: Catalog, identifier: tuple[str, ...]) -> TableState:
         raise
     except Exception as error:
         raise SkerryError(f"the catalog failed: {type(error).__name__}: {error}", location=name) from error
-    return _state(name, table, allowed_locations(catalog.properties))
+    return _state(name, table, catalog)
 
 
-def _state(name: str, table: CatalogTable, allowed: tuple[str, ...] = ()) -> TableState:
+def _state(name: str, table: CatalogTable, catalog: Catalog) -> TableState:
     if ENCRYPTION_PROPERTY in table.metadata.properties:
         raise UnsupportedError(
             "encrypted tables are not supported", location=name, rule=f"property {ENCRYPTION_PROPERTY}"
         )
-    io = table.io
-    storage = io.storage if isinstance(io, SkerryFileIO) else Storage(io.properties)
-    return TableState(name, table.metadata, table.metadata_location, storage.allowing(allowed), table)
+    storage = table_storage(table, catalog.properties).allowing(allowed_locations(catalog.properties))
+    return TableState(name, table.metadata, table.metadata_location, storage, table)
