@@ -28,7 +28,7 @@ from pyiceberg.transforms import (
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.iceberg.murmur import hash_column
 from skerry.iceberg.schema import to_iceberg_type
-from skerry.iceberg.transforms import apply, parse_transform, result_type
+from skerry.iceberg.transforms import apply, hour_limits, parse_transform, result_type
 from skerry.table.values import encode_value, physical_value
 
 few = settings(max_examples=20)  # of each type and transform
@@ -229,6 +229,27 @@ def test_dictionaries_chunks_and_void():
     assert apply(VoidTransform(), column).to_pylist() == [None] * 4
     assert apply(VoidTransform(), column).type == pa.string()
     assert apply(IdentityTransform(), column) is column
+
+
+@pytest.mark.parametrize("unit", ["us", "ns"])
+def test_times_at_the_ends_of_their_type(unit):
+    per_day = 86_400 * (10**6 if unit == "us" else 10**9)
+    numbers = [-(2**63), -(2**63) + 1, -1, 0, 2**63 - 1]
+    column = pa.array(numbers, pa.int64()).cast(pa.timestamp(unit))
+    days = [number // per_day for number in numbers]
+    assert physical(apply(DayTransform(), column)) == days
+    calendar = [np.datetime64(day, "D") for day in days]
+    assert physical(apply(MonthTransform(), column)) == [int(day.astype("M8[M]").astype("i8")) for day in calendar]
+    assert physical(apply(YearTransform(), column)) == [int(day.astype("M8[Y]").astype("i8")) for day in calendar]
+    low, high = hour_limits(column.type)
+    ends = pa.array([low, None, high], pa.int64()).cast(column.type)
+    hours = [number // (per_day // 24) for number in (low, high)]
+    assert physical(apply(HourTransform(), ends)) == [hours[0], None, hours[1]]
+    if unit == "us":
+        assert hours == [-(2**31), 2**31 - 1]
+        for beyond in (low - 1, high + 1):
+            with pytest.raises(SchemaError, match=r"hour\(\) of a timestamp .* does not fit 32 bits"):
+                apply(HourTransform(), pa.array([0, beyond], pa.int64()).cast(column.type))
 
 
 def test_a_decimal_that_truncation_makes_longer_is_refused():

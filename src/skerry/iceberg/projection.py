@@ -27,13 +27,14 @@ from pyiceberg.transforms import (
 
 from skerry.errors import SchemaError
 from skerry.iceberg.partitions import partition_type
-from skerry.iceberg.transforms import apply
+from skerry.iceberg.transforms import apply, hour_limits
 from skerry.table.predicate import (
     And,
     Column,
     Comparison,
     Constant,
     In,
+    IsMinusZero,
     IsNaN,
     IsNull,
     Operator,
@@ -49,7 +50,7 @@ from skerry.table.values import physical_value
 
 __all__ = ["project"]
 
-_Test: TypeAlias = Comparison | In | StartsWith | IsNull | IsNaN
+_Test: TypeAlias = Comparison | In | StartsWith | IsNull | IsNaN | IsMinusZero
 _Projector: TypeAlias = Callable[[Transform[Any, Any], _Test, Column], Predicate]
 
 
@@ -102,6 +103,8 @@ def _project_identity(transform: Transform[Any, Any], test: _Test, column: Colum
             return IsNull(column, negated)
         case IsNaN(_, negated):
             return IsNaN(column, negated)
+        case IsMinusZero(_, negated):
+            return IsMinusZero(column, negated)
 
 
 def _project_bucket(transform: Transform[Any, Any], test: _Test, column: Column) -> Predicate:
@@ -157,14 +160,20 @@ def _wrapped_around(transform: Transform[Any, Any], source: Column, column: Colu
 def _project_time(transform: Transform[Any, Any], test: _Test, column: Column) -> Predicate:
     """Years, months, days and hours keep the order of times; as those are whole numbers, `< v` ends at v - 1."""
 
+    def among(source: Column, values: Iterable[int]) -> list[int]:
+        if isinstance(transform, HourTransform):  # rows beyond have no hour, and so are nowhere
+            low, high = hour_limits(source.type)
+            values = [min(max(value, low), high) for value in values]
+        return [int(found) for found in _transformed(transform, source, tuple(values))]
+
     def floor(source: Column, value: int) -> int:
-        return int(_transformed(transform, source, (value,))[0])
+        return among(source, (value,))[0]
 
     match test:
         case Comparison(source, Operator.EQ, value):
             return _among(column, _both_roundings(transform, source, [floor(source, value)]))
         case In(source, values, False):
-            return _among(column, _both_roundings(transform, source, _transformed(transform, source, values)))
+            return _among(column, _both_roundings(transform, source, among(source, values)))
         case Comparison(source, (Operator.LT | Operator.LE) as operator, value):
             last = floor(source, _step(source, value, -1) if operator is Operator.LT else value)
             return Comparison(column, Operator.LE, max(_both_roundings(transform, source, [last])))

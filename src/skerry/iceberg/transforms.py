@@ -29,7 +29,7 @@ from skerry.errors import SchemaError, UnsupportedError
 from skerry.iceberg.murmur import hash_column
 from skerry.table.schema import nearest
 
-__all__ = ["apply", "parse_transform", "result_type", "unquote"]
+__all__ = ["apply", "hour_limits", "parse_transform", "result_type", "unquote"]
 
 _RULE = "Iceberg: Partition Transforms"
 _MAX_PARAMETER = 2**31 - 1
@@ -124,7 +124,7 @@ def apply(transform: Transform[Any, Any], column: Any) -> Any:
         An array of `result_type` and of the input's length and kind; null where the input is.
 
     Raises:
-        SchemaError: The transform does not apply to columns of this type.
+        SchemaError: The transform does not apply to columns of this type, or a result does not fit its type.
         UnsupportedError: The transform is unknown.
 
     Spec: Iceberg, Partition Transforms.
@@ -170,14 +170,31 @@ def _time_part(transform: Transform[Any, Any], column: pa.Array, result: pa.Data
     else:
         since = _values(column, "i8")
         if isinstance(transform, HourTransform):
-            hours = np.floor_divide(since, _PER_HOUR[column.type.unit])
-            return pa.array(hours.astype(np.int32), result, mask=_nulls(column))
+            return _hours(np.floor_divide(since, _PER_HOUR[column.type.unit]), result, _nulls(column))
         days = np.floor_divide(since, 24 * _PER_HOUR[column.type.unit]).astype(np.int32)
     if isinstance(transform, DayTransform):
         return pa.array(days, pa.int32(), mask=_nulls(column)).cast(result)
     unit = "Y" if isinstance(transform, YearTransform) else "M"
     parts = days.astype(np.int64).view("M8[D]").astype(f"M8[{unit}]").view(np.int64)
     return pa.array(parts.astype(np.int32), result, mask=_nulls(column))
+
+
+def _hours(hours: npt.NDArray[np.int64], result: pa.DataType, nulls: npt.NDArray[np.bool_] | None) -> pa.Array:
+    """Hours as the 32-bit numbers that partitions are: microseconds reach further than those."""
+    beyond = hours != hours.astype(np.int32)
+    if nulls is not None:
+        beyond &= ~nulls
+    if beyond.any():
+        raise SchemaError(
+            f"hour() of a timestamp {int(hours[beyond][0])} hours from 1970 does not fit 32 bits", rule=_RULE
+        )
+    return pa.array(hours.astype(np.int32), result, mask=nulls)
+
+
+def hour_limits(source: pa.DataType) -> tuple[int, int]:
+    """The least and the greatest timestamp whose hour fits 32 bits, in the type's units."""
+    per_hour = _PER_HOUR[source.unit]
+    return max(-(2**31) * per_hour, -(2**63)), min(2**31 * per_hour, 2**63) - 1
 
 
 def _truncate(column: pa.Array, width: int) -> pa.Array:

@@ -21,6 +21,7 @@ from skerry.table.predicate import (
     Comparison,
     Constant,
     In,
+    IsMinusZero,
     IsNaN,
     IsNull,
     Operator,
@@ -90,7 +91,7 @@ class _Selectivity:
                 return self._present(column) - share if negated else share
             case IsNull(column, negated):
                 return self._present(column) if negated else 1.0 - self._present(column)
-            case IsNaN(_, negated):
+            case IsNaN(_, negated) | IsMinusZero(_, negated):
                 return 1.0 if negated else 0.0
             case StartsWith(column, _, negated):
                 share = self._all((StartsWith(column, predicate.prefix),))

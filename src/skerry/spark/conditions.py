@@ -19,6 +19,7 @@ from skerry.table.predicate import (
     Comparison,
     Constant,
     In,
+    IsMinusZero,
     IsNaN,
     IsNull,
     Operator,
@@ -64,6 +65,8 @@ def to_condition(predicate: Predicate) -> SparkColumn:
         case IsNaN(column, negated):
             found = _column(column)
             return found.isNotNull() & ~sf.isnan(found) if negated else sf.isnan(found)
+        case IsMinusZero(column, negated):
+            return _negated(_column(column).cast("string") == "-0.0", negated)
 
 
 def spark_column(*path: str) -> SparkColumn:

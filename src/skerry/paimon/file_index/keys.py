@@ -12,21 +12,22 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Sequence
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any, Final, TypeAlias
 
 from skerry.paimon.file_index.cursor import I32, I64, Cursor
 from skerry.paimon.types import AtomicType, TypeRoot
-from skerry.table.predicate import Comparison, In, IsNaN, IsNull, Operator, StartsWith
+from skerry.table.predicate import Comparison, In, IsMinusZero, IsNaN, IsNull, Operator, StartsWith
 
 __all__ = ["Interval", "Leaf", "as_key", "intervals_of", "is_lossy", "key_form", "loosened", "matches", "take_key"]
 
-Leaf: TypeAlias = Comparison | In | StartsWith | IsNull | IsNaN
+Leaf: TypeAlias = Comparison | In | StartsWith | IsNull | IsNaN | IsMinusZero
 """A condition on one column."""
 
 Interval: TypeAlias = tuple[Any, Any]
 """From the first to before the second."""
 
+_EXACT = Context(prec=80)  # more digits than any type has
 _F32, _F64 = struct.Struct(">f"), struct.Struct(">d")
 _I8, _I16 = struct.Struct(">b"), struct.Struct(">h")
 _FORMS: Final = {
@@ -85,7 +86,7 @@ def as_key(type_: AtomicType, value: Any) -> Any:
     if isinstance(value, str):
         return value.encode()
     if isinstance(value, Decimal):
-        return int(value.scaleb(type_.scale))
+        return int(value.scaleb(type_.scale, _EXACT))
     if type_.root in _TIMESTAMPS:
         if type_.precision == 0:
             return value * 1000
@@ -134,6 +135,8 @@ def matches(leaf: Leaf) -> Callable[[Any], bool]:
             return lambda key: bool(key.startswith(start)) != negated
         case IsNaN(_, negated):
             return lambda key: math.isnan(key) != negated
+        case IsMinusZero(_, negated):
+            return lambda key: negated or key == 0
         case IsNull(_, negated):
             return lambda key: negated
 
@@ -179,6 +182,8 @@ def intervals_of(leaf: Leaf, rank: Callable[[Any, bool], Any], first: Any, end: 
             after = start[:-1] + bytes([start[-1] + 1]) if start else None  # UTF-8 has no byte 255
             found = [(rank(start, False), end if after is None else rank(after, False))]
             return _gaps(found, first, end) if negated else found
+        case IsMinusZero(_, negated):
+            return [(first, end)] if negated else [(rank(0.0, False), rank(0.0, True))]
         case IsNaN(_, negated):
             found = [(rank(math.inf, True), end)]
             return _gaps(found, first, end) if negated else found

@@ -24,6 +24,7 @@ from skerry.table.predicate.nodes import (
     Comparison,
     Constant,
     In,
+    IsMinusZero,
     IsNaN,
     IsNull,
     Operator,
@@ -97,6 +98,10 @@ def _test(predicate: Predicate, refer: Callable[[Column], Any]) -> Any:
         case IsNaN(column, negated):
             is_nan = pc.is_nan(refer(column))
             return pc.invert(is_nan) if negated else is_nan
+        case IsMinusZero(column, negated):
+            minus_zero = arrow_array((-0.0,), column.type)  # sets compare bits
+            is_in = pc.is_in(refer(column), value_set=minus_zero)
+            return pc.and_kleene(pc.invert(is_in), pc.is_valid(refer(column))) if negated else is_in
         case StartsWith(column, prefix, negated):
             starts = pc.starts_with(refer(column), pattern=prefix)
             return pc.invert(starts) if negated else starts
@@ -289,7 +294,15 @@ def _literal(scalar: pa.Scalar) -> Literal:
     if family is None:
         raise UnsupportedError(f"a literal of type {scalar.type} is not supported in a condition")
     kind, value = _LITERALS[family](scalar)
-    return Literal(kind, value, f"{scalar} ({scalar.type})")
+    return Literal(kind, value, f"{_spelling(scalar)} ({scalar.type})")
+
+
+def _spelling(scalar: pa.Scalar) -> str:
+    """A literal for messages; dates and times beyond Python's are their numbers."""
+    try:
+        return str(scalar)
+    except (OverflowError, ValueError):
+        return str(scalar.value)
 
 
 def _number(scalar: pa.Scalar) -> tuple[LiteralKind, Any]:

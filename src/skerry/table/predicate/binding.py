@@ -6,6 +6,7 @@ to columns, literals to values of the column's type, negations to the leaves.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -22,6 +23,7 @@ from skerry.table.predicate.nodes import (
     Comparison,
     Constant,
     In,
+    IsMinusZero,
     IsNaN,
     IsNull,
     Operator,
@@ -252,6 +254,11 @@ class _Binder:
         nan = any(_is_nan(place.floor) for place in places)
         values = tuple(sorted({place.floor for place in places if place.exact and not _is_nan(place.floor)}))
         tests: list[Predicate] = [IsNaN(column, negated)] if nan else []
+        if self._ieee and family_of(column.type) is Family.FLOAT:
+            zeros = {math.copysign(1.0, place.floor) for place in places if place.exact and place.floor == 0}
+            if len(zeros) == 1:
+                values = tuple(value for value in values if value != 0)
+                tests.append(_one_zero(column, zeros == {-1.0}, negated))
         if len(values) == 1:
             tests.append(Comparison(column, Operator.NE if negated else Operator.EQ, values[0]))
         elif values:
@@ -327,6 +334,15 @@ def _compare(column: Column, operator: Operator, place: Fit) -> Predicate:
             return ALWAYS_FALSE if place.floor is None else Comparison(column, Operator.LE, place.floor)
         case _:
             return any_value if place.floor is None else Comparison(column, Operator.GT, place.floor)
+
+
+def _one_zero(column: Column, minus: bool, negated: bool) -> Predicate:
+    """Membership in a set that holds one of the two zeros: PyArrow's sets compare bits."""
+    if minus:
+        return IsMinusZero(column, negated)
+    if negated:
+        return disjunction([Comparison(column, Operator.NE, 0.0), IsMinusZero(column)])
+    return conjunction([Comparison(column, Operator.EQ, 0.0), IsMinusZero(column, negated=True)])
 
 
 def _is_nan(value: Any) -> bool:

@@ -8,11 +8,13 @@ are equal; with that every comparison is exact, whatever the type.
 from __future__ import annotations
 
 import decimal
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -42,7 +44,7 @@ _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 _EXACT = decimal.Context(prec=1200, rounding=decimal.ROUND_FLOOR, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
 _MAX_DIGITS, _MAX_EXPONENT = 1100, 400
 
-_DATE = r"(?P<date>[+-]?\d{4,6}-\d{1,2}-\d{1,2})"
+_DATE = r"(?P<date>[+-]?\d{4,7}-\d{1,2}-\d{1,2})"
 _TIME = r"(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:\.(?P<fraction>\d{1,9}))?)?"
 _ZONE = r"(?P<zone>Z|UTC|(?P<sign>[+-])(?P<zone_hour>\d{2})(?::?(?P<zone_minute>\d{2}))?)"
 _DATE_TEXT = re.compile(_DATE)
@@ -342,7 +344,7 @@ def _place_integer(value: Decimal, type: pa.DataType, round_floats: bool) -> Fit
 def _place_decimal(value: Decimal, type: pa.DataType, round_floats: bool) -> Fit:
     high = Decimal((0, (9,) * type.precision, -type.scale))
     quantum = Decimal((0, (1,), -type.scale))
-    return _clamp(value, -high, high, lambda number: number.quantize(quantum, context=_EXACT))
+    return _clamp(value, high.copy_negate(), high, lambda number: number.quantize(quantum, context=_EXACT))
 
 
 def _clamp(value: Decimal, low: Any, high: Any, floor: Any) -> Fit:
@@ -360,17 +362,32 @@ def _place_float(value: Decimal, type: pa.DataType, round_floats: bool) -> Fit:
     dtype: np.dtype[Any] = np.dtype(type.to_pandas_dtype())
     if not value.is_finite():
         return Fit(float(value), True)
-    greatest = float(np.finfo(dtype).max)
-    if value > greatest:
-        return Fit(greatest, False)
-    if value < -greatest:
-        return Fit(float("-inf"), False)
-    nearest = dtype.type(float(value))
+    limits = np.finfo(dtype)
+    greatest = float(limits.max)
+    if value.copy_abs() > greatest:
+        # the shortest text of the greatest value may lie above it: what is less than half a step above rounds to it
+        rounds = round_floats and value.copy_abs() < int(greatest) + 2 ** (limits.maxexp - limits.nmant - 2)
+        if value > 0:
+            return Fit(greatest, rounds)
+        return Fit(-greatest, True) if rounds else Fit(float("-inf"), False)
+    nearest = _nearest(value, dtype)
     if round_floats or Decimal(float(nearest)) == value:
         return Fit(float(nearest), True)
     if Decimal(float(nearest)) > value:
         nearest = np.nextafter(nearest, dtype.type(float("-inf")))
     return Fit(float(nearest), False)
+
+
+def _nearest(value: Decimal, dtype: np.dtype[Any]) -> Any:
+    """The nearest value of a floating-point type; of two as near the even one."""
+    double = float(value)
+    nearest = dtype.type(double)
+    if float(nearest) == double or Decimal(double) == value:
+        return nearest
+    # the double may lie halfway between two values where the number itself does not
+    other = np.nextafter(nearest, dtype.type(math.inf if float(nearest) < double else -math.inf))
+    exact = Fraction(value)
+    return min((nearest, other), key=lambda candidate: abs(Fraction(float(candidate)) - exact))
 
 
 def _place_date(nanoseconds: int, type: pa.DataType, round_floats: bool) -> Fit:

@@ -27,6 +27,7 @@ __all__ = [
     "Comparison",
     "Constant",
     "In",
+    "IsMinusZero",
     "IsNaN",
     "IsNull",
     "Operator",
@@ -183,6 +184,17 @@ class IsNaN:
 
 
 @dataclass(frozen=True, slots=True)
+class IsMinusZero:
+    """The column is -0.0, which comparisons take for 0.0 (`negated`: it is non-null and something else)."""
+
+    column: Column
+    negated: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.column} IS {'NOT ' if self.negated else ''}-0.0"
+
+
+@dataclass(frozen=True, slots=True)
 class And:
     """Every one of two or more children holds; build it with `conjunction`."""
 
@@ -202,7 +214,7 @@ class Or:
         return " OR ".join(str(child) for child in self.children)
 
 
-Predicate: TypeAlias = Constant | Comparison | In | StartsWith | IsNull | IsNaN | And | Or
+Predicate: TypeAlias = Constant | Comparison | In | StartsWith | IsNull | IsNaN | IsMinusZero | And | Or
 
 ALWAYS_TRUE = Constant(True)
 ALWAYS_FALSE = Constant(False)

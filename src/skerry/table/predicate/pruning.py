@@ -24,6 +24,7 @@ from skerry.table.predicate.nodes import (
     Comparison,
     Constant,
     In,
+    IsMinusZero,
     IsNaN,
     IsNull,
     Operator,
@@ -131,6 +132,9 @@ class _Evaluation:
                 if negated:
                     return Verdict(known.may_be_ordinary, ~known.may_be_null & ~known.may_be_nan)
                 return Verdict(known.may_be_nan, ~known.may_be_null & ~known.may_be_ordinary)
+            case IsMinusZero(column, negated):
+                zero = _compare(known, Operator.EQ, _comparable((0.0,), column.type)[0])
+                return Verdict(known.may_be_present if negated else zero.may, np.full(self._count, False))
             case Comparison(column, operator, value):
                 return _compare(known, operator, _comparable((value,), column.type)[0])
             case In(column, values, negated):
