@@ -53,6 +53,15 @@ def test_a_table_is_listed_loaded_read_and_travelled(table):
     assert "files by partition" in str(loaded.scan(where="region = 'north'").explain())
 
 
+def test_rows_without_columns_are_counted(table):
+    table.append(rows((1, "north", 1.0), (2, "south", 2.0), (3, "north", 3.0)))
+    table.delete("id = 1")
+    for where, count in ((None, 2), ("amount > 2.5", 1), ("id = 1", 0)):
+        found = table.scan([], where=where).to_arrow()
+        assert (found.num_rows, found.num_columns) == (count, 0)
+    assert table.scan([], limit=1).to_arrow().num_rows == 1
+
+
 def test_partitions_are_overwritten(table):
     table.append(rows((1, "north", 1.0), (2, "south", 2.0)))
     told = table.overwrite(rows((9, "north", 9.0)), where="region = 'north'")

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import json
+import math
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyiceberg.types import LongType
-from rivals import SCHEMA, beaten_by, keys, metadata_json, peer, rows
+from rivals import SCHEMA, beaten_by, keys, metadata_json, path_of, peer, rows
 
 import skerry
-from skerry.errors import SchemaError
+from skerry.errors import SchemaError, UnsupportedError
 
 NESTED = pa.schema(
     [
@@ -186,6 +189,55 @@ def test_defaults(catalog, warehouse):
     assert sorted(table.scan(columns=["n"]).to_arrow()["n"].to_pylist()) == [7, 7, 7, 8, 8]
     assert {str(row) for row in table.scan(columns=["date"]).to_arrow()["date"].to_pylist()} == {"2021-02-03"}
     assert peer(warehouse, "d.v").metadata.schema().find_field("n").write_default == 8
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("type_", [pa.float32(), pa.float64()], ids=str)
+def test_defaults_that_json_does_not_have_are_refused(catalog, type_, value):
+    table = catalog.create_table("d.t", pa.schema([("k", pa.int64())]), format_version=3)
+    with pytest.raises(SchemaError, match="column 'x': metadata cannot keep the default"):
+        table.update_schema().add_column("x", type_, default_value=value).commit()
+    table.update_schema().add_column("x", type_).commit()
+    with pytest.raises(SchemaError, match="column 'x': metadata cannot keep the default"):
+        table.update_schema().set_default_value("x", value).commit()
+
+
+def test_defaults_of_nanoseconds(catalog, warehouse):
+    table = catalog.create_table("d.t", pa.schema([("k", pa.int64())]), format_version=3)
+    table.append(pa.table({"k": [1]}))
+    moment = np.datetime64("1969-12-31T23:59:59.000000001", "ns")
+    with table.update_schema() as update:
+        update.add_column("a", pa.timestamp("ns"), default_value=moment)
+        update.add_column("b", pa.timestamp("ns", "UTC"), default_value=dt.datetime(2020, 1, 1, tzinfo=dt.UTC))
+    table = catalog.load_table("d.t")
+    table.append(pa.table({"k": [2]}))
+    found = catalog.load_table("d.t").scan().to_arrow()
+    assert found["a"].cast(pa.int64()).to_pylist() == [moment.astype(int)] * 2
+    assert found["b"].cast(pa.int64()).to_pylist() == [1_577_836_800 * 10**9] * 2
+    assert table.scan(where="a < TIMESTAMP '1970-01-01'").count() == 2
+    fields = metadata_json(table)["schemas"][-1]["fields"]
+    assert [field.get("initial-default") for field in fields] == [
+        None,
+        "1969-12-31T23:59:59.000000001",
+        "2020-01-01T00:00:00+00:00",
+    ]
+
+
+def test_a_nested_default_of_another_writer_is_kept_and_refuses_itself(catalog):
+    table = catalog.create_table("d.t", pa.schema([("k", pa.int64())]), format_version=3)
+    table.append(pa.table({"k": [1]}))
+    table.update_schema().add_column("x", pa.list_(pa.int32())).commit()
+    path, metadata = path_of(table.metadata_location), metadata_json(table)
+    metadata["schemas"][-1]["fields"][1]["initial-default"] = [1, 2]
+    path.write_text(json.dumps(metadata))
+    table = catalog.load_table("d.t")
+    table.append(pa.table({"k": [2], "x": pa.array([[3]], pa.list_(pa.int32()))}))
+    table = catalog.load_table("d.t")
+    assert metadata_json(table)["schemas"][-1]["fields"][1]["initial-default"] == [1, 2]
+    assert sorted(table.scan(["k"]).to_arrow()["k"].to_pylist()) == [1, 2]
+    assert table.scan(where="k = 2").to_arrow().to_pylist() == [{"k": 2, "x": [3]}]
+    with pytest.raises(UnsupportedError, match="'x' is missing in the file, and default values of nested types"):
+        table.scan().to_arrow()
 
 
 def test_a_dates_default_becomes_a_timestamps(catalog):

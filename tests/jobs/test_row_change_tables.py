@@ -113,6 +113,48 @@ def test_nested_columns_are_kept_and_changed(tmp_path, version, mode):
     assert sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["k"]) == rows
 
 
+def nested_uuids(ids):
+    """uuid and fixed at every kind of depth; every third row is null, as is an element of each list."""
+    uuids = array(pa.uuid(), [uuid.UUID(int=number) for number in ids])
+    fixed = pa.array([number.to_bytes(3, "big") for number in ids], pa.binary(3))
+    starts, mask = pa.array(range(len(ids) + 1), pa.int32()), pa.array([number % 3 == 2 for number in ids])
+    pairs = pa.StructArray.from_arrays([uuids, fixed], names=["u", "f"])
+    columns = {
+        "list": pa.ListArray.from_arrays(starts, uuids, mask=mask),
+        "map": pa.MapArray.from_arrays(starts, uuids, fixed, mask=mask),
+        "struct": pa.StructArray.from_arrays([uuids, fixed], names=["u", "f"], mask=mask),
+        "structs": pa.ListArray.from_arrays(starts, pairs, mask=mask),
+    }
+    return pa.table({"k": pa.array(ids, pa.int64()), **columns})
+
+
+def plain(rows):
+    return sorted(rows.to_pylist(), key=lambda row: row["k"])
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "avro", "orc"])
+def test_uuids_and_fixed_inside_of_lists_maps_and_structs(tmp_path, file_format):
+    first = nested_uuids([1, 2, 3, 4])
+    table = make(tmp_path, first.schema, **{"write.format.default": file_format})
+    table.append(first)
+    start = table.snapshots()[-1].snapshot_id
+    table.upsert(nested_uuids([2, 5]), on=["k"])
+    assert plain(table.scan().to_arrow()) == plain(nested_uuids([1, 2, 3, 4, 5]))
+    table.merge(nested_uuids([1, 6]).select(["k"]), on="k", when_matched="update", when_not_matched="insert")
+    lacking = pa.table({"k": pa.array([6], pa.int64())})
+    expected = pa.concat_tables([nested_uuids([1, 2, 3, 4, 5]), lacking], promote_options="default")
+    assert plain(table.scan().to_arrow()) == plain(expected)
+    table.delete("k = 6")
+    table.overwrite(nested_uuids([3]), where="k = 3")
+    table.compact()
+    expected = plain(nested_uuids([1, 2, 3, 4, 5]))
+    assert plain(table.scan().to_arrow()) == expected
+    table.changes(start, table.snapshots()[-1].snapshot_id).to_arrow()
+    table.analyze()
+    assert table.scan(where="k > 9").to_arrow().num_rows == 0
+    assert table.scan(["struct.u"], where=f"struct.u = '{uuid.UUID(int=4)}'").count() == 1
+
+
 @pytest.mark.parametrize("file_format", ["orc", "avro"])
 @pytest.mark.parametrize(("version", "mode"), KINDS)
 def test_other_file_formats(tmp_path, version, mode, file_format):

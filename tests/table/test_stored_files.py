@@ -15,6 +15,7 @@ import pytest
 from stored_rows import FORMATS, data_task, field, position_deletes, reader, rows_of, write_rows
 
 from skerry.errors import FormatError, SchemaError, SkerryError, UnsupportedError
+from skerry.iceberg.orc_files import orc_schema
 from skerry.storage import Storage
 from skerry.table.evolution import merge_columns
 from skerry.table.files import DataFile
@@ -242,10 +243,30 @@ def test_orc_keeps_the_types_that_it_has_no_word_for(tmp_path):
 
 def test_orc_times_that_pyarrow_cannot_hold_are_refused_by_name(tmp_path):
     schema = pa.schema([field("ts", pa.timestamp("us"), 4)])
-    task = data_task(tmp_path / "a.orc", pa.table([[datetime.datetime(1500, 1, 1)]], schema=schema), "orc")
+    path = tmp_path / "a.orc"
+    orc.write_table(pa.table([[datetime.datetime(1500, 1, 1)]], schema=orc_schema(schema)), path)
+    task = FileScanTask(DataFile(str(path), "orc", 1, path.stat().st_size), matches_all=True)
     with pytest.raises(UnsupportedError, match="out of range for nanosecond") as caught:
         rows_of(reader(schema), [task])
     assert caught.value.location == task.data_file.location
+
+
+@pytest.mark.parametrize(("unit", "per_second"), [("us", 10**6), ("ns", 10**9)])
+def test_orc_times_that_could_not_be_read_back_are_not_written(tmp_path, unit, per_second):
+    schema = pa.schema([field("ts", pa.list_(field("element", pa.timestamp(unit), 5)), 4)])
+
+    def rows(moment):
+        return pa.table([pa.array([[moment]], pa.list_(pa.int64())).cast(schema.field("ts").type)], schema=schema)
+
+    high, low = (2**63 - 1) * per_second // 10**9, -(2**63) // 10**9 * per_second + per_second
+    for moment in (high, low):
+        task = data_task(tmp_path / f"{moment}.orc", rows(moment), "orc")
+        (found,) = reader(schema).batches([task])
+        assert found.column(0).flatten().cast(pa.int64()).to_pylist() == [moment]
+    if unit == "us":
+        for moment, text in ((high + 1, "2262-04-11 23:47:16.854776"), (low - per_second, "1677-09-21 00:12:43")):
+            with pytest.raises(UnsupportedError, match=f"column 'ts' has {text}: times before 1677-09-21 or after"):
+                data_task(tmp_path / "b.orc", rows(moment), "orc")
 
 
 def test_orc_columns_whose_names_have_dots(tmp_path):

@@ -186,7 +186,8 @@ def _read_nested(storage: Storage, source: FileMetadata, group: int, name: str) 
             table = pq.ParquetFile(file, metadata=source.arrow).read_row_group(group, [name], use_threads=False)
     except (pa.ArrowException, OSError) as error:
         raise FormatError(f"PyArrow cannot read column {name}: {error}", location=redact(source.location)) from error
-    return table.column(0).combine_chunks() if table.num_rows else table.schema.empty_table().column(0).combine_chunks()
+    column = table.column(0)
+    return column.combine_chunks() if column.num_chunks else pa.nulls(0, column.type)
 
 
 def _write_native(

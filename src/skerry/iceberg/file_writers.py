@@ -17,7 +17,7 @@ import pyarrow as pa
 from skerry.errors import SchemaError
 from skerry.iceberg.avro_files import avro_schema
 from skerry.iceberg.metrics import MetricsMode, parquet_data_file
-from skerry.iceberg.orc_files import EARLY_TIMES, orc_schema
+from skerry.iceberg.orc_files import ORC_TIMES, orc_schema
 from skerry.iceberg.row_metrics import RowMetrics
 from skerry.storage import Storage
 from skerry.table.file_output import AvroOutput, FileOutput, ParquetOutput, ShardOutput
@@ -226,7 +226,7 @@ def _parquet(encoding: FileEncoding, storage: Storage, location: str, schema: pa
 
 
 def _orc(encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> FileOutput:
-    return OrcOutput(storage, location, orc_schema(schema), codec=encoding.codec, refused=EARLY_TIMES)
+    return OrcOutput(storage, location, orc_schema(schema), codec=encoding.codec, refused=ORC_TIMES)
 
 
 def _avro(encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> FileOutput:

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from skerry.errors import UnsupportedError
-from skerry.table.orc_output import EarlyTimes
+from skerry.table.orc_output import OrcTimes
 from skerry.table.schema import FIELD_ID_KEY
 from skerry.table.values import is_uuid
 
-__all__ = ["EARLY_TIMES", "orc_schema"]
+__all__ = ["ORC_TIMES", "orc_schema"]
 
 
 def orc_schema(schema: pa.Schema) -> pa.Schema:
@@ -69,5 +69,5 @@ def _is_wrong(early: np.ndarray, per_second: int) -> np.ndarray:
     return is_wrong
 
 
-EARLY_TIMES: Final = EarlyTimes(_is_wrong, "times before 1970 that are no whole seconds", "Parquet or Avro")
+ORC_TIMES: Final = OrcTimes(_is_wrong, "times before 1970 that are no whole seconds", "Parquet or Avro")
 """Other readers find such times a second earlier."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -310,11 +311,13 @@ def _leaf_ids(field: pa.Field) -> Iterable[int]:
 
 
 def column_defaults(schema: Schema) -> dict[int, Any]:
-    """Initial defaults: what rows have that were written before the column was there."""
+    """Initial defaults: what rows have that were written before the column was there; nested ones as JSON has them."""
     return {
         number: physical_value(to_arrow_type(field.field_type), field.initial_default)
+        if field.field_type.is_primitive
+        else json.loads(field.initial_default)
         for number, field in index_by_id(schema).items()
-        if field.initial_default is not None and field.field_type.is_primitive
+        if field.initial_default is not None
     }
 
 

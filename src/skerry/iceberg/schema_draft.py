@@ -28,6 +28,7 @@ from pyiceberg.types import (
 )
 
 from skerry.errors import SchemaError
+from skerry.iceberg.default_values import checked_default
 from skerry.iceberg.schema import DOC_KEY, to_arrow_type, to_iceberg_type
 from skerry.table.metadata_columns import check_new_names
 from skerry.table.schema import nearest
@@ -339,7 +340,7 @@ class SchemaDraft:
             )
         if not type_.is_primitive or isinstance(type_, UnknownType):
             raise SchemaError(f"column {_written(path)!r}: a column of type {type_} can have no default")
-        return physical_value(to_arrow_type(type_), value)
+        return checked_default(type_, value, _written(path))
 
     def _check_promotion(self, path: Path, before: IcebergType, after: IcebergType) -> None:
         if not self._may_promote(before, after):
@@ -361,9 +362,10 @@ def _promoted(value: Any, before: IcebergType, after: IcebergType) -> Any:
     """A default as the wider type has it."""
     if value is None or not isinstance(before, DateType):
         return value
-    return physical_value(to_arrow_type(before), value) * (
+    moment = physical_value(to_arrow_type(before), value) * (
         _DAY_NS if isinstance(after, TimestampNanoType) else _DAY_NS // 1000
     )
+    return physical_value(to_arrow_type(after), moment)
 
 
 def _doc(field: pa.Field) -> str | None:

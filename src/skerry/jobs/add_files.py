@@ -18,7 +18,7 @@ from skerry.errors import AlreadyExistsError, SchemaError, SkerryError, Unsuppor
 from skerry.iceberg.files import live_data_files
 from skerry.iceberg.layout import FileLayout
 from skerry.iceberg.operations import AppendFiles, SnapshotChange
-from skerry.iceberg.scan import scan
+from skerry.iceberg.scan import column_defaults, scan
 from skerry.iceberg.schema_evolution import NAME_MAPPING_PROPERTY, name_mapping
 from skerry.iceberg.settings import ChangeProperties
 from skerry.iceberg.state import MAIN, OUTSIDE_PROPERTY, TableState
@@ -33,7 +33,7 @@ from skerry.table.scan import FileScanTask
 from skerry.table.schema import FIELD_ID_KEY, leaves, nearest
 from skerry.table.sketching import sketch_parquet
 from skerry.table.tasks import Executor, Progress, ThreadExecutor, Watcher
-from skerry.table.values import encode_value, natural_value, physical_value
+from skerry.table.values import encode_value, natural_value
 from skerry.theta import Sample
 
 __all__ = ["AddFiles", "AddTask", "add_files", "describe_foreign_file", "file_schema"]
@@ -127,11 +127,7 @@ def add_files(
     state = catch_up(table, ref, executor=executor)
     layout = table.layout(ref=ref)
     reader = scan(state).row_reader()
-    defaults = {
-        column.field_id: physical_value(state.schema.field(column.name).type, column.initial_default)
-        for column in state.metadata.schema().fields
-        if column.initial_default is not None
-    }
+    defaults = column_defaults(state.metadata.schema())
     named = constants or {}
     tasks = [AddTask(location, layout, reader, defaults, named.get(location, {})) for location in wanted]
     written = []

@@ -274,7 +274,7 @@ def _refuse_null_keys(index: KeyIndex, keys: Sequence[pa.ChunkedArray], names: S
 
 
 def _one_array(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.nulls(0, column.type)])
 
 
 def _mask(column: pa.ChunkedArray) -> npt.NDArray[np.bool_]:

@@ -22,6 +22,7 @@ from skerry.iceberg.sorting import sort_indices
 from skerry.iceberg.z_order import ZOrder
 from skerry.table.row_reader import RowReader
 from skerry.table.scan import FileScanTask
+from skerry.table.schema import empty_batch
 
 __all__ = ["Clustering", "clustered"]
 
@@ -152,6 +153,6 @@ class _Spilled:
     def read(self, number: int) -> pa.Table:
         """The rows of a range, in the order in which they came."""
         if number not in self._writers:
-            return self._schema.empty_table()
+            return pa.Table.from_batches([empty_batch(self._schema)])
         with pa.OSFile(str(self._paths[number])) as file:
             return pa.ipc.open_file(file).read_all()

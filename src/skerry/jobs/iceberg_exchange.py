@@ -21,6 +21,7 @@ from skerry.jobs.streaming import StreamSource
 from skerry.storage import join
 from skerry.table.incoming import conform
 from skerry.table.predicate import Predicate
+from skerry.table.schema import empty_batch
 from skerry.table.stream_batch import StreamBatch
 
 __all__ = ["IcebergExchange"]
@@ -66,7 +67,7 @@ class _Write:
 
     def check(self, rows: pa.Schema) -> None:
         if self.publication.mode is not WriteMode.UPSERT:  # which may lack columns
-            conform(rows.empty_table(), self.schema)
+            conform(pa.Table.from_batches([empty_batch(rows)]), self.schema)
 
     def of_batch(self, number: int | str) -> TableWrite:
         folder = join(self.layout.folder, f"batch-{number}")

@@ -22,6 +22,7 @@ from skerry.paimon.scan import PaimonScan
 from skerry.paimon.table import PaimonTable
 from skerry.table.incoming import conform
 from skerry.table.predicate import Predicate
+from skerry.table.schema import empty_batch
 from skerry.table.stream_batch import StreamBatch
 
 __all__ = ["PaimonExchange"]
@@ -65,7 +66,7 @@ class _Write:
 
     def check(self, rows: pa.Schema) -> None:
         files = self.layout.files
-        conform(rows.empty_table(), files.schema.arrow_schema)
+        conform(pa.Table.from_batches([empty_batch(rows)]), files.schema.arrow_schema)
         missing = [name for name in files.schema.arrow_schema.names if name not in rows.names]
         fills = files.has_keys and files.options.merge_engine is MergeEngine.PARTIAL_UPDATE
         if missing and self.publication.mode is WriteMode.UPSERT and not fills:

@@ -20,6 +20,7 @@ from pyarrow import json as arrow_json
 
 from skerry.jobs.change_records import DELETE, OP_KINDS, UPDATE_AFTER
 from skerry.jobs.record_fields import FieldNames
+from skerry.table.schema import empty_batch
 
 __all__ = ["UNAVAILABLE", "Envelope", "NewFields", "ReadTexts", "read_texts", "reads"]
 
@@ -142,7 +143,9 @@ def _nothing_of(texts: pa.LargeStringArray, schema: pa.Schema, envelope: Envelop
     order = {path: pa.chunked_array([], type_) for path, type_ in envelope.order}
     nothing = np.empty(0, np.int64)
     op = pa.chunked_array([], pa.string())
-    return ReadTexts(schema.empty_table(), op, None, order, nothing, np.arange(len(texts)), None)
+    return ReadTexts(
+        pa.Table.from_batches([empty_batch(schema)]), op, None, order, nothing, np.arange(len(texts)), None
+    )
 
 
 # The shape of records ------------------------------------------------------------------------------------------------
@@ -353,7 +356,7 @@ def _with_fields(
 
 
 def _one(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    return column if isinstance(column, pa.Array) else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
+    return column if isinstance(column, pa.Array) else pa.concat_arrays(column.chunks or [pa.nulls(0, column.type)])
 
 
 def _mask(column: Any) -> Mask:

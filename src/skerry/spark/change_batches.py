@@ -173,7 +173,7 @@ def unused(wanted: str, names: Collection[str]) -> str:
 
 
 def _one_array(column: pa.ChunkedArray) -> pa.Array:
-    return pa.concat_arrays(column.chunks or [pa.array([], column.type)])
+    return pa.concat_arrays(column.chunks or [pa.nulls(0, column.type)])
 
 
 def _new_fields(parser: RecordParser, read: pa.Table) -> Sequence[NewFields]:

@@ -32,7 +32,7 @@ from skerry.spark.failures import refuse
 from skerry.spark.jvm import Jvm
 from skerry.spark.schema import FIELD_ID_KEY, to_arrow_schema, to_spark_type, written_by_spark
 from skerry.table.incoming import WRITE_DEFAULT_KEY, conform
-from skerry.table.schema import field_id
+from skerry.table.schema import empty_batch, field_id
 from skerry.table.values import decode_values
 
 __all__ = ["check_frame", "check_values", "conform_frame"]
@@ -44,7 +44,7 @@ def check_frame(frame: DataFrame, schema: pa.Schema) -> None:
     Raises:
         SchemaError: Unknown, doubled or missing columns (the nearest name is proposed), or types that do not fit.
     """
-    conform(to_arrow_schema(frame.schema).empty_table(), schema)
+    conform(pa.Table.from_batches([empty_batch(to_arrow_schema(frame.schema))]), schema)
 
 
 def conform_frame(frame: DataFrame, schema: pa.Schema, origin: Column | None = None) -> DataFrame:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from skerry.errors import SchemaError
+from skerry.errors import SchemaError, UnsupportedError
 from skerry.table.incoming import is_list
 from skerry.table.nested_arrays import convert_elements, convert_entries
 from skerry.table.predicate.arrow import arrow_storage
@@ -317,6 +317,8 @@ def plan_conversion(
                 arrays.append(step(pa.nulls(batch.num_rows) if index is None else batch.column(index)))
             except pa.ArrowException as error:
                 raise SchemaError(f"column {name!r} holds a value that does not fit its type: {error}") from error
+        if not arrays:  # which would be no rows
+            return batch.select([]).replace_schema_metadata(target.metadata)
         return pa.RecordBatch.from_arrays(arrays, schema=target)
 
     return convert
@@ -355,6 +357,10 @@ def _is_same(source: pa.Field, target: pa.Field) -> bool:
 
 def _plan_missing(target: pa.Field, path: _Path, constants: Mapping[int, Any]) -> _Convert:
     value = constants.get(_id(target) or 0)
+    if isinstance(value, list | dict):
+        raise UnsupportedError(
+            f"column {'.'.join(path)!r} is missing in the file, and default values of nested types are not supported"
+        )
     if value is None and not target.nullable:
         raise SchemaError(f"required column {'.'.join(path)!r} is missing in the file and has no default")
     if value is None:

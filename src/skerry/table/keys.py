@@ -122,7 +122,7 @@ def _one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
         if isinstance(column, pa.ChunkedArray):
-            column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+            column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
     return column
 
 

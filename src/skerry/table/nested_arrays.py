@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["convert_elements", "convert_entries"]
+__all__ = ["convert_elements", "convert_entries", "list_elements"]
 
 _Convert: TypeAlias = Callable[[pa.Array], pa.Array]
 
@@ -23,7 +23,7 @@ def convert_elements(array: pa.Array, convert: _Convert, target: pa.ListType) ->
         target: The type of the result.
     """
     # not cast(): PyArrow 26 drops the last element when it casts a list view
-    values = convert(pc.list_flatten(array))
+    values = convert(list_elements(array))
     return pa.ListArray.from_arrays(_offsets(array), values, type=target, mask=array.is_null())
 
 
@@ -41,9 +41,22 @@ def convert_entries(
     lists = array
     if pa.types.is_map(array.type):
         lists = array.cast(pa.list_(pa.struct([array.type.key_field, array.type.item_field])))
-    entries = pc.list_flatten(lists)
+    entries = list_elements(lists)
     keys, items = convert_keys(entries.field(0)), convert_items(entries.field(1))
     return pa.MapArray.from_arrays(_offsets(lists), keys, items, type=target, mask=array.is_null())
+
+
+def list_elements(lists: pa.Array) -> pa.Array:
+    """The values of all lists that are not null."""
+    if not (pa.types.is_list(lists.type) or pa.types.is_large_list(lists.type)):
+        return pc.list_flatten(lists)
+    # not list_flatten(): where no value remains, it cannot make an array of structs that hold an extension type
+    offsets = lists.offsets.to_numpy()
+    starts, lengths = offsets[:-1], np.diff(offsets)
+    unwanted = np.asarray(lists.is_null().to_numpy(zero_copy_only=False), bool) & (lengths > 0)
+    if not unwanted.any():
+        return lists.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
+    return lists.values.take(pa.array(np.flatnonzero(np.repeat(~unwanted, lengths)) + int(starts[0])))
 
 
 def _offsets(lists: pa.Array) -> pa.Array:

@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skerry.table.nested_arrays import list_elements
+
 __all__ = ["rebuild_nested"]
 
 _OFFSETS: Final = np.int32
@@ -65,7 +67,7 @@ def _unnested(array: pa.Array) -> tuple[pa.Array, pa.Array]:
     lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy()
     offsets = np.zeros(len(array) + 1, _OFFSETS)
     np.cumsum(lengths, out=offsets[1:])
-    return pa.array(offsets), _rebuilt(array.flatten())
+    return pa.array(offsets), _rebuilt(list_elements(array))
 
 
 def _map_as_list(array: pa.Array) -> pa.Array:

@@ -12,19 +12,23 @@ import pyarrow.orc as orc
 from skerry.errors import UnsupportedError
 from skerry.storage import Sink, Storage
 from skerry.table.file_output import SinkOutput
+from skerry.table.nested_arrays import list_elements
 from skerry.table.orc_arrays import rebuild_nested
+from skerry.table.predicate.literals import format_timestamp
+from skerry.table.schema import empty_batch
 
-__all__ = ["EarlyTimes", "OrcOutput"]
+__all__ = ["OrcOutput", "OrcTimes"]
 
 _STRIPE_BYTES: Final = 16 << 20
 """A quarter of what Iceberg Java has: a stripe is kept in memory, for each of up to 128 open files."""
 _PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
-class EarlyTimes:
-    """Which times before 1970 readers of a table format find somewhere else, or not at all.
+class OrcTimes:
+    """Which times must not be written: those that nobody reads back, or other readers of a table format otherwise.
 
-    PyArrow writes parts of seconds before 1970 with negative nanoseconds.
+    PyArrow reads times as nanoseconds since 1970 in 64 bits, and refuses the whole stripe for one beyond. It writes
+    parts of seconds before 1970 with negative nanoseconds.
 
     Args:
         is_wrong: Tells those of some times: their ticks since 1970, int64[n] and all negative, and how many ticks a
@@ -47,14 +51,26 @@ class EarlyTimes:
         for field, column in zip(rows.schema, rows.columns, strict=True):
             for times in (times for chunk in column.chunks for times in _times(chunk)):
                 values = times.cast(pa.int64()).drop_null().to_numpy()
-                early = values[values < 0]
-                wrong = early[self._is_wrong(early, _PER_SECOND[times.type.unit])]
-                if len(wrong):
-                    example = pa.scalar(int(wrong[0]), pa.int64()).cast(times.type)
+                per_second = _PER_SECOND[times.type.unit]
+                finer = 10**9 // per_second
+                far = values[(values < -(2**63 // finer)) | (values > (2**63 - 1) // finer)]
+                if len(far):
                     raise UnsupportedError(
-                        f"column {field.name!r} has {example}: {self._what} cannot be written to ORC files, "
-                        f"because other readers would find another time there; write {self._instead}"
+                        f"column {field.name!r} has {_written(far[0], per_second)}: times before 1677-09-21 or after "
+                        f"2262-04-11 cannot be written to ORC files, because they could not be read back; write "
+                        f"{self._instead}"
                     )
+                early = values[values < 0]
+                wrong = early[self._is_wrong(early, per_second)]
+                if len(wrong):
+                    raise UnsupportedError(
+                        f"column {field.name!r} has {_written(wrong[0], per_second)}: {self._what} cannot be written "
+                        f"to ORC files, because other readers would find another time there; write {self._instead}"
+                    )
+
+
+def _written(time: np.int64, per_second: int) -> str:
+    return format_timestamp(int(time) * (10**9 // per_second))
 
 
 def _times(array: pa.Array) -> Iterator[pa.Array]:
@@ -66,7 +82,7 @@ def _times(array: pa.Array) -> Iterator[pa.Array]:
         for child in array.flatten():
             yield from _times(child)
     elif pa.types.is_list(type_):
-        yield from _times(array.flatten())
+        yield from _times(list_elements(array))
     elif pa.types.is_map(type_) and len(array):
         start, stop = array.offsets[0].as_py(), array.offsets[-1].as_py()
         for child in (array.keys, array.items):
@@ -84,14 +100,14 @@ class OrcOutput(SinkOutput):
         refused: Times that it cannot hold.
     """
 
-    def __init__(self, storage: Storage, location: str, schema: pa.Schema, *, codec: str, refused: EarlyTimes) -> None:
+    def __init__(self, storage: Storage, location: str, schema: pa.Schema, *, codec: str, refused: OrcTimes) -> None:
         super().__init__(storage, location)
         self._schema = schema
         self._refused = refused
         self._output = _PatientOutput(self._sink)
         self._writer = orc.ORCWriter(self._output, compression=codec, stripe_size=_STRIPE_BYTES)
         # a writer that has seen no rows knows no columns
-        self._writer.write(schema.empty_table())
+        self._writer.write(pa.Table.from_batches([empty_batch(schema)]))
 
     def write(self, rows: pa.Table) -> None:
         """Write rows.

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skerry.table.incoming import is_list
+from skerry.table.nested_arrays import list_elements
 
 __all__ = ["match_rows", "number_rows"]
 
@@ -107,7 +108,7 @@ def _number(column: pa.ChunkedArray) -> _Numbers:
 def _number_lists(column: pa.ChunkedArray) -> _Numbers:
     """Number lists: each is a string of bytes that its elements' numbers make."""
     lists = column.combine_chunks()
-    elements = _number(pa.chunked_array([lists.flatten()]))
+    elements = _number(pa.chunked_array([list_elements(lists)]))
     lengths = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False)
     offsets = np.zeros(len(lists) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])

@@ -10,6 +10,8 @@ from types import TracebackType
 
 import pyarrow as pa
 
+from skerry.table.schema import empty_batch
+
 __all__ = ["RowSpool"]
 
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
@@ -28,7 +30,7 @@ class RowSpool:
         path = str(Path(self._folder.name, "rows"))
         self._sink = pa.OSFile(path, "wb")
         self._writer = pa.ipc.new_stream(self._sink, schema, options=_OPTIONS)
-        self._writer.write_batch(pa.RecordBatch.from_pylist([], schema))  # behind the schema, which is no one's
+        self._writer.write_batch(empty_batch(schema))  # behind the schema, which is no one's
         self._source = pa.OSFile(path, "rb")
         self._offsets: defaultdict[Hashable, list[int]] = defaultdict(list)
         self._sizes: defaultdict[Hashable, int] = defaultdict(int)

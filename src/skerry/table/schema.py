@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from skerry.errors import SchemaError
 
-__all__ = ["Leaf", "field_id", "leaf", "leaves", "nearest"]
+__all__ = ["Leaf", "empty_batch", "field_id", "leaf", "leaves", "nearest"]
 
 FIELD_ID_KEY = b"PARQUET:field_id"
 
@@ -45,6 +45,11 @@ def field_id(field: pa.Field) -> int:
         return int(field.metadata[FIELD_ID_KEY])
     except (KeyError, TypeError, ValueError):
         raise SchemaError(f"column {field.name!r} has no field id") from None
+
+
+def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
+    """No rows of a schema; PyArrow's `empty_table` fails on extension types inside of lists, maps and structs."""
+    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
 
 
 def leaves(schema: pa.Schema) -> list[Leaf]:

@@ -40,13 +40,14 @@ def select_columns(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
 
     Args:
         schema: The table's; fields carry their id in the metadata `PARQUET:field_id`.
-        columns: Dotted names. A name with dots in it is a path unless a column has that very name.
+        columns: Dotted names. A name with dots in it is a path unless a column has that very name. None at all are
+            rows without columns.
 
     Raises:
-        SchemaError: A column does not exist, or the list is empty.
+        SchemaError: A column does not exist, or `columns` is text.
     """
-    if isinstance(columns, str) or not columns:
-        raise SchemaError(f"columns must be a list of at least one name, found {columns!r}")
+    if isinstance(columns, str):
+        raise SchemaError(f"columns must be a list of names, found {columns!r}")
     wanted = [_resolve(schema, name) for name in columns]
     pruned = prune(schema, {number for _, number in wanted})
     order = dict.fromkeys(top for top, _ in wanted)

@@ -85,7 +85,7 @@ def stored_rows(rows: pa.Table) -> pa.Table:
     """Rows with the values that are encoded: decimals as bytes, times as numbers, timestamps in parts of a second."""
     fields, columns = [], []
     for field, column in zip(rows.schema, rows.columns, strict=True):
-        stored = [_stored(chunk) for chunk in column.chunks] or [_stored(pa.array([], field.type))]
+        stored = [_stored(chunk) for chunk in column.chunks] or [_stored(pa.nulls(0, field.type))]
         fields.append(pa.field(field.name, stored[0].type, field.nullable))
         columns.append(pa.chunked_array(stored))
     return pa.table(columns, pa.schema(fields))

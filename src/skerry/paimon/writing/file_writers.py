@@ -13,7 +13,7 @@ import pyarrow as pa
 from skerry.errors import SchemaError
 from skerry.paimon.options import CoreOptions, FileFormat
 from skerry.paimon.writing.avro_layout import avro_schema, stored_rows
-from skerry.paimon.writing.orc_layout import EARLY_TIMES, orc_schema
+from skerry.paimon.writing.orc_layout import ORC_TIMES, orc_schema
 from skerry.paimon.writing.parquet_layout import PaimonParquetOutput
 from skerry.storage import Storage
 from skerry.table.file_output import AvroOutput, FileOutput, ShardOutput
@@ -108,7 +108,7 @@ def _parquet(encoding: FileEncoding, storage: Storage, location: str, schema: pa
 
 
 def _orc(encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> FileOutput:
-    return OrcOutput(storage, location, orc_schema(schema), codec=encoding.codec, refused=EARLY_TIMES)
+    return OrcOutput(storage, location, orc_schema(schema), codec=encoding.codec, refused=ORC_TIMES)
 
 
 def _avro(encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> FileOutput:

@@ -10,10 +10,10 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from skerry.table.orc_output import EarlyTimes
+from skerry.table.orc_output import OrcTimes
 from skerry.table.schema import FIELD_ID_KEY
 
-__all__ = ["EARLY_TIMES", "orc_schema"]
+__all__ = ["ORC_TIMES", "orc_schema"]
 
 
 def orc_schema(schema: pa.Schema) -> pa.Schema:
@@ -41,7 +41,7 @@ def _is_wrong(early: np.ndarray, per_second: int) -> np.ndarray:
     return is_wrong
 
 
-EARLY_TIMES: Final = EarlyTimes(_is_wrong, "such times before 1970", "Parquet")
+ORC_TIMES: Final = OrcTimes(_is_wrong, "such times before 1970", "Parquet")
 """Paimon Java fails on parts of a millisecond, and in the second before 1970 it reads other times than were written.
 
 Spec: `formats/paimon.md` § 8, ORC pitfalls.

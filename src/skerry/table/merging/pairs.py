@@ -79,7 +79,7 @@ class PairSchema:
     def empty(self) -> Pairs:
         """No pairs, of these types."""
         return Pairs(
-            0, {(side, field.name): pa.array([], field.type) for side in self.sides for field in self.sides[side]}
+            0, {(side, field.name): pa.nulls(0, field.type) for side in self.sides for field in self.sides[side]}
         )
 
     def qualify(self, syntax: Syntax) -> Syntax:
@@ -293,7 +293,7 @@ def _computed(expression: pc.Expression, batch: pa.RecordBatch) -> pa.Array:
         column = plan.to_table(use_threads=False).column(0)
     except (pa.ArrowException, NotImplementedError) as error:
         raise SchemaError(f"{expression} cannot be computed: {error}") from error
-    return column.combine_chunks() if column.num_chunks else pa.array([], column.type)
+    return column.combine_chunks() if column.num_chunks else pa.nulls(0, column.type)
 
 
 # Values --------------------------------------------------------------------------------------------------------------
@@ -366,7 +366,7 @@ class Term:
 def _literal(value: Any, field: pa.Field) -> pa.Array:
     """A Python value as an array of one, of the column's type."""
     try:
-        array = pa.array([value], field.type) if value is None else pa.array([value])
+        array = pa.nulls(1, field.type) if value is None else pa.array([value])
     except (pa.ArrowException, OverflowError) as error:
         raise SchemaError(f"the value {value!r} does not fit column {field.name!r} of type {field.type}") from error
     schema = pa.schema([field])

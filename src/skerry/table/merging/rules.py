@@ -20,7 +20,7 @@ from skerry.table.keys import KeyIndex
 from skerry.table.merging.clauses import Clause, Delete, Update
 from skerry.table.merging.pairs import SOURCE, TARGET, Columns, Condition, Pairs, PairSchema, Term
 from skerry.table.predicate import ALWAYS_TRUE, Predicate, disjunction
-from skerry.table.schema import nearest
+from skerry.table.schema import empty_batch, nearest
 
 __all__ = ["NOTHING", "MergeRules", "MergeSource"]
 
@@ -277,7 +277,7 @@ class MergeRules:
 
     def _values(self, rule: _Rule, pairs: Pairs) -> pa.RecordBatch:
         batches = conform(_table(rule.terms, pairs), self._table).read_all().combine_chunks().to_batches()
-        return pa.concat_batches(batches) if batches else pa.RecordBatch.from_pylist([], schema=self._table)
+        return pa.concat_batches(batches) if batches else empty_batch(self._table)
 
     def _check_use(self, on: Sequence[str]) -> None:
         """Refuse columns of the source that are neither the table's nor in any clause: a misspelt one would be lost."""

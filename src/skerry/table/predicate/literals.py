@@ -30,6 +30,7 @@ __all__ = [
     "family_of",
     "fit",
     "format_literal",
+    "format_timestamp",
     "parse_date",
     "parse_number",
     "parse_time",
@@ -452,12 +453,17 @@ def format_literal(value: Any, type: pa.DataType) -> str:
     if family is Family.TIME:
         return f"TIME '{_clock(value * _NANOSECONDS[type.unit])}'"
     if family in (Family.TIMESTAMP, Family.INSTANT):
-        days, rest = divmod(value * _NANOSECONDS[type.unit], _DAY_NS)
         name, zone = ("TIMESTAMP", "") if family is Family.TIMESTAMP else ("TIMESTAMPTZ", "+00:00")
-        return f"{name} '{_calendar(days)} {_clock(rest)}{zone}'"
+        return f"{name} '{format_timestamp(value * _NANOSECONDS[type.unit])}{zone}'"
     if family is Family.FLOAT and value in (float("inf"), float("-inf")):
         return "'Infinity'" if value > 0 else "'-Infinity'"
     return f"{value:f}" if family is Family.DECIMAL else str(value)
+
+
+def format_timestamp(nanoseconds: int) -> str:
+    """Write nanoseconds since 1970-01-01 as `parse_timestamp` reads them."""
+    days, rest = divmod(nanoseconds, _DAY_NS)
+    return f"{_calendar(days)} {_clock(rest)}"
 
 
 def _calendar(days: int) -> str:
