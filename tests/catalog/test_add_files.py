@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,6 +13,9 @@ from rivals import EPOCH, SCHEMA, Elsewhere, beaten_by, files_below, keys, path_
 
 import skerry
 from skerry.errors import AlreadyExistsError, FormatError, NotFoundError, SchemaError, UnsupportedError
+from skerry.parquet import decode_page_header, read_metadata
+from skerry.storage import Storage
+from skerry.table.sketching import sketch_parquet
 
 MAPPING = "schema.name-mapping.default"
 
@@ -200,6 +204,70 @@ def test_required_columns(catalog):
         table.add_files([put(table, "b", pa.table({"s": ["x", "y"]}))])
     table.add_files([put(table, "c", pa.table({"k": pa.array([1, 2], pa.int64()), "s": ["x", None]}))])
     assert keys(table) == [1, 2]
+
+
+MOMENT = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
+TIMES = pa.schema(
+    [("at", pa.timestamp("us", "UTC")), ("log", pa.list_(pa.timestamp("us", "UTC"))), ("t", pa.time64("us"))]
+)
+TIMED = {"at": [MOMENT], "log": [[MOMENT]], "t": [dt.time(1)]}
+
+
+@pytest.mark.parametrize(
+    ("column", "type_", "message"),
+    [
+        ("at", pa.timestamp("ms", "UTC"), "'at' is stored in milliseconds, and the table's .* in microseconds"),
+        ("at", pa.timestamp("ns", "UTC"), "'at' is stored in nanoseconds, and the table's .* in microseconds"),
+        ("at", pa.timestamp("us"), "'at' has timestamps without zone in the file, and with in the table"),
+        ("log", pa.list_(pa.timestamp("ns", "UTC")), r"'log\.element' is stored in nanoseconds"),
+        ("t", pa.time32("ms"), "'t' is stored in milliseconds"),
+    ],
+)
+def test_times_that_other_readers_would_take_for_others_are_refused(catalog, column, type_, message):
+    table = catalog.create_table("d.times", TIMES)
+    schema = TIMES.set(TIMES.get_field_index(column), pa.field(column, type_))
+    with pytest.raises(SchemaError, match=message) as caught:
+        table.add_files([put(table, "a", pa.table(TIMED, schema=schema))])
+    assert caught.value.location.endswith("a.parquet")
+    assert not table.snapshots()
+    table.add_files([put(table, "b", pa.table(TIMED, schema=TIMES))])
+    assert table.scan(["at"]).to_arrow().to_pylist() == [{"at": MOMENT}]
+
+
+def test_pages_that_say_they_are_not_compressed_are_refused(catalog, table):
+    """ARROW-17100: what parquet-cpp wrote before Arrow 3.0. Only the bit and the writer's name are changed here."""
+    data = pa.table({"k": pa.array([7] * 1000, pa.int64())}, schema=pa.schema([SCHEMA.field("k")]))
+    path = path_of(put(table, "a", data, data_page_version="2.0", use_dictionary=False, compression="zstd"))
+    chunk = read_metadata(Storage(), f"file://{path}").row_groups[0].chunks[0]
+    written = bytearray(path.read_bytes())
+    header = decode_page_header(memoryview(written), chunk.data_offset)
+    end = chunk.data_offset + header.header_bytes
+    # Thrift's compact protocol has a boolean in its field's type, 1 or 2: is_compressed is the last but the statistics
+    places = [at for at in range(chunk.data_offset, end) if written[at] == 0x11]
+    for at in places:
+        changed = bytearray(written)
+        changed[at] = 0x12
+        if decode_page_header(memoryview(changed), chunk.data_offset) == replace(header, is_compressed=False):
+            break
+    name = pq.read_metadata(path).created_by.encode()
+    path.write_bytes(bytes(changed).replace(name, b"parquet-cpp version 1.5.1-".ljust(len(name))))
+    assert pq.read_table(path)["k"].to_pylist() == [7] * 1000
+    schema = pa.schema([pa.field("k", pa.int64(), metadata={"PARQUET:field_id": "1"})])
+    assert sketch_parquet(Storage(), f"file://{path}", schema, [1]).samples[1].estimate() == 1
+    with pytest.raises(UnsupportedError, match="ARROW-17100"):
+        table.add_files([f"file://{path}"])
+    assert not table.snapshots()
+
+
+def test_old_timestamps_and_nanoseconds_of_version_3_are_added(catalog):
+    """Readers know what INT96 counts; version 3 has a type of nanoseconds."""
+    table = catalog.create_table("d.times", TIMES)
+    table.add_files([put(table, "a", pa.table(TIMED, schema=TIMES), use_deprecated_int96_timestamps=True)])
+    assert table.scan(["at", "log"]).to_arrow().to_pylist() == [{"at": MOMENT, "log": [MOMENT]}]
+    fine = pa.schema([("at", pa.timestamp("ns"))])
+    table = catalog.create_table("d.fine", fine, format_version=3)
+    table.add_files([put(table, "a", pa.table([pa.array([1], pa.int64()).cast(pa.timestamp("ns"))], schema=fine))])
+    assert table.scan().to_arrow()["at"].cast(pa.int64()).to_pylist() == [1]
 
 
 def test_duplicates_are_refused(table, catalog, monkeypatch):

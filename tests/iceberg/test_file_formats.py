@@ -157,7 +157,7 @@ def test_times_that_orc_files_would_tell_wrongly_are_refused(tmp_path, column):
     data = pa.table({"t": column})
     table = skerry.connect(tmp_path).create_table("d.t", data.schema, file_format="orc")
     table.append(data.slice(0, 2))
-    with pytest.raises(UnsupportedError, match=r"column 't' has 1969-12-31 23:59:58\.500000"):
+    with pytest.raises(UnsupportedError, match=r"column 't' has 1969-12-31 23:59:58\.5: times before 1970"):
         table.append(data)
     assert table.scan().to_arrow().num_rows == 2
 

@@ -212,13 +212,9 @@ def decode_manifest(data: Any, manifest: ManifestFile, columns: Collection[str] 
     """
     location = manifest.manifest_path
     _refuse_encrypted(manifest)
-    if len(data) < manifest.manifest_length:
-        raise FormatError(
-            f"the manifest has {len(data)} bytes, the manifest list says {manifest.manifest_length}", location=location
-        )
     metadata = read_header(data, location=location).metadata
     check_version(metadata, location)
-    content = metadata.get("content", b"data").decode(errors="replace")
+    content = metadata.get("content", manifest.content.name.lower().encode()).decode(errors="replace")
     if content != manifest.content.name.lower():
         raise FormatError(
             f"the manifest says its content is {content!r}, the manifest list {manifest.content.name.lower()!r}",
@@ -228,6 +224,7 @@ def decode_manifest(data: Any, manifest: ManifestFile, columns: Collection[str] 
     wanted = _with_dependencies(columns)
     decoded = _decode(data, wanted, location)
     _check(decoded, location)
+    _check_length(data, manifest, decoded)
     _inherit(decoded, manifest)
     names = [name for name in COLUMNS if columns is None or name in columns]
     table = pa.RecordBatch.from_arrays([decoded[name] for name in names], names=names)
@@ -278,6 +275,21 @@ def _check(columns: dict[str, pa.Array], location: str) -> None:
         least = pc.min(columns[name]).as_py() if name in columns else None
         if least is not None and least < 0:
             raise FormatError(f"an entry has {name} {least}", location=location, rule=_RULE)
+
+
+def _check_length(data: Any, manifest: ManifestFile, columns: Mapping[str, pa.Array]) -> None:
+    """Refuse a manifest that was cut off between two blocks; a length that is wrong in the list alone does no harm."""
+    if len(data) >= manifest.manifest_length:
+        return
+    counts = (manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count)
+    found = len(next(iter(columns.values())))
+    known = [count for count in counts if count is not None]
+    if len(known) < len(counts) or sum(known) != found:
+        raise FormatError(
+            f"the manifest has {len(data)} bytes and {found} entries, the manifest list says "
+            f"{manifest.manifest_length} bytes and {sum(known) if known else 'no number of'} entries",
+            location=manifest.manifest_path,
+        )
 
 
 def _inherit(columns: dict[str, pa.Array], manifest: ManifestFile) -> None:

@@ -337,6 +337,9 @@ def project(
             raise FormatError(
                 f"field {field.name} is {column.type}, expected {type_}", location=location, rule=_RULE
             ) from error
+        if type_ == pa.struct([]) and field.id in found and column.null_count:
+            # the partition of an unpartitioned table, which BigQuery writes as null: nothing is missing in it
+            result[field.name] = pa.Array.from_buffers(type_, batch.num_rows, [None])
         if field.required >= _ALL and result[field.name].null_count:
             raise FormatError(
                 f"field {field.name} is required, but missing or null in record {_first_null(result[field.name])}",

@@ -19,7 +19,7 @@ from skerry.iceberg.planned_files import PlannedFiles
 from skerry.iceberg.planning import ScanPlanner
 from skerry.iceberg.schema import to_arrow_schema, to_arrow_type
 from skerry.iceberg.state import MAIN, TableState
-from skerry.table.evolution import NameMapping, all_ids, merge_columns, prune, top_level
+from skerry.table.evolution import NameMapping, TableNames, all_ids, merge_columns, prune, top_level
 from skerry.table.explanation import Explanation
 from skerry.table.history import in_utc
 from skerry.table.metadata_columns import DELETED, with_metadata_columns
@@ -222,7 +222,7 @@ class Scan(RowStream):
             schema=schema,
             read_schema=prune(self._known_columns, ids),
             predicate=self._predicate,
-            names=_name_mapping(self._state.properties, self._state.name),
+            names=_name_mapping(self._state.properties, self._state.name) or TableNames(self._known_columns),
             threads=self._threads,
             columns=_with_dropped_columns(self._table_schema, self._state.metadata.schemas),
         )

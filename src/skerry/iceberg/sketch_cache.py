@@ -18,7 +18,7 @@ from skerry.errors import FormatError, UnsupportedError
 from skerry.iceberg.batch_cache import BatchCache, version_of
 from skerry.iceberg.column_statistics import column_freshness
 from skerry.iceberg.state import TableState
-from skerry.iceberg.statistics import THETA_BLOB, is_own
+from skerry.iceberg.statistics import THETA_BLOB, described_blob, is_own
 from skerry.puffin import PuffinReader
 from skerry.storage import Storage
 from skerry.table.joinable import NotCompared, SketchedColumn, TableSketches
@@ -39,7 +39,6 @@ _SCHEMA = pa.schema(
     [
         ("field_id", pa.int32()),
         ("snapshot_id", pa.int64()),
-        ("sequence_number", pa.int64()),
         ("theta", pa.uint64()),
         ("hashes", pa.large_list(pa.uint64())),
         ("is_own", pa.bool_()),
@@ -56,14 +55,12 @@ class StoredSketches:
     Args:
         field_ids: int32[n].
         snapshot_ids: int64[n], what each was computed from.
-        sequence_numbers: int64[n], likewise.
         sketches: n of them.
         is_own: Whether skerry wrote them.
     """
 
     field_ids: npt.NDArray[np.int32]
     snapshot_ids: npt.NDArray[np.int64]
-    sequence_numbers: npt.NDArray[np.int64]
     sketches: PackedSketches
     is_own: bool
 
@@ -103,13 +100,12 @@ def read_batch(storage: Storage, file: StatisticsFile) -> pa.RecordBatch:
             sketch = ThetaSketch.deserialize(content).compact
         except (FormatError, UnsupportedError):
             continue
-        rows.append((blob.fields[0], blob.snapshot_id, blob.sequence_number, sketch))
+        rows.append((blob.fields[0], blob.snapshot_id, sketch))
     packed = pack_sketches([sketch for *_, sketch in rows])
     offsets = np.concatenate([packed.starts, [len(packed.hashes)]])
     arrays = [
         pa.array([field_id for field_id, *_ in rows], pa.int32()),
-        pa.array([snapshot_id for _, snapshot_id, *_ in rows], pa.int64()),
-        pa.array([sequence_number for _, _, sequence_number, _ in rows], pa.int64()),
+        pa.array([snapshot_id for _, snapshot_id, _ in rows], pa.int64()),
         pa.array(packed.thetas),
         pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), pa.array(packed.hashes)),
         pa.repeat(pa.scalar(is_own(reader)), len(rows)),
@@ -136,9 +132,11 @@ def table_sketches(state: TableState, cache: SketchCache | None = None) -> Table
     stored = None
     if snapshot is not None and file is not None:
         stored = (cache or shared_sketch_cache()).read(state.storage, file)
-        is_current = stored.snapshot_ids == snapshot.snapshot_id
-        is_current &= stored.sequence_numbers == (snapshot.sequence_number or 0)
-        rows = {int(stored.field_ids[row]): int(row) for row in np.flatnonzero(is_current)}
+        for field_id in np.unique(stored.field_ids).tolist():
+            found = np.flatnonzero(stored.field_ids == field_id)
+            chosen = described_blob(stored.snapshot_ids[found].tolist(), snapshot)
+            if chosen is not None:
+                rows[field_id] = int(found[chosen])
     columns, numbers, missing = [], [], []
     for column in leaves(state.schema):
         if not freshness[column.name].is_fresh:
@@ -165,11 +163,11 @@ def shared_sketch_cache() -> SketchCache:
 
 
 def _stored(batch: pa.RecordBatch) -> StoredSketches:
-    field_ids, snapshot_ids, sequence_numbers, thetas, hashes, own = batch.columns
+    field_ids, snapshot_ids, thetas, hashes, own = batch.columns
     edges = hashes.offsets.to_numpy()
     packed = PackedSketches(thetas.to_numpy(), edges[:-1], edges[1:], hashes.values.to_numpy())
     is_ours = bool(len(own) and own[0].as_py())
-    return StoredSketches(field_ids.to_numpy(), snapshot_ids.to_numpy(), sequence_numbers.to_numpy(), packed, is_ours)
+    return StoredSketches(field_ids.to_numpy(), snapshot_ids.to_numpy(), packed, is_ours)
 
 
 def _key(storage: Storage, file: StatisticsFile) -> str:

@@ -1,7 +1,8 @@
 """Published statistics of Iceberg snapshots: Theta sketches in registered Puffin files, and whether they are fresh.
 
 A statistics file describes exactly one snapshot. A blob is fresh for it only if the file is registered for that
-snapshot and the blob names that snapshot's id and sequence number; everything else is stale: shown but never used.
+snapshot and the metadata's entry of the blob names that snapshot's id and sequence number; everything else is stale:
+shown but never used.
 
 Spec: Iceberg table spec, Table Statistics; Puffin spec, `apache-datasketches-theta-v1`.
 """
@@ -9,7 +10,7 @@ Spec: Iceberg table spec, Table Statistics; Puffin spec, `apache-datasketches-th
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -22,7 +23,7 @@ from skerry.iceberg.history import ancestors
 from skerry.iceberg.samples import add_sample
 from skerry.iceberg.state import TableState
 from skerry.iceberg.summary import ENGINE_NAME, summary_of
-from skerry.puffin import PuffinReader, PuffinWriter
+from skerry.puffin import BlobMetadata, PuffinReader, PuffinWriter
 from skerry.storage import Storage
 from skerry.table.schema import Leaf, leaves
 from skerry.table.statistics import FRESH, Freshness, FreshnessState
@@ -32,6 +33,7 @@ from skerry.theta import ThetaSketch
 
 __all__ = [
     "THETA_BLOB",
+    "described_blob",
     "extendable_sketches",
     "freshness",
     "hashed_as_ours",
@@ -57,8 +59,12 @@ def column_blobs(file: StatisticsFile) -> Iterator[tuple[int, RegisteredBlob]]:
 
 
 def is_fresh(blob: RegisteredBlob, snapshot: Snapshot) -> bool:
-    """Whether a blob was computed from exactly this snapshot."""
-    return blob.snapshot_id == snapshot.snapshot_id and blob.sequence_number == (snapshot.sequence_number or 0)
+    """Whether a blob was computed from exactly this snapshot.
+
+    Snapshots of version 1 have no sequence number, and what writers (Trino) put into blobs there says nothing.
+    """
+    number = snapshot.sequence_number or None
+    return blob.snapshot_id == snapshot.snapshot_id and number in (None, blob.sequence_number)
 
 
 def ndv_of(blob: RegisteredBlob) -> int | None:
@@ -73,7 +79,10 @@ def ndv_of(blob: RegisteredBlob) -> int | None:
 def read_sketches(
     storage: Storage, file: StatisticsFile, snapshot: Snapshot, field_ids: Iterable[int]
 ) -> dict[int, ThetaSketch]:
-    """Read the sketches of some columns, those that describe exactly `snapshot`.
+    """Read the sketches of some columns that the table's metadata calls fresh.
+
+    A column's blob is the one that names the snapshot. If the footer knows another id (that of an attempt to commit
+    which failed, say), the metadata decides, and the column's only blob is it.
 
     Raises:
         FormatError: The file or a sketch in it is corrupt.
@@ -86,19 +95,32 @@ def read_sketches(
         file_size=file.file_size_in_bytes,
         footer_size=file.file_footer_size_in_bytes,
     )
-    blobs = [
-        blob
-        for blob in reader.blobs
-        if blob.type == THETA_BLOB
-        and len(blob.fields) == 1
-        and blob.fields[0] in wanted
-        and blob.snapshot_id == snapshot.snapshot_id
-        and blob.sequence_number == (snapshot.sequence_number or 0)
-    ]
+    by_column: dict[int, list[BlobMetadata]] = {}
+    for blob in reader.blobs:
+        if blob.type == THETA_BLOB and len(blob.fields) == 1 and blob.fields[0] in wanted:
+            by_column.setdefault(blob.fields[0], []).append(blob)
+    chosen = (described_blob([blob.snapshot_id for blob in found], snapshot) for found in by_column.values())
+    blobs = [found[at] for found, at in zip(by_column.values(), chosen, strict=True) if at is not None]
     return {
         blob.fields[0]: ThetaSketch.deserialize(data)
         for blob, data in zip(blobs, reader.read_blobs(blobs), strict=True)
     }
+
+
+def described_blob(snapshot_ids: Sequence[int], snapshot: Snapshot) -> int | None:
+    """Which of the blobs that a statistics file has of one column is that of a snapshot.
+
+    Args:
+        snapshot_ids: What the file's footer says of each.
+        snapshot: The snapshot that the metadata registers the file for.
+
+    Returns:
+        Its index; None if several name other snapshots.
+    """
+    if len(snapshot_ids) == 1:
+        return 0
+    own = [index for index, snapshot_id in enumerate(snapshot_ids) if snapshot_id == snapshot.snapshot_id]
+    return own[-1] if own else None
 
 
 def extendable_sketches(state: TableState, snapshot: Snapshot) -> dict[int, ThetaSketch]:

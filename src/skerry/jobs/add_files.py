@@ -7,7 +7,7 @@ partition; and to describe it as if the table had written it: metrics and a samp
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,8 +24,8 @@ from skerry.iceberg.settings import ChangeProperties
 from skerry.iceberg.state import MAIN, OUTSIDE_PROPERTY, TableState
 from skerry.iceberg.table import IcebergTable
 from skerry.jobs.analyze import catch_up
-from skerry.parquet import FileMetadata, read_metadata
-from skerry.storage import file_key, is_within
+from skerry.parquet import Codec, FileMetadata, PageType, decode_page_header, read_metadata
+from skerry.storage import Storage, file_key, is_within
 from skerry.table.evolution import all_ids, has_ids, identify, plan_conversion
 from skerry.table.files import DataFile, WrittenFile
 from skerry.table.row_reader import RowReader
@@ -186,9 +186,11 @@ def _describe(task: AddTask) -> WrittenFile:
     metadata = read_metadata(layout.storage, task.location)
     if metadata.arrow.num_rows == 0:
         raise SchemaError("the file has no rows")
+    _check_pages(layout.storage, metadata)
     own = file_schema(metadata)
     found = identify(own, task.reader.names)
     _check_columns(found, task, by_ids=has_ids(own))
+    _check_times(found, task, metadata)
     in_file = all_ids(found)
     paths = {leaf.field_id: leaf.path for leaf in leaves(layout.schema) if leaf.field_id in in_file}
     named_alike = paths == {leaf.field_id: leaf.path for leaf in leaves(found)}
@@ -273,6 +275,67 @@ def _check_columns(found: pa.Schema, task: AddTask, *, by_ids: bool) -> None:
                     "one that had it before; write the file with field ids"
                 )
     plan_conversion(found, task.layout.schema, task.values)
+
+
+def _check_pages(storage: Storage, footer: FileMetadata) -> None:
+    """Refuse compressed pages that say they are not, as parquet-cpp before 3.0 wrote them: only Arrow reads them."""
+    for chunk in (chunk for group in footer.row_groups for chunk in group.chunks[:1]):
+        if not chunk.hides_compression or chunk.codec == Codec.UNCOMPRESSED or not chunk.value_count:
+            continue
+        length = min(_MAX_HEADER_BYTES, chunk.offset + chunk.size_bytes - chunk.data_offset)
+        header = storage.read_range(footer.location, chunk.data_offset, length)
+        page = decode_page_header(memoryview(header), location=footer.location, base=chunk.data_offset)
+        if page.type == PageType.DATA_PAGE_V2 and not page.is_compressed:
+            raise UnsupportedError(
+                f"{footer.created_by} has written compressed data pages of version 2 as uncompressed ones, which "
+                "Iceberg Java cannot read (ARROW-17100); write the file again"
+            )
+
+
+_MAX_HEADER_BYTES = 1 << 16
+
+
+def _check_times(found: pa.Schema, task: AddTask, footer: FileMetadata) -> None:
+    """Refuse times whose stored number means something else in the table's type, where Iceberg Java reads the number.
+
+    Spec: Iceberg, Appendix A, Parquet: one unit per type. INT96 has a unit and a zone of its own, which Java knows.
+    """
+    wanted = {number: type_ for number, _, type_ in _primitive(task.layout.schema)}
+    stored = footer.arrow.schema
+    for position, (number, name, type_) in enumerate(_primitive(found)):
+        target = wanted.get(number, pa.null())
+        if not pa.types.is_temporal(type_) or stored.column(position).physical_type == "INT96":
+            continue
+        if pa.types.is_timestamp(target) and pa.types.is_timestamp(type_) and (type_.tz is None) != (target.tz is None):
+            kinds = ("without", "with") if type_.tz is None else ("with", "without")
+            raise SchemaError(
+                f"column {name!r} has timestamps {kinds[0]} zone in the file, and {kinds[1]} in the table"
+            )
+        timed = any(is_kind(type_) and is_kind(target) for is_kind in (pa.types.is_timestamp, pa.types.is_time))
+        if timed and type_.unit != target.unit:
+            raise SchemaError(
+                f"column {name!r} is stored in {_UNITS[type_.unit]}, and the table's {target} in "
+                f"{_UNITS[target.unit]}, which other readers would take the numbers for; write the file with that "
+                "unit, or append its rows"
+            )
+
+
+_UNITS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
+
+
+def _primitive(schema: pa.Schema) -> Iterator[tuple[int, str, pa.DataType]]:
+    """Field id (0 for none), dotted name and type of all primitive columns, in the order of Parquet's columns."""
+
+    def walk(column: pa.Field, name: str) -> Iterator[tuple[int, str, pa.DataType]]:
+        text = (column.metadata or {}).get(FIELD_ID_KEY, b"")
+        if not column.type.num_fields:
+            yield int(text) if text.isdigit() else 0, name, column.type
+        for index in range(column.type.num_fields):
+            child = column.type.field(index)
+            yield from walk(child, f"{name}.{child.name}")
+
+    for column in schema:
+        yield from walk(column, column.name)
 
 
 def _read(task: AddTask, metadata: FileMetadata, names: list[str]) -> pa.Table:

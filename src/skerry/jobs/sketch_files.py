@@ -15,6 +15,7 @@ from skerry.iceberg.scan import scan
 from skerry.iceberg.state import TableState
 from skerry.jobs.rewrite import FileChange
 from skerry.parquet import read_metadata
+from skerry.table.evolution import TableNames
 from skerry.table.file_groups import SketchedFile, key_of
 from skerry.table.group_samples import GroupSamples
 from skerry.table.row_reader import RowReader
@@ -96,7 +97,9 @@ def sketch_file(task: SketchTask) -> FileSample:
     if file.file_format == "parquet" and not task.file.deletes and task.gone is None:
         metadata = read_metadata(reader.storage, file.location, file_size=file.file_size_bytes)
         stored = {column.field_id for column in metadata.columns}
-        if not any(field_id in task.file.constants and field_id not in stored for field_id in task.field_ids):
+        by_name = any(stored) or not isinstance(reader.names, TableNames)  # where it has no ids; else by position
+        lacking = any(field_id in task.file.constants and field_id not in stored for field_id in task.field_ids)
+        if by_name and not lacking:
             found = sketch_parquet(
                 reader.storage, file.location, reader.schema, task.field_ids, metadata=metadata, count_nans=False
             )

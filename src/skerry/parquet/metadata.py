@@ -8,7 +8,7 @@ Spec: Parquet, README.md (file format), parquet.thrift.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
@@ -78,6 +78,8 @@ class PageType(IntEnum):
 
 
 _DICTIONARY_ENCODINGS: Final = frozenset((Encoding.PLAIN_DICTIONARY, Encoding.RLE_DICTIONARY))
+_HIDES_COMPRESSION: Final = "parquet-cpp version 1."
+"""Writers before Arrow 3.0 (ARROW-10353), which had this name and version."""
 _DATA_PAGES: Final = frozenset((PageType.DATA_PAGE, PageType.DATA_PAGE_V2))
 
 
@@ -97,6 +99,7 @@ class ColumnChunk:
         uncompressed_size_bytes: The same before compression.
         dictionary_offset: Where the dictionary page's header starts; None if the footer names no dictionary page.
         data_offset: Where the first data page's header starts.
+        hides_compression: Whether DATA_PAGE_V2 headers say that values are not compressed though they are.
     """
 
     column: Column
@@ -110,6 +113,7 @@ class ColumnChunk:
     uncompressed_size_bytes: int
     dictionary_offset: int | None
     data_offset: int
+    hides_compression: bool = False
 
     @property
     def is_dictionary_encoded(self) -> bool:
@@ -278,14 +282,20 @@ def decode_metadata(footer: bytes, *, location: str, file_size: int) -> FileMeta
     except FormatError as error:
         error.location = location
         raise
+    created_by = root.optional_text(6, "created_by") or ""
     row_groups = tuple(_decode_row_group(group, columns, data_end=start) for group in root.structures(4, "RowGroup"))
+    if created_by.startswith(_HIDES_COMPRESSION):
+        row_groups = tuple(
+            replace(group, chunks=tuple(replace(chunk, hides_compression=True) for chunk in group.chunks))
+            for group in row_groups
+        )
     row_count = root.integer(3, "num_rows")
     if row_count != sum(group.row_count for group in row_groups):
         raise root.error(f"has num_rows {row_count}, its row groups {sum(group.row_count for group in row_groups)}")
     return FileMetadata(
         location=location,
         file_size_bytes=file_size,
-        created_by=root.optional_text(6, "created_by") or "",
+        created_by=created_by,
         row_count=row_count,
         key_values={
             entry.text(1, "key"): entry.optional_text(2, "value") or "" for entry in root.structures(5, "KeyValue")

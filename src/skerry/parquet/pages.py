@@ -354,7 +354,7 @@ def _decode_v2_page(
     levels_bytes = header.repetition_level_bytes + header.definition_level_bytes
     repetition = np.frombuffer(body[: header.repetition_level_bytes], np.uint8)
     definition = np.frombuffer(body[header.repetition_level_bytes : levels_bytes], np.uint8)
-    codec = chunk.codec if header.is_compressed else Codec.UNCOMPRESSED
+    codec = chunk.codec if header.is_compressed or chunk.hides_compression else Codec.UNCOMPRESSED
     data = buffer.decompress(codec, body[levels_bytes:], header.uncompressed_bytes - levels_bytes)
     present = header.value_count
     if chunk.column.max_definition_level:

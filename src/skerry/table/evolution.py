@@ -23,6 +23,7 @@ from skerry.table.values import is_uuid
 __all__ = [
     "FileNames",
     "NameMapping",
+    "TableNames",
     "all_ids",
     "column_positions",
     "count_leaves",
@@ -46,6 +47,40 @@ NameMapping: TypeAlias = Mapping[tuple[str, ...], int]
 
 class FileNames(dict[tuple[str, ...], int]):
     """A name mapping that holds for a file even if it has ids: some formats find columns by name only."""
+
+
+class TableNames(dict[tuple[str, ...], int]):
+    """What stands in for a name mapping where a table has none, as in Iceberg Java.
+
+    Columns of ORC and Avro files have the table's names. Those of Parquet files are found by position: the first column
+    has field id 1, and so on, as if the table's schema had only ever grown.
+
+    Args:
+        schema: The table's columns, with field ids.
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        super().__init__({path: number for path, number in names_of(schema).items() if number is not None})
+        self.schema = schema
+
+    def by_position(self, stored: pa.Schema) -> NameMapping:
+        """The field ids of a Parquet file's columns; nested ones by position as well."""
+        found: dict[tuple[str, ...], int] = {}
+        known = {_id(field): field for field in self.schema}
+
+        def walk(source: pa.DataType, target: pa.DataType, path: _Path) -> None:
+            if _is_same_kind(source, target):
+                for (name, child), (_, match) in zip(_children(source), _children(target), strict=False):
+                    number = _id(match)
+                    if number is not None:
+                        found[(*path, name)] = number
+                    walk(child.type, match.type, (*path, name))
+
+        for position, field in enumerate(stored, 1):
+            if position in known:
+                found[(field.name,)] = position
+                walk(field.type, known[position].type, (field.name,))
+        return found
 
 
 _Path: TypeAlias = tuple[str, ...]

@@ -16,6 +16,7 @@ from skerry.parquet import FileMetadata, decode_metadata, is_encrypted, read_foo
 from skerry.storage import Storage
 from skerry.table.evolution import (
     NameMapping,
+    TableNames,
     column_positions,
     count_leaves,
     identify,
@@ -63,6 +64,8 @@ def open_parquet(storage: Storage, location: str, wanted: pa.Schema, names: Name
                 f"the file has {metadata.num_columns} columns, {count_leaves(stored)} of them understood",
                 location=location,
             )
+        if isinstance(names, TableNames):
+            names = names.by_position(stored)
         schema = identify(stored, names)
         matched = match_leaves(schema, wanted)
         units = plan_units(metadata.schema, matched)

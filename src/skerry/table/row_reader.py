@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from skerry.errors import FormatError
 from skerry.storage import Storage
-from skerry.table.evolution import NameMapping, merge_columns, plan_conversion, top_level
+from skerry.table.evolution import NameMapping, TableNames, merge_columns, plan_conversion, top_level
 from skerry.table.files import DeleteKind
 from skerry.table.metadata_columns import (
     DELETED,
@@ -187,7 +187,8 @@ class RowReader:
     @cached_property
     def _deletes(self) -> RowDeletes:
         """What has been read of delete files; all reading through this reader shares it."""
-        return RowDeletes(self.storage, self.read_schema if self.columns is None else self.columns, self.names)
+        names = None if isinstance(self.names, TableNames) else self.names  # a column's position says nothing there
+        return RowDeletes(self.storage, self.read_schema if self.columns is None else self.columns, names)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_deletes"}
