@@ -210,8 +210,21 @@ def decode_manifest(data: Any, manifest: ManifestFile, columns: Collection[str] 
 
     Spec: Iceberg, Manifests.
     """
-    location = manifest.manifest_path
     _refuse_encrypted(manifest)
+    try:
+        return _decode_manifest(data, manifest, columns)
+    except FormatError as error:
+        if len(data) >= manifest.manifest_length:
+            raise
+        raise FormatError(
+            f"the manifest has {len(data)} bytes, the manifest list says {manifest.manifest_length}: {error.message}",
+            location=manifest.manifest_path,
+            offset=error.offset,
+        ) from error
+
+
+def _decode_manifest(data: Any, manifest: ManifestFile, columns: Collection[str] | None) -> Manifest:
+    location = manifest.manifest_path
     metadata = read_header(data, location=location).metadata
     check_version(metadata, location)
     content = metadata.get("content", manifest.content.name.lower().encode()).decode(errors="replace")
@@ -286,8 +299,7 @@ def _check_length(data: Any, manifest: ManifestFile, columns: Mapping[str, pa.Ar
     known = [count for count in counts if count is not None]
     if len(known) < len(counts) or sum(known) != found:
         raise FormatError(
-            f"the manifest has {len(data)} bytes and {found} entries, the manifest list says "
-            f"{manifest.manifest_length} bytes and {sum(known) if known else 'no number of'} entries",
+            f"{found} entries, the manifest list says {sum(known) if known else 'no number'}",
             location=manifest.manifest_path,
         )
 
