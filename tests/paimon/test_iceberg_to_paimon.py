@@ -32,6 +32,7 @@ from skerry.paimon.schemas import schema_ids
 from skerry.paimon.snapshot import CommitKind
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage, name
+from skerry.table.incoming import NULL_DEFAULT_KEY
 from skerry.table.owned_files import owned_files
 
 MERGE_ON_READ = {f"write.{change}.mode": "merge-on-read" for change in ("delete", "update", "merge")}
@@ -363,7 +364,9 @@ def test_properties_defaults_and_descriptions(catalog):
     }
     key, day, number = migrated.state.schema.fields
     assert (day.description, day.default_value, number.default_value) == ("the day", "2024-02-29", "-1.50")
-    assert migrated.schema.field("day").metadata == table.schema.field("day").metadata
+    found = dict(migrated.schema.field("day").metadata)
+    assert found.pop(NULL_DEFAULT_KEY) == b"true"
+    assert found == table.schema.field("day").metadata
     assert key.default_value is None
 
 

@@ -115,3 +115,59 @@ def test_options_that_are_refused_for_writing(tmp_path: Path, name: str) -> None
     with pytest.raises(UnsupportedError, match=f"table option {name}=table-location is not supported"):
         table.append(rows(2))
     assert set_options(table, **{name: "disabled"}).append(rows(2)) is not None
+
+
+# ---- ORC ----
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("zone", ["Asia/Shanghai", "America/New_York"])
+def test_times_near_1970_that_java_wrote_elsewhere(
+    tmp_path: Path, java_paimon: JavaPaimon, spark: Any, zone: str
+) -> None:
+    times = pa.schema([("id", pa.int32()), ("t", pa.timestamp("ms")), ("l", pa.list_(pa.timestamp("us")))])
+    table = make(tmp_path / "t", times, properties={"file.format": "orc"})
+    millis = [1, 999, 28799500, 28800500, -3600000 + 1, -18000500, 86400001 * 3, 0]
+    zones = spark._jvm.java.util.TimeZone
+    before = zones.getDefault()
+    zones.setDefault(zones.getTimeZone(zone))
+    try:
+        java_paimon.write(table.location, [[i, [m, 0], [[m, 1000]]] for i, m in enumerate(millis)])
+    finally:
+        zones.setDefault(before)
+    table.refresh()
+    expected = {row[0]: (row[1][0], row[2][0][0]) for row in java_paimon.read(table.location)}
+    found = table.scan().to_arrow().to_pydict()
+    assert found["id"] == sorted(expected)
+    as_number = [pa.scalar(t, pa.timestamp("ms")).cast(pa.int64()).as_py() for t in found["t"]]
+    assert dict(zip(found["id"], as_number, strict=True)) == {i: m for i, (m, _) in expected.items()}
+    inner = table.scan().to_arrow()["l"].combine_chunks().flatten().cast(pa.int64()).to_pylist()
+    assert [number // 1000 for number in inner] == [m for _, m in expected.values()]
+
+
+@pytest.mark.spark
+def test_padded_texts_of_java(tmp_path: Path, java_paimon: JavaPaimon) -> None:
+    nested = pa.struct([("a", pa.string()), ("l", pa.list_(pa.string())), ("m", pa.map_(pa.string(), pa.string()))])
+    schema = pa.schema([pa.field("c", pa.string(), nullable=False), ("v", pa.string()), ("n", nested)])
+    for keys in ([], ["c"]):
+        options = {"file.format": "orc", "bucket": "1", **({} if keys else {"bucket-key": "c"})}
+        table = make(tmp_path / f"t{len(keys)}", schema, primary_key=keys, properties=options)
+        path = Path(table.location) / "schema" / "schema-0"
+        text = json.loads(path.read_text())
+        members = [("a", "CHAR(4)"), ("l", {"type": "ARRAY", "element": "CHAR(2)"})]
+        members.append(("m", {"type": "MAP", "key": "CHAR(5) NOT NULL", "value": "STRING"}))
+        text["fields"][0]["type"] = "CHAR(3) NOT NULL"
+        text["fields"][2]["type"] = {
+            "type": "ROW",
+            "fields": [{"id": 3 + i, "name": name, "type": type_} for i, (name, type_) in enumerate(members)],
+        }
+        path.write_text(json.dumps(text))
+        rows = [["a", "b ", ["ä", ["x", None], [["k", "v "]]]], ["abc", None, None], ["", "", [None, None, None]]]
+        java_paimon.write(table.location, rows)
+        table = PaimonTable.open(Storage(), table.location)
+        assert sorted(java_paimon.read(table.location)) == sorted(rows)
+        found = sorted([list(row.values()) for row in table.scan().to_arrow().to_pylist()])
+        nests = [None if row[2] is None else [row[2]["a"], row[2]["l"], row[2]["m"]] for row in found]
+        assert [row[:2] for row in found] == [["", ""], ["a", "b "], ["abc", None]]
+        assert nests == [[None, None, None], ["ä", ["x", None], [("k", "v ")]], None]
+        assert table.scan(where="c = 'a'").count() == 1

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import datetime
+import json
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from paimon_peers import JavaPaimon
 
-from skerry.errors import UnsupportedError
+from skerry.errors import SchemaError, UnsupportedError
 from skerry.paimon.arrow_types import arrow_type
 from skerry.paimon.binary_row import encode_rows
 from skerry.paimon.partition_names import partition_texts
@@ -236,3 +238,78 @@ def test_partition_folders_are_those_of_java(tmp_path: Path, java_paimon: JavaPa
         table.refresh()
         assert len(java_paimon.read(table.location)) == table.scan().count() == len(table.scan().to_arrow()) == 3
     assert names["java"] == names["skerry"]
+
+
+# ---- limits of types, and defaults ----
+
+
+def with_types(table: PaimonTable, defaults: dict[str, str] | None = None, **types: Any) -> PaimonTable:
+    path = Path(table.location) / "schema" / "schema-0"
+    schema = json.loads(path.read_text())
+    for field in schema["fields"]:
+        field["type"] = types.get(field["name"], field["type"])
+        if defaults and field["name"] in defaults:
+            field["defaultValue"] = defaults[field["name"]]
+    path.write_text(json.dumps(schema))
+    return PaimonTable.open(Storage(), table.location)
+
+
+LIMITS: list[tuple[str, pa.DataType, list[Any], Any, str]] = [
+    ("CHAR(3)", pa.string(), ["äöü", "a", None], "abcd", "it has 4 characters, the column holds 3"),
+    ("VARCHAR(2)", pa.string(), ["\U0001f600x", ""], "xyz", "it has 3 characters, the column holds 2"),
+    ("BINARY(4)", pa.binary(), [b"1234", b""], b"12345", "it has 5 bytes, the column holds 4"),
+    ("VARBINARY(1)", pa.binary(), [b"\xff"], "é".encode(), "it has 2 bytes, the column holds 1"),
+    ("TIME(0)", pa.time32("ms"), [T(23, 59, 59)], T(1, 2, 3, 4000), "holds 0 digits behind the second"),
+    ("TIME(2)", pa.time32("ms"), [T(1, 2, 3, 40000)], T(1, 2, 3, 4000), "holds 2 digits behind the second"),
+    ("TIMESTAMP(1)", pa.timestamp("ms"), [-100, 0], -1, "holds 1 digits behind the second"),
+    ("TIMESTAMP(5)", pa.timestamp("us"), [10], 1, "holds 5 digits behind the second"),
+    ("TIMESTAMP(8) WITH LOCAL TIME ZONE", pa.timestamp("ns", "UTC"), [-10], 1, "holds 8 digits behind the second"),
+]
+
+
+@pytest.mark.parametrize(("type_", "arrow", "good", "bad", "message"), LIMITS, ids=[case[0] for case in LIMITS])
+def test_values_beyond_their_type(
+    tmp_path: Path, type_: str, arrow: pa.DataType, good: list[Any], bad: Any, message: str
+) -> None:
+    nested = pa.struct([("l", pa.list_(arrow))])
+    table = make(tmp_path / "t", pa.schema([("x", arrow), ("s", nested)]))
+    member = {"id": 2, "name": "l", "type": {"type": "ARRAY", "element": type_}}
+    table = with_types(table, x=type_, s={"type": "ROW", "fields": [member]})
+    values, lists = pa.array(good, arrow), pa.array([{"l": good}] * len(good), nested)
+    table.append(pa.table({"x": values, "s": lists}))
+    assert table.scan().to_arrow()["x"].combine_chunks() == values
+    with pytest.raises(SchemaError, match=f"column 'x', row {len(good)}: value .* does not fit: .*{message}"):
+        table.append(pa.table({"x": pa.array([*good, bad], arrow)}))
+    with pytest.raises(SchemaError, match=f"column 's', row 0: value .* does not fit: .*{message}"):
+        table.append(pa.table({"s": pa.array([{"l": [*good, bad]}], nested)}))
+
+
+DEFAULTED = pa.schema([("id", pa.int32()), ("s", pa.string()), ("d", pa.decimal128(5, 2)), ("t", pa.timestamp("us"))])
+
+
+@pytest.mark.spark
+def test_defaults_take_the_place_of_nulls(tmp_path: Path, java_paimon: JavaPaimon) -> None:
+    table = make(tmp_path / "t", DEFAULTED)
+    table = with_types(table, {"s": "zz", "d": "1.50", "t": "2020-01-02 03:04:05"})
+    table.append(pa.table({"id": [1, 2, 3], "s": [None, "", "x"], "d": [None, Decimal(7), None]}))
+    java_paimon.write(table.location, [[4, None, None, None]])
+    rows = sorted(java_paimon.read(table.location))
+    assert [row[1:3] for row in rows] == [["zz", "1.50"], ["", "7.00"], ["x", "1.50"], ["zz", "1.50"]]
+    assert {tuple(row[3]) for row in rows} == {(1577934245000, 0)}
+
+
+# ---- statistics and conditions ----
+
+
+def test_bounds_and_conditions_of_nanoseconds(tmp_path: Path) -> None:
+    schema = pa.schema([("v", NS), ("z", pa.timestamp("ns", "UTC")), ("d", pa.timestamp("us"))])
+    table = make(tmp_path / "t", schema, properties={"file.format": "orc"})
+    table.append(pa.table({"v": [1, NUMBER], "z": [1000, 2000], "d": [0, 1]}, schema=schema))
+    found = table.statistics()
+    # without pandas, what Python's types do not hold stays a number
+    assert [pa.scalar(bound, NS).value for bound in (found["v"].min, found["v"].max)] == [1, NUMBER]
+    assert pa.scalar(found["z"].max, NS).value == 2000
+    assert found["d"].min == datetime.datetime(1970, 1, 1)
+    for column, value in (("v", NUMBER), ("z", 2000)):
+        literal = pa.scalar(value, schema.field(column).type)
+        assert table.scan(where=pc.field(column) == literal).to_arrow()["d"].cast(pa.int64()).to_pylist() == [1]

@@ -26,8 +26,9 @@ from skerry.paimon.types import (
     RowType,
     TypeRoot,
 )
-from skerry.table.incoming import WRITE_DEFAULT_KEY, is_list
+from skerry.table.incoming import NULL_DEFAULT_KEY, WRITE_DEFAULT_KEY, is_list
 from skerry.table.schema import FIELD_ID_KEY, field_id
+from skerry.table.value_limits import FRACTION_DIGITS_KEY, MAX_LENGTH_KEY
 from skerry.table.values import decode_value, encode_value
 
 __all__ = [
@@ -74,11 +75,12 @@ def to_arrow_schema(fields: Sequence[DataField]) -> pa.Schema:
 
 def arrow_field(field: DataField) -> pa.Field:
     """The Arrow field of a column."""
-    metadata = {FIELD_ID_KEY: str(field.id).encode()}
+    metadata = {FIELD_ID_KEY: str(field.id).encode(), **_limits(field.type)}
     if field.description is not None:
         metadata[DOC_KEY] = field.description.encode()
     if field.default_value is not None:
         metadata[WRITE_DEFAULT_KEY] = check_default(field)
+        metadata[NULL_DEFAULT_KEY] = b"true"  # Java's writer fills nulls
     return pa.field(field.name, arrow_type(field.type, field.id), nullable=field.type.nullable, metadata=metadata)
 
 
@@ -126,8 +128,23 @@ def arrow_type(type_: PaimonType, column_id: int = 0, depth: int = 0) -> pa.Data
 
 def _nested(name: str, type_: PaimonType, column_id: int, depth: int, sign: int) -> pa.Field:
     number = _NESTED_ID_BASE + sign * (_IDS_PER_COLUMN * column_id + depth)
-    metadata = {FIELD_ID_KEY: str(number).encode()}
+    metadata = {FIELD_ID_KEY: str(number).encode(), **_limits(type_)}
     return pa.field(name, arrow_type(type_, column_id, depth), nullable=type_.nullable, metadata=metadata)
+
+
+def _limits(type_: PaimonType) -> dict[bytes, bytes]:
+    """What a type says of its values that its Arrow type does not, as metadata of a field."""
+    if not isinstance(type_, AtomicType):
+        return {}
+    if type_.root in _SIZED and type_.length < MAX_LENGTH:
+        return {MAX_LENGTH_KEY: str(type_.length).encode()}
+    if type_.root in _TIMES and type_.precision < _FRACTION_DIGITS[_arrow_atomic(type_).unit]:
+        return {FRACTION_DIGITS_KEY: str(type_.precision).encode()}
+    return {}
+
+
+_SIZED: Final = (TypeRoot.CHAR, TypeRoot.VARCHAR, TypeRoot.BINARY, TypeRoot.VARBINARY)
+_TIMES: Final = (TypeRoot.TIME, TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 
 
 def timestamp_unit(precision: int) -> str:

@@ -20,6 +20,7 @@ from skerry.table.column_estimates import Estimate, FilesAsked, estimate
 from skerry.table.predicate import Column, FieldMetrics, conjuncts_of, parse
 from skerry.table.schema import Leaf, leaves
 from skerry.table.statistics import ColumnStatistics, Freshness, FreshnessState
+from skerry.table.values import natural_value
 
 __all__ = ["column_freshness", "column_statistics", "file_statistics"]
 
@@ -110,7 +111,12 @@ def _bound(values: pa.Array, metrics: FieldMetrics, which: str) -> Any:
     """The least or greatest bound; None if a file with values has none."""
     has_values = (metrics.value_counts < 0) | (metrics.null_counts < 0) | (metrics.null_counts < metrics.value_counts)
     is_unknown = np.asarray(values.is_null()) & has_values
-    return None if is_unknown.any() or not len(values) else pc.min_max(values)[which].as_py()
+    if is_unknown.any() or not len(values):
+        return None
+    bound = pc.min_max(values)[which]
+    if not bound.is_valid or not pa.types.is_temporal(bound.type):
+        return bound.as_py()
+    return natural_value(bound.type, bound.value)
 
 
 def _of_all_rows(state: PaimonState, columns: list[Leaf]) -> Mapping[int, Estimate]:

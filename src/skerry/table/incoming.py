@@ -19,12 +19,15 @@ import pyarrow.compute as pc
 from skerry.errors import SchemaError
 from skerry.table.nested_arrays import convert_elements, convert_entries
 from skerry.table.schema import nearest
+from skerry.table.value_limits import plan_check
 from skerry.table.values import decode_values, is_uuid
 
-__all__ = ["WRITE_DEFAULT_KEY", "conform", "is_list", "open_batches", "open_stream"]
+__all__ = ["NULL_DEFAULT_KEY", "WRITE_DEFAULT_KEY", "conform", "is_list", "open_batches", "open_stream"]
 
 WRITE_DEFAULT_KEY = b"skerry:write_default"
 """Metadata key of the value that fills a column missing from the data, in single-value serialisation."""
+NULL_DEFAULT_KEY = b"skerry:default_for_null"
+"""Metadata key of columns whose write default takes the place of nulls in the data, too."""
 
 _MAX_ROWS = 2**20
 _MAX_BYTES = 2**30  # string and binary hold at most 2 GiB per array
@@ -56,7 +59,8 @@ def conform(data: Any, schema: pa.Schema, *, keep_dictionaries: bool = False) ->
     fields = list(schema)
     converts: list[_Convert] = []
     for position, (source, target) in enumerate(zip(sources, schema, strict=True)):
-        if source is not None and keep_dictionaries and pa.types.is_dictionary(reader.schema.field(source).type):
+        keeps = keep_dictionaries and plan_check(target) is None
+        if source is not None and keeps and pa.types.is_dictionary(reader.schema.field(source).type):
             fields[position] = target.with_type(pa.dictionary(pa.int32(), target.type))
             converts.append(_plan_dictionary(reader.schema.field(source).type, target, (target.name,), keep=True))
         else:
@@ -187,7 +191,7 @@ def _plan_field(source: pa.Field | None, target: pa.Field, path: _Path) -> _Conv
     if source is None:
         default = (target.metadata or {}).get(WRITE_DEFAULT_KEY)
         return functools.partial(_fill, target.type, default)
-    convert = _plan(source.type, target.type, path)
+    convert = _plan_values(source.type, target, path)
     if target.nullable:
         return convert
     name = ".".join(path)
@@ -199,6 +203,25 @@ def _plan_field(source: pa.Field | None, target: pa.Field, path: _Path) -> _Conv
         return converted
 
     return required
+
+
+def _plan_values(source: pa.DataType, target: pa.Field, path: _Path) -> _Convert:
+    """How values become the target field's: of its type, within its limits, with its default for nulls."""
+    convert, check = _plan(source, target.type, path), plan_check(target)
+    metadata = target.metadata or {}
+    default = metadata.get(WRITE_DEFAULT_KEY) if NULL_DEFAULT_KEY in metadata and target.nullable else None
+    if check is None and default is None:
+        return convert
+
+    def within(array: pa.Array) -> pa.Array:
+        converted = convert(array)
+        if check is not None:
+            check(converted)
+        if default is not None and converted.null_count:
+            converted = converted.fill_null(_fill(target.type, default, converted[:1])[0])
+        return converted
+
+    return within
 
 
 def _fill(type_: pa.DataType, default: bytes | None, array: pa.Array) -> pa.Array:
@@ -252,7 +275,7 @@ def _plan_struct(source: pa.StructType, target: pa.StructType, path: _Path) -> _
     wanted = [target.field(index) for index in range(target.num_fields)]
     positions = _match([source.field(index) for index in range(source.num_fields)], wanted, path)
     plans = [
-        _plan(source.field(position).type, field.type, (*path, field.name))
+        _plan_values(source.field(position).type, field, (*path, field.name))
         if position is not None
         else _plan_field(None, field, (*path, field.name))
         for position, field in zip(positions, wanted, strict=True)

@@ -8,9 +8,9 @@ Spec: ORC v1, File Tail; Iceberg table spec, Appendix A, ORC.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.orc as orc
@@ -18,6 +18,8 @@ import pyarrow.orc as orc
 from skerry.errors import FormatError
 from skerry.storage import Storage
 from skerry.table.evolution import NameMapping, identify, map_fields, top_level
+from skerry.table.orc_texts import padded_texts, without_padding
+from skerry.table.orc_times import corrected_times, protobuf_fields, writer_zone
 from skerry.table.predicate import Column, FieldMetrics
 from skerry.table.schema import FIELD_ID_KEY
 from skerry.table.stored_file import Part, reading, without_columns
@@ -36,14 +38,15 @@ def open_orc(storage: Storage, location: str, wanted: pa.Schema, names: NameMapp
         schema = identify(map_fields(file.schema, _retype), names)
         ids = top_level(wanted)
         columns = sorted(index for number, index in top_level(schema).items() if number in ids)
-        stripes = _decode_stripes(file.reader.serialized_file_tail(), location)
+        tail = file.reader.serialized_file_tail()
+        stripes = _decode_stripes(tail, location)
         if [len(stripes), sum(stripe.row_count for stripe in stripes)] != [file.nstripes, file.nrows]:
             raise FormatError(
                 f"the tail lists {len(stripes)} stripes, PyArrow finds {file.nstripes} with {file.nrows} rows",
                 location=location,
                 rule=_RULE,
             )
-        return _OrcFile(location, storage, schema, tuple(columns), stripes)
+        return _OrcFile(location, storage, schema, tuple(columns), stripes, tail, padded_texts(file.schema, tail))
 
 
 def _retype(field: pa.Field) -> pa.Field:
@@ -70,6 +73,8 @@ class _OrcFile:
         schema: All its columns with field ids, in Iceberg's types.
         columns: Which of them are wanted.
         parts: Its stripes.
+        tail: Its tail.
+        texts: For each column where it stands among all types, and the places of those that are padded.
     """
 
     location: str
@@ -77,6 +82,8 @@ class _OrcFile:
     schema: pa.Schema
     columns: tuple[int, ...]
     parts: tuple[Part, ...]
+    tail: bytes
+    texts: tuple[tuple[int, frozenset[int]], ...]
 
     @property
     def row_count(self) -> int:
@@ -93,7 +100,13 @@ class _OrcFile:
             # a reader is not safe to use from several threads
             stripe = orc.ORCFile(self.storage.arrow_file(self.location)).read_stripe(part.index, self._selected())
             fields = [self.schema.field(index) for index in self.columns]
-            arrays = [_as_type(stripe.column(field.name), field.type) for field in fields]
+            zone = functools.cache(lambda: writer_zone(self.storage, self.location, self.tail, part.index))
+            read = (stripe.column(field.name) for field in fields)
+            columns = [
+                corrected_times(without_padding(array, *self.texts[index]), zone)
+                for index, array in zip(self.columns, read, strict=True)
+            ]
+            arrays = [_as_type(array, field.type) for array, field in zip(columns, fields, strict=True)]
             batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
             if batch.num_rows != part.row_count:
                 raise FormatError(
@@ -132,10 +145,10 @@ def _decode_stripes(tail: bytes, location: str) -> tuple[Part, ...]:
     parts: list[Part] = []
     first_row = 0
     try:
-        (footer,) = [value for number, value in _fields(tail) if number == 2]
-        for number, value in _fields(footer):
+        (footer,) = [value for number, value in protobuf_fields(tail) if number == 2]
+        for number, value in protobuf_fields(footer):
             if number == 3:
-                stripe: dict[int, int] = dict(_fields(value))
+                stripe: dict[int, int] = dict(protobuf_fields(value))
                 row_count = stripe.get(5, 0)
                 size_bytes = stripe.get(3, 0) * _MEMORY_PER_BYTE
                 parts.append(Part(len(parts), first_row, row_count, stripe.get(1, 0), size_bytes))
@@ -143,35 +156,3 @@ def _decode_stripes(tail: bytes, location: str) -> tuple[Part, ...]:
     except (IndexError, ValueError, TypeError) as error:
         raise FormatError(f"the tail is no sound message: {error}", location=location, rule=_RULE) from error
     return tuple(parts)
-
-
-def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
-    """The fields of a protobuf message: integers, and bytes."""
-    position = 0
-    while position < len(message):
-        key, position = _varint(message, position)
-        match key & 7:
-            case 0:
-                value, position = _varint(message, position)
-                yield key >> 3, value
-            case 2:
-                size, position = _varint(message, position)
-                if size > len(message) - position:
-                    raise ValueError("a field goes on behind the end")
-                yield key >> 3, message[position : position + size]
-                position += size
-            case 1 | 5 as kind:
-                position += 8 if kind == 1 else 4
-            case kind:
-                raise ValueError(f"wire type {kind}")
-
-
-def _varint(message: bytes, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = message[position]
-        value |= (byte & 0x7F) << shift
-        position += 1
-        shift += 7
-        if byte < 0x80:
-            return value, position

@@ -1,0 +1,59 @@
+"""Limits of columns that their Arrow types do not have: lengths of texts and bytes, digits of fractions of seconds.
+
+They stand in the metadata of fields, where a table format has such types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["FRACTION_DIGITS_KEY", "MAX_LENGTH_KEY", "plan_check"]
+
+MAX_LENGTH_KEY: Final = b"skerry:max_length"
+"""Metadata key of the most characters (code points) of a text, or the most bytes of a binary value."""
+FRACTION_DIGITS_KEY: Final = b"skerry:fraction_digits"
+"""Metadata key of the digits that times have behind the second."""
+_UNIT_DIGITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+
+
+def plan_check(field: pa.Field) -> Callable[[pa.Array], None] | None:
+    """What refuses values of a column, with ArrowInvalid; None if the field has no limits.
+
+    Args:
+        field: The field; arrays are of its type.
+    """
+    metadata = field.metadata or {}
+    if MAX_LENGTH_KEY in metadata:
+        return _lengths(field.type, int(metadata[MAX_LENGTH_KEY]))
+    if FRACTION_DIGITS_KEY in metadata:
+        return _fractions(field.type, int(metadata[FRACTION_DIGITS_KEY]))
+    return None
+
+
+def _lengths(type_: pa.DataType, most: int) -> Callable[[pa.Array], None]:
+    is_text = pa.types.is_string(type_)
+    measure, unit = (pc.utf8_length, "characters") if is_text else (pc.binary_length, "bytes")
+
+    def check(array: pa.Array) -> None:
+        longest = pc.max(measure(array)).as_py()
+        if longest is not None and longest > most:
+            raise pa.ArrowInvalid(f"it has {longest} {unit}, the column holds {most}")
+
+    return check
+
+
+def _fractions(type_: pa.DataType, digits: int) -> Callable[[pa.Array], None]:
+    step = 10 ** (_UNIT_DIGITS[type_.unit] - digits)
+    number = pa.int64() if type_.bit_width == 64 else pa.int32()
+
+    def check(array: pa.Array) -> None:
+        values = array.cast(number).drop_null().to_numpy()
+        if np.any(values % step):
+            raise pa.ArrowInvalid(f"the column holds {digits} digits behind the second")
+
+    return check
