@@ -17,7 +17,7 @@ from pyiceberg.table.snapshots import Snapshot
 from skerry.errors import FormatError, NotFoundError
 from skerry.iceberg.planned_files import PlannedFiles
 from skerry.iceberg.planning import ScanPlanner
-from skerry.iceberg.schema import to_arrow_schema, to_arrow_type
+from skerry.iceberg.schema import readable_columns, to_arrow_schema, to_arrow_type
 from skerry.iceberg.state import MAIN, TableState
 from skerry.table.evolution import NameMapping, TableNames, all_ids, merge_columns, prune, top_level
 from skerry.table.explanation import Explanation
@@ -75,6 +75,11 @@ class Scan(RowStream):
     ) -> None:
         self._state = state
         self._snapshot = snapshot
+        # a column of a type that is not read refuses itself, and where it is asked for; never the others
+        readable = readable_columns(schema)
+        refused = {field.name for field in schema.fields}.difference(field.name for field in readable.fields)
+        if columns is not None and not any(str(name).split(".")[0] in refused for name in columns):
+            schema = readable
         self._iceberg_schema = schema
         self._limit = checked_limit(limit)
         self._threads = threads or default_threads()
@@ -325,7 +330,7 @@ def _with_dropped_columns(schema: pa.Schema, history: Sequence[Schema]) -> pa.Sc
     """All columns that a table has or had: equality deletes go on comparing columns that were dropped since."""
     for old in sorted(history, key=lambda old: old.schema_id, reverse=True):
         if not index_by_id(old).keys() <= all_ids(schema):
-            schema = merge_columns(schema, to_arrow_schema(old))
+            schema = merge_columns(schema, to_arrow_schema(readable_columns(old)))
     return schema
 
 

@@ -44,7 +44,7 @@ from skerry.table.incoming import WRITE_DEFAULT_KEY, is_list
 from skerry.table.schema import FIELD_ID_KEY, nearest
 from skerry.table.values import encode_value
 
-__all__ = ["DOC_KEY", "to_arrow_schema", "to_arrow_type", "to_iceberg_schema", "to_iceberg_type"]
+__all__ = ["DOC_KEY", "readable_columns", "to_arrow_schema", "to_arrow_type", "to_iceberg_schema", "to_iceberg_type"]
 
 DOC_KEY = b"doc"
 """Metadata key of a field's documentation (the one PyIceberg uses)."""
@@ -107,6 +107,20 @@ def to_arrow_schema(schema: Schema) -> pa.Schema:
         UnsupportedError: A type that Arrow has no counterpart of (geometry, geography), named with its column.
     """
     return pa.schema([_to_arrow_field(field, (field.name,)) for field in schema.fields])
+
+
+def readable_columns(schema: Schema) -> Schema:
+    """A schema without the columns whose type Arrow has no counterpart of."""
+
+    def is_readable(field: NestedField) -> bool:
+        try:
+            to_arrow_type(field.field_type)
+        except UnsupportedError:
+            return False
+        return True
+
+    fields = [field for field in schema.fields if is_readable(field)]
+    return schema if len(fields) == len(schema.fields) else Schema(*fields, schema_id=schema.schema_id)
 
 
 def to_arrow_type(type_: IcebergType, *, path: tuple[str, ...] = ()) -> pa.DataType:
