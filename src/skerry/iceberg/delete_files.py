@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyiceberg.partitioning import PartitionSpec
 
-from skerry.errors import SchemaError, SkerryError
+from skerry.errors import SchemaError
 from skerry.iceberg.file_writers import FileEncoding, FileWriter
 from skerry.iceberg.layout import FileLayout
 from skerry.iceberg.manifest import EntryStatus, FileContent, ManifestEntry
@@ -29,6 +28,7 @@ from skerry.puffin.deletion_vector import BLOB_TYPE, CARDINALITY, REFERENCED_DAT
 from skerry.storage import Storage, join
 from skerry.table.files import DataFile
 from skerry.table.metadata_columns import POSITION
+from skerry.table.owned_files import give_up
 from skerry.table.row_deletes import distinct_positions
 from skerry.table.schema import FIELD_ID_KEY, field_id, leaves
 
@@ -302,5 +302,4 @@ def _new_location(layout: FileLayout, extension: str) -> str:
 
 
 def _remove(layout: FileLayout, written: Iterable[ManifestEntry]) -> None:
-    with suppress(SkerryError):  # what failed before matters more; what is left behind belongs to no table
-        layout.storage.delete([entry.data_file.location for entry in written])
+    give_up(layout.storage, (entry.data_file.location for entry in written))

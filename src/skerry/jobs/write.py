@@ -17,6 +17,7 @@ from skerry.iceberg.file_writers import FileWriter
 from skerry.iceberg.layout import FileLayout
 from skerry.storage import join
 from skerry.table.files import WrittenFile
+from skerry.table.owned_files import give_up
 from skerry.table.row_spool import RowSpool
 from skerry.table.sketching import BatchSketcher
 
@@ -126,7 +127,7 @@ class PartitionedWriter:
         self._partitions.clear()
         self._open.clear()
         self._remove_spool()
-        self._layout.storage.delete([file.data_file.location for file in self._written])
+        give_up(self._layout.storage, (file.data_file.location for file in self._written))
         self._written.clear()
 
     @property

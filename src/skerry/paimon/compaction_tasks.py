@@ -30,6 +30,7 @@ from skerry.paimon.vector_locations import VectorKey
 from skerry.paimon.writing.data_files import BucketFiles, BucketPlace, WrittenDataFile
 from skerry.paimon.writing.key_sorting import file_rows
 from skerry.paimon.writing.layout import WriteLayout
+from skerry.table.owned_files import give_up
 
 __all__ = ["BucketTask", "CompactionRules", "TaskResult", "Worth", "plan_compaction", "run_task"]
 
@@ -220,7 +221,7 @@ def _merge_tree(state: PaimonState, layout: WriteLayout, splits: FileSplits, tas
                 moved.append(replace(entry, file=replace(entry.file, level=unit.output_level)))
         flush()
     except BaseException:
-        layout.storage.delete([location for file in written for location in file.locations])
+        give_up(layout.storage, (location for file in written for location in file.locations))
         raise
     return TaskResult(tuple(removed), tuple(moved), tuple(written))
 

@@ -26,7 +26,7 @@ from skerry.errors import CommitUnknownError
 from skerry.storage import Storage, name
 from skerry.table.tasks import Executor
 
-__all__ = ["OwnedFiles", "PublishStep", "after_publish", "log_after_publish", "owned_files", "passed_over"]
+__all__ = ["OwnedFiles", "PublishStep", "after_publish", "give_up", "log_after_publish", "owned_files", "passed_over"]
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -145,6 +145,13 @@ def owned_files(storage: Storage, *folders: str) -> Iterator[OwnedFiles]:
         raise
     finally:
         _open.discard(files)
+
+
+def give_up(storage: Storage, locations: Iterable[str]) -> None:
+    """Delete what a writer has written and nobody knows of: it fails before it could hand its files over."""
+    files = OwnedFiles(storage)
+    files.add(*locations)
+    files.remove()
 
 
 class PublishStep:

@@ -22,6 +22,7 @@ from skerry.paimon.writing.file_writers import open_output
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.storage import join
 from skerry.table.file_output import FileOutput
+from skerry.table.owned_files import give_up
 from skerry.table.sketching import BatchSketcher
 
 __all__ = ["BucketFiles", "BucketPlace", "WrittenDataFile", "is_retract", "local_millis"]
@@ -186,7 +187,7 @@ class BucketFiles:
         if self._open is not None:
             self._open.abort()
             self._open = None
-        self._layout.storage.delete([location for file in self._written for location in file.locations])
+        give_up(self._layout.storage, (location for file in self._written for location in file.locations))
         self._written.clear()
 
     def _begin(self) -> _OpenFile:

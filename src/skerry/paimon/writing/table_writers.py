@@ -30,6 +30,7 @@ from skerry.paimon.writing.dynamic_buckets import KeyBuckets
 from skerry.paimon.writing.key_sorting import file_rows, order_records
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.paimon.writing.routing import Router
+from skerry.table.owned_files import give_up
 from skerry.table.row_spool import RowSpool
 
 __all__ = ["KIND_COLUMN", "AppendWriter", "KeyedWriter", "WrittenRows", "write_rows"]
@@ -141,7 +142,7 @@ class AppendWriter:
             files.abort()
         self._buckets.clear()
         self._remove_spool()
-        self._layout.storage.delete([location for file in self._written for location in file.locations])
+        give_up(self._layout.storage, (location for file in self._written for location in file.locations))
 
     def _make_room(self) -> None:
         """Write out the largest buffers."""
@@ -254,7 +255,7 @@ class KeyedWriter:
     def abort(self) -> None:
         """Remove everything that was written."""
         self._buffers.clear()
-        self._layout.storage.delete([location for file in self._written for location in file.locations])
+        give_up(self._layout.storage, (location for file in self._written for location in file.locations))
 
     def _flush(self) -> None:
         """Write all buckets, side by side: sorting, encoding and sketching let other threads run meanwhile."""

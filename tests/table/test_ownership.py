@@ -1,0 +1,71 @@
+"""No module deletes files that it has written for a commit: that is `skerry.table.owned_files`, and nothing else.
+
+The modules named here delete what others have written, or what is no commit's. Whoever adds one says why.
+"""
+
+import ast
+from pathlib import Path
+
+import skerry
+
+MAY_DELETE = {
+    "table/owned_files.py": "the one place",
+    # what no state needs any more
+    "iceberg/commit.py": "metadata files that the log has forgotten",
+    "jobs/expire.py": "files of expired snapshots",
+    "jobs/orphans.py": "orphans",
+    "jobs/purge.py": "files of a dropped table",
+    "catalog/paimon_tables.py": "files of a dropped table",
+    "paimon/branches.py": "a dropped branch",
+    "paimon/consumers.py": "a dropped consumer",
+    "paimon/expiry.py": "expired snapshots",
+    "paimon/retirement.py": "schemas and snapshots of a migrated table",
+    "paimon/stream_marks.py": "the mark of a batch that failed",
+    "paimon/table_refs.py": "snapshots that were rolled back",
+    "paimon/tags.py": "a dropped tag",
+    # what lies beside the files that were written
+    "amudai/shard_writer.py": "stripes of a shard that is given up",
+    "spark/arrow_writer.py": "files of repeated tasks",
+    "spark/writer.py": "Hadoop's checksums",
+    # the interfaces of other libraries
+    "iceberg/file_io.py": "PyIceberg's FileIO",
+}
+
+
+def deletes(source):
+    """Lines that call `delete` of a storage."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "delete":
+            owner = ast.unparse(node.func.value)
+            if owner.lower().endswith("storage"):
+                yield node.lineno
+
+
+def test_files_are_deleted_in_few_places():
+    root = Path(skerry.__file__).parent
+    found = {}
+    for path in sorted(root.rglob("*.py")):
+        name = str(path.relative_to(root))
+        lines = list(deletes(path.read_text()))
+        if lines and not name.startswith("storage/"):
+            found[name] = lines
+    assert {name: lines for name, lines in found.items() if name not in MAY_DELETE} == {}
+    assert set(MAY_DELETE) <= set(found), "the list names modules that delete nothing any more"
+
+
+def test_nobody_cleans_up_by_hand_after_an_unknown_outcome():
+    """`except CommitUnknownError: raise` with a clean-up behind it is what `owned_files` is for."""
+    root = Path(skerry.__file__).parent
+    may = {
+        "catalog/new_tables.py": "a table that is dropped, not files",
+        "jobs/compact.py": "goes on with other groups",
+        "jobs/paimon_once.py": "a mark that is restored",
+        "paimon/compaction.py": "goes on with other buckets",
+        "table/owned_files.py": "the one place",
+    }
+    found = set()
+    for path in root.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ExceptHandler) and "CommitUnknownError" in ast.unparse(node.type or node):
+                found.add(str(path.relative_to(root)))
+    assert found == set(may)
