@@ -12,8 +12,9 @@ SPARK_STAMP := $(SPARK_VENV)/.installed
 WORKERS ?= 2
 HISTORIES ?= 500
 SOAK_SECONDS ?= 600
+MUTANTS ?= 20000
 
-.PHONY: demo test torture soak check lint format types contracts fast bench peers lock protobuf clean
+.PHONY: demo test torture fuzz soak check lint format types contracts fast bench peers lock protobuf clean
 
 demo: $(STAMP)
 	$(BIN)/python -m skerry.spark.demo
@@ -26,6 +27,10 @@ torture: $(STAMP) peers
 	SKERRY_TORTURE=1 SKERRY_HISTORIES=$(HISTORIES) $(BIN)/python -m pytest tests/stateful \
 		tests/catalog/test_orphan_histories.py tests/paimon/test_paimon_machine.py tests/table/test_group_samples.py \
 		tests/paimon/test_paimon_commit_torture.py tests/foreign/test_spark_interop.py
+
+# MUTANTS of every kind of file, new ones each time; FUZZ takes further arguments, such as `--kind parquet --seed 7`.
+fuzz: $(STAMP)
+	$(BIN)/python tests/fuzz/fuzz_run.py --mutants $(MUTANTS) $(FUZZ)
 
 # The change-data pipeline, killed every few seconds. `make test` runs a short cut of the same.
 soak: $(STAMP)

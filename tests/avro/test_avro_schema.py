@@ -169,6 +169,7 @@ BAD = [
     ("{", "is not JSON"),
     (b"\xff", "is not JSON"),
     ("[" * 100_000, "is not JSON"),
+    (r'{"type": "record", "name": "r", "fields": [{"name": "a\ud800", "type": "int"}]}', "text that is not Unicode"),
     ("5", "expected a type name, list or object, found 5"),
     ("null", "expected a type name, list or object, found None"),
     ('"missing"', "uses the type 'missing', which it does not define before"),

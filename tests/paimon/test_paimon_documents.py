@@ -247,7 +247,7 @@ def test_bad_schemas_are_refused(keys: dict[str, Any], error: type[Exception], m
     assert "in schema-0" in str(found.value)
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff\xfe", b"[" * 100_000])
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff\xfe", b"[" * 100_000, rb'{"a": "\ud800"}'])
 def test_files_that_are_no_json_objects_are_refused(data: bytes) -> None:
     for decode in (decode_schema, decode_snapshot, decode_statistics, lambda data: decode_tag("t", data)):
         with pytest.raises(FormatError, match=r"must be JSON|must hold a JSON object"):

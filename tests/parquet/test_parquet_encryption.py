@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -11,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skerry.errors import FormatError
-from skerry.parquet import is_encrypted
+from skerry.parquet import is_encrypted, read_arrow_metadata
+from skerry.parquet.encryption import check_chunks
 from skerry.parquet.thrift import CompactDecoder
 
 
@@ -84,7 +86,7 @@ def test_encryption_is_found_where_it_is(footer, expected):
     ],
 )
 def test_what_is_no_structure_is_refused(footer):
-    with pytest.raises(FormatError, match="the Parquet footer is no sound structure"):
+    with pytest.raises(FormatError, match="it is no sound structure"):
         is_encrypted(footer)
 
 
@@ -102,3 +104,69 @@ def test_damage_is_judged_as_the_decoder_judges_it(data):
     except FormatError:
         found = None
     assert found is not False or expected is not True
+
+
+# What PyArrow would end the process over ------------------------------------------------------------------------------
+
+INT32_COLUMN, FIXED_COLUMN, TEXT_COLUMN = [1, 0, 0, 1], [7, 5, 0, 1], [6, 0, 1, 2]
+
+
+def longs(count) -> bytes:
+    return bytes([count << 4 | 6]) + b"\2" * count
+
+
+def text(data) -> bytes:
+    return bytes([len(data)]) + data
+
+
+def meta(kind, statistics=(), sizes=()) -> bytes:
+    fields = [(1, 5, bytes([kind << 1])), (12, 12, compact(statistics)), (16, 12, compact(sizes))]
+    return compact([(3, 12, compact(fields))])
+
+
+def file_of(*chunks) -> bytes:
+    return compact([(4, 9, listed(compact([(1, 9, listed(*chunks)), (3, 6, b"\2")])))])
+
+
+def checked(footer, *columns) -> list[list[bool]]:
+    return check_chunks(footer, np.array(columns), 1).tolist()
+
+
+def test_chunks_that_go_with_their_columns():
+    sizes = [(2, 9, longs(1)), (3, 9, longs(2))]
+    number = meta(1, [(5, 8, text(b"abcd")), (6, 8, text(b""))], sizes)
+    string = meta(6, [(1, 8, text(b"a")), (2, 8, text(b""))], [(1, 6, b"\2"), (2, 9, longs(2)), (3, 9, longs(3))])
+    assert checked(file_of(number, string, meta(7)), INT32_COLUMN, TEXT_COLUMN, FIXED_COLUMN) == [[True] * 3]
+
+
+def test_statistics_shorter_than_a_value_are_not_asked_for():
+    for field in (1, 2, 5, 6):
+        short = meta(1, [(field, 8, text(b"abc"))]), meta(7, [(field, 8, text(b"abcd"))])
+        assert checked(file_of(*short, meta(6)), INT32_COLUMN, FIXED_COLUMN, TEXT_COLUMN) == [[False, False, True]]
+
+
+@pytest.mark.parametrize(
+    ("footer", "problem"),
+    [
+        (file_of(meta(1)), "not one column chunk per column"),
+        (file_of(meta(1), meta(1), meta(1)), "not one column chunk per column"),
+        (file_of(meta(1), compact([])), "not one column chunk per column"),
+        (file_of(meta(1), meta(2)), "of another type than its column"),
+        (file_of(meta(1), meta(1, sizes=[(2, 9, longs(2))])), "size statistics"),
+        (file_of(meta(1), meta(1, sizes=[(3, 9, longs(1))])), "size statistics"),
+        (file_of(meta(1), meta(1, sizes=[(1, 6, b"\2")])), "size statistics"),
+    ],
+)
+def test_chunks_that_do_not_go_with_their_columns_are_refused(footer, problem):
+    with pytest.raises(FormatError, match=problem):
+        checked(footer, INT32_COLUMN, INT32_COLUMN)
+
+
+def test_footers_of_real_files_pass():
+    sink = pa.BufferOutputStream()
+    pq.write_table(NESTED, sink, row_group_size=1, write_page_index=True)
+    data = sink.getvalue().to_pybytes()
+    metadata, sound = read_arrow_metadata(data[-8 - int.from_bytes(data[-8:-4], "little") :])
+    assert metadata.num_rows == 3
+    assert sound.shape == (3, metadata.num_columns)
+    assert sound.all()

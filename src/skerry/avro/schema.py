@@ -8,13 +8,13 @@ Spec: Apache Avro 1.12, "Schema Declaration" and "Logical Types"; Iceberg, Appen
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, NoReturn, TypeAlias, TypeGuard
 
 from skerry.errors import FormatError, UnsupportedError
+from skerry.storage import decode_json
 
 __all__ = [
     "Array",
@@ -216,8 +216,8 @@ def decode_schema(text: str | bytes, *, location: str | None = None) -> AvroType
     Spec: Avro, "Schema Declaration".
     """
     try:
-        document = json.loads(text.decode("utf-8") if isinstance(text, bytes) else text)
-    except (ValueError, RecursionError) as error:
+        document = decode_json(text)
+    except ValueError as error:
         raise FormatError(f"Avro schema is not JSON: {error}", location=location, rule=_RULE) from error
     try:
         return _Parser({}).parse(document, "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -27,7 +27,7 @@ from skerry.iceberg.table import IcebergTable
 from skerry.jobs.change_summary import ChangeSummary
 from skerry.jobs.compact_plan import CompactOptions
 from skerry.table.files import DataFile, WrittenFile
-from skerry.table.history import Ref, Retention, Snapshot, of_batch
+from skerry.table.history import Ref, Retention, Snapshot, of_batch, of_millis
 from skerry.table.statistics import ColumnStatistics, Freshness
 from skerry.table.tasks import Executor, ThreadExecutor, Watcher
 
@@ -124,7 +124,7 @@ class IcebergBackend:
                 snapshot_id=snapshot.snapshot_id,
                 parent_id=snapshot.parent_snapshot_id,
                 sequence_number=snapshot.sequence_number or 0,
-                timestamp=datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC),
+                timestamp=of_millis(snapshot.timestamp_ms),
                 operation=(operation_of(snapshot) or Operation.APPEND).value,
                 summary=dict(summary_of(snapshot)),
                 has_statistics=snapshot.snapshot_id in with_statistics,
@@ -156,10 +156,7 @@ class IcebergBackend:
 
     def history(self) -> list[tuple[datetime, int]]:
         """When which snapshot became the current one."""
-        return [
-            (datetime.fromtimestamp(entry.timestamp_ms / 1000, UTC), entry.snapshot_id)
-            for entry in self._table.state.metadata.snapshot_log
-        ]
+        return [(of_millis(entry.timestamp_ms), entry.snapshot_id) for entry in self._table.state.metadata.snapshot_log]
 
     def create_branch(self, name: str, snapshot: int | None, ref: str, retention: Retention, replace: bool) -> None:
         """Make a branch."""

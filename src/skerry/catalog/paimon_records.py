@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Final
 
 from skerry.paimon.reachability import FileUse, PaimonFile
 from skerry.paimon.snapshot import CommitKind
 from skerry.paimon.snapshot import Snapshot as PaimonSnapshot
-from skerry.table.history import Snapshot
+from skerry.table.history import Snapshot, of_millis
 from skerry.table.table_files import FileKind, TableFile
 
 __all__ = ["described_snapshot", "table_file"]
@@ -44,7 +43,7 @@ def described_snapshot(snapshot: PaimonSnapshot) -> Snapshot:
         snapshot_id=snapshot.id,
         parent_id=snapshot.id - 1 if snapshot.id > 1 else None,
         sequence_number=snapshot.id,
-        timestamp=datetime.fromtimestamp(snapshot.time_millis / 1000, UTC),
+        timestamp=of_millis(snapshot.time_millis),
         operation=_OPERATIONS[snapshot.commit_kind],
         summary=summary,
         has_statistics=snapshot.statistics is not None,

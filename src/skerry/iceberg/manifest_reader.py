@@ -9,7 +9,6 @@ Spec: Iceberg table spec, Manifests; Sequence Number Inheritance; First Row ID I
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,7 +33,7 @@ from skerry.iceberg.manifest_schema import (
     columns_by_id,
     project,
 )
-from skerry.storage import Storage
+from skerry.storage import Storage, decode_json
 from skerry.table.files import DataFile
 from skerry.table.schema import nearest
 from skerry.table.values import is_uuid
@@ -88,7 +87,7 @@ class Manifest:
         """
 
         def parse(text: str) -> PartitionSpec:
-            fields = [PartitionField.model_validate(item) for item in json.loads(text)]
+            fields = [PartitionField.model_validate(item) for item in decode_json(text)]
             return PartitionSpec(*fields, spec_id=self.file.partition_spec_id)
 
         return self._parse("partition-spec", parse)

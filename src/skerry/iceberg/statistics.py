@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 
 import pyarrow as pa
 from pyiceberg.table.metadata import TableMetadata
@@ -25,6 +24,7 @@ from skerry.iceberg.state import TableState
 from skerry.iceberg.summary import ENGINE_NAME, summary_of
 from skerry.puffin import BlobMetadata, PuffinReader, PuffinWriter
 from skerry.storage import Storage
+from skerry.table.history import of_millis
 from skerry.table.schema import Leaf, leaves
 from skerry.table.statistics import FRESH, Freshness, FreshnessState
 from skerry.table.table_sample import TableSample
@@ -277,7 +277,7 @@ def since(metadata: TableMetadata, snapshot: Snapshot, sketched: Snapshot, cover
         itertools.takewhile(lambda found: found.snapshot_id != sketched.snapshot_id, ancestors(metadata, snapshot))
     )
     foreign = all(summary_of(snap).get(ENGINE_NAME) != "skerry" for snap in later)
-    moment = datetime.fromtimestamp(sketched.timestamp_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    moment = of_millis(sketched.timestamp_ms).strftime("%Y-%m-%d %H:%M:%SZ")
     text = f"{len(later)} snapshot{'s' * (len(later) != 1)}{' by another writer' if foreign else ''} since {moment}"
     total = _summary_number(snapshot, "total-records")
     if total:

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any, Final
 
 from skerry.errors import FormatError, UnsupportedError
+from skerry.storage import decode_json
 
 __all__ = [
     "BATCH_COMMIT_IDENTIFIER",
@@ -152,8 +153,8 @@ def decode_object(data: bytes | str, what: str, location: str | None) -> dict[st
         FormatError: It holds something else.
     """
     try:
-        found = json.loads(data)
-    except (ValueError, RecursionError) as error:
+        found = decode_json(data)
+    except ValueError as error:
         raise FormatError(f"a {what} file must be JSON: {error}", location=location) from error
     if not isinstance(found, dict):
         raise FormatError(f"a {what} file must hold a JSON object, found {type(found).__name__}", location=location)

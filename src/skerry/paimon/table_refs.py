@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Self
 
 from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError
@@ -17,7 +17,7 @@ from skerry.paimon.state import PaimonState, load_state
 from skerry.paimon.time_travel import state_as_of, state_at_ref, state_at_snapshot
 from skerry.paimon.writing.bucket_book import BucketBook
 from skerry.storage import is_within
-from skerry.table.history import Ref
+from skerry.table.history import Ref, of_millis
 from skerry.table.owned_files import after_publish, owned_files
 from skerry.table.schema import nearest
 
@@ -89,7 +89,7 @@ class TableRefs:
 
     def history(self) -> list[tuple[datetime, int]]:
         """When which snapshot became the current one, oldest first."""
-        return [(datetime.fromtimestamp(found.time_millis / 1000, UTC), found.id) for found in self.snapshots()]
+        return [(of_millis(found.time_millis), found.id) for found in self.snapshots()]
 
     def refs(self) -> dict[str, int | None]:
         """Snapshot ids by branch and tag name; None for a branch without snapshot."""

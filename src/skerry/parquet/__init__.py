@@ -18,6 +18,7 @@ from skerry.parquet.metadata import (
     PageType,
     RowGroup,
     decode_metadata,
+    read_arrow_metadata,
     read_footer,
     read_metadata,
 )
@@ -49,6 +50,7 @@ __all__ = [
     "decode_plain_fixed",
     "is_encrypted",
     "iter_pages",
+    "read_arrow_metadata",
     "read_footer",
     "read_metadata",
 ]

@@ -12,11 +12,14 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from skerry.errors import FormatError, UnsupportedError
-from skerry.parquet.schema import Column, decode_columns
+from skerry.parquet.encryption import check_chunks
+from skerry.parquet.schema import Column, PhysicalType, decode_columns
 from skerry.parquet.thrift import CompactDecoder, Struct
 
 if TYPE_CHECKING:
@@ -30,6 +33,7 @@ __all__ = [
     "PageType",
     "RowGroup",
     "decode_metadata",
+    "read_arrow_metadata",
     "read_footer",
     "read_metadata",
 ]
@@ -175,18 +179,51 @@ class FileMetadata:
 
         Raises:
             FormatError: PyArrow finds it unsound.
+            UnsupportedError: It has statistics for which PyArrow must not be asked.
         """
         try:
-            return pq.read_metadata(pa.BufferReader(self.footer))
-        except (pa.ArrowException, OSError) as error:
+            found, sound = read_arrow_metadata(self.footer)
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise FormatError(
                 f"PyArrow cannot read the footer: {error}", location=self.location, rule="parquet.thrift, FileMetaData"
             ) from error
+        except FormatError as error:
+            error.location = self.location
+            raise
+        if not sound.all():
+            name = self.columns[int(np.argmin(sound.all(axis=0)))].name
+            raise UnsupportedError(
+                f"the statistics of column {name} are shorter than a value", location=self.location, rule="Statistics"
+            )
+        return found
 
     @property
     def split_offsets(self) -> tuple[int, ...]:
         """Where row groups start in the file, ascending, in bytes. Spec: Iceberg, Manifests, split_offsets."""
         return tuple(sorted(group.offset for group in self.row_groups if group.chunks))
+
+
+def read_arrow_metadata(footer: bytes) -> tuple[pq.FileMetaData, npt.NDArray[np.bool_]]:
+    """PyArrow's view of a footer, of which every column chunk may be asked for.
+
+    Args:
+        footer: FileMetaData, its length and the magic; not encrypted.
+
+    Returns:
+        The footer, and bool[row_groups, columns]: whether a chunk may be asked for its statistics, too.
+
+    Raises:
+        FormatError: PyArrow would end the process over a column chunk.
+        pa.ArrowException, OSError, UnicodeDecodeError: PyArrow finds the footer unsound.
+    """
+    found = pq.read_metadata(pa.BufferReader(footer))
+    stored = [found.schema.column(position) for position in range(found.num_columns)]
+    levels = [
+        (PhysicalType[each.physical_type], each.length, each.max_repetition_level, each.max_definition_level)
+        for each in stored
+    ]
+    columns = np.array(levels, np.int64).reshape(-1, 4)
+    return found, check_chunks(memoryview(footer)[:-_TRAILER_BYTES], columns, found.num_row_groups)
 
 
 def read_metadata(storage: Storage, location: str, *, file_size: int | None = None) -> FileMetadata:

@@ -6,6 +6,7 @@ together; they do no I/O.
 
 from __future__ import annotations
 
+from skerry.storage.json_text import decode_json
 from skerry.storage.location import (
     FileStatus,
     Folder,
@@ -39,6 +40,7 @@ __all__ = [
     "absolute",
     "allowed_locations",
     "bounded_name",
+    "decode_json",
     "file_key",
     "is_within",
     "join",

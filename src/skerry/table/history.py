@@ -6,12 +6,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from skerry.errors import SchemaError
+from skerry.errors import FormatError, SchemaError
 
-__all__ = ["MAIN", "Ref", "Retention", "Snapshot", "in_utc", "of_batch"]
+__all__ = ["MAIN", "Ref", "Retention", "Snapshot", "in_utc", "of_batch", "of_millis"]
 
 MAIN = "main"
 """The branch that is meant where none is named."""
+
+
+def of_millis(millis: int) -> datetime:
+    """The moment of a metadata file's milliseconds since 1970, UTC.
+
+    Raises:
+        FormatError: It is outside of the years 1 to 9999.
+    """
+    try:
+        return datetime.fromtimestamp(millis / 1000, UTC)
+    except (ValueError, OverflowError, OSError) as error:
+        raise FormatError(f"{millis} milliseconds since 1970 are outside of the years 1 to 9999") from error
 
 
 @dataclass(frozen=True, slots=True)

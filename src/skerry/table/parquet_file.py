@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from skerry.errors import UnsupportedError
-from skerry.parquet import FileMetadata, decode_metadata, is_encrypted, read_footer
+from skerry.parquet import FileMetadata, decode_metadata, is_encrypted, read_arrow_metadata, read_footer
 from skerry.storage import Storage
 from skerry.table.evolution import (
     NameMapping,
@@ -56,7 +57,7 @@ def open_parquet(storage: Storage, location: str, wanted: pa.Schema, names: Name
         footer, file_size = read_footer(storage, location)
         if is_encrypted(memoryview(footer)[:-_TRAILER_BYTES]):
             raise UnsupportedError("the file is encrypted", location=location)
-        metadata = pq.read_metadata(pa.BufferReader(footer))
+        metadata, sound = read_arrow_metadata(footer)
         source = storage.arrow_file(location)
         stored = pq.ParquetFile(source, metadata=metadata).schema_arrow
         if count_leaves(stored) != metadata.num_columns:
@@ -73,6 +74,7 @@ def open_parquet(storage: Storage, location: str, wanted: pa.Schema, names: Name
             location=location,
             source=source,
             metadata=metadata,
+            sound=sound,
             schema=schema,
             positions=column_positions(schema),
             names=None if schema is stored else names,
@@ -122,6 +124,7 @@ class _ParquetFile:
         storage: Access to it.
         source: What PyArrow reads it from.
         metadata: The footer.
+        sound: Whether the statistics of a column chunk may be asked for, bool[row_groups, columns].
         schema: All its columns with field ids.
         positions: Where columns stand among the primitive ones, by field id.
         names: Field ids by name, if the file itself has none.
@@ -135,6 +138,7 @@ class _ParquetFile:
     storage: Storage
     source: Any
     metadata: pq.FileMetaData
+    sound: npt.NDArray[np.bool_]
     schema: pa.Schema
     positions: dict[int, int]
     names: NameMapping | None
@@ -149,7 +153,7 @@ class _ParquetFile:
 
     def metrics(self, column: Column) -> FieldMetrics | None:
         position = self.positions.get(column.field_id)
-        return None if position is None else _statistics(self.metadata, position, column)
+        return None if position is None else _statistics(self.metadata, self.sound, position, column)
 
     def batches(self, part: Part, batch_rows: int) -> Iterator[pa.RecordBatch]:
         if not self.units.paths:
@@ -191,7 +195,7 @@ def _side_by_side(batches: tuple[pa.RecordBatch, ...]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
 
-def _statistics(metadata: pq.FileMetaData, position: int, column: Column) -> FieldMetrics:
+def _statistics(metadata: pq.FileMetaData, sound: npt.NDArray[np.bool_], position: int, column: Column) -> FieldMetrics:
     """The statistics of one column over all row groups; Parquet counts no NaNs."""
     stored = metadata.schema.column(position)
     logical = json.loads(stored.logical_type.to_json())
@@ -200,7 +204,7 @@ def _statistics(metadata: pq.FileMetaData, position: int, column: Column) -> Fie
     nulls, values = [], []
     for index in range(metadata.num_row_groups):
         chunk = metadata.row_group(index).column(position)
-        statistics = chunk.statistics
+        statistics: Any = chunk.statistics if sound[index, position] else None
         bounded = statistics is not None and statistics.has_min_max and chunk.physical_type != "INT96"
         for bounds, is_upper in ((lower, False), (upper, True)):
             raw = (statistics.max_raw if is_upper else statistics.min_raw) if bounded else None

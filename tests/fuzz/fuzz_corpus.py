@@ -1,0 +1,896 @@
+"""Small files of every kind that skerry reads, and how each is read: made within seconds, out of nothing."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import json
+import os
+import shutil
+import struct
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from fuzz_kinds import Kind
+from fuzz_mutations import (
+    Mutator,
+    in_avro,
+    in_json,
+    in_parquet_footer,
+    in_protobuf,
+    keeping_length,
+    of_bytes,
+)
+
+import skerry
+from skerry import amudai, puffin, theta
+from skerry.amudai.checksum import checksum
+from skerry.errors import FormatError
+from skerry.iceberg.batch_folder import BatchFolder
+from skerry.iceberg.file_writers import FileEncoding, FileWriter
+from skerry.iceberg.manifest_list import ManifestFile, decode_manifest_list
+from skerry.iceberg.manifest_reader import decode_manifest
+from skerry.kernels import cache as kernel_cache
+from skerry.paimon.binary_reading import decode_rows
+from skerry.paimon.binary_row import encode_rows
+from skerry.paimon.consumers import find_consumer
+from skerry.paimon.deletion_vectors import VectorBits, encode_vectors, find_vector
+from skerry.paimon.file_index import BloomFilterBuilder, FileIndex, IndexedColumn, encode_container
+from skerry.paimon.index_manifest import IndexManifestEntry, read_index_manifest
+from skerry.paimon.manifest import decode_entries
+from skerry.paimon.manifest import decode_manifest as decode_paimon_manifest
+from skerry.paimon.manifest_list import read_manifest_list as read_paimon_manifest_list
+from skerry.paimon.paths import TablePaths
+from skerry.paimon.schema import decode_schema
+from skerry.paimon.snapshot import decode_snapshot
+from skerry.paimon.statistics_file import decode_statistics
+from skerry.paimon.tags import decode_tag
+from skerry.paimon.types import decode_type
+from skerry.paimon.writing.dynamic_buckets import read_hashes
+from skerry.puffin.deletion_vector import decode_deletion_vector, encode_deletion_vector
+from skerry.storage import Storage
+from skerry.table.files import DataFile, DeleteFile, DeleteKind
+from skerry.table.group_samples_layout import decode_group_samples
+from skerry.table.group_sketches import decode_group_sketches
+from skerry.table.predicate import Column, Comparison, IsNull, Operator
+from skerry.table.row_deletes import RowDeletes
+from skerry.table.scan import FileScanTask
+from skerry.table.sketching import sketch_parquet
+from skerry.table.stored_files import open_stored
+
+__all__ = ["NAMES", "build"]
+
+_STORAGE = Storage()
+_WARM = 8
+"""Samples of a kind that are read before any mutant."""
+_JSON: tuple[Mutator, ...] = (in_json, in_json, in_json, of_bytes)
+_AVRO: tuple[Mutator, ...] = (in_avro, in_avro, of_bytes)
+
+
+NAMES = (
+    "amudai",
+    "amudai-messages",
+    "amudai-parquet-pages",
+    "amudai-sealed",
+    "amudai-values",
+    "avro",
+    "deletion-vector",
+    "deletion-vector-counted",
+    "deletion-vector-sealed",
+    "equality-deletes",
+    "group-sketches",
+    "iceberg-manifest",
+    "iceberg-manifest-list",
+    "iceberg-metadata",
+    "iceberg-table",
+    "kernel-cache",
+    "manifest-cache",
+    "orc",
+    "paimon-binary-row",
+    "paimon-changelog",
+    "paimon-consumer",
+    "paimon-hash-index",
+    "paimon-index-bitmap",
+    "paimon-index-bloom-filter",
+    "paimon-index-bsi",
+    "paimon-index-manifest",
+    "paimon-index-range-bitmap",
+    "paimon-manifest",
+    "paimon-manifest-list",
+    "paimon-schema",
+    "paimon-snapshot",
+    "paimon-statistics",
+    "paimon-table",
+    "paimon-tag",
+    "paimon-vectors-32",
+    "paimon-vectors-32-sealed",
+    "paimon-vectors-64",
+    "paimon-vectors-64-sealed",
+    "parquet",
+    "parquet-sketch",
+    "position-deletes",
+    "puffin",
+    "samples",
+    "theta",
+    "theta-sample",
+)
+"""The kinds, known before they are made."""
+
+
+def build(folder: Path) -> dict[str, Kind]:
+    """All kinds by name.
+
+    Args:
+        folder: Where files may be made; faster in memory.
+    """
+    groups = (_theta, _vectors, _iceberg, _paimon, _paimon_indexes, _stored, _deletes, _shards, _caches)
+    kinds: dict[str, Kind] = {}
+    for group in groups:
+        place = folder / group.__name__.strip("_")
+        place.mkdir(parents=True, exist_ok=True)
+        for kind in group(place):
+            kinds[kind.name] = kind
+            for index in range(min(len(kind.samples), _WARM)):
+                kind.read(kind.samples[index], index)  # a sample is sound, and reading it has loaded what that needs
+    return kinds
+
+
+def _in_file(path: Path, read: Callable[[str], Any]) -> Callable[[bytes, int], Any]:
+    """A reader of files as a reader of bytes; each process has a file of its own."""
+
+    def read_bytes(data: bytes, _index: int) -> Any:
+        place = path.with_name(f"{os.getpid()}-{path.name}")
+        place.write_bytes(data)
+        return read(str(place))
+
+    return read_bytes
+
+
+def _checked(rows: pa.Table | pa.RecordBatch) -> Any:
+    """Rows whose buffers hold what they should; of pages PyArrow checks neither text nor the digits of decimals."""
+    try:
+        rows.validate(full=True)
+    except pa.ArrowInvalid as error:
+        if "UTF8" not in str(error) and "does not fit in precision" not in str(error):
+            raise
+    return rows
+
+
+# ---- rows ----
+
+_FIELD_ID = b"PARQUET:field_id"
+
+
+def _field(name: str, kind: pa.DataType, number: int) -> pa.Field:
+    return pa.field(name, kind, metadata={_FIELD_ID: str(number).encode()})
+
+
+_SCHEMA = pa.schema(
+    [
+        _field("id", pa.int64(), 1),
+        _field("small", pa.int32(), 2),
+        _field("price", pa.decimal128(9, 2), 3),
+        _field("ratio", pa.float64(), 4),
+        _field("flag", pa.bool_(), 5),
+        _field("day", pa.date32(), 6),
+        _field("at", pa.timestamp("us", "UTC"), 7),
+        _field("word", pa.string(), 8),
+        _field("data", pa.binary(), 9),
+        _field("tags", pa.list_(_field("element", pa.string(), 11)), 10),
+        _field("place", pa.struct([_field("x", pa.int32(), 13), _field("name", pa.string(), 14)]), 12),
+        _field(
+            "counts", pa.map_(_field("key", pa.string(), 16).with_nullable(False), _field("value", pa.int64(), 17)), 15
+        ),
+    ]
+)
+_FLAT = pa.schema([_SCHEMA.field(i) for i in range(9)])
+
+
+def _rows(count: int, schema: pa.Schema = _SCHEMA, start: int = 0) -> pa.Table:
+    numbers = range(start, start + count)
+
+    def of(make: Callable[[int], Any]) -> list[Any]:
+        return [None if i % 11 == 5 else make(i) for i in numbers]
+
+    columns = {
+        "id": list(numbers),
+        "small": of(lambda i: i * 7919 % 1000),
+        "price": of(lambda i: decimal.Decimal(i * 37 % 500) / 100),
+        "ratio": of(lambda i: i / 7 if i % 5 else float("nan")),
+        "flag": of(lambda i: i % 3 == 0),
+        "day": of(lambda i: dt.date(2020, 1, 1) + dt.timedelta(i % 40)),
+        "at": of(lambda i: dt.datetime(2020, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=i * 977)),
+        "word": of(lambda i: f"word {i % 13}"),
+        "data": of(lambda i: bytes([i % 256]) * (i % 30)),
+        "tags": of(lambda i: [f"t{k}" for k in range(i % 4)]),
+        "place": of(lambda i: {"x": i, "name": f"n{i % 3}"}),
+        "counts": of(lambda i: [(f"k{k}", k) for k in range(i % 3)]),
+    }
+    return pa.table([pa.array(columns[field.name], field.type) for field in schema], schema=schema)
+
+
+# ---- sketches and vectors ----
+
+
+def _theta(_folder: Path) -> Iterator[Kind]:
+    few, many = theta.ThetaSketch().update(pa.array(range(50))), theta.ThetaSketch(lg_k=8).update(pa.array(range(3000)))
+    sketches = [theta.ThetaSketch(), theta.ThetaSketch().update(pa.array([1])), few, many]
+    samples = [sketch.serialize(compressed=compressed) for sketch in sketches for compressed in (False, True)]
+
+    def read(data: bytes, _index: int) -> Any:
+        sketch = theta.ThetaSketch.deserialize(data)
+        union = theta.union([sketch, few])
+        theta.intersection([sketch, many])
+        theta.difference(sketch, few)
+        return sketch.estimate(), sketch.bounds(2), sketch.serialize(), union.serialize(compressed=True)
+
+    yield Kind("theta", samples, read, share=300)
+    yield Kind(
+        "theta-sample", samples, lambda data, _: theta.Sample.deserialize(data).merge(theta.Sample()).hashes.tolist()
+    )
+
+
+def _vectors(_folder: Path) -> Iterator[Kind]:
+    random = np.random.default_rng(3)
+    sets = [
+        np.zeros(0, np.int64),
+        np.array([0, 5, 70_000, (1 << 32) - 1]),
+        np.arange(10_000),
+        np.unique(random.integers(0, 200_000, 9000)),
+    ]
+    blobs = [encode_deletion_vector(positions) for positions in sets]
+
+    def sealed(data: bytes, _index: int) -> bytes:
+        body = data[4:-4]
+        return struct.pack(">I", len(body)) + body + struct.pack(">I", zlib.crc32(body))
+
+    def read(data: bytes, _index: int) -> Any:
+        return decode_deletion_vector(data).tolist()
+
+    def read_few(data: bytes, index: int) -> Any:
+        return decode_deletion_vector(data, cardinality=len(sets[index])).tolist()
+
+    yield Kind("deletion-vector", blobs, read, is_protected=True)
+    yield Kind("deletion-vector-sealed", blobs, read, seal=sealed, share=200)
+    yield Kind("deletion-vector-counted", blobs, read_few, seal=sealed)
+    for bits in VectorBits:
+        files = [encode_vectors({"a": sets[1][:3], "b": positions}, bits) for positions in sets]
+
+        def find(data: bytes, index: int, files: Any = files) -> Any:
+            return [find_vector(data, meta, location="f").tolist() for meta in files[index][1]]
+
+        def resealed(data: bytes, index: int, files: Any = files) -> bytes:
+            out = bytearray(data)
+            for meta in files[index][1]:
+                if len(out) >= meta.offset + 4:
+                    (length,) = struct.unpack_from(">I", out, meta.offset)
+                    end = meta.offset + 4 + length
+                    if end + 4 <= len(out):
+                        out[end : end + 4] = struct.pack(">I", zlib.crc32(out[meta.offset + 4 : end]))
+            return bytes(out)
+
+        name = f"paimon-vectors-{bits.value}"
+        yield Kind(name, [data for data, _ in files], find, is_protected=True)
+        yield Kind(
+            f"{name}-sealed", [data for data, _ in files], find, mutators=(keeping_length, of_bytes), seal=resealed
+        )
+
+
+# ---- Iceberg ----
+
+
+def _files(folder: Path, pattern: str) -> list[Path]:
+    return sorted(path for path in folder.rglob(pattern) if path.is_file())
+
+
+def _iceberg(folder: Path) -> Iterator[Kind]:
+    catalog = skerry.connect(folder / "lake")
+    for name, properties in (
+        ("a.two", {}),
+        ("a.three", {"format-version": "3", "skerry.statistics.partition-sketch-bytes": "1000000"}),
+    ):
+        table = catalog.create_table(
+            name,
+            _SCHEMA,
+            partition_by=["bucket(2, id)"] if name == "a.two" else ["flag"],
+            properties={"write.delete.mode": "merge-on-read", "write.update.mode": "merge-on-read", **properties},
+        )
+        table.append(_rows(30))
+        table.delete("id = 3 or id = 17")
+        table.create_tag("t1")
+    lake = folder / "lake"
+    metadata = _files(lake, "*.metadata.json")
+    yield _iceberg_metadata(lake, metadata)
+    manifest_lists = [path.read_bytes() for path in _files(lake, "snap-*.avro")]
+    manifests = [path for path in _files(lake, "*.avro") if not path.name.startswith("snap-")]
+    yield Kind(
+        "iceberg-manifest-list",
+        manifest_lists,
+        lambda data, _: decode_manifest_list(data, location="l"),
+        _AVRO,
+        share=150,
+    )
+    yield _iceberg_manifests(lake, manifest_lists, manifests)
+    files = [path.read_bytes() for path in _files(lake, "*.puffin")] + [
+        path.read_bytes() for path in _files(lake, "*.stats")
+    ]
+    writer = puffin.PuffinWriter()
+    for codec in (None, "zstd", "lz4"):
+        sketch = theta.ThetaSketch().update(pa.array(range(500))).serialize()
+        writer.add_blob("x", sketch, fields=[1], snapshot_id=1, sequence_number=1, compression_codec=codec)
+    writer.write(_STORAGE, str(folder / "codecs.puffin"))
+    files.append((folder / "codecs.puffin").read_bytes())
+
+    def read(path: str) -> Any:
+        reader = puffin.read(path)
+        return reader.blobs, reader.properties, reader.read_blobs()
+
+    yield Kind("puffin", files, _in_file(folder / "read.puffin", read), (in_puffin_footer, of_bytes), share=150)
+    yield from _samples(files)
+    yield _whole_table("iceberg-table", lake, ["a.two", "a.three"])
+
+
+def in_puffin_footer(rng: Any, data: bytes, others: Sequence[bytes]) -> bytes:
+    """Change the JSON of a plain footer; its length goes with it."""
+    if len(data) < 16:
+        return of_bytes(rng, data, others)
+    (length,) = struct.unpack_from("<i", data, len(data) - 12)
+    start = len(data) - 12 - length
+    if not 0 < start < len(data):
+        return of_bytes(rng, data, others)
+    payload = in_json(rng, data[start:-12], others)
+    return data[:start] + payload + struct.pack("<i", len(payload)) + data[-8:]
+
+
+def _samples(files: Iterable[bytes]) -> Iterator[Kind]:
+    """The regions of statistics files that belong to no blob."""
+    found: dict[str, list[bytes]] = {"samples": [], "group-sketches": []}
+    for data in files:
+        (length,) = struct.unpack_from("<i", data, len(data) - 12)
+        properties = json.loads(data[len(data) - 12 - length : -12]).get("properties", {})
+        for name, regions in found.items():
+            if (offset := properties.get(f"skerry.{name}.offset")) is not None:
+                regions.append(data[int(offset) : int(offset) + int(properties[f"skerry.{name}.length"])])
+    readers: dict[str, Callable[[bytes], Any]] = {
+        "samples": decode_group_samples,
+        "group-sketches": decode_group_sketches,
+    }
+    for name, regions in found.items():
+        yield Kind(name, regions[-4:], lambda data, _, read=readers[name]: read(data), share=200)
+
+
+def _iceberg_metadata(lake: Path, metadata: list[Path]) -> Kind:
+    """Metadata files, read by a catalog that points at them."""
+    newest = {path.parent: path for path in metadata}
+    paths = list(newest.values())
+
+    @cache
+    def own(process: int) -> tuple[Any, list[Path]]:
+        """A copy for each process, as the file that a table points at is the one that is changed."""
+        place = lake.parent / f"metadata-{process}"
+        place.mkdir(exist_ok=True)
+        catalog = skerry.connect(place)
+        catalog.create_namespace("a")
+        copies = []
+        for number, path in enumerate(paths):
+            copies.append(place / f"{number}.metadata.json")
+            shutil.copy(path, copies[-1])
+            catalog.register_table(f"a.t{number}", str(copies[-1]))
+        return catalog, copies
+
+    def read(data: bytes, index: int) -> Any:
+        catalog, copies = own(os.getpid())
+        copies[index].write_bytes(data)
+        table = catalog.load_table(f"a.t{index}")
+        found = (table.schema, table.properties, table.snapshots(), table.refs(), table.history())
+        return found, table.scan(where="id > 30").plan(), table.statistics()
+
+    return Kind("iceberg-metadata", [path.read_bytes() for path in paths], read, _JSON, share=40)
+
+
+def _iceberg_manifests(lake: Path, manifest_lists: list[bytes], manifests: list[Path]) -> Kind:
+    known = {Path(m.manifest_path).name: m for data in manifest_lists for m in decode_manifest_list(data)}
+    chosen = [path for path in manifests if path.name in known]
+    listed = [
+        ManifestFile(
+            **{**{n: getattr(known[p.name], n) for n in ManifestFile.__dataclass_fields__}, "manifest_length": 0}
+        )
+        for p in chosen
+    ]
+
+    def read(data: bytes, index: int) -> Any:
+        manifest = decode_manifest(data, listed[index])
+        return manifest.schema, manifest.spec, list(manifest.entries())
+
+    return Kind("iceberg-manifest", [path.read_bytes() for path in chosen], read, _AVRO, share=150)
+
+
+def _whole_table(name: str, lake: Path, tables: Sequence[str]) -> Kind:
+    """Tables of which any file but the catalog is changed, and which are read as users read them."""
+    files = [path for path in _files(lake, "*") if "catalog.db" not in path.name and path.stat().st_size]
+    paths = [path.relative_to(lake) for path in files]
+    contents = [path.read_bytes() for path in files]
+
+    @cache
+    def own(_process: int) -> Any:
+        for path, content in zip(files, contents, strict=True):  # a worker that died has left one changed
+            path.write_bytes(content)
+        return skerry.connect(lake)
+
+    def read(data: bytes, index: int) -> Any:
+        catalog = own(os.getpid())
+        target = files[index]
+        temporary = target.with_name(f".{os.getpid()}")
+        try:
+            temporary.write_bytes(data)
+            os.replace(temporary, target)
+            table = catalog.load_table(next(table for table in tables if _is_of(table, paths[index])))
+            found = _checked(table.scan(where="id > 2 and word <> 'x'").to_arrow())
+            if len(data) % 4 == 0:  # takes longer than all else
+                found = (found, table.statistics()["id"].ndv, table.snapshots(), table.refs())
+            return found
+        finally:
+            temporary.write_bytes(contents[index])
+            os.replace(temporary, target)
+
+    return Kind(name, contents, read, (_by_content,), share=25)
+
+
+def _is_of(table: str, path: Path) -> bool:
+    return table.partition(".")[2] in path.parts
+
+
+def _by_content(rng: Any, data: bytes, others: Sequence[bytes]) -> bytes:
+    """Change a file as what it begins with says."""
+    if data.startswith(b"{"):
+        return rng.choice(_JSON)(rng, data, others)
+    if data.startswith(b"Obj\1"):
+        return rng.choice(_AVRO)(rng, data, others)
+    if data.startswith(b"PAR1"):
+        return rng.choice((in_parquet_footer, of_bytes))(rng, data, others)
+    if data.startswith(b"PFA1"):
+        return rng.choice((in_puffin_footer, of_bytes))(rng, data, others)
+    return of_bytes(rng, data, others)
+
+
+# ---- Paimon ----
+
+_PAIMON_OPTIONS: dict[str, dict[str, Any]] = {
+    "append": {
+        "partition_by": ["flag"],
+        "properties": {
+            "deletion-vectors.enabled": "true",
+            "file-index.bloom-filter.columns": "id,word",
+            "file-index.bloom-filter.id.items": "50",
+            "file-index.bloom-filter.word.items": "50",
+        },
+    },
+    "keyed": {"primary_key": ["id"], "properties": {"dynamic-bucket.target-row-num": "10"}},
+    "changes": {
+        "primary_key": ["id"],
+        "properties": {"bucket": "1", "changelog-producer": "input", "file.format": "orc"},
+    },
+    "avro": {"primary_key": ["id"], "properties": {"bucket": "1", "file.format": "avro"}},
+}
+
+
+def _paimon(folder: Path) -> Iterator[Kind]:
+    lake = folder / "lake"
+    catalog = skerry.connect(lake)
+    for name, options in _PAIMON_OPTIONS.items():
+        schema = _FLAT if name == "avro" else _SCHEMA
+        if "primary_key" in options:
+            schema = schema.set(0, schema.field(0).with_nullable(False))
+        table = catalog.create_table(f"p.{name}", schema, format="paimon", **options)
+        table.append(_rows(25, schema))
+        if name == "append":
+            table.delete("id = 3 or id = 17")
+        else:
+            table.upsert(_rows(12, schema, start=20), on=["id"])
+        table.create_tag("t1")
+        table.analyze()
+        consumers = lake / "p.db" / name / "consumer"
+        consumers.mkdir()
+        (consumers / "consumer-c1").write_text('{"nextSnapshot" : 2}')
+    yield from _paimon_documents(folder, lake)
+    yield from _paimon_manifests(folder, lake)
+    yield _whole_table("paimon-table", lake, [f"p.{name}" for name in _PAIMON_OPTIONS])
+
+
+def _some(paths: Sequence[Path], most: int = 12) -> list[bytes]:
+    return [path.read_bytes() for path in paths[:: max(len(paths) // most, 1)]][:most]
+
+
+def _paimon_documents(folder: Path, lake: Path) -> Iterator[Kind]:
+    def changed(data: bytes, _index: int) -> Any:
+        schema = decode_schema(data)
+        return schema, schema.arrow_schema, schema.file_schema(), schema.key_arrow_fields
+
+    yield Kind("paimon-schema", _some(_files(lake, "schema/schema-*")), changed, _JSON, share=200)
+    snapshots = _some(_files(lake, "snapshot/snapshot-*"))
+    yield Kind("paimon-snapshot", snapshots, lambda data, _: decode_snapshot(data), _JSON, share=200)
+    changelogs = [data for data in snapshots if b"changelogManifestList" in data]
+    yield Kind("paimon-changelog", changelogs, lambda data, _: decode_snapshot(data), _JSON)
+    yield Kind("paimon-tag", _some(_files(lake, "tag/tag-*")), lambda data, _: decode_tag("t1", data), _JSON)
+    yield Kind(
+        "paimon-statistics", _some(_files(lake, "statistics/stat*")), lambda data, _: decode_statistics(data), _JSON
+    )
+    root = folder / "consumers"
+    (root / "consumer").mkdir(parents=True)
+
+    def consumer(data: bytes, _index: int) -> Any:
+        name = f"c{os.getpid()}"
+        (root / "consumer" / f"consumer-{name}").write_bytes(data)
+        return find_consumer(_STORAGE, TablePaths(str(root)), name)
+
+    yield Kind("paimon-consumer", [b'{"nextSnapshot" : 2}', b'{\n  "nextSnapshot" : 17\n}'], consumer, _JSON)
+
+
+def _paimon_manifests(folder: Path, lake: Path) -> Iterator[Kind]:
+    lists = _some(_files(lake, "manifest/manifest-list-*"))
+    read_list = _in_file(folder / "list", lambda path: read_paimon_manifest_list(_STORAGE, path))
+    yield Kind("paimon-manifest-list", lists, read_list, _AVRO, share=150)
+    manifests = _some([p for p in _files(lake, "manifest/manifest-*") if not p.name.startswith("manifest-list")])
+
+    def entries(data: bytes, _index: int) -> Any:
+        return _checked(decode_entries(data)), decode_paimon_manifest(data)
+
+    yield Kind("paimon-manifest", manifests, entries, _AVRO, share=150)
+    index_manifests = _some(_files(lake, "manifest/index-manifest-*"))
+    read_index = _in_file(folder / "index", lambda path: read_index_manifest(_STORAGE, path))
+    yield Kind("paimon-index-manifest", index_manifests, read_index, _AVRO, share=150)
+
+
+# ---- Paimon's indexes ----
+
+
+def _paimon_indexes(folder: Path) -> Iterator[Kind]:
+    hashes = np.arange(100, dtype=">i4").tobytes()
+    entry = IndexManifestEntry(b"", 0, "HASH", "hash", 400, 100)
+    read_index = _in_file(folder / "hash", lambda path: read_hashes(_STORAGE, path, entry).tolist())
+    yield Kind("paimon-hash-index", [hashes], read_index)
+    for kind, samples in _indexes().items():
+
+        def read(data: bytes, index: int, samples: Any = samples) -> Any:
+            _, type_, arrow, literal, row_count = samples[index]
+            column = Column(7, ("c",), arrow)
+            found = FileIndex.decode(data, row_count, location="f")
+            leaves = (
+                Comparison(column, Operator.LE, literal),
+                Comparison(column, Operator.EQ, literal),
+                IsNull(column),
+            )
+            rows = [found.select(leaf, {7: IndexedColumn("c", type_)}) for leaf in leaves]
+            for each in rows:
+                assert each is None or len(each) == 0 or (each.min() >= 0 and each.max() < row_count)
+            return [None if each is None else each.tolist() for each in rows]
+
+        yield Kind(f"paimon-index-{kind}", [data for data, *_ in samples], read, share=150)
+    yield _binary_rows()
+
+
+def _indexes() -> dict[str, list[tuple[bytes, Any, pa.DataType, Any, int]]]:
+    """Indexes with the type of their column, a value of it, and the rows of the file."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "paimon"))
+    import plain_indexes as plain
+
+    numbers = [3, -1, None, 3, 200, 7, -1] * 5
+    texts = ["b", None, "a longer text", "b", "", "c"] * 5
+    bloom = BloomFilterBuilder(plain.INT, items=10)
+    bloom.update(pa.array(numbers, pa.int32()))
+    made: dict[str, list[tuple[bytes | None, Any, Any, list[Any]]]] = {
+        "bitmap": [
+            (plain.bitmap_index(type_, values, version), type_, values[0], values)
+            for type_, values in ((plain.INT, numbers), (plain.STRING, texts))
+            for version in (1, 2)
+        ],
+        "bsi": [(plain.bsi_index(type_, numbers), type_, 3, numbers) for type_ in (plain.INT, plain.BIGINT)],
+        "range-bitmap": [
+            (plain.range_bitmap_index(type_, values), type_, values[0], values)
+            for type_, values in ((plain.INT, numbers), (plain.STRING, texts))
+        ],
+        "bloom-filter": [(bloom.finish(), plain.INT, 3, numbers)],
+    }
+    return {
+        kind: [
+            (encode_container({"c": {kind: index}}), type_, plain.ARROW[type_], value, len(values))
+            for index, type_, value, values in found
+        ]
+        for kind, found in made.items()
+    }
+
+
+def _binary_rows() -> Kind:
+    types = [decode_type(text) for text in ("INT", "STRING", "DECIMAL(20, 2)", "TIMESTAMP(9)")]
+    types += [decode_type({"type": "ARRAY", "element": "INT"}), decode_type("BIGINT")]
+    columns = [
+        pa.array([1, None, 3], pa.int32()),
+        pa.array(["a", "a longer text", None]),
+        pa.array([decimal.Decimal("1.50"), None, decimal.Decimal(10) ** 17], pa.decimal128(20, 2)),
+        pa.array([1, None, 10**18], pa.timestamp("ns")),
+        pa.array([[1, None], None, []], pa.list_(pa.int32())),
+        pa.array([1, -1, None], pa.int64()),
+    ]
+    rows = encode_rows(types, columns).to_list()
+
+    def read(data: bytes, _index: int) -> Any:
+        return [_checked(pa.table({"c": array})) for array in decode_rows(types, [data, rows[0]])]
+
+    return Kind("paimon-binary-row", rows, read, share=200)
+
+
+# ---- data files ----
+
+
+def _write(path: Path, rows: pa.Table, file_format: str, codec: str) -> bytes:
+    writer = FileWriter(FileEncoding(file_format, codec), _STORAGE, str(path), rows.schema)
+    writer.write(rows)
+    writer.close({})
+    return path.read_bytes()
+
+
+def _parquet(path: Path, rows: pa.Table, **options: Any) -> bytes:
+    pq.write_table(rows, path, row_group_size=150, **options)
+    return path.read_bytes()
+
+
+def _stored(folder: Path) -> Iterator[Kind]:
+    rows, flat = _rows(300), _rows(300, _FLAT)
+    parquet = [
+        _parquet(folder / "a.parquet", rows),
+        _parquet(folder / "b.parquet", flat, compression="none", write_page_index=True),
+        _parquet(folder / "c.parquet", flat, compression="zstd", data_page_version="2.0", use_dictionary=False),
+        _parquet(folder / "d.parquet", flat, compression="gzip", use_dictionary=False, column_encoding="PLAIN"),
+        _parquet(folder / "e.parquet", flat, compression="lz4", data_page_size=200),
+    ]
+    yield Kind("parquet", parquet, _open(folder, "parquet"), (in_parquet_footer, of_bytes), share=60)
+    yield Kind(
+        "parquet-sketch", parquet, _in_file(folder / "s.parquet", _sketch), (in_parquet_footer, of_bytes), share=60
+    )
+    orc = [_write(folder / f"{codec}.orc", rows, "orc", codec) for codec in ("zlib", "uncompressed", "zstd")]
+    yield Kind("orc", orc, _open(folder, "orc"), (of_bytes,), share=60)
+    avro = [_write(folder / f"{codec}.avro", rows, "avro", codec) for codec in ("null", "deflate", "zstandard")]
+    yield Kind("avro", avro, _open(folder, "avro"), _AVRO, share=60)
+
+
+def _open(folder: Path, file_format: str) -> Callable[[bytes, int], Any]:
+    def read(path: str) -> Any:
+        file = open_stored(_STORAGE, path, file_format, _SCHEMA, None)
+        columns = [Column(int(field.metadata[_FIELD_ID]), (field.name,), field.type) for field in _FLAT]
+        metrics = [file.metrics(column) for column in columns]
+        count = 0
+        for part in file.parts:
+            for batch in file.batches(part, 1000):
+                count += _checked(batch).num_rows
+        return count, metrics
+
+    return _in_file(folder / f"read.{file_format}", read)
+
+
+def _sketch(path: str) -> Any:
+    found = sketch_parquet(_STORAGE, path, _SCHEMA, [1, 2, 3, 4, 6, 7, 8, 9])
+    return {number: sample.hashes.tolist() for number, sample in found.samples.items()}, found.null_value_counts
+
+
+# ---- delete files ----
+
+
+def _deletes(folder: Path) -> Iterator[Kind]:
+    positions = pa.table(
+        {"file_path": ["f1"] * 40 + ["f2"] * 40, "pos": [*range(0, 80, 2), *range(40)]},
+        schema=pa.schema(
+            [
+                _field("file_path", pa.string(), 2147483546).with_nullable(False),
+                _field("pos", pa.int64(), 2147483545).with_nullable(False),
+            ]
+        ),
+    )
+    keys = _rows(50, _FLAT).select(["id", "word", "price"])
+    codecs = {"parquet": "zstd", "orc": "zlib", "avro": "deflate"}
+    for name, rows in (("position-deletes", positions), ("equality-deletes", keys)):
+        samples = [_write(folder / f"{name}.{kind}", rows, kind, codec) for kind, codec in codecs.items()]
+        formats = list(codecs)
+
+        def read(data: bytes, index: int, name: str = name, formats: Sequence[str] = formats) -> Any:
+            path = folder / f"{os.getpid()}-{name}.{formats[index]}"
+            path.write_bytes(data)
+            task = FileScanTask(
+                DataFile("f1", "parquet", 100, 1000), deletes=(_delete(name, path, formats[index], len(data)),)
+            )
+            found = RowDeletes(_STORAGE, _SCHEMA)
+            if name == "position-deletes":
+                return found.positions(task).tolist()
+            return [_checked_keys(each) for each in found.keys(task)]
+
+        yield Kind(name, samples, read, (_by_content,), share=60)
+
+
+def _delete(name: str, path: Path, file_format: str, size: int) -> DeleteFile:
+    if name == "position-deletes":
+        return DeleteFile(DeleteKind.POSITIONS, str(path), file_format, 80, size)
+    return DeleteFile(DeleteKind.KEYS, str(path), file_format, 50, size, equality_ids=(1, 8, 3))
+
+
+def _checked_keys(found: Any) -> Any:
+    return found
+
+
+# ---- shards ----
+
+_WRITINGS: tuple[dict[str, Any], ...] = (
+    {"profile": "plain"},
+    {"profile": "fast"},
+    {},
+    {"profile": "small"},
+    {"profile": "high", "stripe_rows": 150},
+    {"with_arrow_schema": False},
+)
+
+
+def _shards(folder: Path) -> Iterator[Kind]:
+    rows = _rows(200)
+    samples, spans = [], []
+    for number, options in enumerate(_WRITINGS):
+        path = folder / f"{number}.amudai.shard"
+        amudai.write_table(rows, path, **options)
+        samples.append(path.read_bytes())
+        spans.append(_checksummed(path))
+    read = _in_file(folder / "read.amudai.shard", _read_shard)
+
+    def sealed(data: bytes, index: int) -> bytes:
+        out = bytearray(data)
+        for start, end in spans[index]:
+            if out[start:end] != samples[index][start:end]:
+                out[end : end + 4] = struct.pack("<I", checksum(bytes(out[start:end])))
+        return bytes(out)
+
+    yield Kind("amudai", samples, read, (keeping_length, of_bytes), share=40)
+    yield Kind(
+        "amudai-values",
+        samples,
+        _in_file(folder / "v.amudai.shard", _values),
+        (keeping_length, of_bytes),
+        is_protected=True,
+        share=40,
+    )
+    yield Kind("amudai-sealed", samples, read, (keeping_length,), seal=sealed, share=60)
+    yield _messages(folder, samples)
+    pq.write_table(_rows(60, _FLAT), folder / "x.parquet", row_group_size=40, data_page_size=200, write_page_index=True)
+    amudai.write_over_parquet([folder / "x.parquet"], folder / "over.amudai.shard")
+
+    def over(data: bytes, _index: int) -> Any:
+        place = folder / f"over-{os.getpid()}"
+        place.mkdir(exist_ok=True)
+        (place / "x.parquet").write_bytes(data)
+        shutil.copy(folder / "over.amudai.shard", place / "o.amudai.shard")
+        return _read_shard(str(place / "o.amudai.shard"))
+
+    yield Kind(
+        "amudai-parquet-pages", [(folder / "x.parquet").read_bytes()], over, (keeping_length, of_bytes), share=25
+    )
+
+
+def _shard_filter(schema: pa.Schema) -> list[list[tuple[str, str, Any]]]:
+    texts = [("id", ">", 20), ("word", "in", ["word 3", "word 4"])]
+    if schema.field("price").type != _SCHEMA.field("price").type:  # PyArrow does not compare what such columns read as
+        return [texts, [("small", "=", 7), ("ratio", "!=", 1.0)]]
+    moment = dt.datetime(2020, 1, 1, 5, tzinfo=dt.UTC)
+    return [texts, [("price", "<", decimal.Decimal("0.50")), ("ratio", "!=", 1.0), ("at", ">", moment)]]
+
+
+def _values(path: str) -> Any:
+    return amudai.read_table(path, use_threads=False).replace_schema_metadata().to_pylist().__repr__()
+
+
+def _read_shard(path: str) -> Any:
+    shard = amudai.ShardFile(path)
+    found = _checked(shard.read(use_threads=False))
+    if {"id", "word", "price", "ratio", "at", "small"} <= set(shard.schema.names):
+        shard.read(columns=["id"], filters=_shard_filter(shard.schema), use_threads=False)
+    shard.take([0, 7, 1])
+    statistics = [shard.statistics(name) for name in shard.schema.names]
+    return found.num_rows, statistics, shard.properties
+
+
+def _checksummed(path: Path) -> list[tuple[int, int]]:
+    """Where in a shard lies what a checksum follows: found by reading, as nothing else tells."""
+    data, seen = path.read_bytes(), []
+    modules = [
+        m
+        for name, m in sys.modules.items()
+        if name.startswith("skerry.amudai") and getattr(m, "checksum", None) is checksum
+    ]
+
+    def noting(content: Any) -> int:
+        seen.append(bytes(content))
+        return checksum(content)
+
+    for module in modules:
+        module.checksum = noting  # type: ignore[attr-defined]
+    try:
+        shard = amudai.ShardFile(path)
+        shard.read(use_threads=False, filters=_shard_filter(shard.schema))
+        shard.read(use_threads=False)
+        for name in shard.schema.names:
+            shard.statistics(name)
+    finally:
+        for module in modules:
+            module.checksum = checksum  # type: ignore[attr-defined]
+    found = set()
+    for content in set(seen):
+        whole = content + struct.pack("<I", checksum(content))
+        at = data.find(whole)
+        while at >= 0:
+            found.add((at, at + len(content)))
+            at = data.find(whole, at + 1)
+    return sorted(found)
+
+
+def _messages(folder: Path, samples: Sequence[bytes]) -> Kind:
+    """Shards of whose messages one is another, of whatever length, with all that leads to it as it should be."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "amudai"))
+    from altered_shards import take_apart
+
+    def changed(rng: Any, data: bytes, others: Sequence[bytes]) -> bytes:
+        source, target = folder / f"{os.getpid()}-m.shard", folder / f"{os.getpid()}-n.shard"
+        source.write_bytes(data)
+        parts = take_apart(str(source))
+        lists = [*parts.fields, parts.shard_fields]
+        chosen = [(fields, at) for fields in lists for at, message in enumerate(fields) if message is not None]
+        places: list[tuple[Any, Any]] = [
+            *chosen,
+            *[(parts, name) for name in ("directory", "stripes", "properties")] * 8,
+        ]
+        holder, key = rng.choice(places)
+        message = getattr(holder, key) if isinstance(key, str) else holder[key]
+        for _ in range(20):
+            payload = in_protobuf(rng, message.SerializeToString(), others)
+            try:
+                other = type(message).FromString(payload)
+                break
+            except Exception:  # not a message: the frame alone would be read
+                continue
+        else:
+            return data
+        if isinstance(key, str):
+            setattr(holder, key, other)
+        else:
+            holder[key] = other
+        try:
+            parts.seal(target)
+        except (ValueError, FormatError):
+            return data
+        return target.read_bytes()
+
+    read = _in_file(folder / "read-messages.amudai.shard", _read_shard)
+    return Kind("amudai-messages", samples, read, (changed,), share=40)
+
+
+# ---- caches ----
+
+
+def _caches(folder: Path) -> Iterator[Kind]:
+    module = kernel_cache.CompiledModule(b"object code" * 50, ("memcpy", "memset"))
+    kernel_cache.write_module(folder / "k.o", module)
+
+    def kernels(path: str) -> Any:
+        return kernel_cache.read_module(Path(path)) or module  # None: it is compiled again
+
+    yield Kind("kernel-cache", [(folder / "k.o").read_bytes()], _in_file(folder / "r.o", kernels), is_protected=True)
+    batch = _rows(30, _FLAT).combine_chunks().to_batches()[0]
+    BatchFolder(folder / "batches", 1 << 24).write("key", batch)
+
+    def batches(data: bytes, _index: int) -> Any:
+        key = f"k{os.getpid()}"
+        (folder / "batches" / f"{key}.arrow").write_bytes(data)
+        found = BatchFolder(folder / "batches", 1 << 24).read(key) or batch  # None: it is decoded again
+        return found.serialize().to_pybytes()
+
+    yield Kind("manifest-cache", [(folder / "batches" / "key.arrow").read_bytes()], batches, is_protected=True)
