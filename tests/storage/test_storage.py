@@ -17,8 +17,9 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from skerry.errors import AlreadyExistsError, FormatError, NotFoundError, SkerryError, UnsupportedError
+from skerry.errors import AlreadyExistsError, FormatError, NotFoundError, SkerryError, StorageError, UnsupportedError
 from skerry.storage import Counts, Storage, join
+from skerry.storage.local import LocalSink
 
 ODD_NAMES = ["a b.txt", "50%.txt", "%20.txt", "a#1", "#", "ünï→.txt", "x?y=z&w", "a+b", "[x]*", "~", "a'b\"c"]
 BLOB = random.Random(7).randbytes(300_000)
@@ -346,6 +347,25 @@ def test_an_output_stream_is_visible_only_when_closed(place):
 def test_an_empty_output_stream_makes_an_empty_file(place):
     place.storage.open_output(place / "empty").close()
     assert place.storage.read(place / "empty") == b""
+
+
+@pytest.mark.parametrize("error", [StorageError("the disk is full"), KeyboardInterrupt()])
+def test_what_went_wrong_first_is_not_lost_behind_arrows_writer(tmp_path, monkeypatch, error):
+    """Which writes the end of its file also when it is left by an error."""
+
+    def fail(self, data):
+        raise error
+
+    monkeypatch.setattr(LocalSink, "_send", fail)
+    batch = pa.record_batch({"a": [1]})
+    with (
+        pytest.raises(type(error)) as raised,
+        Storage().open_output(str(tmp_path / "f")) as sink,
+        pa.ipc.new_stream(sink, batch.schema) as writer,
+    ):
+        writer.write_batch(batch)
+    assert raised.value is error
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("size", [10, 8 << 20], ids=["small", "in parts"])

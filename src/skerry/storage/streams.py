@@ -107,6 +107,7 @@ class Sink(io.RawIOBase):
         self.location = location
         self._metrics = metrics
         self._position = 0
+        self._failure: BaseException | None = None
 
     @abstractmethod
     def _send(self, data: memoryview) -> None:
@@ -129,13 +130,20 @@ class Sink(io.RawIOBase):
         return self._position
 
     def write(self, data: Buffer) -> int:
-        """Write all of `data`."""
+        """Write all of `data`.
+
+        Once it has failed it fails in the same way again: PyArrow's writers finish their file also when they are left
+        by an error, and what went wrong first, an interrupt even, would be lost behind that.
+        """
+        if self._failure is not None:
+            raise self._failure
         if self.closed:
             raise ValueError("write to a closed file")
         view = memoryview(data).cast("B")
         try:
             self._send(view)
-        except BaseException:
+        except BaseException as error:
+            self._failure = error
             self.abort()
             raise
         self._position += len(view)
