@@ -135,6 +135,37 @@ def test_whole_partitions_go_by_metadata(tmp_path: Path) -> None:
     assert sorted(by_id(table.scan().to_arrow())) == [0, 2, 3, 5, 6, 8]
 
 
+@pytest.mark.parametrize("how", [TABLES["append"], TABLES["append, vectors"], TABLES["append in buckets, vectors"]])
+@pytest.mark.parametrize("rival", ["same key", "another key", "compaction"])
+def test_a_key_that_a_rival_inserts_is_not_inserted_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: dict[str, Any], rival: str
+) -> None:
+    """Neither of two upserts finds a row; the second is done again, and updates the first one's."""
+    from skerry.paimon.commit import PaimonTarget
+
+    table = make(tmp_path / "t", **how)
+    for start in (0, 5):
+        table.append(data(range(start, start + 5), "a"))
+    publish, attempts = PaimonTarget.publish, []
+
+    def late(target: PaimonTarget, staged: Any) -> Any:
+        attempts.append(staged)
+        if len(attempts) == 1:
+            other = PaimonTable.open(Storage(), table.location)
+            if rival == "compaction":
+                other.compact(rewrite_all=True)
+            else:
+                other.upsert(data(range(20, 21) if rival == "same key" else range(900, 901), "b"), on=["id"])
+        return publish(target, staged)
+
+    monkeypatch.setattr(PaimonTarget, "publish", late)
+    done = table.upsert(data(range(20, 21), "c"), on=["id"])
+    found = table.scan(where="id >= 20").to_arrow()
+    assert found.sort_by("id")["text"].to_pylist()[0] == "c20"
+    assert sorted(found["id"].to_pylist()) == ([20, 900] if rival == "another key" else [20])
+    assert done.updated_rows == (1 if rival == "same key" else 0)
+
+
 @pytest.mark.parametrize("how", [TABLES["append"], TABLES["append, vectors"], TABLES["key"]])
 def test_rivals_rows_are_found_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: dict[str, Any]) -> None:
     """A delete that loses the race against another one, or against an upsert, is done again."""

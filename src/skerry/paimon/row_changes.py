@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skerry.errors import SchemaError, UnsupportedError
+from skerry.errors import ConflictError, SchemaError, UnsupportedError
 from skerry.paimon.changing import (
     ChangeRequest,
     append_batches,
@@ -27,7 +27,7 @@ from skerry.paimon.changing import (
 from skerry.paimon.deletion_positions import Positions
 from skerry.paimon.file_splits import FileSplits
 from skerry.paimon.live_files import index_entries, live_entries
-from skerry.paimon.manifest import ManifestEntry
+from skerry.paimon.manifest import FileSource, ManifestEntry
 from skerry.paimon.operations import IndexChange, ReplaceFiles
 from skerry.paimon.partition_choice import names_partitions, partitions_where
 from skerry.paimon.record_changes import DeleteRows, change_records
@@ -40,8 +40,10 @@ from skerry.paimon.state import PaimonState
 from skerry.paimon.writing.bucket_book import BucketBook
 from skerry.paimon.writing.data_files import WrittenDataFile
 from skerry.paimon.writing.table_writers import write_rows
+from skerry.storage import name
 from skerry.table.incoming import conform, open_stream
 from skerry.table.keys import KeyIndex
+from skerry.table.merging import key_predicate
 from skerry.table.predicate import ALWAYS_TRUE, Predicate, parse, row_mask
 from skerry.table.summaries import RowChanges
 
@@ -117,7 +119,10 @@ def upsert(request: ChangeRequest, data: Any, on: Sequence[str]) -> RowChanges:
             written, after = append_batches(request, state, new.to_batches())
             snapshot = after.snapshot.id if after.snapshot is not None else None
             return RowChanges(snapshot, new.num_rows, updated_rows=None, added_files=len(written.files))
-        return replace_positions(job, _matching(job, index, keys), new, updates=True)
+        keyed = new.filter(pa.array(index.first >= 0))
+        fields = [state.arrow_schema.field(key) for key in keys]
+        among = key_predicate(fields, [keyed.column(key).combine_chunks() for key in keys])
+        return replace_positions(job, _matching(job, index, keys), new, updates=True, unless=among)
 
     return redo_after_conflicts(request, attempt)
 
@@ -176,9 +181,26 @@ def merged_positions(parts: Iterable[Mapping[str, Positions]]) -> dict[str, Posi
 
 
 def replace_positions(
-    job: RowJob, found: Mapping[str, Positions], new: pa.Table | None, *, updates: bool = False
+    job: RowJob,
+    found: Mapping[str, Positions],
+    new: pa.Table | None,
+    *,
+    updates: bool = False,
+    unless: Predicate | None = None,
 ) -> RowChanges:
-    """Take rows away by position, and add others in the same commit."""
+    """Take rows away by position, and add others in the same commit.
+
+    Args:
+        job: The attempt.
+        found: Positions by name of the data file.
+        new: The rows that come.
+        updates: Whether they are those that go, as they are now.
+        unless: Rows that would have been found, had they been there. Who adds a row because there is none with its key
+            must do the work again when a rival has added one.
+
+    Raises:
+        ConflictError: Another writer has changed what was relied on; the work must be done again.
+    """
     layout, state = job.layout, job.state
     live = {entry.file.file_name: entry for entry in live_entries(state)} if found else {}
     touched = {file: live[file] for file in found}
@@ -214,6 +236,7 @@ def replace_positions(
             index=index,
             kept=kept,
             deletes={entry.file.file_name: _more_deletes(splits, entry, found[entry.file.file_name]) for entry in kept},
+            check=functools.partial(_refuse_new_rows, job, unless) if unless is not None and new is not None else None,
             properties=job.request.properties,
         )
         after = commit_files(job.request, operation)
@@ -227,6 +250,35 @@ def replace_positions(
         removed_files=len(removed),
         added_delete_files=len(partial) if layout.options.deletion_vectors else 0,
     )
+
+
+def _refuse_new_rows(job: RowJob, predicate: Predicate, base: PaimonState) -> None:
+    """Refuse a base that has files which may hold rows of a predicate, and which the job has not seen.
+
+    Compaction moves rows and adds none. A rival's copy of rows that it has left alone counts as new: the work is done
+    once more, and nothing is lost.
+
+    Raises:
+        ConflictError: There are such files.
+    """
+    if base.snapshot == job.state.snapshot:
+        return
+    seen = {entry.file.file_name for entry in live_entries(job.state)}
+    new = {
+        entry.file.file_name
+        for entry in live_entries(base)
+        if entry.file.file_name not in seen and entry.file.file_source is not FileSource.COMPACT
+    }
+    if not new:
+        return
+    for split in RowJob.of(job.request, base).splits(predicate):
+        for file in split.files:
+            if name(file.location) in new:
+                raise ConflictError(
+                    f"another writer has added data file {name(file.location)}, which may hold the same rows",
+                    location=base.name,
+                    retryable=False,
+                )
 
 
 def _more_deletes(splits: FileSplits, entry: ManifestEntry, found: Positions) -> int:

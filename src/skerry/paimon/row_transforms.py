@@ -61,7 +61,7 @@ def _transform_places(job: RowJob, transform: RowTransform) -> RowChanges:
     new = pa.Table.from_batches([batch.cast(schema) for batch in (*updated, *added)], schema)
     found = merged_positions([part.places for part in parts])
     return replace(
-        replace_positions(job, found, new if new.num_rows else None),
+        replace_positions(job, found, new if new.num_rows else None, unless=predicate if added else None),
         inserted_rows=sum(batch.num_rows for batch in added),
         updated_rows=sum(batch.num_rows for batch in updated),
         deleted_rows=sum(part.deleted for part in parts),

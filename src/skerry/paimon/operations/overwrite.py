@@ -100,6 +100,7 @@ class ReplaceFiles:
         index: Index files that come and go.
         kept: Files that stay, and that the change relies on: those that new deletion vectors are of.
         deletes: By name of a file that stays, how the key of its deletes changes.
+        check: Refuses a base that has what the work would have looked at, had it been there.
         commit_id: Who commits.
         properties: The snapshot's properties.
     """
@@ -115,6 +116,7 @@ class ReplaceFiles:
         index: IndexChange | None = None,
         kept: Collection[ManifestEntry] = (),
         deletes: Mapping[str, int] | None = None,
+        check: Callable[[PaimonState], None] | None = None,
         commit_id: CommitId | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> None:
@@ -126,6 +128,7 @@ class ReplaceFiles:
         self._index = index or IndexChange()
         self._kept = tuple(kept)
         self._deletes = dict(deletes or {})
+        self._check = check
         self._commit_id = commit_id or CommitId.fresh()
         self._properties = dict(properties or {})
         self.superseded: list[WrittenDataFile] = []
@@ -139,6 +142,8 @@ class ReplaceFiles:
         """
         if not (self._removed or self.files or self._index):
             return None
+        if self._check is not None:
+            self._check(base)
         entries = (*map(deleted, self._removed), *self._moved, *(file.entry() for file in self.files))
         touched = {entry.partition for entry in (*entries, *self._kept)}
         live = live_entries(base, touched)
