@@ -14,7 +14,14 @@ from skerry.catalog.paimon_tables import PaimonTables
 from skerry.catalog.sketch_index import SketchIndex
 from skerry.catalog.stores import NewTable, TableStore
 from skerry.catalog.table import Table
-from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError, UnsupportedError
+from skerry.errors import (
+    AlreadyExistsError,
+    CommitUnknownError,
+    NotFoundError,
+    SchemaError,
+    SkerryError,
+    UnsupportedError,
+)
 from skerry.storage import move_of, redact
 from skerry.table.joinable import JoinableColumns, find_joinable
 from skerry.table.schema import nearest
@@ -169,6 +176,7 @@ class Catalog:
 
         Raises:
             AlreadyExistsError: There is a table of that name.
+            CommitUnknownError: It may or may not have been done, or was done and cannot be loaded.
             SchemaError: A column, type, transform or property does not fit.
             UnsupportedError: The format is not supported, or has no such thing.
         """
@@ -189,7 +197,7 @@ class Catalog:
             format_version=format_version,
         )
         store.create(name, new)
-        return self.load_table(name)
+        return self._loaded(name, "created")
 
     def migrate(
         self,
@@ -288,6 +296,17 @@ class Catalog:
                     raise
         raise NotFoundError(f"no table {name!r}{nearest(name, self.list_tables())}")
 
+    def _loaded(self, name: str, done: str) -> Table:
+        """Load a table that something was done to: from then on an error must not say that nothing has happened.
+
+        Raises:
+            CommitUnknownError: It cannot be loaded.
+        """
+        try:
+            return self.load_table(name)
+        except SkerryError as error:
+            raise CommitUnknownError(f"table {name!r} was {done}, and cannot be loaded: {error}") from error
+
     def table_exists(self, name: str) -> bool:
         """Whether there is a table of that name."""
         identifier_of(name)
@@ -298,6 +317,7 @@ class Catalog:
 
         Raises:
             NotFoundError: There is no such table, or no such namespace to move to.
+            CommitUnknownError: It may or may not have been done, or was done and cannot be loaded.
             AlreadyExistsError: The new name is taken.
             UnsupportedError: A Paimon table lies where folders cannot be moved at once.
         """
@@ -306,7 +326,7 @@ class Catalog:
         if self._store_of(to) is not None:
             raise AlreadyExistsError(f"table {to!r} exists already")
         self._known(name).rename(name, to)
-        return self.load_table(to)
+        return self._loaded(to, "renamed")
 
     def drop_table(self, name: str, *, purge: bool = False) -> None:
         """Take a table out of the catalog.
@@ -315,14 +335,18 @@ class Catalog:
             name: `namespace.table`.
             purge: Whether to delete its files too: of an Iceberg table those that its metadata reaches, below its
                 location, and nothing is dropped if some metadata cannot be read, or if the table property `gc.enabled`
-                is false. A Paimon table is nothing but its folder, and can only be dropped with it.
+                is false. A Paimon table is nothing but its folder, and can only be dropped with it; if that was
+                interrupted, doing it again deletes the rest.
 
         Raises:
             NotFoundError: There is no such table, or a metadata file is missing.
             FormatError: Metadata is corrupt.
             SchemaError: The table's files may be other tables' too, or the files of a Paimon table were to stay.
         """
-        self._known(name).drop(name, purge=purge)
+        if purge and self._paimon is not None and self._paimon.has_remains(name) and self._store_of(name) is None:
+            self._paimon.drop(name, purge=True)
+        else:
+            self._known(name).drop(name, purge=purge)
 
     def register_table(self, name: str, metadata_path: str) -> Table:
         """Put an Iceberg table into the catalog that exists already as files.
@@ -333,6 +357,7 @@ class Catalog:
 
         Raises:
             AlreadyExistsError: There is a table of that name.
+            CommitUnknownError: It may or may not have been done, or was done and cannot be loaded.
             FormatError: The file is no table metadata; nothing was registered.
             NotFoundError: There is no such file.
             UnsupportedError: It is of a format version that is not known.
@@ -343,7 +368,7 @@ class Catalog:
         if self._paimon is not None and self._paimon.exists(name):
             raise AlreadyExistsError(f"table {name!r} exists already")
         store.register(name, metadata_path)
-        return self.load_table(name)
+        return self._loaded(name, "registered")
 
     # ---- the warehouse folder ----
 

@@ -9,13 +9,16 @@ import pyiceberg.catalog as pyiceberg_catalog
 from pyiceberg.catalog.sql import IcebergTables as CatalogRows
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import (
+    CommitStateUnknownException,
     NamespaceAlreadyExistsError,
     NamespaceNotEmptyError,
     NoSuchNamespaceError,
     NoSuchTableError,
+    ServerError,
     TableAlreadyExistsError,
 )
 from sqlalchemy import select
+from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.orm import Session
 
 from skerry.catalog.iceberg_backend import IcebergBackend
@@ -23,10 +26,12 @@ from skerry.catalog.names import check_choice, folder_names, identifier_of, part
 from skerry.catalog.stores import FILE_FORMATS, NewTable
 from skerry.errors import (
     AlreadyExistsError,
+    CommitUnknownError,
     FormatError,
     NotFoundError,
     SchemaError,
     SkerryError,
+    StorageError,
     UnsupportedError,
 )
 from skerry.iceberg.file_writers import check_columns
@@ -110,14 +115,15 @@ class IcebergTables:
         identifier = identifier_of(name)
         with _catalog_errors(name):
             self._ensure_namespace(identifier[:-1])
-            self.catalog.create_table(
-                identifier,
-                schema=schema,
-                location=table.location or self._own_location(identifier),
-                partition_spec=partition_spec(schema, table.partition_by),
-                sort_order=sort_order(schema, table.sort_by),
-                properties=settings,
-            )
+            with self._unknown_outcomes(name):
+                self.catalog.create_table(
+                    identifier,
+                    schema=schema,
+                    location=table.location or self._own_location(identifier),
+                    partition_spec=partition_spec(schema, table.partition_by),
+                    sort_order=sort_order(schema, table.sort_by),
+                    properties=settings,
+                )
 
     def load(self, name: str) -> IcebergBackend:
         """Load a table."""
@@ -126,14 +132,14 @@ class IcebergTables:
 
     def rename(self, name: str, to: str) -> None:
         """Give a table another name; its files stay where they are."""
-        with _catalog_errors(name):
+        with _catalog_errors(name), self._unknown_outcomes(to):
             self.catalog.rename_table(identifier_of(name), identifier_of(to))
 
     def drop(self, name: str, *, purge: bool) -> None:
         """Take a table out of the catalog; its metadata is read only to delete what it reaches."""
 
         def drop() -> None:
-            with _catalog_errors(name):
+            with _catalog_errors(name), self._unknown_outcomes(name):
                 self.catalog.drop_table(identifier_of(name))
 
         if purge:
@@ -154,7 +160,8 @@ class IcebergTables:
         with _catalog_errors(name):
             check_metadata(self.catalog, metadata_path)
             self._ensure_namespace(identifier[:-1])
-            self.catalog.register_table(identifier, metadata_path)
+            with self._unknown_outcomes(name):
+                self.catalog.register_table(identifier, metadata_path)
 
     def versions(self) -> dict[str, str]:
         """Metadata files by table, where the catalog tells them all at once."""
@@ -184,6 +191,34 @@ class IcebergTables:
         if not self.catalog.namespace_exists(namespace):
             with suppress(NamespaceAlreadyExistsError):  # another writer did
                 self.catalog.create_namespace(namespace)
+
+    @contextmanager
+    def _unknown_outcomes(self, name: str) -> Iterator[None]:
+        """Around what changes the catalog: a database or a server that fails then may have done it.
+
+        So has the catalog when it makes a table, and then cannot read what it has made.
+
+        Args:
+            name: The table that is there afterwards.
+
+        Raises:
+            CommitUnknownError: It failed so.
+        """
+        try:
+            yield
+        except (IntegrityError, FileNotFoundError, FileExistsError, PermissionError):
+            raise  # refused
+        except StorageError as error:
+            is_there = False
+            with suppress(Exception):  # the catalog may fail as the store did
+                is_there = bool(self.catalog.table_exists(identifier_of(name)))
+            if is_there:
+                raise CommitUnknownError(f"there is a table {name!r} now, and: {error}", location=name) from error
+            raise
+        except (DBAPIError, ServerError, CommitStateUnknownException, OSError) as error:  # that of requests is the last
+            raise CommitUnknownError(
+                f"the catalog may or may not have done it: {type(error).__name__}: {error}", location=name
+            ) from error
 
 
 @contextmanager

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, NoReturn
 
 from skerry.catalog.names import identifier_of, parts_of
 from skerry.catalog.stores import NewTable
-from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError, StorageError, UnsupportedError
+from skerry.errors import (
+    AlreadyExistsError,
+    CommitUnknownError,
+    NotFoundError,
+    SchemaError,
+    StorageError,
+    UnsupportedError,
+)
 from skerry.storage import Storage, allowed_locations, join, local_path, name
 from skerry.table.joinable import TableSketches
 from skerry.table.owned_files import after_publish
@@ -78,6 +85,12 @@ class PaimonTables:
         if table.format_version is not None:
             raise UnsupportedError("format_version= is Iceberg's; Paimon tables have none")
         location = self.location(name)
+        if not self._is_table(location) and self._remains(location):
+            raise AlreadyExistsError(
+                f"the folder of table {name!r} holds snapshots of one that was not dropped to the end: "
+                f"drop_table({name!r}, purge=True) deletes what is left of it",
+                location=location,
+            )
         try:
             create_paimon_table(self.storage, location, name, table)
         except AlreadyExistsError:
@@ -104,11 +117,13 @@ class PaimonTables:
         try:
             os.rename(old, new)
         except OSError as error:
+            if not os.path.lexists(old):
+                raise CommitUnknownError(f"the table seems to be moved, and: {error}", location=target) from error
             raise StorageError(f"the table's folder cannot be moved: {error.strerror}", location=source) from error
 
     def drop(self, name: str, *, purge: bool) -> None:
-        """Delete a table's folder: its schemas first, so that it is gone for readers at once."""
-        if not self.exists(name):
+        """Delete a table's folder: its schemas first, so that it is gone for readers at once; or what is left of it."""
+        if not self.exists(name) and not self.has_remains(name):
             raise NotFoundError(f"no Paimon table {name!r}")
         if not purge:
             raise SchemaError(
@@ -118,9 +133,22 @@ class PaimonTables:
 
         location = self.location(name)
         schemas = [file.location for file in self.storage.list_folder(TablePaths(location).schemas).files]
-        self.storage.delete(schemas)
+        try:
+            self.storage.delete(schemas)
+        except StorageError as error:
+            raise CommitUnknownError(f"the table may or may not be dropped: {error}", location=location) from error
         with after_publish("deleting the files of the dropped table"):
             self.storage.delete(file.location for file in self.storage.list(location))
+
+    def has_remains(self, name: str) -> bool:
+        """Whether there is no table of that name, and snapshots of one that was not dropped to the end."""
+        parts = identifier_of(name)
+        return len(parts) == 2 and not self.exists(name) and self._remains(self._location(parts))
+
+    def _remains(self, location: str) -> bool:
+        from skerry.paimon.paths import TablePaths
+
+        return bool(self.storage.list_folder(TablePaths(location).snapshots).files)
 
     def versions(self) -> dict[str, str]:
         """Nothing: each table's folder must be looked at."""

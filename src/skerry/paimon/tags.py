@@ -12,9 +12,18 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from skerry.errors import AlreadyExistsError, FormatError, NotFoundError, UnsupportedError
+from skerry.errors import (
+    AccessDeniedError,
+    AlreadyExistsError,
+    CommitUnknownError,
+    FormatError,
+    NotFoundError,
+    StorageError,
+    UnsupportedError,
+)
 from skerry.paimon.file_names import checked_name, named_files
 from skerry.paimon.paths import TablePaths
+from skerry.paimon.published_file import holds
 from skerry.paimon.snapshot import Snapshot, decode_object, snapshot_keys, snapshot_of
 from skerry.storage import Storage
 from skerry.table.schema import nearest
@@ -115,6 +124,7 @@ def create_tag(
 
     Raises:
         AlreadyExistsError: There is a tag of that name.
+        CommitUnknownError: The store failed; the tag may or may not be there.
         SchemaError: It cannot be a name.
     """
     when = (create_time or datetime.now()) if time_retained is not None else None  # Java keeps local time, too
@@ -123,6 +133,13 @@ def create_tag(
         storage.write(paths.tag(name), encode_tag(tag))
     except AlreadyExistsError as error:
         raise AlreadyExistsError(f"there is a tag {name!r} already", location=paths.tag(name)) from error
+    except AccessDeniedError:
+        raise
+    except StorageError as error:
+        if not holds(storage, paths.tag(name), encode_tag(tag)):
+            raise CommitUnknownError(
+                f"tag {name!r} may or may not have been made: {error}", location=paths.tag(name)
+            ) from error
     return tag
 
 
