@@ -14,7 +14,7 @@ HISTORIES ?= 500
 SOAK_SECONDS ?= 600
 MUTANTS ?= 20000
 
-.PHONY: demo test torture fuzz soak check lint format types contracts fast bench peers lock protobuf clean
+.PHONY: demo test torture torture-faults fuzz soak check lint format types contracts fast bench peers lock protobuf clean
 
 demo: $(STAMP)
 	$(BIN)/python -m skerry.spark.demo
@@ -22,11 +22,15 @@ demo: $(STAMP)
 test: $(STAMP) peers
 	$(BIN)/python -m pytest -n $(WORKERS)
 
-# New random histories every time; `make torture HISTORIES=10000` for a night.
+# New random histories every time; `make torture HISTORIES=10000` for a night. The fault sweep and the commits beside
+# kills go on where they were left: `make torture-faults` alone runs them.
 torture: $(STAMP) peers
 	SKERRY_TORTURE=1 SKERRY_HISTORIES=$(HISTORIES) $(BIN)/python -m pytest tests/stateful \
 		tests/catalog/test_orphan_histories.py tests/paimon/test_paimon_machine.py tests/table/test_group_samples.py \
-		tests/paimon/test_paimon_commit_torture.py tests/foreign/test_spark_interop.py
+		tests/paimon/test_paimon_commit_torture.py tests/foreign/test_spark_interop.py tests/reliability
+
+torture-faults: $(STAMP)
+	SKERRY_TORTURE=1 $(BIN)/python -m pytest tests/reliability
 
 # MUTANTS of every kind of file, new ones each time; FUZZ takes further arguments, such as `--kind parquet --seed 7`.
 fuzz: $(STAMP)
