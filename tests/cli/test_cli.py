@@ -343,7 +343,10 @@ def test_wrong_usage_is_explained_and_ends_with_2(run, arguments, message):
 
 def test_a_warehouse_that_is_not_there_is_not_created(run, tmp_path):
     missing = tmp_path / "none"
-    assert run("ls", "-w", str(missing), code=1) == f"error: no warehouse at {missing}: it has no catalog.db\n"
+    assert (
+        run("ls", "-w", str(missing), code=1)
+        == f"error: no warehouse at {missing}: it has no catalog.db; name one with -w or SKERRY_WAREHOUSE\n"
+    )
     assert "(--create makes it)" in run("ingest", "a.csv", "ns.t", "-w", str(missing), code=1)
     assert not missing.exists()
 

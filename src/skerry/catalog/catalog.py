@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyiceberg.catalog as pyiceberg_catalog
 
 from skerry.catalog.iceberg_tables import IcebergTables
-from skerry.catalog.names import check_choice, check_new_name, identifier_of
+from skerry.catalog.names import check_choice, check_list, check_new_name, identifier_of
 from skerry.catalog.paimon_tables import PaimonTables
 from skerry.catalog.sketch_index import SketchIndex
 from skerry.catalog.stores import NewTable, TableStore
@@ -183,6 +183,8 @@ class Catalog:
         store = self._store(format)
         identifier_of(name)
         check_new_name(name)
+        for option, texts in (("partition_by", partition_by), ("sort_by", sort_by), ("primary_key", primary_key)):
+            check_list(option, texts)
         other = self._store_of(name)
         if other is not None and other is not store:
             raise AlreadyExistsError(f"table {name!r} exists already")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import pyarrow as pa
 
 from skerry.catalog.backend import TableBackend
+from skerry.errors import UnsupportedError
 from skerry.table.history import MAIN
 
 if TYPE_CHECKING:
@@ -26,6 +27,13 @@ class TableHandle:
     def __init__(self, catalog: Catalog, backend: TableBackend) -> None:
         self._catalog = catalog
         self._backend = backend
+
+    def __reduce__(self) -> NoReturn:
+        raise UnsupportedError(
+            "a table holds its catalog's connections and is not pickled: send its name, and load it from a catalog "
+            "that is connected where it is wanted",
+            location=self.name,
+        )
 
     def __repr__(self) -> str:
         snapshot = self._backend.current_snapshot(MAIN)

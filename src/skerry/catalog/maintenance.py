@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from skerry import jobs
 from skerry.catalog.backend import WriteOptions
 from skerry.catalog.history import TableHistory
+from skerry.catalog.names import check_list, check_moment
 from skerry.jobs.compact_plan import CompactOptions
 from skerry.table.history import MAIN, Snapshot
 from skerry.table.reachability import DEFAULT_GRACE_DAYS
@@ -47,6 +48,7 @@ class TableMaintenance(TableHistory):
             executor: Where to sketch; threads of this process by default.
             watcher: Called with the progress.
         """
+        check_list("columns", columns)
         return self._backend.analyze(columns, full, executor, watcher)
 
     def compact(
@@ -186,6 +188,7 @@ class TableMaintenance(TableHistory):
             SchemaError: The table property `gc.enabled` is false, or an argument makes no sense.
             ConflictError: Other writers won every race; nothing was changed.
         """
+        check_moment("older_than", older_than)
         return self._backend.expire_snapshots(
             keep_last=keep_last,
             older_than=older_than,

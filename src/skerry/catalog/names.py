@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Final
 
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.storage import bounded_name
 from skerry.table.schema import nearest
 
-__all__ = ["check_choice", "check_new_name", "folder_names", "identifier_of", "parts_of"]
+__all__ = ["check_choice", "check_list", "check_moment", "check_new_name", "folder_names", "identifier_of", "parts_of"]
 
 _MAX_NAME_BYTES: Final = 200
 """Of a namespace, and of a table's own name: file systems end a folder's name at 255, S3 a whole key at 1024."""
@@ -24,8 +25,10 @@ def parts_of(name: str) -> tuple[str, ...]:
     """The parts of a dotted name.
 
     Raises:
-        SchemaError: One of them is empty.
+        SchemaError: It is not text, or a part is empty.
     """
+    if not isinstance(name, str):
+        raise SchemaError(f"a name is text such as 'namespace.table', found {type(name).__name__}: {name!r}")
     parts = tuple(name.split("."))
     if not all(parts):
         raise SchemaError(f"{name!r} is no name: a part between dots is empty")
@@ -83,6 +86,26 @@ def folder_names(identifier: Sequence[str]) -> tuple[str, str] | None:
 
 def _encoded(text: str) -> str:
     return bounded_name(_UNSAFE.sub(lambda found: f"%{ord(found.group()):02X}", text), _MAX_NAME_BYTES)
+
+
+def check_list(option: str, value: Sequence[str] | None) -> None:
+    """Refuse a text where a list of texts is taken, whose letters would be taken for names.
+
+    Raises:
+        SchemaError: It is a text.
+    """
+    if isinstance(value, str | bytes):
+        raise SchemaError(f"{option} takes a list of texts, found {value!r}; write {option}=[{value!r}]")
+
+
+def check_moment(option: str, value: datetime | None) -> None:
+    """Refuse what is not a point in time.
+
+    Raises:
+        SchemaError: It is something else.
+    """
+    if value is not None and not isinstance(value, datetime):
+        raise SchemaError(f"{option} takes a datetime, found {type(value).__name__}: {value!r}")
 
 
 def check_choice(option: str, value: str, known: Sequence[str]) -> None:

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from numbers import Integral
 from typing import Any
 
 from skerry.catalog.backend import TableScan
 from skerry.catalog.handle import TableHandle
+from skerry.catalog.names import check_list, check_moment
+from skerry.errors import SchemaError
 from skerry.table.files import DataFile
 from skerry.table.row_stream import RowStream
+from skerry.table.schema import nearest
 from skerry.table.statistics import ColumnStatistics, Freshness
 
 __all__ = ["TableReading"]
+
+
+class _ByColumn(dict[str, ColumnStatistics]):
+    """Statistics by column, which name the nearest one when they are asked for another."""
+
+    def __missing__(self, name: object) -> ColumnStatistics:
+        raise KeyError(f"no column {name!r}{nearest(str(name), self)}")
 
 
 class TableReading(TableHandle):
@@ -42,6 +53,10 @@ class TableReading(TableHandle):
             ref: Read the tip of this branch or tag.
             as_of: Read what was current at this time.
         """
+        check_list("columns", columns)
+        check_moment("as_of", as_of)
+        if snapshot is not None and not isinstance(snapshot, Integral):
+            raise SchemaError(f"snapshot takes the number of a snapshot, found {type(snapshot).__name__}: {snapshot!r}")
         return self._backend.scan(columns, where, limit=limit, snapshot=snapshot, ref=ref, as_of=as_of)
 
     def changes(
@@ -92,7 +107,7 @@ class TableReading(TableHandle):
             FormatError: `where` is no condition.
             SchemaError: `where` does not fit the table's columns.
         """
-        return self._backend.statistics(where)
+        return _ByColumn(self._backend.statistics(where))
 
     def freshness(self) -> dict[str, Freshness]:
         """How far the distinct count of every primitive column holds, without a look at the data."""

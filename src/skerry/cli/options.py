@@ -37,8 +37,13 @@ def open_catalog(warehouse: str, properties: list[str] | None, *, create: bool =
         NotFoundError: There is none, and `create` is false.
     """
     from skerry.catalog import connect
+    from skerry.errors import NotFoundError
 
-    return connect(warehouse, create=create, **key_values(properties, "--property"))
+    try:
+        return connect(warehouse, create=create, **key_values(properties, "--property"))
+    except NotFoundError as error:
+        error.message += "; name one with -w or SKERRY_WAREHOUSE"
+        raise
 
 
 def open_table(name: str, warehouse: str, properties: list[str] | None) -> Table:

@@ -109,7 +109,7 @@ def detect_format(source: str) -> str:
     found = _SUFFIXES.get(suffixes[-1]) if suffixes else None
     if found is None:
         raise UnsupportedError(
-            f"its name does not tell the format; give format= {' or '.join(FORMATS)}", location=source
+            f"its name does not tell the format; name it (format, --format): {' or '.join(FORMATS)}", location=source
         )
     return found
 

@@ -1,0 +1,48 @@
+"""Arguments that slipped: the error says what is taken, and is one of ours."""
+
+import datetime
+import pickle
+
+import pyarrow as pa
+import pytest
+
+import skerry
+from skerry.errors import SchemaError, UnsupportedError
+
+SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    return skerry.connect(tmp_path_factory.mktemp("slips")).create_table("d.t", SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        (lambda table, _: table.scan(as_of="2026-11-22"), r"as_of takes a datetime, found str"),
+        (lambda table, _: table.scan(as_of=datetime.date(2026, 11, 22)), r"as_of takes a datetime, found date"),
+        (lambda table, _: table.scan(snapshot="12"), r"snapshot takes the number of a snapshot, found str"),
+        (lambda table, _: table.scan(columns="id"), r"columns takes a list of texts, found 'id'"),
+        (lambda table, _: table.analyze(columns="id"), r"columns takes a list of texts, found 'id'"),
+        (lambda table, _: table.expire_snapshots(older_than="7d"), r"older_than takes a datetime, found str"),
+        (lambda table, _: table.scan(where='name = "ab"'), r"no column 'ab'.*text stands in single quotes"),
+        (lambda _, catalog: catalog.create_table(("d", "u"), SCHEMA), r"a name is text .*found tuple"),
+        (lambda _, catalog: catalog.create_table("d.u", SCHEMA, partition_by="id"), r"partition_by=\['id'\]"),
+        (lambda _, catalog: catalog.create_table("d.u", SCHEMA, sort_by="id"), r"sort_by=\['id'\]"),
+    ],
+)
+def test_the_error_says_what_is_taken(table, act, message):
+    with pytest.raises(SchemaError, match=message):
+        act(table, table._catalog)
+
+
+def test_an_unknown_column_of_statistics_is_named(table):
+    with pytest.raises(KeyError, match=r"no column 'idd'; did you mean 'id'\?"):
+        table.statistics()["idd"]
+    assert pickle.loads(pickle.dumps(table.statistics())).keys() == {"id", "name"}
+
+
+def test_a_table_says_why_it_is_not_pickled(table):
+    with pytest.raises(UnsupportedError, match="send its name"):
+        pickle.dumps(table)
