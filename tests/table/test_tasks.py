@@ -6,6 +6,8 @@ import time
 import pytest
 
 from skerry.errors import FormatError
+from skerry.storage import Storage
+from skerry.table.owned_files import owned_files
 from skerry.table.tasks import ThreadExecutor
 
 
@@ -52,3 +54,25 @@ def test_threads_do_not_run_far_ahead_of_the_consumer():
     time.sleep(0.05)
     assert len(started) <= 10
     assert sum(results) == sum(range(1, 1000))
+
+
+def test_no_thread_writes_any_more_when_files_are_removed(tmp_path):
+    """The consumer fails, as a watcher may, while tasks are at work."""
+    storage, written = Storage(), threading.Event()
+
+    def write(number):
+        if number:
+            written.wait(5)  # until the first result has been taken
+            storage.write(f"{tmp_path}/table/{number}", b"")
+        return number
+
+    def work():
+        with owned_files(storage, f"{tmp_path}/table") as files:
+            for _ in files.map(ThreadExecutor(4), write, range(40)):
+                written.set()
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert list(storage.list(f"{tmp_path}/table")) == []
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("skerry_")]
