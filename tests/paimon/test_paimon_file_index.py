@@ -345,3 +345,12 @@ def test_damage_is_told_or_makes_another_sound_index(kind: str, data: Any) -> No
         except (FormatError, UnsupportedError):
             continue
         assert found is None or set(found) <= set(range(len(values)))
+
+
+@pytest.mark.parametrize("kind", EXACT)
+def test_the_number_of_rows_is_checked_before_room_is_made_for_them(kind: str) -> None:
+    index = bytearray(EXACT[kind][0](INT, [1, 2, 1]))
+    at = 5 if kind == "range-bitmap" else 1
+    index[at : at + 4] = i32((1 << 31) - 1)
+    with pytest.raises(FormatError, match="an index of 2147483647 rows of a file of 3"):
+        select(INT, kind, bytes(index), IsNull(Column(7, ("c",), pa.int32())), 3)

@@ -134,14 +134,14 @@ def checked(footer, *columns) -> list[list[bool]]:
 
 def test_chunks_that_go_with_their_columns():
     sizes = [(2, 9, longs(1)), (3, 9, longs(2))]
-    number = meta(1, [(5, 8, text(b"abcd")), (6, 8, text(b""))], sizes)
+    number = meta(1, [(5, 8, text(b"abcd")), (6, 8, text(b"abcd"))], sizes)
     string = meta(6, [(1, 8, text(b"a")), (2, 8, text(b""))], [(1, 6, b"\2"), (2, 9, longs(2)), (3, 9, longs(3))])
     assert checked(file_of(number, string, meta(7)), INT32_COLUMN, TEXT_COLUMN, FIXED_COLUMN) == [[True] * 3]
 
 
 def test_statistics_shorter_than_a_value_are_not_asked_for():
     for field in (1, 2, 5, 6):
-        short = meta(1, [(field, 8, text(b"abc"))]), meta(7, [(field, 8, text(b"abcd"))])
+        short = meta(1, [(field, 8, text(b"abc" * (field % 2)))]), meta(7, [(field, 8, text(b"abcd"))])
         assert checked(file_of(*short, meta(6)), INT32_COLUMN, FIXED_COLUMN, TEXT_COLUMN) == [[False, False, True]]
 
 

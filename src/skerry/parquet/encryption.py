@@ -95,7 +95,7 @@ def _read_varint(data, place):  # type: ignore[no-untyped-def]
 @kernel
 def _is_short(kind, length, size):  # type: ignore[no-untyped-def]
     """Whether so many bytes are no value of a physical type."""
-    if size == 0 or kind == _BYTE_ARRAY:
+    if kind == _BYTE_ARRAY:
         return False
     return size < (length if kind == _FIXED_LEN_BYTE_ARRAY else _VALUE_BYTES[kind])
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -46,9 +46,6 @@ class IndexedColumn:
 class _RowIndex(Protocol):
     """An index that knows which rows have which keys."""
 
-    @property
-    def row_count(self) -> int: ...
-
     def select(self, leaf: Leaf) -> npt.NDArray[np.int64]: ...
 
 
@@ -57,11 +54,11 @@ class _Kind:
     """A type of indexes: for which columns there are such, and how one is read."""
 
     can_index: Callable[[AtomicType], bool]
-    decode: Callable[[Cursor, AtomicType], _RowIndex | BloomFilter]
+    decode: Callable[[Cursor, AtomicType, int], _RowIndex | BloomFilter]
 
 
 _KINDS: Final[Mapping[str, _Kind]] = {
-    bloom.TYPE: _Kind(bloom.can_index, bloom.BloomFilter.decode),
+    bloom.TYPE: _Kind(bloom.can_index, lambda cursor, type_, _: bloom.BloomFilter.decode(cursor, type_)),
     bitmap.TYPE: _Kind(bitmap.can_index, bitmap.BitmapIndex.decode),
     bsi.TYPE: _Kind(bsi.can_index, bsi.BitSlicedIndex.decode),
     range_bitmap.TYPE: _Kind(range_bitmap.can_index, range_bitmap.RangeBitmapIndex.decode),
@@ -142,10 +139,5 @@ class FileIndex:
                 continue
             key = (column.name, type_)
             if key not in self._decoded:
-                self._decoded[key] = self._checked(kind.decode(cursor.rest(), column.type), cursor)
+                self._decoded[key] = kind.decode(cursor.rest(), column.type, self.row_count)
             yield self._decoded[key]
-
-    def _checked(self, index: Any, cursor: Cursor) -> Any:
-        if not isinstance(index, BloomFilter) and index.row_count != self.row_count:
-            raise cursor.error(f"an index of {index.row_count} rows of a file of {self.row_count}", 0)
-        return index

@@ -68,7 +68,7 @@ class BitmapIndex:
     body: Cursor
 
     @classmethod
-    def decode(cls, cursor: Cursor, type_: AtomicType) -> BitmapIndex:
+    def decode(cls, cursor: Cursor, type_: AtomicType, row_count: int) -> BitmapIndex:
         """Read an index of either version.
 
         Raises:
@@ -78,7 +78,7 @@ class BitmapIndex:
         version = cursor.take(U8, "version")
         if version not in (_VERSION_1, _VERSION_2):
             raise UnsupportedError(f"bitmap index of version {version}", location=cursor.location)
-        row_count = cursor.size("number of rows")
+        cursor.check_row_count(row_count)
         value_count = cursor.size("number of values")
         null = None
         if cursor.flag("the flag of nulls"):

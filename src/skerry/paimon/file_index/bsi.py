@@ -63,7 +63,7 @@ class BitSlicedIndex:
     numbers: npt.NDArray[np.int64]
 
     @classmethod
-    def decode(cls, cursor: Cursor, type_: AtomicType) -> BitSlicedIndex:
+    def decode(cls, cursor: Cursor, type_: AtomicType, row_count: int) -> BitSlicedIndex:
         """Read an index.
 
         Raises:
@@ -71,7 +71,7 @@ class BitSlicedIndex:
             UnsupportedError: It is of another version.
         """
         _check_version(cursor)
-        row_count = cursor.size("number of rows")
+        cursor.check_row_count(row_count)
         found = []
         for sign, name in ((1, "numbers from 0 on"), (-1, "numbers below 0")):
             if cursor.flag(f"the flag of {name}"):

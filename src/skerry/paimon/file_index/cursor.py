@@ -62,6 +62,16 @@ class Cursor:
             raise self.error(f"{name} is {number}", self.position - I32.size)
         return number
 
+    def check_row_count(self, expected: int) -> None:
+        """Hold the next int32, the rows of the data file that an index is of, against what is known of the file.
+
+        Raises:
+            FormatError: The file has another number of rows.
+        """
+        number = self.size("number of rows")
+        if number != expected:
+            raise self.error(f"an index of {number} rows of a file of {expected}", self.position - I32.size)
+
     def count(self, name: str, least_bytes: int) -> int:
         """The next int32, a number of things that follow and take so many bytes each at least.
 

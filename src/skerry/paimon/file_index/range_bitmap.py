@@ -59,7 +59,7 @@ class RangeBitmapIndex:
     codes: SlicedNumbers
 
     @classmethod
-    def decode(cls, cursor: Cursor, type_: AtomicType) -> RangeBitmapIndex:
+    def decode(cls, cursor: Cursor, type_: AtomicType, row_count: int) -> RangeBitmapIndex:
         """Read an index.
 
         Raises:
@@ -67,7 +67,7 @@ class RangeBitmapIndex:
             UnsupportedError: It is of another version.
         """
         head = _take_head(cursor)
-        row_count = head.size("number of rows")
+        head.check_row_count(row_count)
         cardinality = head.size("number of values")
         if cardinality > row_count:
             raise head.error(f"{cardinality} values in {row_count} rows")
