@@ -135,8 +135,8 @@ def resolve_column(schema: pa.Schema, name: Name, text: str = "") -> Column:
             path = name.parts[:depth]
             known = [".".join((*path, other.name)) for other in fields]
             hint = nearest(".".join((*path, part)), known)
-            if exact and text and not hint:
-                hint = "; double quotes name columns, text stands in single quotes"
+            if exact and text and "did you mean" not in hint:
+                hint += "; double quotes name columns, text stands in single quotes"
             raise SchemaError(f"no column {str(name)!r}{hint}{describe_position(text, name.at)}")
         found.append(field)
         fields = list(field.type) if pa.types.is_struct(field.type) else []
