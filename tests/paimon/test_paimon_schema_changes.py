@@ -373,7 +373,7 @@ def test_tables_that_cannot_be_are_refused(options: dict[str, str], shape: dict[
     "options",
     [
         {"type": "format-table"},
-        {"manifest.format": "orc"},
+        {"manifest.format": "parquet"},
         {"data-evolution.enabled": "true"},
         {"chain-table.enabled": "true"},
         {"pk-clustering-override": "true"},
