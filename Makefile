@@ -14,7 +14,7 @@ HISTORIES ?= 500
 SOAK_SECONDS ?= 600
 MUTANTS ?= 20000
 
-.PHONY: demo test torture torture-faults fuzz soak check lint format types contracts fast bench peers lock protobuf clean
+.PHONY: demo test torture torture-faults fuzz bounds soak check lint format types contracts fast bench peers lock protobuf clean
 
 demo: $(STAMP)
 	$(BIN)/python -m skerry.spark.demo
@@ -35,6 +35,10 @@ torture-faults: $(STAMP)
 # MUTANTS of every kind of file, new ones each time; FUZZ takes further arguments, such as `--kind parquet --seed 7`.
 fuzz: $(STAMP)
 	$(BIN)/python tests/fuzz/fuzz_run.py --mutants $(MUTANTS) $(FUZZ)
+
+# Kernels with every index checked, over mutants of the same files.
+bounds: $(STAMP)
+	$(BIN)/python tests/fuzz/checked_kernels.py --mutants 500 $(FUZZ)
 
 # The change-data pipeline, killed every few seconds. `make test` runs a short cut of the same.
 soak: $(STAMP)

@@ -30,7 +30,7 @@ def _width(unit: Any) -> int:
 
 
 @overload(_width)
-def _width_of_type(unit: Any) -> Any:
+def _width_of_type(unit):  # type: ignore[no-untyped-def]
     width = unit.bitwidth // 8
     return lambda unit: width
 
