@@ -40,9 +40,11 @@ fuzz: $(STAMP)
 bounds: $(STAMP)
 	$(BIN)/python tests/fuzz/checked_kernels.py --mutants 500 $(FUZZ)
 
-# The change-data pipeline, killed every few seconds. `make test` runs a short cut of the same.
+# The change-data pipeline, killed every few seconds. `make test` runs a short cut of the same. What is measured goes to
+# soak.jsonl, soak.md and soak.svg; an hour is `make soak SOAK_SECONDS=3600`.
 soak: $(STAMP)
-	SKERRY_SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python -m pytest tests/spark/test_change_pipeline.py
+	SKERRY_SOAK_SECONDS=$(SOAK_SECONDS) SKERRY_SOAK_REPORT=soak.jsonl \
+		$(BIN)/python -m pytest -s tests/spark/test_change_pipeline.py
 
 check: lint types contracts fast
 

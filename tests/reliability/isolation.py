@@ -53,6 +53,7 @@ SHARED_SECONDS = 0.5
 OWN = 1_000_000
 """Ids of a worker's own rows begin at its number times this."""
 
+LATEST_KILL_SECONDS = 0.3
 HANG_SECONDS = 600
 RETRIES = {
     "iceberg": {"commit.retry.num-retries": "200", "commit.retry.min-wait-ms": "5", "commit.retry.max-wait-ms": "200"},
@@ -194,15 +195,15 @@ class Contest:
         folder: For logs.
         workers: How many at a time.
         commits: How many must be acknowledged.
-        kill_seconds: About how often a worker is killed; never if 0.
+        kill_commits: After about so many acknowledged commits a worker is killed, at a random moment.
         seed: Of the kills.
     """
 
     def __init__(
-        self, place: Place, kind: str, folder: Path, *, workers: int, commits: int, kill_seconds: float, seed: int
+        self, place: Place, kind: str, folder: Path, *, workers: int, commits: int, kill_commits: float, seed: int
     ) -> None:
         self.place, self.kind, self.folder = place, kind, folder
-        self.workers, self.commits, self.kill_seconds = workers, commits, kill_seconds
+        self.workers, self.commits, self.kill_commits = workers, commits, kill_commits
         self.draw = random.Random(seed)
         self.stop = folder / "stop"
         self.running: dict[int, int] = {}
@@ -213,16 +214,17 @@ class Contest:
         fork(self._make)
         begun = deadline = time.monotonic()
         numbers = iter(range(1, 1_000_000))
-        deadline += HANG_SECONDS + self.commits * 2
-        next_kill = begun + self._until_kill()
-        while self._acknowledged() < self.commits:
+        deadline += HANG_SECONDS + self.commits * 20
+        next_kill = self._until_kill()
+        while (acknowledged := self._acknowledged()) < self.commits:
             self._reap()
             while len(self.running) < self.workers:
                 self._start(next(numbers), begun)
-            if self.kill_seconds and time.monotonic() > next_kill:
+            if acknowledged > next_kill:
+                time.sleep(self.draw.uniform(0, LATEST_KILL_SECONDS))
                 os.kill(self.draw.choice(sorted(self.running)), signal.SIGKILL)
                 self.kills += 1
-                next_kill = time.monotonic() + self._until_kill()
+                next_kill = acknowledged + self._until_kill()
             if time.monotonic() > deadline:
                 break
             time.sleep(0.02)
@@ -232,11 +234,11 @@ class Contest:
         figures: Figures = fork(self._check)
         figures.kills = self.kills
         if figures.acknowledged < self.commits:
-            figures.wrong.append(f"{figures.acknowledged} commits in {HANG_SECONDS + self.commits * 2} s")
+            figures.wrong.append(f"{figures.acknowledged} commits in {HANG_SECONDS + self.commits * 20} s")
         return figures
 
     def _until_kill(self) -> float:
-        return self.draw.uniform(0.3, 1.7) * self.kill_seconds
+        return self.draw.uniform(0.3, 1.7) * self.kill_commits
 
     def _make(self) -> None:
         options = FORMATS[self.kind]
@@ -359,7 +361,7 @@ def main() -> int:
     parser.add_argument("--commits", type=int, default=1500, help="acknowledged ones, all rounds together")
     parser.add_argument("--round", type=int, default=250, help="acknowledged ones of a round")
     parser.add_argument("--workers", type=int, default=4)
-    parser.add_argument("--kill-seconds", type=float, default=1.0, help="about how often a worker is killed")
+    parser.add_argument("--kill-commits", type=float, default=5, help="after about so many commits a worker is killed")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     parser.add_argument("--settings", default="{}", help="of the place, in JSON")
     parser.add_argument("--state", type=Path, help="rounds that were played; their commits count")
@@ -386,7 +388,7 @@ def main() -> int:
                 logs,
                 workers=arguments.workers,
                 commits=min(arguments.round, arguments.commits - done),
-                kill_seconds=arguments.kill_seconds,
+                kill_commits=arguments.kill_commits,
                 seed=seed,
             )
             begun = time.monotonic()

@@ -29,7 +29,7 @@ class Sight:
     Args:
         facts: Every table.
         files: How many files there were.
-        kept: How many there were after one more append and the removal of orphans.
+        kept: How many there were after one more append and the removal of orphans; 0 where that is not allowed.
         again: The rows of every table after the operation was done again, if that must change nothing.
         wrong: What was not as promised.
     """
@@ -105,7 +105,7 @@ def finish(catalog: Any, place: Place, operation: Operation, *, repeat: bool = T
     if repeat and operation.repeats:
         operation.act(catalog, place)
         again = {name: _rows(catalog.load_table(name)) for name in facts}
-    names = list(facts)
+    names, cleaned = list(facts), True
     if not names:
         try:
             catalog.create_table("d.t", SCHEMA, **FORMATS[operation.kind])
@@ -128,6 +128,7 @@ def finish(catalog: Any, place: Place, operation: Operation, *, repeat: bool = T
             if not operation.forgets_files:  # half-way between two formats a folder is that of both
                 raise
             is_cleaned = False
+        cleaned &= is_cleaned
         table = catalog.load_table(name)
         data = table.scan().to_arrow()
         if data.num_rows != len(before) + 1 or table.scan().count() != data.num_rows:
@@ -135,7 +136,7 @@ def finish(catalog: Any, place: Place, operation: Operation, *, repeat: bool = T
         wrong += [f"after one more append: {text}" for text in check_statistics(table, data)]
         if is_cleaned and table.remove_orphans(older_than_days=0, dry_run=True).files:
             wrong.append(f"{name} has orphans again")
-    return Sight(facts, files, len(place.files()), again, tuple(wrong))
+    return Sight(facts, files, len(place.files()) if cleaned else 0, again, tuple(wrong))
 
 
 def _next(table: Any) -> tuple[Any, ...]:

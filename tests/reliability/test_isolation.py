@@ -23,7 +23,7 @@ def play(place: str, kinds: tuple[str, ...], settings: dict[str, object] | None 
     if TORTURE:
         command += ["--commits", "1700", "--state", os.environ.get("SKERRY_ISOLATION_STATE", "isolation-state.jsonl")]
     else:
-        command += ["--commits", "24", "--round", "12", "--kill-seconds", "1.5", "--seed", "14"]
+        command += ["--commits", "24", "--round", "12", "--kill-commits", "3", "--seed", "14"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     print(done.stdout)
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}\n{done.stderr[-3000:]}"

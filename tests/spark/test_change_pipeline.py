@@ -1,6 +1,7 @@
 """From PostgreSQL to both table formats while processes are killed: nothing lost, nothing doubled, statistics fresh.
 
-`make test` runs a short cut; `make soak` the same for ten minutes, with the seconds in SKERRY_SOAK_SECONDS.
+`make test` runs a short cut; `make soak` the same for ten minutes, with the seconds in SKERRY_SOAK_SECONDS, and
+measures memory, files, metadata and latency after each round (`soak_series.py`); SKERRY_SOAK_REPORT names the file.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "paimon"))
 
 from check import catch_up, compare, compare_statistics, read_by_duckdb, read_by_spark, read_source
 from paimon_peers import JavaPaimon, java_rows
+from soak_series import Series
 from stream import ICEBERG, PAIMON, create_tables
 from upkeep import look_after
 from workload import TABLE, Shop
@@ -91,6 +93,11 @@ class Pipeline:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
+    @property
+    def groups(self) -> dict[str, int]:
+        """The process groups, by name."""
+        return {name: process.pid for name, process in self._processes.items()}
+
     def is_running(self, name: str) -> bool:
         return self._processes[name].poll() is None
 
@@ -148,7 +155,9 @@ def test_change_pipeline(source, spark, iceberg_spark, tmp_path):
     with psycopg.connect(source, autocommit=True) as connection, Pipeline(source, tmp_path) as pipeline:
         shop = Shop(connection, SEED)
         shop.fill(ORDERS)
+        series = Series(Path(os.environ.get("SKERRY_SOAK_REPORT", tmp_path / "soak.jsonl")))
         try:
+            kills = 0
             for victim in plan_kills():
                 changing = threading.Thread(target=shop.run, args=(TRANSACTIONS, RATE))
                 changing.start()
@@ -157,11 +166,14 @@ def test_change_pipeline(source, spark, iceberg_spark, tmp_path):
                 elif victim is not None:
                     time.sleep(TRANSACTIONS * 12 / RATE)  # half of it
                 if victim is not None:
+                    kills += 1
                     pipeline.kill(victim)
                     pipeline.start(victim)
                 changing.join()
-                catch_up(connection, tables, WAIT_SECONDS)
+                latency_s = catch_up(connection, tables, WAIT_SECONDS)
                 rows = check_tables(spark, connection, tables)
+                series.add(pipeline.groups, tables, latency_s, {"rows": rows.num_rows, "kills": kills})
+            print(series.table())
         except Exception as error:
             raise AssertionError(f"{error}\n{pipeline.logs()}") from error
         assert all(map(pipeline.is_running, ("capture", "stream", "upkeep"))), pipeline.logs()
