@@ -45,7 +45,11 @@ def create_tables(catalog: Catalog) -> list[Table]:
     """The tables that the stream writes; made if they are not there."""
     there = catalog.list_tables("shop") if "shop" in catalog.list_namespaces() else []
     if ICEBERG not in there:
-        properties = {"write.merge.mode": "merge-on-read"}
+        properties = {
+            "write.merge.mode": "merge-on-read",
+            "write.metadata.delete-after-commit.enabled": "true",  # or each batch leaves a metadata file for ever
+            "write.metadata.previous-versions-max": "20",
+        }
         catalog.create_table(ICEBERG, ORDERS, format_version=3, primary_key=["id"], properties=properties)
     if PAIMON not in there:
         catalog.create_table(PAIMON, ORDERS, format="paimon", primary_key=["id"], partition_by=["bucket(2, id)"])
