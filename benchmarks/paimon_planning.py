@@ -135,7 +135,7 @@ def make(location: str) -> None:
 
 
 def plan_here(location: str) -> Callable[[str | None], int]:
-    from skerry.paimon.scan import scan
+    from skerry.paimon.fallback_scan import scan
     from skerry.paimon.state import load_state
     from skerry.storage import Storage
 

@@ -116,6 +116,7 @@ class JavaPaimon:
         kinds: Sequence[str] | None = None,
         compaction: str | None = None,
         overwrite: Mapping[str, str] | None = None,
+        branch: str | None = None,
     ) -> None:
         """Commit rows, and compact `some` or `full` with them."""
         self._commits += 1
@@ -124,7 +125,8 @@ class JavaPaimon:
             for kind, row in zip(kinds or ["+I"] * len(rows), rows, strict=True)
         ]
         replaced = None if overwrite is None else json.dumps(dict(overwrite))
-        self._java.write(str(path), f"java-{id(self)}", self._commits, json.dumps(told), compaction, replaced)
+        told_rows = json.dumps(told)
+        self._java.write(str(path), branch, f"java-{id(self)}", self._commits, told_rows, compaction, replaced)
 
     def statistics(self, path: str | Path) -> dict[str, Any] | None:
         text = self._java.statistics(str(path))

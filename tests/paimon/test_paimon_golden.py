@@ -8,7 +8,7 @@ import pytest
 from golden_tables import GoldenTable, golden_tables, sorted_rows
 
 from skerry.paimon.changes import changes
-from skerry.paimon.scan import scan
+from skerry.paimon.fallback_scan import scan
 
 TABLES = golden_tables()
 WITH_CHANGELOG = [table for table in TABLES if (table.folder / "changelog.parquet").exists()]

@@ -12,11 +12,11 @@ import pytest
 from golden_tables import SHIPPED, GoldenTable, golden_tables
 
 from skerry.avro import read_columns, read_header
+from skerry.paimon.fallback_scan import scan
 from skerry.paimon.index_manifest import encode_index_manifest, read_index_manifest
 from skerry.paimon.manifest import encode_manifest, read_manifest
 from skerry.paimon.manifest_list import encode_manifest_list, read_manifest_list, summarize
 from skerry.paimon.planning import ScanPlanner
-from skerry.paimon.scan import scan
 from skerry.paimon.schema import decode_schema, encode_schema
 from skerry.paimon.snapshot import Snapshot, decode_snapshot, encode_snapshot
 from skerry.paimon.snapshots import read_snapshot, snapshot_ids

@@ -64,6 +64,20 @@ def test_names_are_found_wherever_they_stand(spark: SparkSession, tmp_path: Path
     assert "rowCount=3" in grouped._jdf.queryExecution().optimizedPlan().stats().toString()
 
 
+@pytest.mark.parametrize("is_classic", [True, False], ids=["classic", "connect"])
+def test_paths_are_no_tables(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_classic: bool
+) -> None:
+    monkeypatch.setattr("skerry.spark.queries.is_classic", lambda spark: is_classic)
+    catalog = skerry.connect(tmp_path / "warehouse")
+    (tmp_path / "x").write_text("a line\n")
+    path = f"text.`{tmp_path}/x`"
+    assert spark.sql(f"select * from {path}").count() == 1
+    for query in (f"select * from {path}", f"select (select max(value) from {path})"):
+        with pytest.raises(NotFoundError, match="neither Spark nor the catalog has a table"):
+            skerry.spark.sql(spark, query, catalog)
+
+
 def test_without_a_jvm_rows_are_the_same(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("queries", "native_scan"):
         monkeypatch.setattr(f"skerry.spark.{module}.is_classic", lambda spark: False)  # as on Spark Connect

@@ -23,8 +23,9 @@ from skerry.jobs.rewrite_deletes import DeletesSummary
 from skerry.jobs.rewrite_manifests import ManifestSummary
 from skerry.paimon.changes import changes
 from skerry.paimon.changing import append
+from skerry.paimon.fallback_scan import scan
 from skerry.paimon.reachable_table import ReachablePaimonTable
-from skerry.paimon.scan import PaimonScan, scan
+from skerry.paimon.scan import PaimonScan
 from skerry.paimon.schema_evolution import ChangeOptions, ChangeSchema, SchemaChange, commit_schema
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
@@ -124,9 +125,7 @@ class PaimonBackend:
     @property
     def version(self) -> str:
         """What tells the state at hand from others."""
-        snapshot = self._table.state.snapshot
-        of_snapshot = f"{snapshot.id} {snapshot.commit_user} {snapshot.time_millis}" if snapshot is not None else ""
-        return f"{self._table.state.schema.id} {of_snapshot}"
+        return self._table.version
 
     def sketches(self) -> TableSketches:
         """The fresh sketches of the newest snapshot."""
@@ -204,7 +203,7 @@ class PaimonBackend:
         """The data files of the newest snapshot."""
         return [
             DataFile(file.location, file.file_format, file.row_count, file.file_size)
-            for split in scan(self._table.state).plan()
+            for split in PaimonScan(self._table.state).plan()
             for section in split.sections
             for run in section.runs
             for file in run

@@ -297,7 +297,7 @@ class PaimonStream:
         snapshot: Snapshot,
         ordinal: int,
     ) -> list[PaimonTask]:
-        reader = self._scan(state, snapshot).row_reader()
+        reader = self._scan(state, snapshot).own_reader()
         schema = self._delivered(reader.columns)
         packs = _packed(splits, state.options.split_target_size)
         return [kind(reader, pack, schema, ordinal, snapshot.id) for pack in packs]

@@ -41,6 +41,7 @@ from skerry.paimon.file_places import check_location
 from skerry.paimon.file_splits import FileSplits
 from skerry.paimon.live_files import live_entries
 from skerry.paimon.manifest import ManifestEntry as PaimonEntry
+from skerry.paimon.options import FALLBACK_BRANCH
 from skerry.paimon.samples import delete_key, sample_of
 from skerry.paimon.splits import SplitFile
 from skerry.paimon.state import PaimonState
@@ -160,6 +161,11 @@ def _check_table(state: PaimonState) -> None:
         raise UnsupportedError(
             "a Paimon table with a primary key merges records as it is read, which Iceberg tables do not: only append "
             "tables become Iceberg tables without rewriting; read it and write the rows to a new table",
+            location=state.name,
+        )
+    if state.options.fallback_branch is not None:
+        raise UnsupportedError(
+            f"table option {FALLBACK_BRANCH}={state.options.fallback_branch}: partitions of that branch would be lost",
             location=state.name,
         )
     if state.options.row_tracking:

@@ -22,7 +22,7 @@ from skerry.table.schema import Leaf, leaves
 from skerry.table.statistics import ColumnStatistics, Freshness, FreshnessState
 from skerry.table.values import natural_value
 
-__all__ = ["column_freshness", "column_statistics", "file_statistics"]
+__all__ = ["column_bounds", "column_freshness", "column_statistics", "file_statistics"]
 
 _NO_SNAPSHOT: Final = Freshness(FreshnessState.ABSENT, "the table has no snapshot")
 _NEVER: Final = Freshness(FreshnessState.ABSENT, "never sketched over all rows; run analyze")
@@ -55,8 +55,19 @@ def column_statistics(state: PaimonState, where: str | Any = None) -> dict[str, 
     predicate = parse(where, state.arrow_schema)
     files = ScanPlanner(state, conjuncts_of(predicate)).plan(state.snapshot).tasks
     estimates = _of_all_rows(state, columns) if where is None else _of_files(state, columns, files)
-    counts_nulls = not state.schema.primary_keys and not files.vectors and bool(files.matches_all.all())
-    return _of_columns(state, files, estimates, counts_nulls=counts_nulls)
+    return _of_columns(state, files, estimates, counts_nulls=_has_all_rows(state, files))
+
+
+def column_bounds(state: PaimonState, files: PlannedFiles, freshness: Freshness) -> dict[str, ColumnStatistics]:
+    """Minima, maxima and, where they are known, nulls of some files, without distinct counts.
+
+    Args:
+        state: The table, with the snapshot that the files are of.
+        files: The files.
+        freshness: Why distinct counts are not told.
+    """
+    estimates = {leaf.field_id: Estimate(freshness) for leaf in leaves(state.arrow_schema)}
+    return _of_columns(state, files, estimates, counts_nulls=_has_all_rows(state, files))
 
 
 def file_statistics(state: PaimonState, files: PlannedFiles, *, are_all: bool) -> dict[str, ColumnStatistics]:
@@ -72,6 +83,11 @@ def file_statistics(state: PaimonState, files: PlannedFiles, *, are_all: bool) -
     columns = leaves(state.arrow_schema)
     estimates = _of_all_rows(state, columns) if are_all else _of_files(state, columns, files, are_whole=True)
     return _of_columns(state, files, estimates, counts_nulls=True)
+
+
+def _has_all_rows(state: PaimonState, files: PlannedFiles) -> bool:
+    """Whether all rows of files are rows of the table, and wanted."""
+    return not state.schema.primary_keys and not files.vectors and bool(files.matches_all.all())
 
 
 def _of_columns(

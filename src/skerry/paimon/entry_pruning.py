@@ -5,6 +5,7 @@ Spec: `formats/paimon.md` § 9.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -72,6 +73,7 @@ class EntryPruner:
         snapshot: The snapshot that is read.
         pool: Threads that read index files.
         steps: What was done so far.
+        elsewhere: Partitions that are read from another branch instead.
     """
 
     state: PaimonState
@@ -79,6 +81,7 @@ class EntryPruner:
     snapshot: Snapshot
     pool: ThreadPoolExecutor
     steps: list[ScanStep] = field(default_factory=list)
+    elsewhere: frozenset[bytes] = frozenset()
 
     @property
     def location(self) -> str:
@@ -93,10 +96,11 @@ class EntryPruner:
             SkerryError: A file lies outside of the table's folder.
             UnsupportedError: Files are of a kind that is not done here.
         """
-        live = self._prune_buckets(self._live(found))
-        live = self._drop_levels(live)
+        live = self._live(found)
+        partitions = self._present(live)
+        live = self._drop_levels(self._prune_buckets(live))
         vectors = vector_locations(self.state, self.snapshot)
-        return self._sections(live, vectors)
+        return replace(self._sections(live, vectors), partitions=partitions)
 
     def plan_added(self, found: ReadEntries) -> PaimonPlan:
         """Plan a read of the files that were added, each by itself; see `plan`."""
@@ -124,7 +128,23 @@ class EntryPruner:
             verdict = evaluate(conjunct, lookup, len(may)).may
             reasons.append((f"partition without {conjunct}", may & ~verdict))
             may &= verdict
+        if self.elsewhere:
+            taken = np.fromiter((row in self.elsewhere for row in partitions.rows), bool, len(may))
+            reasons.append(("partition that is read from another branch", may & taken))
+            may &= ~taken
         return may, reasons
+
+    def _present(self, live: ReadEntries) -> frozenset[bytes]:
+        """The partitions of live files that readers see."""
+        codes = live.partitions.codes
+        if self._hides_level_0:
+            codes = codes[live.numbers("_LEVEL") > 0]
+        rows = live.partitions.rows
+        return frozenset(itertools.compress(rows, np.bincount(codes, minlength=len(rows)).tolist()))
+
+    @property
+    def _hides_level_0(self) -> bool:
+        return bool(self.state.schema.primary_keys) and self.state.options.batch_reads_skip_level_0
 
     def _live(self, found: ReadEntries) -> ReadEntries:
         """The live files of the partitions that can hold wanted rows."""
@@ -177,7 +197,7 @@ class EntryPruner:
 
     def _drop_levels(self, live: ReadEntries) -> ReadEntries:
         """The files that are visible: some tables hide level 0 until it is compacted."""
-        if not (self.state.schema.primary_keys and self.state.options.batch_reads_skip_level_0):
+        if not self._hides_level_0:
             return live
         rows = np.flatnonzero(live.numbers("_LEVEL") > 0)
         lost = live.entries.num_rows - len(rows)
@@ -297,7 +317,8 @@ class EntryPruner:
             moved, kept.numbers("_FILE_SIZE"), options.split_target_size, options.split_open_file_cost
         )
         left = None if ranges is None else KeyRanges(ranges.lowest[rows], ranges.highest[rows])
-        return PaimonPlan(PlannedSplits(planned, moved, bounds, left, self.snapshot.id), tuple(self.steps))
+        splits = PlannedSplits(planned, moved, bounds, left, self.snapshot.id, self.state.branch)
+        return PaimonPlan(splits, tuple(self.steps))
 
 
 _STATS: Final = ("_KEY_STATS", "_VALUE_STATS", "_VALUE_STATS_COLS", "_EMBEDDED_FILE_INDEX")

@@ -79,9 +79,8 @@ class FileSplits:
     def _split(self, entries: Sequence[ManifestEntry], sections: tuple[Section, ...]) -> Split:
         first = entries[0]
         snapshot = self._state.snapshot
-        return Split(
-            first.partition, first.bucket, first.total_buckets, sections, snapshot.id if snapshot is not None else 0
-        )
+        snapshot_id = snapshot.id if snapshot is not None else 0
+        return Split(first.partition, first.bucket, first.total_buckets, sections, snapshot_id, self._state.branch)
 
 
 def _ranges(entries: Collection[ManifestEntry], schema: TableSchema) -> KeyRanges:

@@ -23,8 +23,9 @@ from skerry.paimon.option_values import (
 )
 from skerry.paimon.paths import MAIN_BRANCH, TablePaths
 
-__all__ = ["BucketFunction", "ChangelogProducer", "CoreOptions", "FileFormat", "MergeEngine"]
+__all__ = ["FALLBACK_BRANCH", "BucketFunction", "ChangelogProducer", "CoreOptions", "FileFormat", "MergeEngine"]
 
+FALLBACK_BRANCH: Final = "scan.fallback-branch"
 Choice = TypeVar("Choice", bound=Enum)
 _MEBIBYTE: Final = 1 << 20
 
@@ -116,6 +117,11 @@ class CoreOptions:
             default_partition=self.options.get("partition.default-name", "__DEFAULT_PARTITION__"),
             index_beside_data=self._bool("index-file-in-data-file-dir", False),
         )
+
+    @property
+    def fallback_branch(self) -> str | None:
+        """The branch that batch reads take those partitions from which this one does not have; None for none."""
+        return self.options.get(FALLBACK_BRANCH, "").strip() or None
 
     @property
     def legacy_partition_names(self) -> bool:

@@ -21,6 +21,7 @@ from skerry.paimon.binary_reading import decode_rows
 from skerry.paimon.data_files import KIND, DataFile, open_data_file
 from skerry.paimon.deletion_positions import Positions, deleted_positions
 from skerry.paimon.merging import RowKind
+from skerry.paimon.paths import MAIN_BRANCH
 from skerry.paimon.splits import Section, Split, SplitFile
 from skerry.paimon.state import PaimonState
 from skerry.table.metadata_columns import is_metadata_column
@@ -175,7 +176,7 @@ class PieceOpener:
                 return list(self._raw_parts(unit.content, unit.partition))
             return [self._section(unit.content, unit.partition)]
         except NotFoundError as error:
-            error.message += f"; snapshot {unit.snapshot_id} of the table needs it"
+            error.message += f"; snapshot {unit.snapshot_id} of {self._whose} needs it"
             raise
 
     def _open_file(self, file: SplitFile, columns: pa.Schema, partition: bytes) -> DataFile:
@@ -230,6 +231,10 @@ class PieceOpener:
     def _on_places(self) -> Predicate:
         """What the predicate demands of where rows lie, which planning knows nothing of."""
         return conjunction(part for part in conjuncts_of(self.predicate) if on_places(part))
+
+    @property
+    def _whose(self) -> str:
+        return "the table" if self.state.branch == MAIN_BRANCH else f"branch {self.state.branch!r}"
 
     # ---- deleted rows ----
 

@@ -15,12 +15,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skerry.paimon.paths import MAIN_BRANCH
 from skerry.paimon.sections import KeyRanges, Sections, sorted_runs
 from skerry.paimon.splits import Section, Split, SplitFile, VectorLocation
 from skerry.table.column_records import records_of
 from skerry.table.scan import ScanStep
 
-__all__ = ["PaimonPlan", "PlannedFiles", "PlannedSplits"]
+__all__ = ["FileUnion", "PaimonPlan", "PlanUnion", "PlannedFiles", "PlannedSplits", "SplitUnion"]
 
 _COLUMNS: Final = (
     "_FILE_NAME",
@@ -126,6 +127,7 @@ class PlannedSplits(Sequence[Split]):
         bounds: int64[splits + 1] The first section of each split, with the end of the last.
         ranges: Keys of the files; None where nothing is merged.
         snapshot_id: The snapshot.
+        branch: Its branch.
     """
 
     files: PlannedFiles
@@ -133,6 +135,7 @@ class PlannedSplits(Sequence[Split]):
     bounds: npt.NDArray[np.int64]
     ranges: KeyRanges | None
     snapshot_id: int
+    branch: str = MAIN_BRANCH
 
     def __len__(self) -> int:
         return len(self.bounds) - 1
@@ -192,7 +195,7 @@ class PlannedSplits(Sequence[Split]):
         places = zip(*(column.take(heads).to_pylist() for column in self._place_columns), strict=True)
         for (begin, end), place in zip(itertools.pairwise(bounds.tolist()), places, strict=True):
             partition, bucket, total = place
-            yield Split(partition, bucket, total, tuple(sections[begin:end]), self.snapshot_id)
+            yield Split(partition, bucket, total, tuple(sections[begin:end]), self.snapshot_id, self.branch)
 
     def _section(self, rows: list[int], files: list[SplitFile], is_raw: bool) -> Section:
         if len(rows) == 1 or self.ranges is None:
@@ -213,12 +216,96 @@ class PaimonPlan:
     Args:
         splits: Parts of buckets, in the order of the metadata.
         steps: How planning came to it.
+        partitions: The partitions (rows with arity) that the snapshot has rows in, of those that can hold wanted rows.
     """
 
     splits: PlannedSplits
     steps: tuple[ScanStep, ...]
+    partitions: frozenset[bytes] = frozenset()
 
     @property
     def tasks(self) -> PlannedFiles:
+        """The files, as an explanation counts them."""
+        return self.splits.files
+
+
+# Plans of several branches -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FileUnion:
+    """Files of several plans, as they are counted.
+
+    Args:
+        parts: The files of each.
+    """
+
+    parts: tuple[PlannedFiles, ...]
+
+    def __len__(self) -> int:
+        return sum(map(len, self.parts))
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all files."""
+        return sum(part.size_bytes for part in self.parts)
+
+    @property
+    def unfiltered_count(self) -> int:
+        """Files whose rows are all wanted, but for deleted ones."""
+        return sum(part.unfiltered_count for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class SplitUnion(Sequence[Split]):
+    """Splits of several plans, one plan after the other.
+
+    Args:
+        parts: The splits of each.
+    """
+
+    parts: tuple[PlannedSplits, ...]
+
+    def __len__(self) -> int:
+        return sum(map(len, self.parts))
+
+    @overload
+    def __getitem__(self, index: int) -> Split: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Split]: ...
+    def __getitem__(self, index: int | slice) -> Split | list[Split]:
+        if isinstance(index, slice):
+            return [self[number] for number in range(*index.indices(len(self)))]
+        number = index + len(self) if index < 0 else index
+        if number >= 0:
+            for part in self.parts:
+                if number < len(part):
+                    return part[number]
+                number -= len(part)
+        raise IndexError(f"split {index} of {len(self)}")
+
+    def __iter__(self) -> Iterator[Split]:
+        return itertools.chain.from_iterable(self.parts)
+
+    @property
+    def files(self) -> FileUnion:
+        """All files."""
+        return FileUnion(tuple(part.files for part in self.parts))
+
+
+@dataclass(frozen=True, slots=True)
+class PlanUnion:
+    """What a scan reads of several branches.
+
+    Args:
+        splits: Those of one branch after those of the other.
+        steps: How planning came to them.
+    """
+
+    splits: SplitUnion
+    steps: tuple[ScanStep, ...]
+
+    @property
+    def tasks(self) -> FileUnion:
         """The files, as an explanation counts them."""
         return self.splits.files

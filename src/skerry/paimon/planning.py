@@ -49,11 +49,13 @@ class ScanPlanner:
         state: The table, with the schema of the scan.
         conjuncts: Predicates that wanted rows fulfil one and all, bound to that schema.
         threads: How many manifests and index files are read at a time.
+        elsewhere: Partitions (rows with arity) that are read from another branch instead.
     """
 
     state: PaimonState
     conjuncts: tuple[Predicate, ...] = ()
     threads: int = 1
+    elsewhere: frozenset[bytes] = frozenset()
 
     def plan(self, snapshot: Snapshot | None) -> PaimonPlan:
         """Find the files that can hold wanted rows of a snapshot.
@@ -75,7 +77,7 @@ class ScanPlanner:
         ]
         with ThreadPoolExecutor(self.threads, thread_name_prefix="skerry-plan") as pool:
             found, step = self._read(lists, snapshot, pool)
-            return EntryPruner(self.state, self.conjuncts, snapshot, pool, [step]).plan(found)
+            return EntryPruner(self.state, self.conjuncts, snapshot, pool, [step], self.elsewhere).plan(found)
 
     def plan_delta(self, snapshot: Snapshot) -> PaimonPlan:
         """Find the files that the commit of a snapshot added, each to be read as it is.

@@ -141,7 +141,6 @@ _UNREADABLE_IF_TRUE: Final = (
     "postpone.merge-on-read",
 )
 _UNREADABLE_IF_SET: Final = (
-    "scan.fallback-branch",
     "scan.fallback-delta-branch",
     "scan.primary-branch",
     "scan.snapshot-id",

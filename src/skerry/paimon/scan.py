@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
+from skerry.paimon.branch_reading import BranchReader
 from skerry.paimon.pieces import on_places
-from skerry.paimon.planned_splits import PaimonPlan, PlannedSplits
+from skerry.paimon.planned_splits import PaimonPlan, PlannedSplits, PlanUnion, SplitUnion
 from skerry.paimon.planning import ScanPlanner
 from skerry.paimon.reading import SplitReader
 from skerry.paimon.refusals import check_readable
 from skerry.paimon.splits import Split
 from skerry.paimon.state import PaimonState
-from skerry.paimon.time_travel import state_as_of, state_at_ref, state_at_snapshot
 from skerry.table.explanation import Explanation
 from skerry.table.metadata_columns import METADATA_COLUMNS
 from skerry.table.predicate import Predicate, conjuncts_of, parse
 from skerry.table.read_ahead import default_threads
 from skerry.table.row_stream import RowStream
-from skerry.table.selection import check_snapshot, checked_limit, select_columns
+from skerry.table.selection import checked_limit, select_columns
 
-__all__ = ["PLACE_COLUMNS", "PaimonScan", "scan"]
+__all__ = ["PLACE_COLUMNS", "PaimonScan"]
 
 PLACE_COLUMNS = ("_file", "_pos")
 """Metadata columns of tables without primary key: where a row lies."""
 
 
 class PaimonScan(RowStream):
-    """Rows of one snapshot of a table, described; made by `Table.scan`.
+    """Rows of one snapshot of a branch, described; `Table.scan` makes them (`skerry.paimon.fallback_scan`).
 
     Every method reads the same snapshot, however the table moves on. The rows come bucket by bucket; those of
     primary-key tables in the order of their keys where they had to be merged.
@@ -65,7 +65,7 @@ class PaimonScan(RowStream):
         self._limit = checked_limit(limit)
         self._threads = threads or default_threads()
         self._memory_bytes = memory_bytes
-        known = _known_columns(state)
+        known = self._known_columns()
         self._predicate = parse(where, known)
         self._schema = state.arrow_schema if columns is None else select_columns(known, columns)
 
@@ -104,9 +104,13 @@ class PaimonScan(RowStream):
         """
         return self._plan().splits
 
-    def splits(self) -> PlannedSplits:
+    def splits(self) -> PlannedSplits | SplitUnion:
         """What `plan` finds, with what planning knows of all files together."""
         return self._plan().splits
+
+    def reads(self) -> list[tuple[SplitReader, PlannedSplits]]:
+        """What `plan` finds, for each branch that is read by itself, with what reads it."""
+        return [(self._reader(self._state), self._plan_of(self._state).splits)]
 
     def row_bounds(self) -> tuple[int, int]:
         """Least and most rows that match, as far as metadata tells; the limit does not count.
@@ -114,9 +118,12 @@ class PaimonScan(RowStream):
         Raises:
             SkerryError: As `plan`.
         """
-        splits = self._plan().splits
-        certain = 0 if on_places(self._predicate) else splits.certain_rows(keyed=bool(self._state.schema.primary_keys))
-        return certain, splits.files.row_count
+        certain = possible = 0
+        for reader, splits in self.reads():
+            possible += splits.files.row_count
+            if not on_places(self._predicate):
+                certain += splits.certain_rows(keyed=bool(reader.state.schema.primary_keys))
+        return certain, possible
 
     def explain(self) -> Explanation:
         """Plan, and tell how many manifests, files and rows remain after each step, and why others do not.
@@ -136,10 +143,13 @@ class PaimonScan(RowStream):
             len(plan.splits),
         )
 
-    def _plan(self) -> PaimonPlan:
+    def _plan(self) -> PaimonPlan | PlanUnion:
+        return self._plan_of(self._state)
+
+    def _plan_of(self, state: PaimonState, elsewhere: frozenset[bytes] = frozenset()) -> PaimonPlan:
+        """What is read of a branch, but for partitions that are read from another one."""
         conjuncts = tuple(part for part in conjuncts_of(self._predicate) if not on_places(part))
-        planner = ScanPlanner(self._state, conjuncts, self._threads)
-        return planner.plan(self._state.snapshot)
+        return ScanPlanner(state, conjuncts, self._threads, elsewhere).plan(state.snapshot)
 
     # ---- reading ----
 
@@ -160,60 +170,27 @@ class PaimonScan(RowStream):
         count = self.row_reader().count(self._plan().splits)
         return count if self._limit is None else min(count, self._limit)
 
-    def row_reader(self) -> SplitReader:
+    def row_reader(self) -> SplitReader | BranchReader:
         """What reads the rows of splits; picklable, so that tasks elsewhere can read their share."""
-        reader = SplitReader(self._state, self._schema, self._predicate, self._threads)
-        if self._memory_bytes is None:
-            return reader
-        return SplitReader(self._state, self._schema, self._predicate, self._threads, self._memory_bytes)
+        return self.own_reader()
 
+    def own_reader(self) -> SplitReader:
+        """What reads the rows of splits of the branch that is scanned."""
+        return self._reader(self._state)
 
-def _known_columns(state: PaimonState) -> pa.Schema:
-    """The columns that can be asked for."""
-    schema = state.arrow_schema
-    if state.schema.primary_keys:
-        return schema
-    places = [METADATA_COLUMNS.field(name) for name in PLACE_COLUMNS if name not in schema.names]
-    return pa.schema([*schema, *places], schema.metadata)
+    def _reader(self, state: PaimonState) -> SplitReader:
+        reader = SplitReader(state, self._schema, self._predicate, self._threads)
+        return reader if self._memory_bytes is None else replace(reader, memory_bytes=self._memory_bytes)
 
+    def _known_columns(self) -> pa.Schema:
+        """The columns that can be asked for."""
+        schema = self._state.arrow_schema
+        if not self._has_places:
+            return schema
+        places = [METADATA_COLUMNS.field(name) for name in PLACE_COLUMNS if name not in schema.names]
+        return pa.schema([*schema, *places], schema.metadata)
 
-def scan(
-    state: PaimonState,
-    columns: Sequence[str] | None = None,
-    where: str | Any = None,
-    *,
-    limit: int | None = None,
-    snapshot: int | None = None,
-    ref: str | None = None,
-    as_of: datetime | None = None,
-    threads: int | None = None,
-    memory_bytes: int | None = None,
-) -> PaimonScan:
-    """Describe a read of a table, now or as it was.
-
-    Args:
-        state: The newest state of a branch.
-        columns: Dotted names, in the order to deliver; all columns if None.
-        where: SQL text, a PyArrow expression, or a predicate.
-        limit: Most rows.
-        snapshot: Read this snapshot.
-        ref: Read the newest snapshot of this branch, or this tag.
-        as_of: Read what was current at this time; UTC if it has no zone.
-        threads: How many files are planned and read at a time; by default one per core.
-        memory_bytes: About how much memory reading and merging may take.
-
-    Returns:
-        The scan. Snapshots, tags and moments are read with the schema of their time, branches with their newest.
-
-    Raises:
-        NotFoundError: There is no such snapshot or reference, or nothing was current at that time.
-        SchemaError: More than one of `snapshot`, `ref` and `as_of` is given, or `columns` or `where` do not fit.
-    """
-    check_snapshot(snapshot, ref, as_of)
-    if snapshot is not None:
-        state = state_at_snapshot(state, snapshot)
-    elif ref is not None:
-        state = state_at_ref(state, ref)
-    elif as_of is not None:
-        state = state_as_of(state, as_of)
-    return PaimonScan(state, columns=columns, where=where, limit=limit, threads=threads, memory_bytes=memory_bytes)
+    @property
+    def _has_places(self) -> bool:
+        """Whether a row lies in one place."""
+        return not self._state.schema.primary_keys

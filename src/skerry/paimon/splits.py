@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from skerry.paimon.paths import MAIN_BRANCH
+
 __all__ = ["Section", "Split", "SplitFile", "VectorLocation"]
 
 
@@ -94,6 +96,7 @@ class Split:
         total_buckets: How many buckets the partition has; -1 and -2 as in the option `bucket`.
         sections: What to read, in the order of keys where there are any.
         snapshot_id: The snapshot, for messages.
+        branch: The branch that it is of, whose schemas its files name.
     """
 
     partition: bytes
@@ -101,6 +104,7 @@ class Split:
     total_buckets: int
     sections: tuple[Section, ...]
     snapshot_id: int
+    branch: str = MAIN_BRANCH
 
     @property
     def files(self) -> Iterator[SplitFile]:

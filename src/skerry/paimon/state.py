@@ -58,6 +58,13 @@ class PaimonState:
         """Where the table's files lie."""
         return self.options.paths(self.location, self.branch)
 
+    @property
+    def version(self) -> str:
+        """What tells the state from others of the branch, whose snapshots can have had the same number."""
+        snapshot = self.snapshot
+        of_snapshot = f"{snapshot.id} {snapshot.commit_user} {snapshot.time_millis}" if snapshot is not None else ""
+        return f"{self.schema.id} {of_snapshot}"
+
     def schema_by_id(self, schema_id: int) -> TableSchema:
         """A schema of the branch; schema files never change, so each is read once.
 

@@ -9,6 +9,7 @@ from typing import Self
 
 from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError
 from skerry.paimon import branches, tags
+from skerry.paimon.options import FALLBACK_BRANCH
 from skerry.paimon.paths import MAIN_BRANCH
 from skerry.paimon.reachability import MetadataReader, kept_snapshots, reachable
 from skerry.paimon.snapshot import Snapshot
@@ -181,12 +182,17 @@ class TableRefs:
 
         Raises:
             NotFoundError: There is no such branch or tag.
-            SchemaError: It is `main`.
+            SchemaError: It is `main`, or the branch that the table falls back to.
         """
         storage, paths = self.state.storage, self.state.paths
         if name == MAIN_BRANCH:
             raise SchemaError("the branch main cannot be dropped")
         if name in branches.branch_names(storage, paths):
+            if name == self.refresh().options.fallback_branch:
+                raise SchemaError(
+                    f"branch {name!r} cannot be dropped: the table falls back to it; remove the option "
+                    f"{FALLBACK_BRANCH} first"
+                )
             branches.delete_branch(storage, paths, name)
             with suppress(NotFoundError):
                 tags.delete_tag(storage, paths, _BRANCH_TAG + name)

@@ -16,7 +16,15 @@ from skerry.paimon.tags import find_tag, read_tag, tag_names
 from skerry.table.history import in_utc
 from skerry.table.schema import nearest
 
-__all__ = ["state_as_of", "state_at_ref", "state_at_snapshot", "state_at_tag", "state_at_version", "state_at_watermark"]
+__all__ = [
+    "state_as_of",
+    "state_at_ref",
+    "state_at_snapshot",
+    "state_at_tag",
+    "state_at_version",
+    "state_at_watermark",
+    "to_millis",
+]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -94,11 +102,15 @@ def state_as_of(state: PaimonState, moment: datetime) -> PaimonState:
     Raises:
         NotFoundError: The oldest snapshot is younger.
     """
-    millis = (in_utc(moment) - _EPOCH) // timedelta(milliseconds=1)
-    found = snapshot_at_time(state.storage, state.paths, millis)
+    found = snapshot_at_time(state.storage, state.paths, to_millis(moment))
     if found is None:
         raise NotFoundError(f"no snapshot is as old as {moment.isoformat()}", location=state.name)
     return state.at(found)
+
+
+def to_millis(moment: datetime) -> int:
+    """Milliseconds since 1970 of a moment; UTC if it has no zone."""
+    return (in_utc(moment) - _EPOCH) // timedelta(milliseconds=1)
 
 
 def state_at_watermark(state: PaimonState, watermark: int) -> PaimonState:

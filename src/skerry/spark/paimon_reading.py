@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Final
 
 import pyarrow as pa
@@ -63,41 +63,67 @@ class PaimonRead:
         Raises:
             NotFoundError: A file is missing.
         """
-        reader = replace(self.scan.row_reader(), threads=1)
         warn_of_blind_optimizer(self.spark, 2)
-        native, others = self._divide(reader)
-        frames = []
-        if native:
-            frames.append(self._native(reader, native))
-        if others:
-            frames.append(self._through_arrow(reader, others))
+        frames = [frame for part in self._parts for frame in part.frames()]
         if not frames:
-            return self.spark.createDataFrame([], nullable(to_spark_schema(reader.columns)))
-        return frames[0] if len(frames) == 1 else frames[0].union(frames[1])
+            return self.spark.createDataFrame([], nullable(to_spark_schema(self.scan.schema)))
+        return reduce(DataFrame.union, frames)
 
     def outline(self) -> DataFrame:
         """A relation without files that has the columns and the table's name."""
         without_files = open_files(self.spark, to_spark_schema(self.scan.schema), [])
-        return with_statistics(without_files, PlanStatistics(0, 0), self._state.name)
+        return with_statistics(without_files, PlanStatistics(0, 0), self.scan.own_reader().state.name)
 
     @property
     def file_count(self) -> int:
         """How many files are read."""
-        return len(self._splits.files)
+        return sum(len(part.splits.files) for part in self._parts)
+
+    @cached_property
+    def _parts(self) -> list[_BranchRead]:
+        reads = self.scan.reads()
+        are_all = self.scan.predicate == ALWAYS_TRUE
+        return [
+            _BranchRead(self.spark, replace(reader, threads=1), splits, self.tests_rows, are_all and number == 0)
+            for number, (reader, splits) in enumerate(reads)
+        ]
+
+
+@dataclass(frozen=True)
+class _BranchRead:
+    """What is read of one branch.
+
+    Args:
+        spark: The session.
+        reader: Reads the splits.
+        splits: What is read.
+        tests_rows: As of `PaimonRead`.
+        are_all: Whether those are all files of the branch.
+    """
+
+    spark: SparkSession
+    reader: SplitReader
+    splits: PlannedSplits
+    tests_rows: bool
+    are_all: bool
+
+    def frames(self) -> Iterator[DataFrame]:
+        """The rows: frames of Spark's own scan, and of Python workers."""
+        native, others = self._divide(self.reader)
+        if native:
+            yield self._native(self.reader, native)
+        if others:
+            yield self._through_arrow(self.reader, others)
 
     @property
     def _state(self) -> PaimonState:
-        return self.scan.row_reader().state
-
-    @cached_property
-    def _splits(self) -> PlannedSplits:
-        return self.scan.splits()
+        return self.reader.state
 
     # ---- which files ----
 
     def _divide(self, reader: SplitReader) -> tuple[list[SplitFile], list[Split]]:
         """The files that Spark's reader reads right, and splits of the others."""
-        splits = list(self._splits)
+        splits = list(self.splits)
         schema = reader.read_schema
         locations = [file.location for split in splits for file in split.files]
         if not read_by_spark(schema) or not reaches(self.spark, locations, reader.state.storage.options):
@@ -160,8 +186,7 @@ class PaimonRead:
     @cached_property
     def _known(self) -> dict[str, ColumnStatistics]:
         """What is known of all rows of the files that are read; conditions come later in the plan."""
-        are_all = self.scan.predicate == ALWAYS_TRUE
-        return file_statistics(self._state, self._splits.files, are_all=are_all)
+        return file_statistics(self._state, self.splits.files, are_all=self.are_all)
 
 
 def _is_native(file: SplitFile, fits: set[int]) -> bool:

@@ -20,7 +20,7 @@ from skerry.catalog import Catalog, Table
 from skerry.errors import NotFoundError
 from skerry.spark.jvm import is_classic
 from skerry.spark.pushed_conditions import pushed_conditions
-from skerry.spark.reading import TableFrame, count_files, read, read_candidates
+from skerry.spark.reading import TableFrame, count_files, read, read_candidates, version_of
 from skerry.spark.settings import FIELD_ID_SETTING, OPTIMIZER_SETTING
 from skerry.spark.table_names import Place, is_query, names_by_sqlglot, names_in_plan, not_a_query
 
@@ -89,7 +89,7 @@ class _Asked:
         table: The table.
         settings: Settings of the session that make a difference.
         where: The condition that chooses files.
-        state: Its name and metadata file, which tell it from others.
+        state: Its name and version, which tell it from others.
     """
 
     spark: SparkSession
@@ -99,7 +99,7 @@ class _Asked:
     state: tuple[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "state", (self.table.name, self.table.metadata_location))
+        object.__setattr__(self, "state", (self.table.name, version_of(self.table)))
 
 
 @functools.lru_cache(_KEPT)

@@ -14,13 +14,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from skerry.catalog import Table
 from skerry.paimon.scan import PaimonScan
+from skerry.paimon.table import PaimonTable
 from skerry.spark.iceberg_reading import IcebergRead
 from skerry.spark.jvm import is_classic
 from skerry.spark.lost_files import explain_lost_files
 from skerry.spark.paimon_reading import PaimonRead
 from skerry.spark.relations import is_relation
 
-__all__ = ["TableFrame", "count_files", "read", "read_candidates"]
+__all__ = ["TableFrame", "count_files", "read", "read_candidates", "version_of"]
 
 
 def read(
@@ -92,6 +93,12 @@ def read_candidates(spark: SparkSession, table: Table, where: str | None) -> Tab
     frame, count = reading.frame(), reading.file_count
     is_planned_over = not count or is_relation(frame._jdf.queryExecution().analyzed())
     return TableFrame(frame, frame if is_planned_over else reading.outline(), count)
+
+
+def version_of(table: Table) -> str:
+    """What tells the state that a table shows from others: other rows or columns are another version."""
+    own = table.implementation
+    return f"{table.location} {own.version}" if isinstance(own, PaimonTable) else table.metadata_location
 
 
 def count_files(table: Table, where: str) -> int:

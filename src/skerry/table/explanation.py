@@ -65,9 +65,10 @@ class Explanation:
         lines.append(f"  where    {self.where}")
         if self.limit is not None:
             lines.append(f"  limit    {self.limit:,}")
+        width = max([25, *(len(step.name) + 1 for step in self.plan.steps)])
         for step in self.plan.steps:
             rows = "" if step.kept_rows is None else f"{step.kept_rows:,} of {step.total_rows:,} rows"
-            lines.append(f"  {step.name:<25}{step.kept:>7,} of {step.total:>7,}  {rows}".rstrip())
+            lines.append(f"  {step.name:<{width}}{step.kept:>7,} of {step.total:>7,}  {rows}".rstrip())
             lines += [f"    dropped {count:>7,}  {reason}" for reason, count in step.dropped]
         files = self.plan.tasks
         lines.append(

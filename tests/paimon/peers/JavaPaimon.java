@@ -130,8 +130,8 @@ public class JavaPaimon {
     }
 
     /** Commit rows: a JSON list of [kind, [values]]. compaction: null, "some" or "full". */
-    public void write(String path, String user, long identifier, String rows, String compaction, String overwrite) throws Exception {
-        FileStoreTable table = table(path, null, "{}");
+    public void write(String path, String branch, String user, long identifier, String rows, String compaction, String overwrite) throws Exception {
+        FileStoreTable table = table(path, branch, "{}");
         RowType type = table.rowType();
         TableWriteImpl write = table.newWrite(user);
         write.withIOManager(IOManager.create(folder));
