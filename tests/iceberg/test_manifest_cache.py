@@ -242,7 +242,7 @@ def test_errors_are_those_of_reading_and_nothing_is_kept(snapshot):
     with pytest.raises(UnsupportedError, match="encrypted manifests"):
         cache.read(snapshot.storage, dataclasses.replace(manifest, key_metadata=b"k"), FILES)
     with pytest.raises(FormatError, match="manifest list says"):
-        cache.read(snapshot.storage, dataclasses.replace(manifest, manifest_length=10**6), FILES)
+        cache.read(snapshot.storage, dataclasses.replace(manifest, manifest_length=10**6, added_files_count=7), FILES)
     assert cache.used_bytes == 0
 
 

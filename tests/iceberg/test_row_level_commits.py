@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from changed_tables import ChangedTable, changed_table, rows
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField
 
 import skerry
 from skerry.errors import CommitUnknownError, ConflictError, SchemaError, StorageError
@@ -293,8 +295,12 @@ def test_older_versions_have_no_lineage(tmp_path):
 
 
 def test_a_column_in_the_way_of_lineage(tmp_path):
-    schema = pa.schema([("_row_id", pa.int64())])
-    table = skerry.connect(tmp_path).create_table("d.t", schema, format_version=3)
+    catalog = skerry.connect(tmp_path)
+    schema = Schema(NestedField(1, "_row_id", LongType(), required=False))  # only others make it
+    catalog.create_table("d.other", pa.schema([("id", pa.int64())]))
+    inner = catalog.load_table("d.other").implementation.catalog
+    inner.create_table(("d", "t"), schema, properties={"format-version": "3"})
+    table = catalog.load_table("d.t")
     with pytest.raises(SchemaError, match="column '_row_id' has a name that row lineage needs"):
         table.implementation.layout(lineage=True)
 

@@ -43,6 +43,7 @@ from skerry.paimon.time_travel import (
 )
 from skerry.paimon.types import PaimonType, decode_type, encode_type
 from skerry.storage import Storage, join
+from skerry.table.owned_files import owned_files
 
 STORAGE = Storage()
 
@@ -446,12 +447,17 @@ def test_tags_keep_snapshots(paths: TablePaths) -> None:
         delete_tag(STORAGE, paths, "v1")
 
 
+def new_branch(paths: TablePaths, name: str, *, tag: str | None = None) -> TablePaths:
+    with owned_files(STORAGE) as files:
+        return create_branch(STORAGE, paths, name, files, tag=tag)
+
+
 @pytest.mark.parametrize("name", ["", " ", "a/b", "..", ".hidden", "a\\b", "a\0"])
 def test_names_that_lead_elsewhere_are_refused(paths: TablePaths, name: str) -> None:
     with pytest.raises(SchemaError, match="cannot be the name"):
         create_tag(STORAGE, paths, name, snapshot_of(4))
     with pytest.raises(SchemaError, match="cannot be the name"):
-        create_branch(STORAGE, paths, name)
+        new_branch(paths, name)
     with pytest.raises(SchemaError, match="cannot be the name"):
         write_consumer(STORAGE, paths, name, 1)
 
@@ -480,8 +486,8 @@ def test_bad_tags_are_refused(keys: dict[str, Any], message: str) -> None:
 
 def test_branches_have_schemas_and_snapshots_of_their_own(paths: TablePaths) -> None:
     create_tag(STORAGE, paths, "v1", snapshot_of(4))
-    empty = create_branch(STORAGE, paths, "empty")
-    dev = create_branch(STORAGE, paths, "dev", tag="v1")
+    empty = new_branch(paths, "empty")
+    dev = new_branch(paths, "dev", tag="v1")
     assert branch_names(STORAGE, paths) == ["dev", "empty"]
     assert load_state(STORAGE, paths.root, branch="empty").snapshot is None
     state = state_at_ref(load_state(STORAGE, paths.root), "dev")
@@ -489,12 +495,12 @@ def test_branches_have_schemas_and_snapshots_of_their_own(paths: TablePaths) -> 
     assert (state.snapshot.id, state.branch, tag_names(STORAGE, dev)) == (4, "dev", ["v1"])
     assert empty.manifest("m") == paths.manifest("m")
     with pytest.raises(AlreadyExistsError):
-        create_branch(STORAGE, paths, "dev")
+        new_branch(paths, "dev")
     with pytest.raises(NotFoundError):
-        create_branch(STORAGE, paths, "other", tag="v2")
+        new_branch(paths, "other", tag="v2")
     for name in ("main", "123"):
         with pytest.raises(SchemaError):
-            create_branch(STORAGE, paths, name)
+            new_branch(paths, name)
     with pytest.raises(SchemaError, match="cannot be deleted"):
         delete_branch(STORAGE, paths, "main")
     delete_branch(STORAGE, paths, "dev")
@@ -505,13 +511,13 @@ def test_branches_have_schemas_and_snapshots_of_their_own(paths: TablePaths) -> 
 
 def test_a_branch_from_the_tag_of_an_expired_snapshot_has_it_back(paths: TablePaths) -> None:
     create_tag(STORAGE, paths, "old", snapshot_of(1))
-    dev = create_branch(STORAGE, paths, "dev", tag="old")
+    dev = new_branch(paths, "dev", tag="old")
     assert read_snapshot(STORAGE, dev, 1) == snapshot_of(1)
 
 
 def test_main_moves_on_to_a_branch_that_was_made_from_its_newest_snapshot(paths: TablePaths) -> None:
     create_tag(STORAGE, paths, "v6", read_snapshot(STORAGE, paths, 6))
-    dev = create_branch(STORAGE, paths, "dev", tag="v6")
+    dev = new_branch(paths, "dev", tag="v6")
     for number in (7, 8):
         STORAGE.write(dev.snapshot(number), encode_snapshot(snapshot_of(number)))
     create_tag(STORAGE, dev, "v8", snapshot_of(8))
@@ -524,7 +530,7 @@ def test_main_moves_on_to_a_branch_that_was_made_from_its_newest_snapshot(paths:
 
 def test_main_never_moves_away_from_its_own_snapshots(paths: TablePaths) -> None:
     create_tag(STORAGE, paths, "v4", read_snapshot(STORAGE, paths, 4))
-    dev = create_branch(STORAGE, paths, "dev", tag="v4")
+    dev = new_branch(paths, "dev", tag="v4")
     with pytest.raises(ConflictError, match="has snapshot 6, which 'dev' does not have"):
         fast_forward(STORAGE, paths, "dev")
     for number in (5, 6, 7):
@@ -532,7 +538,7 @@ def test_main_never_moves_away_from_its_own_snapshots(paths: TablePaths) -> None
     with pytest.raises(ConflictError, match="gone different ways"):
         fast_forward(STORAGE, paths, "dev")
     assert latest_snapshot(STORAGE, paths) == read_snapshot(STORAGE, paths, 6)
-    create_branch(STORAGE, paths, "empty")
+    new_branch(paths, "empty")
     with pytest.raises(NotFoundError):
         fast_forward(STORAGE, paths, "empty")
     far = on_branch(paths, "far")

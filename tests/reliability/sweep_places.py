@@ -164,6 +164,10 @@ class S3Place:
         return f"s3://{self.bucket}/lake/{name}"
 
 
+_EMPTY = "2e1cfa82b035c26cbbbdae632cea070514eb8b773f616aaeaf668e2f0be8f10d"
+"""Nessie's hash of the commit before all others: branches made from it have no tables of anybody else."""
+
+
 @dataclass
 class RestPlace(S3Place):
     """Nessie's REST catalog, which goes back to a saved state by a branch of its own.
@@ -199,7 +203,7 @@ class RestPlace(S3Place):
 
     def reset(self) -> None:
         super().reset()
-        base = self._base or self._ask("GET", "trees/main")["reference"]
+        base = self._base or {"type": "BRANCH", "name": "main", "hash": _EMPTY}
         self._branch = f"sweep-{id(self)}-{next(self._numbers)}"
         self._ask("POST", f"trees?name={self._branch}&type=BRANCH", base)
 
