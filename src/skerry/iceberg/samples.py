@@ -9,7 +9,7 @@ Spec: Puffin, File structure; Iceberg table spec, Table Statistics.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 import xxhash
@@ -38,6 +38,8 @@ __all__ = [
     "deletes_of",
     "live_deletes",
     "live_files",
+    "read_group_sketches",
+    "read_region",
     "read_sample",
     "sample_of",
 ]
@@ -94,18 +96,17 @@ def read_sample(state: TableState, snapshot: Snapshot) -> TableSample | None:
             file_size=file.file_size_in_bytes,
             footer_size=file.file_footer_size_in_bytes,
         )
-        texts = [reader.properties.get(name, "") for name in SAMPLE_PROPERTIES]
-        checksum = texts.pop(2)
+        texts = [reader.properties.get(name, "") for name in SAMPLE_PROPERTIES[3:]]
         if not all(text.isdecimal() for text in texts):
             return None
-        offset, length, snapshot_id, schema_id, last_column_id, missing_files = map(int, texts)
+        snapshot_id, schema_id, last_column_id, missing_files = map(int, texts)
         if snapshot_id != snapshot.snapshot_id:
             return None
-        data = reader.read_range(offset, length)
-        if xxhash.xxh3_64_hexdigest(data) != checksum:
+        data = read_region(reader, SAMPLE_PROPERTIES)
+        if data is None:
             return None
         groups = decode_group_samples(data, location=file.statistics_path)
-        own = _read_group_sketches(reader)
+        own = read_group_sketches(reader)
     except (FormatError, NotFoundError, UnsupportedError):
         return None
     hashed = state.column_types(schema_id)
@@ -113,13 +114,27 @@ def read_sample(state: TableState, snapshot: Snapshot) -> TableSample | None:
     return TableSample(_as_columns_are_now(state, groups, schema_id, last_column_id), missing_files, own)
 
 
-def _read_group_sketches(reader: PuffinReader) -> GroupSketches:
+def read_region(reader: PuffinReader, names: Sequence[str]) -> bytes | None:
+    """Bytes outside any blob that the footer's properties find; None if they do not, or the bytes are damaged.
+
+    Args:
+        reader: The statistics file.
+        names: The properties' names, which begin with those of offset, length and checksum.
+
+    Raises:
+        FormatError: The bytes do not lie in the file.
+    """
+    offset, length, checksum = (reader.properties.get(name, "") for name in names[:3])
+    if not (offset.isdecimal() and length.isdecimal()):
+        return None
+    data = reader.read_range(int(offset), int(length))
+    return data if xxhash.xxh3_64_hexdigest(data) == checksum else None
+
+
+def read_group_sketches(reader: PuffinReader) -> GroupSketches:
     """The sketches of single groups; none if there are none, or they are damaged."""
-    *place, checksum = (reader.properties.get(name, "") for name in SKETCH_PROPERTIES)
-    if not all(text.isdecimal() for text in place):
-        return GroupSketches()
-    data = reader.read_range(*map(int, place))
-    return decode_group_sketches(data) if xxhash.xxh3_64_hexdigest(data) == checksum else GroupSketches()
+    data = read_region(reader, SKETCH_PROPERTIES)
+    return GroupSketches() if data is None else decode_group_sketches(data)
 
 
 def sample_of(state: TableState, snapshot: Snapshot | None) -> TableSample:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 from dataclasses import dataclass, field
+from typing import Any
 
 from skerry.iceberg.file_writers import FileEncoding
 from skerry.storage import Move, Storage, join, name, parent
@@ -50,6 +51,7 @@ class NewNames:
 
     Attributes:
         renamed: New locations of files that were written again, by their old location.
+        statistics: What metadata says of statistics files that were written again, by their old location.
         file_keys: By key of a data file's old location, that of the new one: see `skerry.table.file_groups.key_of`.
         delete_keys: Likewise of delete files and vectors.
         written: What was written.
@@ -62,6 +64,7 @@ class NewNames:
     deletes: FileEncoding
     dry_run: bool
     renamed: dict[str, str] = field(default_factory=dict)
+    statistics: dict[str, dict[str, Any]] = field(default_factory=dict)
     file_keys: dict[int, int] = field(default_factory=dict)
     delete_keys: dict[int, int] = field(default_factory=dict)
     written: Written = field(default_factory=Written)

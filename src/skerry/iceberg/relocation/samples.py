@@ -7,7 +7,6 @@ Spec: Puffin, File structure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,13 +14,13 @@ import xxhash
 
 from skerry.errors import FormatError, NotFoundError, UnsupportedError
 from skerry.iceberg.relocation.names import NewNames
-from skerry.iceberg.samples import SAMPLE_PROPERTIES, SKETCH_PROPERTIES
+from skerry.iceberg.samples import SAMPLE_PROPERTIES, SKETCH_PROPERTIES, read_group_sketches, read_region
 from skerry.puffin import PuffinReader
 from skerry.puffin.layout import MAGIC, encode_footer
 from skerry.table.file_groups import FileGroup
 from skerry.table.group_samples import GroupSamples
 from skerry.table.group_samples_layout import decode_group_samples, encode_group_samples
-from skerry.table.group_sketches import GroupSketches, decode_group_sketches, encode_group_sketches, group_key
+from skerry.table.group_sketches import GroupSketches, encode_group_sketches, group_key
 
 __all__ = ["relocate_statistics"]
 
@@ -34,8 +33,8 @@ def relocate_statistics(names: NewNames, file: dict[str, Any]) -> None:
         file: One of the entries `statistics`, changed in place.
     """
     location = file["statistics-path"]
-    if location in names.renamed:  # of an earlier metadata file
-        file["statistics-path"] = names.renamed[location]
+    if location in names.statistics:  # of an earlier metadata file
+        file |= names.statistics[location]
         return
     found = _rewritten(names, location)
     if found is None:
@@ -46,26 +45,31 @@ def relocate_statistics(names: NewNames, file: dict[str, Any]) -> None:
     names.write(new, data)
     names.written.statistics_files += 1
     names.renamed[location] = new
-    file |= {
+    names.statistics[location] = {
         "statistics-path": new,
         "file-size-in-bytes": len(data),
         "file-footer-size-in-bytes": footer_size,
     }
+    file |= names.statistics[location]
 
 
 def _rewritten(names: NewNames, location: str) -> tuple[bytes, int] | None:
     """A statistics file with new samples, and the size of its footer; None if it holds no samples that can be read."""
     try:
         reader = PuffinReader(names.storage, location)
-        place = _place(reader.properties, SAMPLE_PROPERTIES)
-        if place is None:
+        region = read_region(reader, SAMPLE_PROPERTIES)
+        if region is None:
             return None
-        samples = decode_group_samples(reader.read_range(*place), location=location)
+        samples = decode_group_samples(region, location=location)
     except (FormatError, NotFoundError, UnsupportedError):
         return None  # such samples are lost wherever the file lies
-    own = _own_sketches(reader)
+    try:
+        own = read_group_sketches(reader)
+    except FormatError:
+        own = GroupSketches()
     blobs_end = max((blob.offset + blob.length for blob in reader.blobs), default=len(MAGIC))
-    kept_bytes = place[0] if place[0] >= blobs_end else reader.file_size - reader.footer_size
+    begin = int(reader.properties[SAMPLE_PROPERTIES[0]])
+    kept_bytes = begin if begin >= blobs_end else reader.file_size - reader.footer_size
     content = names.storage.read_range(location, 0, kept_bytes)
     moved = [replace(group, files=_files(names, group)) for group in samples.groups]
     properties = dict(reader.properties)
@@ -80,20 +84,6 @@ def _rewritten(names: NewNames, location: str) -> tuple[bytes, int] | None:
         data += _region(properties, SKETCH_PROPERTIES, len(data), encode_group_sketches(GroupSketches(kept)))
     footer = encode_footer(replace(reader.file_metadata, properties=properties))
     return data + footer, len(footer)
-
-
-def _own_sketches(reader: PuffinReader) -> GroupSketches:
-    """The sketches of single groups; none if there are none, or they cannot be read."""
-    place = _place(reader.properties, SKETCH_PROPERTIES)
-    try:
-        return GroupSketches() if place is None else decode_group_sketches(reader.read_range(*place))
-    except FormatError:
-        return GroupSketches()
-
-
-def _place(properties: Mapping[str, str], keys: tuple[str, ...]) -> tuple[int, int] | None:
-    offset, length = (properties.get(key, "") for key in keys[:2])
-    return (int(offset), int(length)) if offset.isdecimal() and length.isdecimal() else None
 
 
 def _region(properties: dict[str, str], keys: tuple[str, ...], offset: int, data: bytes) -> bytes:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import zlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +20,7 @@ from skerry.storage import Move, Storage, join
 
 __all__ = ["RelocatedTable", "concerns_table", "relocate_table"]
 
-_UNREADABLE = (ValueError, OSError, EOFError, KeyError, TypeError, AttributeError, zlib.error)
+_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +95,7 @@ def _read(storage: Storage, location: str) -> dict[str, Any]:
     try:
         metadata = decode_json(data)
         metadata["location"] + ""
-    except _UNREADABLE as error:
+    except (FormatError, *_UNREADABLE) as error:
         raise FormatError(f"this is not table metadata: {error}", location=location) from error
     return dict(metadata)
 
