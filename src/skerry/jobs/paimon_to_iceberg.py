@@ -293,7 +293,7 @@ class NewMetadata:
         self._storage = draft.state.storage
         self._folder = join(draft.state.location, "metadata")
         before = {file.location for file in self._storage.list(self._folder)}
-        files.add_folder(self._folder, lambda name: join(self._folder, name) not in before)
+        files.add_found(lambda: [f.location for f in self._storage.list(self._folder) if f.location not in before])
 
     def write_first(self) -> str:
         """Write the metadata file of the table as it is before its first snapshot, and tell where it lies."""
