@@ -184,7 +184,8 @@ def describe_foreign_file(task: AddTask) -> WrittenFile:
 def _describe(task: AddTask) -> WrittenFile:
     layout = task.layout
     metadata = read_metadata(layout.storage, task.location)
-    if metadata.arrow.num_rows == 0:
+    arrow = metadata.arrow  # parsed at each use
+    if arrow.num_rows == 0:
         raise SchemaError("the file has no rows")
     _check_pages(layout.storage, metadata)
     own = file_schema(metadata)
@@ -200,7 +201,7 @@ def _describe(task: AddTask) -> WrittenFile:
             name = layout.iceberg_schema.find_column_name(part.source_id)
             raise SchemaError(f"the file lacks column {name!r}, which partition field {part.name!r} is made of")
     partition = layout.partition_of(
-        metadata.arrow,
+        arrow,
         lambda names: _read(task, metadata, names),
         has_own_names=named_alike and not task.constants,
     )
@@ -209,7 +210,7 @@ def _describe(task: AddTask) -> WrittenFile:
         plain = DataFile(
             location=task.location,
             file_format="parquet",
-            record_count=metadata.arrow.num_rows,
+            record_count=arrow.num_rows,
             file_size_bytes=metadata.file_size_bytes,
             spec_id=layout.spec.spec_id,
             partition=partition,
@@ -226,7 +227,7 @@ def _describe(task: AddTask) -> WrittenFile:
                 raise SchemaError(f"column {leaf.name!r} is required, and the file has {nulls} nulls in it")
     data_file = layout.data_file(
         task.location,
-        metadata.arrow,
+        arrow,
         metadata.file_size_bytes,
         partition=partition,
         nan_value_counts=sketches.nan_value_counts,
@@ -279,8 +280,10 @@ def _check_columns(found: pa.Schema, task: AddTask, *, by_ids: bool) -> None:
 
 def _check_pages(storage: Storage, footer: FileMetadata) -> None:
     """Refuse compressed pages that say they are not, as parquet-cpp before 3.0 wrote them: only Arrow reads them."""
-    for chunk in (chunk for group in footer.row_groups for chunk in group.chunks[:1]):
-        if not chunk.hides_compression or chunk.codec == Codec.UNCOMPRESSED or not chunk.value_count:
+    for group in footer.row_groups:
+        hiding = (c for c in group.chunks if c.hides_compression and c.codec != Codec.UNCOMPRESSED and c.value_count)
+        chunk = next(hiding, None)  # one writer made them all
+        if chunk is None:
             continue
         length = min(_MAX_HEADER_BYTES, chunk.offset + chunk.size_bytes - chunk.data_offset)
         header = storage.read_range(footer.location, chunk.data_offset, length)
@@ -341,6 +344,6 @@ def _primitive(schema: pa.Schema) -> Iterator[tuple[int, str, pa.DataType]]:
 def _read(task: AddTask, metadata: FileMetadata, names: list[str]) -> pa.Table:
     """Some columns of the file as the table has them."""
     schema = pa.schema([task.layout.schema.field(name) for name in names])
-    file = DataFile(task.location, "parquet", metadata.arrow.num_rows, metadata.file_size_bytes)
+    file = DataFile(task.location, "parquet", metadata.row_count, metadata.file_size_bytes)
     reader = dataclasses.replace(task.reader, schema=schema, read_schema=schema, columns=None)
     return pa.Table.from_batches(reader.batches([FileScanTask(file, constants=task.values)]), schema)
