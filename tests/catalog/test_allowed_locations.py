@@ -83,7 +83,7 @@ def test_what_is_no_list_of_locations_is_refused(tmp_path):
     with pytest.raises(SchemaError, match="takes a list of locations, found the text"):
         skerry.connect(tmp_path, allowed_locations="/raw")
     skerry.connect(tmp_path).create_table("d.t", SCHEMA)
-    for text in ("/raw", "[1]", '[""]', "{"):
+    for text in ("/raw", "[1]", '[""]', "{", "[" * 100_000, 7):
         with pytest.raises(SchemaError, match="expected a JSON list of locations"):
             skerry.connect(tmp_path, **{"skerry.allowed-locations": text}).load_table("d.t")
 

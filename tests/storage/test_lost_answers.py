@@ -9,7 +9,7 @@ import pytest
 from faulty_proxy import Fault, FaultyProxy, faulty_proxy
 
 import skerry
-from skerry.errors import AccessDeniedError, AlreadyExistsError, SkerryError, StorageError
+from skerry.errors import AccessDeniedError, AlreadyExistsError, NotFoundError, SkerryError, StorageError
 from skerry.storage import Storage, retrying
 
 pytestmark = pytest.mark.service
@@ -87,6 +87,13 @@ def test_an_upload_in_parts_that_took_effect_is_recognised(storage, proxy, bucke
         with storage.open_output(location) as sink:
             sink.write(bytes(33 << 20))
         assert storage.size(location) == 33 << 20
+
+
+def test_an_upload_in_parts_that_failed_says_how(storage, proxy, bucket):
+    proxy.faults.append(Fault("POST", "uploadId", 400))
+    with pytest.raises(SkerryError) as caught, storage.open_output(unique(bucket)) as sink:
+        sink.write(bytes(33 << 20))
+    assert not isinstance(caught.value, NotFoundError)
 
 
 @pytest.mark.parametrize("answer", [409, 500])

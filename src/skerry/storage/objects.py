@@ -95,9 +95,8 @@ class ObjectFiles:
         self._metrics = metrics
         self._secrets = secret_values(options)
         with self._errors(location):
-            named = (location.family, location.authority, tuple(sorted(options.items())))
-            self.store = _open_store(*named)
-            self._once = _open_store(*named, retries=False)
+            self._named = (location.family, location.authority, tuple(sorted(options.items())))
+            self.store = _open_store(*self._named)
 
     def size(self, location: Location) -> int:
         """Size of an object in bytes."""
@@ -176,11 +175,12 @@ class ObjectFiles:
         tells whose it is, as long as one writer alone can have made it; marks and hints are the same for all writers.
         """
         with self._errors(location):
+            once = _open_store(*self._named, retries=False)  # made for those who create, and kept
             unsure, attempts = False, pauses()
             while True:
                 self._metrics.add(requests=1)
                 try:
-                    obstore.put(self._once, location.path, data, mode="create")
+                    obstore.put(once, location.path, data, mode="create")
                     break
                 except (BaseError, OSError) as error:
                     answer = answer_of(error, location.family)
@@ -357,8 +357,14 @@ class _ObjectSink(Sink):
         except AccessDeniedError:
             raise
         except SkerryError:
-            if not has_unique_name(self._target) or self._files.size(self._target) != self.tell():
+            if not has_unique_name(self._target) or not self._holds_all():
                 raise
+
+    def _holds_all(self) -> bool:
+        try:
+            return self._files.size(self._target) == self.tell()
+        except SkerryError:  # what failed before matters more
+            return False
 
     def _discard(self) -> None:
         self._gathered = bytearray()

@@ -6,13 +6,13 @@ none of the storage's business and are dropped, so that a catalog's own secrets 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
 from skerry.errors import SchemaError, UnsupportedError
+from skerry.storage.json_text import decode_json
 from skerry.storage.location import Family, absolute, redact
 from skerry.storage.moves import MOVED_FROM, MOVED_TO
 
@@ -83,8 +83,8 @@ def allowed_locations(properties: Mapping[str, Any]) -> tuple[str, ...]:
     if text is None:
         return ()
     try:
-        found = json.loads(text)
-    except ValueError:
+        found = decode_json(text)
+    except (ValueError, AttributeError):  # not text
         found = None
     if not isinstance(found, list) or not all(isinstance(location, str) and location for location in found):
         raise SchemaError(f"catalog property {ALLOWED_LOCATIONS!r} is {text!r}, expected a JSON list of locations")
