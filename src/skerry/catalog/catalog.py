@@ -345,10 +345,10 @@ class Catalog:
             FormatError: Metadata is corrupt.
             SchemaError: The table's files may be other tables' too, or the files of a Paimon table were to stay.
         """
-        if purge and self._paimon is not None and self._paimon.has_remains(name) and self._store_of(name) is None:
-            self._paimon.drop(name, purge=True)
-        else:
-            self._known(name).drop(name, purge=purge)
+        store = self._store_of(name)
+        if store is None and purge and self._paimon is not None and self._paimon.has_remains(name):
+            store = self._paimon
+        (store or self._known(name)).drop(name, purge=purge)
 
     def register_table(self, name: str, metadata_path: str) -> Table:
         """Put an Iceberg table into the catalog that exists already as files.

@@ -76,10 +76,10 @@ class Scan(RowStream):
         self._state = state
         self._snapshot = snapshot
         # a column of a type that is not read refuses itself, and where it is asked for; never the others
-        readable = readable_columns(schema)
-        refused = {field.name for field in schema.fields}.difference(field.name for field in readable.fields)
-        if columns is not None and not any(str(name).split(".")[0] in refused for name in columns):
-            schema = readable
+        if columns is not None and (readable := readable_columns(schema)) is not schema:
+            refused = {field.name for field in schema.fields}.difference(field.name for field in readable.fields)
+            if not any(str(name).split(".")[0] in refused for name in columns):
+                schema = readable
         self._iceberg_schema = schema
         self._limit = checked_limit(limit)
         self._threads = threads or default_threads()

@@ -144,7 +144,7 @@ def compact(
     return replace(counts, conflicts=len(found.lost))
 
 
-def compact_due(request: ChangeRequest, state: PaimonState) -> PaimonState:
+def compact_due(request: ChangeRequest, state: PaimonState) -> None:
     """Compact the buckets that a commit has given too many sorted runs, as every writer of Paimon does.
 
     Nothing is done in tables with the option `write-only`, and it is no error if it cannot be done: the rows are in the
@@ -153,12 +153,9 @@ def compact_due(request: ChangeRequest, state: PaimonState) -> PaimonState:
     Args:
         request: Where to, as the commit was asked for: its books are those of the writer.
         state: The state after the commit.
-
-    Returns:
-        The newest state.
     """
     if not state.schema.primary_keys or state.snapshot is None or state.options.write_only:
-        return state
+        return
     with after_publish("compacting what is due"):
         known = request.books.get(state.branch, BucketBook())
         book = request.books[state.branch] = known.at(state)
@@ -170,8 +167,6 @@ def compact_due(request: ChangeRequest, state: PaimonState) -> PaimonState:
         )
         if due:
             compact(replace(request, properties={}, commit_id=None), CompactionRules(buckets=due), once=True)
-            return request.target.newest or state
-    return state
 
 
 def _layout(state: PaimonState, target_file_size: int | None) -> WriteLayout:

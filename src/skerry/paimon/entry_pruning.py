@@ -88,8 +88,12 @@ class EntryPruner:
         """The snapshot's file, for messages."""
         return self.state.paths.snapshot(self.snapshot.id)
 
-    def plan(self, found: ReadEntries) -> PaimonPlan:
+    def plan(self, found: ReadEntries, *, list_partitions: bool = False) -> PaimonPlan:
         """Plan a read of all rows of the snapshot.
+
+        Args:
+            found: The entries of its manifests.
+            list_partitions: Whether the plan says which partitions there are.
 
         Raises:
             FormatError: Metadata is corrupt.
@@ -97,7 +101,7 @@ class EntryPruner:
             UnsupportedError: Files are of a kind that is not done here.
         """
         live = self._live(found)
-        partitions = self._present(live)
+        partitions = self._present(live) if list_partitions else frozenset()
         live = self._drop_levels(self._prune_buckets(live))
         vectors = vector_locations(self.state, self.snapshot)
         return replace(self._sections(live, vectors), partitions=partitions)

@@ -53,7 +53,7 @@ class FallbackScan(PaimonScan):
         return BranchReader((self.own_reader(), self._reader(self._fallback)))
 
     def _plan(self) -> PlanUnion:
-        own = self._plan_of(self._state)
+        own = self._plan_of(self._state, list_partitions=True)
         other = self._plan_of(self._fallback, own.partitions)
         steps = (replace(step, name=f"{self._fallback.branch}: {step.name}") for step in other.steps)
         return PlanUnion(SplitUnion((own.splits, other.splits)), (*own.steps, *steps))

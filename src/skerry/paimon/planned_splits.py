@@ -216,7 +216,8 @@ class PaimonPlan:
     Args:
         splits: Parts of buckets, in the order of the metadata.
         steps: How planning came to it.
-        partitions: The partitions (rows with arity) that the snapshot has rows in, of those that can hold wanted rows.
+        partitions: The partitions (rows with arity) that the snapshot has rows in, of those that can hold wanted rows;
+            none where nobody asked.
     """
 
     splits: PlannedSplits

@@ -50,12 +50,14 @@ class ScanPlanner:
         conjuncts: Predicates that wanted rows fulfil one and all, bound to that schema.
         threads: How many manifests and index files are read at a time.
         elsewhere: Partitions (rows with arity) that are read from another branch instead.
+        list_partitions: Whether a plan says which partitions there are.
     """
 
     state: PaimonState
     conjuncts: tuple[Predicate, ...] = ()
     threads: int = 1
     elsewhere: frozenset[bytes] = frozenset()
+    list_partitions: bool = False
 
     def plan(self, snapshot: Snapshot | None) -> PaimonPlan:
         """Find the files that can hold wanted rows of a snapshot.
@@ -77,7 +79,8 @@ class ScanPlanner:
         ]
         with ThreadPoolExecutor(self.threads, thread_name_prefix="skerry-plan") as pool:
             found, step = self._read(lists, snapshot, pool)
-            return EntryPruner(self.state, self.conjuncts, snapshot, pool, [step], self.elsewhere).plan(found)
+            pruner = EntryPruner(self.state, self.conjuncts, snapshot, pool, [step], self.elsewhere)
+            return pruner.plan(found, list_partitions=self.list_partitions)
 
     def plan_delta(self, snapshot: Snapshot) -> PaimonPlan:
         """Find the files that the commit of a snapshot added, each to be read as it is.

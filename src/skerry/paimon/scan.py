@@ -146,10 +146,12 @@ class PaimonScan(RowStream):
     def _plan(self) -> PaimonPlan | PlanUnion:
         return self._plan_of(self._state)
 
-    def _plan_of(self, state: PaimonState, elsewhere: frozenset[bytes] = frozenset()) -> PaimonPlan:
+    def _plan_of(
+        self, state: PaimonState, elsewhere: frozenset[bytes] = frozenset(), *, list_partitions: bool = False
+    ) -> PaimonPlan:
         """What is read of a branch, but for partitions that are read from another one."""
         conjuncts = tuple(part for part in conjuncts_of(self._predicate) if not on_places(part))
-        return ScanPlanner(state, conjuncts, self._threads, elsewhere).plan(state.snapshot)
+        return ScanPlanner(state, conjuncts, self._threads, elsewhere, list_partitions).plan(state.snapshot)
 
     # ---- reading ----
 
