@@ -17,7 +17,10 @@ import skerry
 from skerry.catalog import relocating
 from skerry.cli.app import app
 from skerry.errors import ConflictError, FormatError, NotFoundError, SkerryError, UnsupportedError
-from skerry.storage import Move
+from skerry.iceberg.file_writers import FileEncoding
+from skerry.iceberg.relocation.names import NewNames
+from skerry.iceberg.relocation.samples import relocate_statistics
+from skerry.storage import Move, Storage
 
 SCHEMA = pa.schema([("id", pa.int64()), ("s", pa.string()), ("d", pa.int32())])
 ON_READ = {"write.delete.mode": "merge-on-read"}
@@ -169,6 +172,11 @@ def test_a_relocated_table_is_what_it_was(everything, kind):
     table = skerry.connect(copy).load_table(f"n.{kind}")
     assert content(table) == expected
     named = [table.metadata_location, *(file.location for file in table.files())]
+    for metadata in Path(copy, "n", kind, "metadata").glob("*.metadata.json"):
+        for file in json.loads(metadata.read_text()).get("statistics", []):
+            if file["statistics-path"].startswith(f"file://{copy}/"):
+                path = Path(file["statistics-path"].removeprefix("file://"))
+                assert path.stat().st_size == file["file-size-in-bytes"]
     assert all(location.startswith(f"file://{copy}/n/{kind}/") for location in named)
     # everything works, statistics are true, and what names the old place is nobody's
     table.delete("id = 7")
@@ -486,3 +494,18 @@ def test_the_command(copy):
 )
 def test_a_location_keeps_its_spelling(location, expected):
     assert Move(("file:///a/b",), "file:///x/y")(location) == expected
+
+
+def test_a_statistics_file_of_several_metadata_files_has_one_description(tmp_path):
+    table = make(tmp_path / "wh").load_table("n.v2")
+    storage, location = Storage(), table.location
+    metadata = json.loads(storage.read(table.metadata_location))
+    move = Move(location, f"file://{tmp_path}/new")
+    names = NewNames(storage, move, f"file://{tmp_path}/new/metadata", FileEncoding.from_properties({}), dry_run=False)
+    first, again = dict(metadata["statistics"][-1]), dict(metadata["statistics"][-1])
+    again["file-size-in-bytes"] += 1  # as if the new file were of another size
+    for entry in (first, again):
+        relocate_statistics(names, entry)
+    assert again == first
+    assert names.written.statistics_files == 1
+    assert len(storage.read(first["statistics-path"])) == first["file-size-in-bytes"]

@@ -436,7 +436,11 @@ def unchanged(catalog, files, count=10):
     ("owner", "step"), [(IcebergTables, "register"), (table_migrating, "publish_files"), (IcebergTables, "rename")]
 )
 def test_a_failure_leaves_the_table_as_it_was(catalog, monkeypatch, owner, step):
-    files = files_below(small(catalog).location)
+    location = small(catalog).location
+    stray = Path(location.removeprefix("file://"), "metadata", "deep", "kept.avro")
+    stray.parent.mkdir(parents=True)
+    stray.write_bytes(b"somebody's")
+    files = files_below(location)
 
     def fail(*_, **__):
         raise OSError("no luck")
@@ -445,6 +449,8 @@ def test_a_failure_leaves_the_table_as_it_was(catalog, monkeypatch, owner, step)
         patch.setattr(owner, step, fail)
         with pytest.raises(OSError, match="no luck"):
             catalog.migrate("d.t", format="iceberg")
+    assert stray.exists()
+    stray.unlink()
     unchanged(catalog, files)
 
 
