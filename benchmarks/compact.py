@@ -22,8 +22,8 @@ import skerry
 import skerry.spark
 from skerry.jobs.write import write_batches
 from skerry.spark.session import ICEBERG_EXTENSIONS, iceberg_packages, iceberg_settings
-from skerry.table.files import WrittenFile
-from skerry.table.incoming import conform
+from skerry.table.files.data_file import WrittenFile
+from skerry.table.rows.incoming import conform
 
 FOLDER = Path(__file__).parents[1] / ".cache" / "compact"
 THREADS = 2

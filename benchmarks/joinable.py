@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from skerry.table.joinable import JoinableColumns, SketchedColumn, TableSketches, find_joinable
+from skerry.table.statistics.joinable import JoinableColumns, SketchedColumn, TableSketches, find_joinable
 from skerry.theta import pack_sketches
 from skerry.theta.layout import MAX_THETA, CompactSketch
 

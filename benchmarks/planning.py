@@ -46,7 +46,7 @@ FILTERS = {
 
 
 def data_file(folder: str, number: int, noise: random.Random) -> Any:
-    from skerry.table.files import DataFile
+    from skerry.table.files.data_file import DataFile
 
     days = (FIRST_DAY - date(1970, 1, 1)).days + number // FILES_PER_MANIFEST * DAYS_PER_MANIFEST
     day, bucket = days + number % DAYS_PER_MANIFEST, number % BUCKETS

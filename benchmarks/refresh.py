@@ -25,7 +25,7 @@ import skerry
 from skerry.iceberg.samples import SAMPLE_PROPERTIES
 from skerry.kernels import warm_up
 from skerry.puffin import PuffinReader
-from skerry.table.statistics import ENABLED_ENVIRONMENT
+from skerry.table.statistics.column_statistics import ENABLED_ENVIRONMENT
 from tpch_data import CACHE, lineitem_rows
 
 FOLDER = CACHE / "refresh"

@@ -26,8 +26,8 @@ import pyarrow.parquet as pq
 
 from skerry.kernels import warm_up
 from skerry.storage import Storage
-from skerry.table.schema import leaves
-from skerry.table.sketching import BatchSketcher, sketch_parquet, sketch_parquet_files
+from skerry.table.rows.schema import leaves
+from skerry.table.statistics.sketching import BatchSketcher, sketch_parquet, sketch_parquet_files
 from skerry.theta import Sample
 from tpch_data import CACHE, make_lineitem
 

@@ -23,7 +23,7 @@ from workload import TABLE, mark
 import skerry
 import skerry.spark
 from skerry.catalog import Table
-from skerry.table.statistics import FreshnessState
+from skerry.table.statistics.column_statistics import FreshnessState
 
 __all__ = [
     "DifferenceError",

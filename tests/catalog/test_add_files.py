@@ -15,7 +15,7 @@ import skerry
 from skerry.errors import AlreadyExistsError, FormatError, NotFoundError, SchemaError, UnsupportedError
 from skerry.parquet import decode_page_header, read_metadata
 from skerry.storage import Storage
-from skerry.table.sketching import sketch_parquet
+from skerry.table.statistics.sketching import sketch_parquet
 
 MAPPING = "schema.name-mapping.default"
 

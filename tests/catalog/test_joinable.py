@@ -22,7 +22,7 @@ from skerry.iceberg.sketch_cache import SketchCache, shared_sketch_cache, table_
 from skerry.iceberg.statistics import THETA_BLOB
 from skerry.puffin import PuffinWriter
 from skerry.storage import Storage
-from skerry.table.joinable import hashed_kind
+from skerry.table.statistics.joinable import hashed_kind
 from skerry.theta import ThetaSketch
 
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import skerry
 from skerry.cli.app import app
-from skerry.table.statistics import ENABLED_ENVIRONMENT
+from skerry.table.statistics.column_statistics import ENABLED_ENVIRONMENT
 
 
 @pytest.fixture

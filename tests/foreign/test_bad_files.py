@@ -11,7 +11,7 @@ from skerry.errors import FormatError, NotFoundError, SkerryError, UnsupportedEr
 from skerry.iceberg.manifest_cache import shared_cache
 from skerry.iceberg.manifest_list import ManifestContent, read_manifest_list
 from skerry.storage import Storage, name
-from skerry.table.files import DeleteKind
+from skerry.table.files.data_file import DeleteKind
 
 SAMPLES = [
     "position_deletes_by_file",

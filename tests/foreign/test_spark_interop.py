@@ -21,7 +21,7 @@ from foreign_samples import plain, plain_rows
 from pyiceberg.catalog.sql import SqlCatalog
 
 import skerry
-from skerry.table.statistics import FreshnessState
+from skerry.table.statistics.column_statistics import FreshnessState
 
 pytestmark = pytest.mark.spark
 

@@ -56,14 +56,14 @@ from skerry.paimon.types import decode_type
 from skerry.paimon.writing.dynamic_buckets import read_hashes
 from skerry.puffin.deletion_vector import decode_deletion_vector, encode_deletion_vector
 from skerry.storage import Storage
-from skerry.table.files import DataFile, DeleteFile, DeleteKind
-from skerry.table.group_samples_layout import decode_group_samples
-from skerry.table.group_sketches import decode_group_sketches
+from skerry.table.files.data_file import DataFile, DeleteFile, DeleteKind
+from skerry.table.files.row_deletes import RowDeletes
+from skerry.table.files.scan_task import FileScanTask
+from skerry.table.files.stored_files import open_stored
 from skerry.table.predicate import Column, Comparison, IsNull, Operator
-from skerry.table.row_deletes import RowDeletes
-from skerry.table.scan import FileScanTask
-from skerry.table.sketching import sketch_parquet
-from skerry.table.stored_files import open_stored
+from skerry.table.statistics.group_samples_layout import decode_group_samples
+from skerry.table.statistics.group_sketches import decode_group_sketches
+from skerry.table.statistics.sketching import sketch_parquet
 
 __all__ = ["NAMES", "build"]
 

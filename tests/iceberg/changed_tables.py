@@ -17,9 +17,9 @@ from skerry.iceberg.manifest_list import ManifestContent, ManifestFile, read_man
 from skerry.iceberg.manifest_reader import read_manifest
 from skerry.iceberg.table import IcebergTable
 from skerry.jobs.write import write_batches
-from skerry.table.files import DataFile, WrittenFile
-from skerry.table.metadata_columns import LINEAGE_COLUMNS
+from skerry.table.files.data_file import DataFile, WrittenFile
 from skerry.table.predicate import Predicate, parse
+from skerry.table.rows.metadata_columns import LINEAGE_COLUMNS
 
 SCHEMA = pa.schema([pa.field("k", pa.int64()), pa.field("p", pa.int64()), pa.field("v", pa.string())])
 

@@ -28,7 +28,7 @@ from pyiceberg.types import (
 )
 
 from skerry.iceberg.manifest import EntryStatus, FileContent, ManifestEntry
-from skerry.table.files import DataFile
+from skerry.table.files.data_file import DataFile
 
 # type, value, another value; in physical form
 PARTITION_VALUES = [

@@ -13,7 +13,7 @@ from skerry.iceberg.manifest_list import encode_manifest_list
 from skerry.iceberg.planning import ScanPlanner
 from skerry.iceberg.schema import to_arrow_schema
 from skerry.storage import Storage
-from skerry.table.files import DataFile
+from skerry.table.files.data_file import DataFile
 from skerry.table.predicate import conjuncts_of, parse
 
 FILE_PATH_ID = 2147483546

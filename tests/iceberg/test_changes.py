@@ -13,7 +13,7 @@ from skerry.errors import NotFoundError, SchemaError
 from skerry.iceberg.delete_files import write_deletion_vectors, write_equality_deletes, write_position_deletes
 from skerry.iceberg.operations import OverwriteFiles, RewriteFiles, RowDelta
 from skerry.jobs.write import write_batches
-from skerry.table.incoming import conform
+from skerry.table.rows.incoming import conform
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string()), ("x", pa.float64())])
 TYPES = {"INSERT": "+", "DELETE": "-", "UPDATE_BEFORE": "<", "UPDATE_AFTER": ">"}

@@ -19,8 +19,8 @@ from skerry.iceberg.delete_index import DeleteIndex
 from skerry.iceberg.file_batch import FileBatch
 from skerry.iceberg.manifest import EntryStatus, FileContent
 from skerry.iceberg.manifest_reader import read_manifest
-from skerry.table.files import DeleteKind
-from skerry.table.values import decode_value, encode_value
+from skerry.table.files.data_file import DeleteKind
+from skerry.table.rows.values import decode_value, encode_value
 
 LONG = pa.int64()
 SCHEMA = Schema(

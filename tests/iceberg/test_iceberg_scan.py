@@ -21,7 +21,7 @@ from skerry.errors import FormatError, NotFoundError, SchemaError, SkerryError, 
 from skerry.iceberg.manifest import EntryStatus, ManifestContent, ManifestEntry, encode_manifest
 from skerry.iceberg.manifest_list import encode_manifest_list
 from skerry.iceberg.planning import ScanPlanner
-from skerry.table.files import DataFile, WrittenFile
+from skerry.table.files.data_file import DataFile, WrittenFile
 
 NO_STATISTICS = {"skerry.statistics.enabled": "false"}
 

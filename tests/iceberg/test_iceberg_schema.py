@@ -34,8 +34,8 @@ from pyiceberg.types import (
 
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.iceberg.schema import to_arrow_schema, to_arrow_type, to_iceberg_schema, to_iceberg_type
-from skerry.table.incoming import WRITE_DEFAULT_KEY
-from skerry.table.values import decode_value
+from skerry.table.rows.incoming import WRITE_DEFAULT_KEY
+from skerry.table.rows.values import decode_value
 
 BOTH_WAYS = [
     (BooleanType(), pa.bool_()),

@@ -13,7 +13,7 @@ from java_manifests import JavaIceberg
 from skerry.iceberg.metrics import metrics_modes, parquet_data_file
 from skerry.iceberg.schema import to_arrow_schema, to_iceberg_schema, to_iceberg_type
 from skerry.iceberg.transforms import apply, parse_transform
-from skerry.table.values import decode_value, encode_value, is_uuid, physical_value
+from skerry.table.rows.values import decode_value, encode_value, is_uuid, physical_value
 
 pytestmark = pytest.mark.spark
 

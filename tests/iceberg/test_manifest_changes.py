@@ -22,7 +22,7 @@ from skerry.iceberg.operations import AppendFiles, DeleteFiles, RewriteFiles
 from skerry.iceberg.partitions import partition_spec
 from skerry.iceberg.schema import to_iceberg_schema
 from skerry.storage import Storage
-from skerry.table.files import DataFile, WrittenFile
+from skerry.table.files.data_file import DataFile, WrittenFile
 
 
 def data_file(number: int, spec_id: int = 0) -> DataFile:

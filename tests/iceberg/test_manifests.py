@@ -48,7 +48,7 @@ from skerry.iceberg.manifest_list import (
 )
 from skerry.iceberg.manifest_reader import COLUMNS, decode_manifest, read_manifest
 from skerry.storage import Storage
-from skerry.table.values import encode_value
+from skerry.table.rows.values import encode_value
 
 VERSIONS = [1, 2, 3]
 LOCATION = "file:///warehouse/metadata/m.avro"

@@ -19,8 +19,8 @@ from skerry.errors import SchemaError, UnsupportedError
 from skerry.iceberg.bounds import truncate_lower, truncate_upper
 from skerry.iceberg.metrics import MetricsKind, MetricsMode, metrics_modes, parquet_data_file
 from skerry.iceberg.schema import to_arrow_schema, to_iceberg_schema
-from skerry.table.parquet_statistics import bound_of
-from skerry.table.values import decode_value, encode_value
+from skerry.table.files.parquet_statistics import bound_of
+from skerry.table.rows.values import decode_value, encode_value
 
 COUNTS = MetricsMode(MetricsKind.COUNTS)
 FULL = MetricsMode(MetricsKind.FULL)

@@ -45,7 +45,7 @@ from skerry.iceberg.partitions import (
     split_by_partition,
 )
 from skerry.iceberg.schema import to_arrow_schema
-from skerry.table.schema import field_id
+from skerry.table.rows.schema import field_id
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType()),

@@ -39,9 +39,9 @@ from skerry.iceberg.manifest_cache import ManifestCache
 from skerry.iceberg.manifest_list import ManifestContent
 from skerry.iceberg.schema import to_arrow_schema
 from skerry.iceberg.transforms import apply
-from skerry.table.files import DeleteKind
+from skerry.table.files.data_file import DeleteKind
 from skerry.table.predicate import parse, row_mask
-from skerry.table.values import encode_value, physical_value
+from skerry.table.rows.values import encode_value, physical_value
 
 SCHEMA = Schema(
     NestedField(1, "n", LongType()),

@@ -18,7 +18,7 @@ from skerry.iceberg.manifest import EntryStatus
 from skerry.iceberg.manifest_list import FieldSummary, ManifestContent
 from skerry.iceberg.operations import DeleteFiles, OverwriteFiles, RewriteFiles, RowDelta
 from skerry.storage import Storage
-from skerry.table.statistics import FreshnessState
+from skerry.table.statistics.column_statistics import FreshnessState
 
 DELETES = ManifestContent.DELETES
 

@@ -29,7 +29,7 @@ from skerry.errors import SchemaError, UnsupportedError
 from skerry.iceberg.murmur import hash_column
 from skerry.iceberg.schema import to_iceberg_type
 from skerry.iceberg.transforms import apply, hour_limits, parse_transform, result_type
-from skerry.table.values import encode_value, physical_value
+from skerry.table.rows.values import encode_value, physical_value
 
 few = settings(max_examples=20)  # of each type and transform
 MICROSECONDS = dt.timedelta(microseconds=1)

@@ -10,7 +10,7 @@ import pytest
 
 from skerry.errors import SchemaError
 from skerry.iceberg.schema import to_arrow_type, to_iceberg_schema, to_iceberg_type
-from skerry.table.values import encode_value
+from skerry.table.rows.values import encode_value
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "types.md"
 TYPES = {

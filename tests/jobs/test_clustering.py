@@ -31,7 +31,7 @@ from skerry.iceberg.scan import scan
 from skerry.iceberg.z_order import ZOrder, _interleave, z_order_columns
 from skerry.jobs import clustering
 from skerry.jobs.clustering import Clustering, clustered
-from skerry.table.values import decode_value
+from skerry.table.rows.values import decode_value
 
 SCHEMA = Schema(
     NestedField(1, "a", LongType(), required=False),

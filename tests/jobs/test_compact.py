@@ -19,7 +19,7 @@ from skerry.iceberg.commit import IcebergTarget
 from skerry.iceberg.delete_files import write_deletion_vectors, write_equality_deletes, write_position_deletes
 from skerry.iceberg.operations import RowDelta
 from skerry.jobs import compact
-from skerry.table.incoming import conform
+from skerry.table.rows.incoming import conform
 from skerry.table.tasks import ThreadExecutor
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string())])

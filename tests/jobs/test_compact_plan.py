@@ -6,8 +6,8 @@ import pytest
 
 from skerry.errors import SchemaError
 from skerry.jobs.compact_plan import CompactRules, Worth, plan_groups
-from skerry.table.files import DataFile, DeleteFile, DeleteKind
-from skerry.table.scan import FileScanTask
+from skerry.table.files.data_file import DataFile, DeleteFile, DeleteKind
+from skerry.table.files.scan_task import FileScanTask
 
 RULES = CompactRules(target_file_size_bytes=100, min_input_files=3, max_group_bytes=250)
 DELETE = DeleteFile(DeleteKind.POSITIONS, "d", "parquet", 1, 10)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import skerry
 from skerry.iceberg.samples import read_sample
 from skerry.storage import Storage
-from skerry.table.row_reader import RowReader
-from skerry.table.statistics import FreshnessState
+from skerry.table.files.row_reader import RowReader
+from skerry.table.statistics.column_statistics import FreshnessState
 
 SCHEMA = pa.schema([("k", pa.int64()), ("p", pa.int32()), ("s", pa.string()), ("x", pa.float64())])
 PROPERTIES = {f"write.{change}.mode": "merge-on-read" for change in ("delete", "update", "merge")}

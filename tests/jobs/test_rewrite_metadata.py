@@ -20,7 +20,7 @@ from skerry.iceberg.manifest_list import read_manifest_list
 from skerry.iceberg.manifest_reader import read_manifest
 from skerry.iceberg.operations import RowDelta
 from skerry.storage import Storage
-from skerry.table.incoming import conform
+from skerry.table.rows.incoming import conform
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string())])
 

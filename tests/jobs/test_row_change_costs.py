@@ -10,7 +10,7 @@ import pytest
 import skerry
 from skerry import Delete, Update
 from skerry.storage import Storage
-from skerry.table.row_reader import RowReader
+from skerry.table.files.row_reader import RowReader
 
 SCHEMA = pa.schema([("k", pa.int64()), ("x", pa.float64()), ("s", pa.string())])
 ROWS = 20_000

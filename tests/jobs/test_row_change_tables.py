@@ -11,7 +11,7 @@ import pytest
 
 import skerry
 from skerry.errors import SchemaError
-from skerry.table.metadata_columns import METADATA_COLUMNS
+from skerry.table.rows.metadata_columns import METADATA_COLUMNS
 
 pytestmark = pytest.mark.slow
 

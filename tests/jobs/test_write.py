@@ -18,7 +18,7 @@ from skerry.errors import FormatError, SchemaError
 from skerry.jobs import write
 from skerry.jobs.describe import DescribeTask, describe_file
 from skerry.jobs.write import PartitionedWriter, write_batches
-from skerry.table.incoming import conform
+from skerry.table.rows.incoming import conform
 from skerry.theta import Sample
 
 SCHEMA = pa.schema([("k", pa.int64()), ("s", pa.string()), ("x", pa.float64()), ("day", pa.date32())])

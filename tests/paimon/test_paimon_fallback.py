@@ -20,7 +20,7 @@ from skerry.paimon.planned_splits import SplitUnion
 from skerry.paimon.schema_evolution import ChangeOptions, commit_schema
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
-from skerry.table.statistics import FreshnessState
+from skerry.table.statistics.column_statistics import FreshnessState
 
 SCHEMA = pa.schema([pa.field("day", pa.string()), pa.field("id", pa.int64()), pa.field("text", pa.string())])
 KEYS = pa.schema([field.with_nullable(field.name == "text") for field in SCHEMA])

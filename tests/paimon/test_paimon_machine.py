@@ -19,7 +19,7 @@ from paimon_peers import PyPaimon
 from skerry.errors import NotFoundError
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
-from skerry.table.statistics import FreshnessState
+from skerry.table.statistics.column_statistics import FreshnessState
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.int32()), ("text", pa.string()), ("x", pa.float64())])
 STEPS = 25

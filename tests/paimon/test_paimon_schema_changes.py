@@ -25,7 +25,7 @@ from skerry.paimon.state import PaimonState, load_state
 from skerry.paimon.type_widening import is_wider
 from skerry.paimon.types import PaimonType, decode_type
 from skerry.storage import Storage
-from skerry.table.incoming import WRITE_DEFAULT_KEY
+from skerry.table.rows.incoming import WRITE_DEFAULT_KEY
 
 STORAGE = Storage()
 _folders = itertools.count()

@@ -15,7 +15,7 @@ from skerry.paimon.snapshot import CommitKind
 from skerry.paimon.table import PaimonTable
 from skerry.puffin import PuffinReader
 from skerry.storage import Storage
-from skerry.table.statistics import FreshnessState
+from skerry.table.statistics.column_statistics import FreshnessState
 from skerry.theta import ThetaSketch
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.int32()), ("text", pa.string())])

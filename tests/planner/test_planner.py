@@ -15,7 +15,7 @@ from skerry.planner import Estimate, JoinGraph, Relation, plan_joins
 from skerry.planner.ordering import Tree
 from skerry.planner.selectivity import ASSUMED_EQUALITY, ASSUMED_RANGE, selectivity
 from skerry.table.predicate import parse
-from skerry.table.statistics import FRESH, ColumnStatistics, Freshness, FreshnessState
+from skerry.table.statistics.column_statistics import FRESH, ColumnStatistics, Freshness, FreshnessState
 from skerry.theta import ThetaSketch
 
 STALE = Freshness(FreshnessState.STALE, "1 snapshot since yesterday")

@@ -11,7 +11,7 @@ from sweep_operations import FORMATS, SCHEMA, Operation
 from sweep_places import Place
 
 from skerry.errors import AlreadyExistsError, UnsupportedError
-from skerry.table.statistics import FreshnessState
+from skerry.table.statistics.column_statistics import FreshnessState
 
 __all__ = ["Sight", "check_statistics", "finish", "look"]
 

@@ -7,7 +7,7 @@ import pytest
 
 from skerry.spark.parquet_filters import filter_options
 from skerry.spark.plan_statistics import ColumnSummary, PlanStatistics
-from skerry.table.schema import FIELD_ID_KEY
+from skerry.table.rows.schema import FIELD_ID_KEY
 
 BY_VALUE = {"parquet.filter.dictionary.enabled", "parquet.filter.bloom.enabled"}
 NONE = BY_VALUE | {"parquet.filter.stats.enabled", "parquet.filter.columnindex.enabled"}

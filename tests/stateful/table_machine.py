@@ -22,7 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from table_model import KEY, ModelColumn, Named, TableModel, Version, content_of
 
 import skerry
-from skerry.table.statistics import FreshnessState
+from skerry.table.statistics.column_statistics import FreshnessState
 
 BASE_COLUMNS = (
     ModelColumn(0, KEY, pa.int64()),
@@ -610,7 +610,7 @@ def check_changes(found: pa.Table, before: Version, after: Version, by_key: bool
             assert keys[place + 1] == keys[place]
 
 
-def check_statistics(found: skerry.table.statistics.ColumnStatistics, distinct: int) -> None:
+def check_statistics(found: skerry.table.statistics.column_statistics.ColumnStatistics, distinct: int) -> None:
     """Either the truth within the bounds that are stated, or the reason why it may not be it."""
     state = found.freshness.state
     if state is FreshnessState.FRESH:

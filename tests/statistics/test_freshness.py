@@ -20,7 +20,7 @@ from skerry import puffin
 from skerry.errors import SchemaError
 from skerry.iceberg.samples import SAMPLE_PROPERTIES, read_sample
 from skerry.storage import Storage
-from skerry.table.statistics import FreshnessState
+from skerry.table.statistics.column_statistics import FreshnessState
 
 FRESH, UPPER_BOUND = FreshnessState.FRESH, FreshnessState.UPPER_BOUND
 SCHEMA = pa.schema([("k", pa.int64()), ("p", pa.int32()), ("s", pa.string())])

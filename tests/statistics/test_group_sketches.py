@@ -14,9 +14,14 @@ import skerry
 from skerry import puffin
 from skerry.errors import FormatError, SchemaError
 from skerry.iceberg.samples import SKETCH_PROPERTIES
-from skerry.table.file_groups import FileGroup, SketchedFile, key_of
-from skerry.table.group_sketches import GroupSketches, decode_group_sketches, encode_group_sketches, group_key
-from skerry.table.statistics import FreshnessState
+from skerry.table.statistics.column_statistics import FreshnessState
+from skerry.table.statistics.file_groups import FileGroup, SketchedFile, key_of
+from skerry.table.statistics.group_sketches import (
+    GroupSketches,
+    decode_group_sketches,
+    encode_group_sketches,
+    group_key,
+)
 from skerry.theta import Sample
 
 SCHEMA = pa.schema([("k", pa.int64()), ("p", pa.int32())])

@@ -15,10 +15,10 @@ from skerry.iceberg.file_writers import FileEncoding, FileWriter
 from skerry.puffin import PuffinWriter
 from skerry.puffin.deletion_vector import BLOB_TYPE, encode_deletion_vector
 from skerry.storage import Storage
-from skerry.table.files import DataFile, DeleteFile, DeleteKind
-from skerry.table.metadata_columns import with_metadata_columns
-from skerry.table.row_reader import RowReader
-from skerry.table.scan import FileScanTask
+from skerry.table.files.data_file import DataFile, DeleteFile, DeleteKind
+from skerry.table.files.row_reader import RowReader
+from skerry.table.files.scan_task import FileScanTask
+from skerry.table.rows.metadata_columns import with_metadata_columns
 
 FORMATS = ("parquet", "orc", "avro")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from skerry.table.column_records import records_of
+from skerry.table.rows.column_records import records_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from skerry.errors import SchemaError
-from skerry.table.evolution import column_positions, has_ids, plan_conversion, prune, wanted_leaves, with_ids
+from skerry.table.files.evolution import column_positions, has_ids, plan_conversion, prune, wanted_leaves, with_ids
 
 
 def field(name, type_, field_id, *, nullable=True):

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skerry.errors import FormatError, UnsupportedError
-from skerry.table import column_sample, group_samples
-from skerry.table.file_groups import SketchedFile, key_of
-from skerry.table.group_samples import GroupSamples
-from skerry.table.group_samples_layout import decode_group_samples, encode_group_samples
+from skerry.table.statistics import column_sample, group_samples
+from skerry.table.statistics.file_groups import SketchedFile, key_of
+from skerry.table.statistics.group_samples import GroupSamples
+from skerry.table.statistics.group_samples_layout import decode_group_samples, encode_group_samples
 from skerry.theta import Sample
 
 K = 16

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from skerry.errors import SchemaError
-from skerry.table import incoming
-from skerry.table.incoming import WRITE_DEFAULT_KEY, conform, open_batches
-from skerry.table.values import encode_value
+from skerry.table.rows import incoming
+from skerry.table.rows.incoming import WRITE_DEFAULT_KEY, conform, open_batches
+from skerry.table.rows.values import encode_value
 
 DECIMAL = decimal.Decimal
 

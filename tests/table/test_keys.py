@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skerry.errors import SchemaError, UnsupportedError
-from skerry.table import keys
-from skerry.table.keys import KeyIndex, find_words, hash_values, index_words
+from skerry.table.rows import keys
+from skerry.table.rows.keys import KeyIndex, find_words, hash_values, index_words
 
 NANS = [float("nan"), -float("nan"), np.uint64(0x7FF8000000000123).view(np.float64).item()]
 VALUES = {

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skerry.errors import FormatError, SchemaError, UnsupportedError
-from skerry.table.keys import KeyIndex
 from skerry.table.merging import (
     Delete,
     Insert,
@@ -24,6 +23,7 @@ from skerry.table.merging import (
     read_clauses,
 )
 from skerry.table.predicate import row_mask
+from skerry.table.rows.keys import KeyIndex
 
 NAN = float("nan")
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skerry.table.orc_arrays import rebuild_nested
+from skerry.table.files.orc_arrays import rebuild_nested
 
 
 def through_orc(rows: pa.Table) -> pa.Table:

@@ -10,7 +10,7 @@ import pytest
 
 from skerry.errors import FormatError, UnsupportedError
 from skerry.storage import Storage
-from skerry.table.orc_times import corrected_times, writer_zone
+from skerry.table.files.orc_times import corrected_times, writer_zone
 
 NS = pa.timestamp("ns")
 HOUR = 3600 * 10**9

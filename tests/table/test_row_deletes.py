@@ -29,11 +29,11 @@ from stored_rows import (
 
 from skerry.errors import FormatError, NotFoundError, SchemaError, UnsupportedError
 from skerry.storage import Storage
-from skerry.table.files import DataFile, DeleteFile, DeleteKind
+from skerry.table.files.data_file import DataFile, DeleteFile, DeleteKind
+from skerry.table.files.row_deletes import RowDeletes, deleted_positions
+from skerry.table.files.row_reader import RowReader
+from skerry.table.files.scan_task import FileScanTask
 from skerry.table.predicate import parse
-from skerry.table.row_deletes import RowDeletes, deleted_positions
-from skerry.table.row_reader import RowReader
-from skerry.table.scan import FileScanTask
 
 SCHEMA = pa.schema([field("n", pa.int64(), 1), field("word", pa.string(), 2), field("x", pa.float64(), 3)])
 IDS = {"n": 1, "word": 2, "x": 3}

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
-from skerry.table.changes import ChangeType, compare_rows, drop_carried_over
-from skerry.table.row_matching import match_rows, number_rows
+from skerry.table.rows.changes import ChangeType, compare_rows, drop_carried_over
+from skerry.table.rows.row_matching import match_rows, number_rows
 
 _VALUES: dict[pa.DataType, list[object]] = {
     pa.bool_(): [True, False, None],

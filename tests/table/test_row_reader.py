@@ -14,12 +14,12 @@ import pytest
 
 from skerry.errors import FormatError, NotFoundError, SchemaError, SkerryError, UnsupportedError
 from skerry.storage import Storage
-from skerry.table.evolution import prune
-from skerry.table.files import DataFile
+from skerry.table.files.data_file import DataFile
+from skerry.table.files.evolution import prune
+from skerry.table.files.row_reader import RowReader
+from skerry.table.files.scan_task import FileScanTask
 from skerry.table.predicate import columns_of, parse
 from skerry.table.read_ahead import read_ahead
-from skerry.table.row_reader import RowReader
-from skerry.table.scan import FileScanTask
 
 
 def field(name, type_, field_id):

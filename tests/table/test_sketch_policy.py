@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from skerry.errors import SchemaError
-from skerry.table.statistics import ColumnRule, SketchPolicy
+from skerry.table.statistics.column_statistics import ColumnRule, SketchPolicy
 
 
 def field(name, type_, field_id):

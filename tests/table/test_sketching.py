@@ -19,8 +19,8 @@ import pytest
 from skerry.errors import FormatError, NotFoundError, SchemaError, SkerryError
 from skerry.parquet import FileMetadata, read_metadata
 from skerry.storage import Storage
-from skerry.table.schema import Leaf, leaves
-from skerry.table.sketching import BatchSketcher, FileSketch, sketch_parquet, sketch_parquet_files
+from skerry.table.rows.schema import Leaf, leaves
+from skerry.table.statistics.sketching import BatchSketcher, FileSketch, sketch_parquet, sketch_parquet_files
 from skerry.theta import Sample
 
 SPARK_FILES = sorted((Path(__file__).parents[1] / "parquet" / "data").glob("*.parquet"))

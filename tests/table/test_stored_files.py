@@ -17,18 +17,18 @@ from stored_rows import FORMATS, data_task, field, position_deletes, reader, row
 from skerry.errors import FormatError, SchemaError, SkerryError, UnsupportedError
 from skerry.iceberg.orc_files import orc_schema
 from skerry.storage import Storage
-from skerry.table.evolution import merge_columns
-from skerry.table.files import DataFile
-from skerry.table.metadata_columns import (
+from skerry.table.files.data_file import DataFile
+from skerry.table.files.evolution import merge_columns
+from skerry.table.files.scan_task import FileScanTask
+from skerry.table.files.stored_files import open_stored
+from skerry.table.predicate import parse
+from skerry.table.rows.metadata_columns import (
     LAST_UPDATED_SEQUENCE_NUMBER,
     METADATA_COLUMNS,
     ROW_ID,
     is_metadata_column,
     with_metadata_columns,
 )
-from skerry.table.predicate import parse
-from skerry.table.scan import FileScanTask
-from skerry.table.stored_files import open_stored
 
 formats = pytest.mark.parametrize("file_format", FORMATS)
 SCHEMA = pa.schema([field("n", pa.int64(), 1), field("word", pa.string(), 2)])

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skerry.errors import FormatError, SchemaError
-from skerry.table.values import decode_value, decode_values, encode_value, physical_value
+from skerry.table.rows.values import decode_value, decode_values, encode_value, physical_value
 
 UUID = uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7")
 

@@ -15,12 +15,12 @@ import pyarrow as pa
 from skerry.jobs.change_summary import ChangeSummary
 from skerry.jobs.compact_plan import CompactOptions
 from skerry.table.explanation import Explanation
-from skerry.table.files import DataFile, WrittenFile
+from skerry.table.files.data_file import DataFile, WrittenFile
 from skerry.table.history import MAIN, Ref, Retention, Snapshot
 from skerry.table.predicate import Predicate
 from skerry.table.reachability import ReachableTable
-from skerry.table.row_stream import RowStream
-from skerry.table.statistics import ColumnStatistics, Freshness
+from skerry.table.rows.row_stream import RowStream
+from skerry.table.statistics.column_statistics import ColumnStatistics, Freshness
 from skerry.table.stream_batch import StreamBatch
 from skerry.table.tasks import Executor, Watcher
 

@@ -23,8 +23,8 @@ from skerry.errors import (
     UnsupportedError,
 )
 from skerry.storage import move_of, redact
-from skerry.table.joinable import JoinableColumns, find_joinable
-from skerry.table.schema import nearest
+from skerry.table.rows.schema import nearest
+from skerry.table.statistics.joinable import JoinableColumns, find_joinable
 from skerry.table.tasks import Executor, Watcher
 
 if TYPE_CHECKING:

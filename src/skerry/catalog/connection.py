@@ -26,7 +26,7 @@ from skerry.errors import CatalogLockedError, NotFoundError, SchemaError, Skerry
 from skerry.iceberg.commit import watch_metadata_writes
 from skerry.iceberg.loading import in_memory
 from skerry.storage import ALLOWED_LOCATIONS, MOVED_FROM, MOVED_TO, absolute, file_key, redact
-from skerry.table.schema import nearest
+from skerry.table.rows.schema import nearest
 
 __all__ = ["connect"]
 

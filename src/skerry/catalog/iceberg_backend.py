@@ -26,9 +26,9 @@ from skerry.iceberg.summary import operation_of, summary_of
 from skerry.iceberg.table import IcebergTable
 from skerry.jobs.change_summary import ChangeSummary
 from skerry.jobs.compact_plan import CompactOptions
-from skerry.table.files import DataFile, WrittenFile
+from skerry.table.files.data_file import DataFile, WrittenFile
 from skerry.table.history import Ref, Retention, Snapshot, of_batch, of_millis
-from skerry.table.statistics import ColumnStatistics, Freshness
+from skerry.table.statistics.column_statistics import ColumnStatistics, Freshness
 from skerry.table.tasks import Executor, ThreadExecutor, Watcher
 
 if TYPE_CHECKING:

@@ -43,9 +43,9 @@ from skerry.iceberg.sketch_cache import table_sketches
 from skerry.iceberg.sorting import sort_order
 from skerry.iceberg.table import IcebergTable
 from skerry.storage import join
-from skerry.table.joinable import TableSketches
-from skerry.table.metadata_columns import check_new_names
-from skerry.table.statistics import SketchPolicy
+from skerry.table.rows.metadata_columns import check_new_names
+from skerry.table.statistics.column_statistics import SketchPolicy
+from skerry.table.statistics.joinable import TableSketches
 
 __all__ = ["IcebergTables"]
 

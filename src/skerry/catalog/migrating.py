@@ -13,8 +13,8 @@ from skerry.catalog.new_tables import made_for_rows
 from skerry.errors import AlreadyExistsError, SchemaError, UnsupportedError
 from skerry.iceberg.table import IcebergTable
 from skerry.storage import Storage
-from skerry.table.evolution import has_ids
-from skerry.table.schema import field_id
+from skerry.table.files.evolution import has_ids
+from skerry.table.rows.schema import field_id
 from skerry.table.tasks import Executor, Watcher
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Final
 
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.storage import bounded_name
-from skerry.table.schema import nearest
+from skerry.table.rows.schema import nearest
 
 __all__ = ["check_choice", "check_list", "check_moment", "check_new_name", "folder_names", "identifier_of", "parts_of"]
 

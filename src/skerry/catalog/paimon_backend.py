@@ -29,12 +29,12 @@ from skerry.paimon.scan import PaimonScan
 from skerry.paimon.schema_evolution import ChangeOptions, ChangeSchema, SchemaChange, commit_schema
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
-from skerry.table.files import DataFile, WrittenFile
+from skerry.table.files.data_file import DataFile, WrittenFile
 from skerry.table.history import Ref, Retention, Snapshot, of_batch
-from skerry.table.joinable import NotCompared, SketchedColumn, TableSketches
-from skerry.table.row_stream import RowStream
-from skerry.table.schema import leaves
-from skerry.table.statistics import ColumnStatistics, Freshness
+from skerry.table.rows.row_stream import RowStream
+from skerry.table.rows.schema import leaves
+from skerry.table.statistics.column_statistics import ColumnStatistics, Freshness
+from skerry.table.statistics.joinable import NotCompared, SketchedColumn, TableSketches
 from skerry.table.summaries import RowChanges
 from skerry.table.tasks import Executor, Watcher
 from skerry.theta import pack_sketches

@@ -20,8 +20,8 @@ from skerry.errors import (
     UnsupportedError,
 )
 from skerry.storage import Storage, allowed_locations, join, local_path, name
-from skerry.table.joinable import TableSketches
 from skerry.table.owned_files import after_publish
+from skerry.table.statistics.joinable import TableSketches
 
 if TYPE_CHECKING:
     from skerry.catalog.paimon_backend import PaimonBackend

@@ -20,8 +20,8 @@ from skerry.planner.query import Block, Query, Source, TableUse, parse_query
 from skerry.planner.relations import EXACTLY_ONE, Estimate, Relation, row_bytes
 from skerry.planner.selectivity import ASSUMED_EQUALITY, ASSUMED_RANGE, selectivity
 from skerry.table.predicate import parse
-from skerry.table.schema import leaf, leaves
-from skerry.table.statistics import ColumnStatistics
+from skerry.table.rows.schema import leaf, leaves
+from skerry.table.statistics.column_statistics import ColumnStatistics
 
 if TYPE_CHECKING:
     from skerry.catalog.catalog import Catalog

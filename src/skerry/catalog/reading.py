@@ -11,10 +11,10 @@ from skerry.catalog.backend import TableScan
 from skerry.catalog.handle import TableHandle
 from skerry.catalog.names import check_list, check_moment
 from skerry.errors import SchemaError
-from skerry.table.files import DataFile
-from skerry.table.row_stream import RowStream
-from skerry.table.schema import nearest
-from skerry.table.statistics import ColumnStatistics, Freshness
+from skerry.table.files.data_file import DataFile
+from skerry.table.rows.row_stream import RowStream
+from skerry.table.rows.schema import nearest
+from skerry.table.statistics.column_statistics import ColumnStatistics, Freshness
 
 __all__ = ["TableReading"]
 

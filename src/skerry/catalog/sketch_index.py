@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from skerry.catalog.stores import TableStore
 from skerry.errors import NotFoundError, SkerryError
-from skerry.table.joinable import NotCompared, TableSketches
+from skerry.table.statistics.joinable import NotCompared, TableSketches
 
 __all__ = ["SketchIndex"]
 

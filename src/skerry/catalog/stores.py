@@ -9,7 +9,7 @@ from typing import Final, Protocol
 import pyarrow as pa
 
 from skerry.catalog.backend import TableBackend
-from skerry.table.joinable import TableSketches
+from skerry.table.statistics.joinable import TableSketches
 
 __all__ = ["FILE_FORMATS", "NewTable", "TableStore"]
 

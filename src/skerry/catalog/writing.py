@@ -8,7 +8,7 @@ from typing import Any
 from skerry.catalog.applying import stream_batch
 from skerry.catalog.backend import WriteOptions
 from skerry.catalog.history import TableHistory
-from skerry.table.files import WrittenFile
+from skerry.table.files.data_file import WrittenFile
 from skerry.table.history import MAIN, Snapshot
 from skerry.table.tasks import Watcher
 

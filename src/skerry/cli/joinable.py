@@ -11,7 +11,7 @@ from skerry.cli.display import Field, count, print_records
 from skerry.cli.options import AsJson, Properties, TableName, Warehouse, open_catalog
 
 if TYPE_CHECKING:
-    from skerry.table.joinable import JoinableColumn, JoinableColumns
+    from skerry.table.statistics.joinable import JoinableColumn, JoinableColumns
     from skerry.theta import Proportion
 
 __all__ = ["joinable"]

@@ -151,7 +151,7 @@ def _print_head(head: dict[str, Any]) -> None:
 
 
 def _schema(table: Table) -> list[dict[str, Any]]:
-    from skerry.table.schema import field_id
+    from skerry.table.rows.schema import field_id
 
     return [
         {

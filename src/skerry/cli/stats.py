@@ -13,7 +13,7 @@ from skerry.cli.options import AsJson, Columns, Properties, TableName, Warehouse
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from skerry.table.statistics import ColumnStatistics
+    from skerry.table.statistics.column_statistics import ColumnStatistics
 
 __all__ = ["stats"]
 
@@ -37,7 +37,7 @@ def stats(
     Per column: the distinct count with its bounds, nulls, least and greatest value, and whether the count is fresh, an
     upper bound, stale or absent, and why.
     """
-    from skerry.table.schema import leaf, leaves
+    from skerry.table.rows.schema import leaf, leaves
 
     opened = open_table(table, warehouse, properties)
     types = {found.name: found.type for found in leaves(opened.schema)}

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from skerry.iceberg.manifest_schema import avro_name, avro_primitive
-from skerry.table.schema import field_id
+from skerry.table.rows.schema import field_id
 
 __all__ = ["avro_schema"]
 

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from skerry.errors import SchemaError
-from skerry.table.values import encode_value
+from skerry.table.rows.values import encode_value
 
 __all__ = ["encode_bounds", "truncate_lower", "truncate_upper"]
 

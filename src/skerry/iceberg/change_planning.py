@@ -29,8 +29,8 @@ from skerry.iceberg.manifest_reader import read_manifest
 from skerry.iceberg.planned_files import TASK_COLUMNS, PlannedFiles
 from skerry.iceberg.planning import ScanPlanner
 from skerry.iceberg.planning_metrics import column_metrics
+from skerry.table.files.scan_task import FileScanTask
 from skerry.table.predicate import Predicate, evaluate
-from skerry.table.scan import FileScanTask
 
 __all__ = ["ChangePlanner", "CommitChanges", "TouchedFile"]
 

@@ -26,7 +26,16 @@ from skerry.iceberg.change_planning import ChangePlanner, CommitChanges, Touched
 from skerry.iceberg.scan import Scan, scan_planner
 from skerry.iceberg.state import MAIN, TableState
 from skerry.iceberg.summary import operation_of
-from skerry.table.changes import (
+from skerry.table.files.data_file import DeleteKind
+from skerry.table.files.evolution import plan_conversion
+from skerry.table.files.row_deletes import deleted_positions
+from skerry.table.files.row_reader import RowReader
+from skerry.table.files.scan_task import FileScanTask
+from skerry.table.files.stored_files import open_stored
+from skerry.table.predicate import Column, Predicate, columns_of, conjunction, conjuncts_of, row_mask
+from skerry.table.predicate.binding import Name, resolve_column
+from skerry.table.read_ahead import default_threads
+from skerry.table.rows.changes import (
     CHANGE_COLUMNS,
     ChangedRows,
     ChangeType,
@@ -34,17 +43,8 @@ from skerry.table.changes import (
     describe_changes,
     drop_carried_over,
 )
-from skerry.table.evolution import plan_conversion
-from skerry.table.files import DeleteKind
-from skerry.table.metadata_columns import METADATA_COLUMNS
-from skerry.table.predicate import Column, Predicate, columns_of, conjunction, conjuncts_of, row_mask
-from skerry.table.predicate.binding import Name, resolve_column
-from skerry.table.read_ahead import default_threads
-from skerry.table.row_deletes import deleted_positions
-from skerry.table.row_reader import RowReader
-from skerry.table.row_stream import RowStream
-from skerry.table.scan import FileScanTask
-from skerry.table.stored_files import open_stored
+from skerry.table.rows.metadata_columns import METADATA_COLUMNS
+from skerry.table.rows.row_stream import RowStream
 
 __all__ = ["Changes", "changes"]
 

@@ -25,10 +25,10 @@ from skerry.iceberg.refs import move_branch
 from skerry.iceberg.samples import read_sample
 from skerry.iceberg.state import MAIN, TableState
 from skerry.iceberg.summary import operation_of, summary_of
-from skerry.table.file_groups import SketchedFile, key_of
-from skerry.table.group_samples import GroupSamples
-from skerry.table.schema import nearest
-from skerry.table.table_sample import SampleChange
+from skerry.table.rows.schema import nearest
+from skerry.table.statistics.file_groups import SketchedFile, key_of
+from skerry.table.statistics.group_samples import GroupSamples
+from skerry.table.statistics.table_sample import SampleChange
 
 __all__ = ["PUBLISHED_WAP_ID", "WAP_ENABLED_PROPERTY", "WAP_ID", "CherryPick", "PublishStaged"]
 

@@ -24,11 +24,11 @@ from skerry.iceberg.statistics import (
     read_sketches,
     since,
 )
-from skerry.table.column_estimates import Estimate, FilesAsked, estimate
-from skerry.table.files import DataFile
-from skerry.table.scan import FileScanTask
-from skerry.table.schema import Leaf, leaves
-from skerry.table.statistics import FRESH, ColumnStatistics, Freshness, FreshnessState
+from skerry.table.files.data_file import DataFile
+from skerry.table.files.scan_task import FileScanTask
+from skerry.table.rows.schema import Leaf, leaves
+from skerry.table.statistics.column_estimates import Estimate, FilesAsked, estimate
+from skerry.table.statistics.column_statistics import FRESH, ColumnStatistics, Freshness, FreshnessState
 
 __all__ = ["column_freshness", "column_statistics", "distinct_counts"]
 

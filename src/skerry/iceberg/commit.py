@@ -60,7 +60,7 @@ from skerry.iceberg.summary import snapshot_summary, summary_of
 from skerry.storage import file_key, is_within, join
 from skerry.table.commit import NotPublishedError
 from skerry.table.owned_files import OwnedFiles, after_publish
-from skerry.table.table_sample import TableSample
+from skerry.table.statistics.table_sample import TableSample
 from skerry.theta import ThetaSketch
 
 __all__ = ["IcebergTarget", "StagedCommit", "watch_metadata_writes"]

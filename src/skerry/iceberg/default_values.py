@@ -25,7 +25,7 @@ from pyiceberg.types import (
 from skerry.errors import SchemaError
 from skerry.iceberg.schema import to_arrow_type
 from skerry.table.predicate.literals import format_timestamp, parse_timestamp
-from skerry.table.values import physical_value
+from skerry.table.rows.values import physical_value
 
 __all__ = ["checked_default"]
 

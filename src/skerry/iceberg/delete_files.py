@@ -26,11 +26,11 @@ from skerry.iceberg.partitions import split_by_partition
 from skerry.puffin import PuffinWriter
 from skerry.puffin.deletion_vector import BLOB_TYPE, CARDINALITY, REFERENCED_DATA_FILE, encode_deletion_vector
 from skerry.storage import Storage, join
-from skerry.table.files import DataFile
-from skerry.table.metadata_columns import POSITION
+from skerry.table.files.data_file import DataFile
+from skerry.table.files.row_deletes import distinct_positions
 from skerry.table.owned_files import give_up
-from skerry.table.row_deletes import distinct_positions
-from skerry.table.schema import FIELD_ID_KEY, field_id, leaves
+from skerry.table.rows.metadata_columns import POSITION
+from skerry.table.rows.schema import FIELD_ID_KEY, field_id, leaves
 
 __all__ = [
     "POSITION_DELETES",

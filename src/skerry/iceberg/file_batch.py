@@ -13,7 +13,7 @@ from pyiceberg.partitioning import PartitionSpec
 from skerry.errors import FormatError
 from skerry.iceberg.manifest_schema import columns_by_id
 from skerry.table.predicate import FieldMetrics
-from skerry.table.schema import FIELD_ID_KEY
+from skerry.table.rows.schema import FIELD_ID_KEY
 
 __all__ = ["FileBatch", "conform_partition"]
 

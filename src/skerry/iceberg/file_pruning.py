@@ -22,8 +22,8 @@ from skerry.iceberg.manifest_list import ManifestFile
 from skerry.iceberg.planned_files import TASK_COLUMNS
 from skerry.iceberg.planning_metrics import MetricsLookup, column_metrics, partition_metrics
 from skerry.iceberg.projection import project
+from skerry.table.files.scan_task import ScanStep
 from skerry.table.predicate import Column, FieldMetrics, Predicate, evaluate
-from skerry.table.scan import ScanStep
 
 __all__ = ["FILE_COLUMNS", "STEPS", "FilePruner", "Pruned", "ReadManifest", "live_files", "waves"]
 

@@ -20,11 +20,11 @@ from skerry.iceberg.metrics import MetricsMode, parquet_data_file
 from skerry.iceberg.orc_files import ORC_TIMES, orc_schema
 from skerry.iceberg.row_metrics import RowMetrics
 from skerry.storage import Storage
-from skerry.table.file_output import AvroOutput, FileOutput, ParquetOutput, ShardOutput
-from skerry.table.files import DataFile
-from skerry.table.orc_output import OrcOutput
+from skerry.table.files.data_file import DataFile
+from skerry.table.files.file_output import AvroOutput, FileOutput, ParquetOutput, ShardOutput
+from skerry.table.files.orc_output import OrcOutput
 from skerry.table.properties import whole_number
-from skerry.table.schema import nearest
+from skerry.table.rows.schema import nearest
 
 __all__ = ["AMUDAI", "FileEncoding", "FileWriter", "check_columns", "wants_shards"]
 

@@ -13,10 +13,10 @@ from skerry.iceberg.manifest import EntryStatus
 from skerry.iceberg.manifest_list import ManifestContent, read_manifest_list
 from skerry.iceberg.manifest_reader import read_manifest
 from skerry.iceberg.state import TableState
-from skerry.table.files import DataFile
-from skerry.table.scan import FileScanTask
-from skerry.table.schema import Leaf
-from skerry.table.values import decode_value, natural_value
+from skerry.table.files.data_file import DataFile
+from skerry.table.files.scan_task import FileScanTask
+from skerry.table.rows.schema import Leaf
+from skerry.table.rows.values import decode_value, natural_value
 
 __all__ = ["ColumnMetrics", "column_metrics", "live_data_files", "live_delete_keys", "needless_deletes"]
 

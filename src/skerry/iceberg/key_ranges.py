@@ -17,7 +17,7 @@ from pyiceberg.schema import Schema
 
 from skerry.iceberg.schema import to_arrow_schema
 from skerry.table.predicate import Column, FieldMetrics
-from skerry.table.schema import leaves
+from skerry.table.rows.schema import leaves
 
 __all__ = ["KeyRanges", "equality_columns", "join_metrics"]
 

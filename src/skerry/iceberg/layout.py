@@ -24,13 +24,13 @@ from skerry.iceberg.schema import to_arrow_schema
 from skerry.iceberg.sorting import sort_indices
 from skerry.iceberg.state import MAIN, TableState
 from skerry.storage import Storage, join
-from skerry.table.files import DataFile
-from skerry.table.metadata_columns import LINEAGE_COLUMNS
+from skerry.table.files.data_file import DataFile
 from skerry.table.owned_files import OwnedFiles, owned_files
 from skerry.table.properties import whole_number
-from skerry.table.schema import leaves
-from skerry.table.statistics import SketchPolicy
-from skerry.table.values import physical_value
+from skerry.table.rows.metadata_columns import LINEAGE_COLUMNS
+from skerry.table.rows.schema import leaves
+from skerry.table.rows.values import physical_value
+from skerry.table.statistics.column_statistics import SketchPolicy
 
 __all__ = ["FileLayout", "file_layout"]
 

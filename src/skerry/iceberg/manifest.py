@@ -26,8 +26,8 @@ from skerry.iceberg.manifest_list import FieldSummary, ManifestContent, Manifest
 from skerry.iceberg.manifest_schema import BLOCK_SIZE_BYTES, manifest_schema, partition_names
 from skerry.iceberg.partitions import partition_type
 from skerry.storage import Storage
-from skerry.table.files import DataFile
-from skerry.table.values import encode_value, is_uuid, physical_value
+from skerry.table.files.data_file import DataFile
+from skerry.table.rows.values import encode_value, is_uuid, physical_value
 
 __all__ = [
     "EntryStatus",

@@ -34,9 +34,9 @@ from skerry.iceberg.manifest_schema import (
     project,
 )
 from skerry.storage import Storage, decode_json
-from skerry.table.files import DataFile
-from skerry.table.schema import nearest
-from skerry.table.values import is_uuid
+from skerry.table.files.data_file import DataFile
+from skerry.table.rows.schema import nearest
+from skerry.table.rows.values import is_uuid
 
 __all__ = ["COLUMNS", "Manifest", "decode_manifest", "partition_tuples", "read_manifest"]
 

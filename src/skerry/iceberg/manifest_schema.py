@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from skerry.avro import decimal_bytes
 from skerry.errors import FormatError, UnsupportedError
-from skerry.table.schema import FIELD_ID_KEY, field_id
-from skerry.table.values import is_uuid
+from skerry.table.rows.schema import FIELD_ID_KEY, field_id
+from skerry.table.rows.values import is_uuid
 
 __all__ = [
     "DATA_FILE_FIELDS",

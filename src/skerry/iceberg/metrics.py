@@ -23,12 +23,12 @@ import pyarrow.parquet as pq
 
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.iceberg.bounds import encode_bounds
-from skerry.table.files import DataFile
-from skerry.table.incoming import is_list
-from skerry.table.parquet_statistics import bound_of
+from skerry.table.files.data_file import DataFile
+from skerry.table.files.parquet_statistics import bound_of
 from skerry.table.properties import whole_number
-from skerry.table.schema import FIELD_ID_KEY, nearest
-from skerry.table.values import is_uuid
+from skerry.table.rows.incoming import is_list
+from skerry.table.rows.schema import FIELD_ID_KEY, nearest
+from skerry.table.rows.values import is_uuid
 
 __all__ = ["MetricsKind", "MetricsMode", "metrics_modes", "parquet_data_file"]
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from skerry.errors import SchemaError
 from skerry.kernels import kernel
-from skerry.table.murmur3 import MASK, finish, mix, scramble
-from skerry.table.values import is_uuid
+from skerry.table.rows.murmur3 import MASK, finish, mix, scramble
+from skerry.table.rows.values import is_uuid
 
 __all__ = ["hash_column"]
 

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from skerry.errors import UnsupportedError
-from skerry.table.orc_output import OrcTimes
-from skerry.table.schema import FIELD_ID_KEY
-from skerry.table.values import is_uuid
+from skerry.table.files.orc_output import OrcTimes
+from skerry.table.rows.schema import FIELD_ID_KEY
+from skerry.table.rows.values import is_uuid
 
 __all__ = ["ORC_TIMES", "orc_schema"]
 

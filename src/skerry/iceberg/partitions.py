@@ -36,8 +36,8 @@ from skerry.errors import SchemaError, UnsupportedError
 from skerry.iceberg.schema import to_arrow_type
 from skerry.iceberg.transforms import apply, parse_transform, result_type, unquote
 from skerry.storage import bounded_name
-from skerry.table.schema import FIELD_ID_KEY, nearest
-from skerry.table.values import is_uuid, physical_value
+from skerry.table.rows.schema import FIELD_ID_KEY, nearest
+from skerry.table.rows.values import is_uuid, physical_value
 
 __all__ = [
     "column_of",

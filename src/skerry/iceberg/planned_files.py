@@ -23,10 +23,10 @@ from skerry.iceberg.file_batch import FileBatch
 from skerry.iceberg.manifest import FileContent
 from skerry.iceberg.manifest_reader import partition_tuples
 from skerry.iceberg.manifest_schema import DATA_FILE_FIELDS, ENTRY_FIELDS, arrow_type
-from skerry.table.column_records import records_of
-from skerry.table.files import DataFile, DeleteFile, DeleteKind
-from skerry.table.scan import FileScanTask
-from skerry.table.schema import field_id
+from skerry.table.files.data_file import DataFile, DeleteFile, DeleteKind
+from skerry.table.files.scan_task import FileScanTask
+from skerry.table.rows.column_records import records_of
+from skerry.table.rows.schema import field_id
 from skerry.table.splits import Splits, plan_splits
 
 __all__ = ["TASK_COLUMNS", "PlannedFiles"]

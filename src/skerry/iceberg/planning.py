@@ -32,9 +32,9 @@ from skerry.iceberg.planning_metrics import summary_metrics
 from skerry.iceberg.projection import project
 from skerry.iceberg.state import OUTSIDE_PROPERTY
 from skerry.storage import Storage, is_within
+from skerry.table.files.scan_task import ScanPlan, ScanStep, sum_steps
 from skerry.table.predicate import Predicate, evaluate
 from skerry.table.read_ahead import read_ahead
-from skerry.table.scan import ScanPlan, ScanStep, sum_steps
 
 __all__ = ["ScanPlanner"]
 

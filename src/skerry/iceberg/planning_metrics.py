@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 from pyiceberg.partitioning import PartitionSpec
 
 from skerry.iceberg.manifest_list import FieldSummary, ManifestFile
-from skerry.table.metadata_columns import is_metadata_column
 from skerry.table.predicate import Column, FieldMetrics
 from skerry.table.predicate.arrow import arrow_storage
-from skerry.table.values import decode_values
+from skerry.table.rows.metadata_columns import is_metadata_column
+from skerry.table.rows.values import decode_values
 
 __all__ = ["MetricsLookup", "column_metrics", "partition_metrics", "summary_metrics"]
 

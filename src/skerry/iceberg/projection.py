@@ -45,8 +45,8 @@ from skerry.table.predicate import (
     disjunction,
 )
 from skerry.table.predicate.arrow import arrow_array
-from skerry.table.schema import field_id
-from skerry.table.values import physical_value
+from skerry.table.rows.schema import field_id
+from skerry.table.rows.values import physical_value
 
 __all__ = ["project"]
 

@@ -21,7 +21,7 @@ from skerry.iceberg.history import ancestors, is_ancestor
 from skerry.iceberg.operations import MetadataChange
 from skerry.iceberg.state import MAIN, TableState
 from skerry.table.history import Retention, in_utc
-from skerry.table.schema import nearest
+from skerry.table.rows.schema import nearest
 
 __all__ = ["CreateRef", "DropRef", "FastForward", "Rollback", "SetRefRetention"]
 

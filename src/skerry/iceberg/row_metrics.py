@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 
 from skerry.iceberg.bounds import encode_bounds
 from skerry.iceberg.metrics import MetricsKind, MetricsMode
-from skerry.table.files import DataFile
-from skerry.table.schema import Leaf, leaves
-from skerry.table.values import is_uuid, physical_value
+from skerry.table.files.data_file import DataFile
+from skerry.table.rows.schema import Leaf, leaves
+from skerry.table.rows.values import is_uuid, physical_value
 
 __all__ = ["RowMetrics"]
 

@@ -21,14 +21,14 @@ from skerry.iceberg.planned_files import PlannedFiles
 from skerry.iceberg.scan import column_defaults, scan_planner
 from skerry.iceberg.state import TableState
 from skerry.puffin import PuffinReader, PuffinWriter
-from skerry.table.file_groups import deletes_key, key_of
-from skerry.table.group_samples import GroupSamples
-from skerry.table.group_samples_layout import decode_group_samples, encode_group_samples
-from skerry.table.group_sketches import GroupSketches, decode_group_sketches, encode_group_sketches
+from skerry.table.files.scan_task import FileScanTask
 from skerry.table.predicate.arrow import arrow_storage
-from skerry.table.scan import FileScanTask
-from skerry.table.schema import Leaf, leaves
-from skerry.table.table_sample import TableSample, delete_name
+from skerry.table.rows.schema import Leaf, leaves
+from skerry.table.statistics.file_groups import deletes_key, key_of
+from skerry.table.statistics.group_samples import GroupSamples
+from skerry.table.statistics.group_samples_layout import decode_group_samples, encode_group_samples
+from skerry.table.statistics.group_sketches import GroupSketches, decode_group_sketches, encode_group_sketches
+from skerry.table.statistics.table_sample import TableSample, delete_name
 from skerry.theta import Sample
 from skerry.theta.layout import EMPTY_SKETCH
 

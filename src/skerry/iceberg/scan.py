@@ -19,20 +19,20 @@ from skerry.iceberg.planned_files import PlannedFiles
 from skerry.iceberg.planning import ScanPlanner
 from skerry.iceberg.schema import readable_columns, to_arrow_schema, to_arrow_type
 from skerry.iceberg.state import MAIN, TableState
-from skerry.table.evolution import NameMapping, TableNames, all_ids, merge_columns, prune, top_level
 from skerry.table.explanation import Explanation
+from skerry.table.files.evolution import NameMapping, TableNames, all_ids, merge_columns, prune, top_level
+from skerry.table.files.row_reader import RowReader
+from skerry.table.files.scan_task import FileScanTask, ScanPlan
 from skerry.table.history import in_utc
-from skerry.table.metadata_columns import DELETED, with_metadata_columns
 from skerry.table.predicate import Predicate, columns_of, conjuncts_of, parse
 from skerry.table.properties import whole_number
 from skerry.table.read_ahead import default_threads
-from skerry.table.row_reader import RowReader
-from skerry.table.row_stream import RowStream
-from skerry.table.scan import FileScanTask, ScanPlan
-from skerry.table.schema import field_id
+from skerry.table.rows.metadata_columns import DELETED, with_metadata_columns
+from skerry.table.rows.row_stream import RowStream
+from skerry.table.rows.schema import field_id
+from skerry.table.rows.values import physical_value
 from skerry.table.selection import check_snapshot, checked_limit, select_columns
 from skerry.table.survey import survey_row_groups
-from skerry.table.values import physical_value
 
 __all__ = ["Explanation", "Scan", "column_defaults", "scan", "scan_planner"]
 

@@ -2,7 +2,8 @@
 
 `docs/types.md` is this module as a table. What Arrow can say and Iceberg cannot (unsigned 64-bit integers, durations,
 unions, …) is refused with the column's name; what only widens (int8 → int) or only differs in layout (dictionaries,
-large and view types) is accepted. Units are a promise about values, which `skerry.table.incoming` checks row by row.
+large and view types) is accepted. Units are a promise about values, which `skerry.table.rows.incoming` checks row by
+row.
 
 Spec: Iceberg table spec, "Schemas and Data Types"; Appendix E for the version that added a type.
 """
@@ -40,9 +41,9 @@ from pyiceberg.types import (
 )
 
 from skerry.errors import SchemaError, UnsupportedError
-from skerry.table.incoming import WRITE_DEFAULT_KEY, is_list
-from skerry.table.schema import FIELD_ID_KEY, nearest
-from skerry.table.values import encode_value
+from skerry.table.rows.incoming import WRITE_DEFAULT_KEY, is_list
+from skerry.table.rows.schema import FIELD_ID_KEY, nearest
+from skerry.table.rows.values import encode_value
 
 __all__ = ["DOC_KEY", "readable_columns", "to_arrow_schema", "to_arrow_type", "to_iceberg_schema", "to_iceberg_type"]
 

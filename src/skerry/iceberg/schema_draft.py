@@ -30,9 +30,9 @@ from pyiceberg.types import (
 from skerry.errors import SchemaError
 from skerry.iceberg.default_values import checked_default
 from skerry.iceberg.schema import DOC_KEY, to_arrow_type, to_iceberg_type
-from skerry.table.metadata_columns import check_new_names
-from skerry.table.schema import nearest
-from skerry.table.values import physical_value
+from skerry.table.rows.metadata_columns import check_new_names
+from skerry.table.rows.schema import nearest
+from skerry.table.rows.values import physical_value
 
 __all__ = ["Path", "SchemaDraft", "children_of"]
 

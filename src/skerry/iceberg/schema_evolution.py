@@ -32,8 +32,8 @@ from skerry.iceberg.schema import to_arrow_schema
 from skerry.iceberg.schema_draft import SchemaDraft, children_of
 from skerry.iceberg.state import TableState
 from skerry.iceberg.transforms import result_type
-from skerry.table.schema import leaves
-from skerry.table.statistics import COLUMNS_PROPERTY, ColumnRule, SketchPolicy
+from skerry.table.rows.schema import leaves
+from skerry.table.statistics.column_statistics import COLUMNS_PROPERTY, ColumnRule, SketchPolicy
 
 __all__ = ["NAME_MAPPING_PROPERTY", "ChangeSchema", "SchemaStep", "name_mapping"]
 

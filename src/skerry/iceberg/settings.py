@@ -25,8 +25,8 @@ from skerry.iceberg.operations import MetadataChange
 from skerry.iceberg.sorting import sort_order
 from skerry.iceberg.state import TableState
 from skerry.table.commit import RetryPolicy
-from skerry.table.schema import nearest
-from skerry.table.statistics import SketchPolicy
+from skerry.table.rows.schema import nearest
+from skerry.table.statistics.column_statistics import SketchPolicy
 
 __all__ = ["ChangeProperties", "ChangeSortOrder", "Upgrade"]
 

@@ -21,9 +21,9 @@ from skerry.iceberg.state import TableState
 from skerry.iceberg.statistics import THETA_BLOB, described_blob, is_own
 from skerry.puffin import PuffinReader
 from skerry.storage import Storage
-from skerry.table.joinable import NotCompared, SketchedColumn, TableSketches
-from skerry.table.schema import leaves
-from skerry.table.values import is_uuid
+from skerry.table.rows.schema import leaves
+from skerry.table.rows.values import is_uuid
+from skerry.table.statistics.joinable import NotCompared, SketchedColumn, TableSketches
 from skerry.theta import PackedSketches, ThetaSketch, pack_sketches
 
 __all__ = ["SketchCache", "StoredSketches", "shared_sketch_cache", "table_sketches"]

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from skerry.iceberg.samples import sample_of
 from skerry.iceberg.state import TableState
 from skerry.iceberg.statistics import extendable_sketches
-from skerry.table.file_groups import SketchedFile, key_of
-from skerry.table.group_sketches import group_sketch_bytes
-from skerry.table.statistics import SketchPolicy
-from skerry.table.table_sample import SampleChange, TableSample, max_groups
+from skerry.table.statistics.column_statistics import SketchPolicy
+from skerry.table.statistics.file_groups import SketchedFile, key_of
+from skerry.table.statistics.group_sketches import group_sketch_bytes
+from skerry.table.statistics.table_sample import SampleChange, TableSample, max_groups
 from skerry.theta import ThetaSketch, union
 
 __all__ = ["sketches_after"]

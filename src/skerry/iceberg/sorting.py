@@ -18,7 +18,7 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, NullOrder, SortDirectio
 from skerry.iceberg.partitions import column_of, source_column
 from skerry.iceberg.schema import to_arrow_type
 from skerry.iceberg.transforms import apply, parse_transform, result_type
-from skerry.table.values import is_uuid
+from skerry.table.rows.values import is_uuid
 
 __all__ = ["sort_indices", "sort_order", "sortable"]
 

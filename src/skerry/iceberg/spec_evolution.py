@@ -32,7 +32,7 @@ from skerry.errors import SchemaError
 from skerry.iceberg.operations import MetadataChange
 from skerry.iceberg.partitions import partition_spec
 from skerry.iceberg.state import TableState
-from skerry.table.schema import nearest
+from skerry.table.rows.schema import nearest
 
 __all__ = ["ChangeSpec", "SpecDraft", "SpecStep"]
 

@@ -19,7 +19,7 @@ from skerry.errors import NotFoundError, SchemaError
 from skerry.iceberg.schema import to_arrow_schema
 from skerry.storage import Storage, is_within, join
 from skerry.table.history import MAIN
-from skerry.table.schema import leaves, nearest
+from skerry.table.rows.schema import leaves, nearest
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table as CatalogTable

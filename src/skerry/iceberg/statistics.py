@@ -25,10 +25,10 @@ from skerry.iceberg.summary import ENGINE_NAME, summary_of
 from skerry.puffin import BlobMetadata, PuffinReader, PuffinWriter
 from skerry.storage import Storage
 from skerry.table.history import of_millis
-from skerry.table.schema import Leaf, leaves
-from skerry.table.statistics import FRESH, Freshness, FreshnessState
-from skerry.table.table_sample import TableSample
-from skerry.table.values import is_uuid
+from skerry.table.rows.schema import Leaf, leaves
+from skerry.table.rows.values import is_uuid
+from skerry.table.statistics.column_statistics import FRESH, Freshness, FreshnessState
+from skerry.table.statistics.table_sample import TableSample
 from skerry.theta import ThetaSketch
 
 __all__ = [

@@ -13,7 +13,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from skerry import __version__
 from skerry.errors import SchemaError
 from skerry.iceberg.manifest import FileContent, ManifestEntry
-from skerry.table.schema import nearest
+from skerry.table.rows.schema import nearest
 
 __all__ = ["ENGINE_NAME", "ENGINE_VERSION", "operation_of", "snapshot_summary", "summary_of"]
 

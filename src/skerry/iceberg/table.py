@@ -21,9 +21,9 @@ from skerry.iceberg.operations import AppendFiles, MetadataChange, PublishSketch
 from skerry.iceberg.scan import Scan, scan
 from skerry.iceberg.state import MAIN, TableState
 from skerry.table.commit import Operation, RetryPolicy, commit
-from skerry.table.files import DataFile, WrittenFile
-from skerry.table.statistics import ColumnStatistics, Freshness
-from skerry.table.table_sample import TableSample
+from skerry.table.files.data_file import DataFile, WrittenFile
+from skerry.table.statistics.column_statistics import ColumnStatistics, Freshness
+from skerry.table.statistics.table_sample import TableSample
 from skerry.theta import ThetaSketch
 
 __all__ = ["IcebergTable"]

@@ -27,7 +27,7 @@ from pyiceberg.transforms import (
 
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.iceberg.murmur import hash_column
-from skerry.table.schema import nearest
+from skerry.table.rows.schema import nearest
 
 __all__ = ["apply", "hour_limits", "parse_transform", "result_type", "unquote"]
 

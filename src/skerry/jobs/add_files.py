@@ -26,14 +26,14 @@ from skerry.iceberg.table import IcebergTable
 from skerry.jobs.analyze import catch_up
 from skerry.parquet import Codec, FileMetadata, PageType, decode_page_header, read_metadata
 from skerry.storage import Storage, file_key, is_within
-from skerry.table.evolution import all_ids, has_ids, identify, plan_conversion
-from skerry.table.files import DataFile, WrittenFile
-from skerry.table.row_reader import RowReader
-from skerry.table.scan import FileScanTask
-from skerry.table.schema import FIELD_ID_KEY, leaves, nearest
-from skerry.table.sketching import sketch_parquet
+from skerry.table.files.data_file import DataFile, WrittenFile
+from skerry.table.files.evolution import all_ids, has_ids, identify, plan_conversion
+from skerry.table.files.row_reader import RowReader
+from skerry.table.files.scan_task import FileScanTask
+from skerry.table.rows.schema import FIELD_ID_KEY, leaves, nearest
+from skerry.table.rows.values import encode_value, natural_value
+from skerry.table.statistics.sketching import sketch_parquet
 from skerry.table.tasks import Executor, Progress, ThreadExecutor, Watcher
-from skerry.table.values import encode_value, natural_value
 from skerry.theta import Sample
 
 __all__ = ["AddFiles", "AddTask", "add_files", "describe_foreign_file", "file_schema"]

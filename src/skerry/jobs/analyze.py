@@ -13,14 +13,14 @@ from skerry.iceberg.state import MAIN, TableState
 from skerry.iceberg.statistics import freshness, latest_statistics
 from skerry.iceberg.table import IcebergTable
 from skerry.jobs.sketch_files import FileSample, SketchTask, sketch_file
-from skerry.table.file_groups import SketchedFile, key_of
-from skerry.table.group_samples import GroupSamples
-from skerry.table.group_sketches import group_sketch_bytes
+from skerry.table.files.scan_task import FileScanTask
 from skerry.table.owned_files import passed_over
-from skerry.table.scan import FileScanTask
-from skerry.table.schema import Leaf, leaf, leaves
-from skerry.table.statistics import SketchPolicy
-from skerry.table.table_sample import TableSample, max_groups, sketched_file
+from skerry.table.rows.schema import Leaf, leaf, leaves
+from skerry.table.statistics.column_statistics import SketchPolicy
+from skerry.table.statistics.file_groups import SketchedFile, key_of
+from skerry.table.statistics.group_samples import GroupSamples
+from skerry.table.statistics.group_sketches import group_sketch_bytes
+from skerry.table.statistics.table_sample import TableSample, max_groups, sketched_file
 from skerry.table.tasks import Executor, Progress, ThreadExecutor, Watcher
 from skerry.theta.setops import union
 

@@ -12,7 +12,7 @@ from skerry.iceberg.table import IcebergTable
 from skerry.jobs.analyze import catch_up
 from skerry.jobs.once_table import BatchWasThereError, OnceTable
 from skerry.jobs.write import write_batches
-from skerry.table.incoming import conform
+from skerry.table.rows.incoming import conform
 from skerry.table.stream_batch import StreamBatch
 from skerry.table.tasks import Progress, Watcher
 

@@ -24,8 +24,8 @@ from skerry.paimon.record_changes import refuse_deletes
 from skerry.paimon.row_tasks import RowJob
 from skerry.paimon.state import PaimonState
 from skerry.paimon.writing.table_writers import KIND_COLUMN
-from skerry.table.incoming import conform, open_stream
 from skerry.table.merging import Delete, Insert, Update
+from skerry.table.rows.incoming import conform, open_stream
 from skerry.table.stream_batch import StreamBatch
 from skerry.table.summaries import RowChanges
 

@@ -26,7 +26,7 @@ from skerry.jobs.row_changes import ChangeRequest
 from skerry.jobs.write import write_batches
 from skerry.table.merging import MergeRules, MergeSource
 from skerry.table.predicate import ALWAYS_TRUE
-from skerry.table.schema import field_id
+from skerry.table.rows.schema import field_id
 from skerry.table.summaries import RowChanges
 
 __all__ = ["merge_blind"]

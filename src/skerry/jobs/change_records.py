@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 
 from skerry.errors import SchemaError
 from skerry.kernels import kernel
-from skerry.table.incoming import conform
-from skerry.table.keys import KeyIndex
-from skerry.table.schema import nearest
+from skerry.table.rows.incoming import conform
+from skerry.table.rows.keys import KeyIndex
+from skerry.table.rows.schema import nearest
 
 __all__ = [
     "DELETE",

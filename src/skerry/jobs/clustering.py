@@ -20,9 +20,9 @@ import pyarrow as pa
 from skerry.iceberg.layout import FileLayout
 from skerry.iceberg.sorting import sort_indices
 from skerry.iceberg.z_order import ZOrder
-from skerry.table.row_reader import RowReader
-from skerry.table.scan import FileScanTask
-from skerry.table.schema import empty_batch
+from skerry.table.files.row_reader import RowReader
+from skerry.table.files.scan_task import FileScanTask
+from skerry.table.rows.schema import empty_batch
 
 __all__ = ["Clustering", "clustered"]
 

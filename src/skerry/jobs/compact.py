@@ -33,13 +33,13 @@ from skerry.jobs.compact_plan import CompactOptions, CompactRules, FileGroup, pl
 from skerry.jobs.write import write_batches
 from skerry.storage import join
 from skerry.table.commit import RetryPolicy
-from skerry.table.files import WrittenFile
+from skerry.table.files.data_file import WrittenFile
+from skerry.table.files.row_reader import RowReader
+from skerry.table.files.scan_task import FileScanTask
 from skerry.table.owned_files import OwnedFiles, log_after_publish
-from skerry.table.row_reader import RowReader
-from skerry.table.scan import FileScanTask
-from skerry.table.schema import leaves
+from skerry.table.rows.schema import leaves
+from skerry.table.rows.values import decode_value
 from skerry.table.tasks import Executor, Progress, ThreadExecutor, Watcher
-from skerry.table.values import decode_value
 
 __all__ = ["CompactSummary", "CompactTask", "compact", "compact_group"]
 

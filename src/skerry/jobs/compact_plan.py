@@ -12,8 +12,8 @@ from enum import Enum
 from typing import Any, Final
 
 from skerry.errors import SchemaError
-from skerry.table.files import DataFile
-from skerry.table.scan import FileScanTask
+from skerry.table.files.data_file import DataFile
+from skerry.table.files.scan_task import FileScanTask
 
 __all__ = ["CompactOptions", "CompactRules", "FileGroup", "Worth", "plan_groups"]
 

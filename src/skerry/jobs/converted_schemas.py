@@ -31,7 +31,7 @@ from skerry.jobs.add_files import file_schema
 from skerry.paimon.schema import TableSchema
 from skerry.paimon.types import ArrayType, AtomicType, DataField, MapType, MultisetType, PaimonType, RowType, TypeRoot
 from skerry.parquet import read_metadata
-from skerry.table.evolution import names_of
+from skerry.table.files.evolution import names_of
 from skerry.table.tasks import FileTask
 
 __all__ = ["FileShape", "NamesInFiles", "iceberg_schema", "read_shape"]

@@ -21,11 +21,11 @@ from skerry.jobs.row_changes import (
 )
 from skerry.jobs.write import write_batches
 from skerry.storage import Storage
-from skerry.table.files import DeleteKind, WrittenFile
-from skerry.table.incoming import conform
-from skerry.table.row_deletes import deleted_positions
-from skerry.table.row_reader import RowReader
-from skerry.table.scan import FileScanTask
+from skerry.table.files.data_file import DeleteKind, WrittenFile
+from skerry.table.files.row_deletes import deleted_positions
+from skerry.table.files.row_reader import RowReader
+from skerry.table.files.scan_task import FileScanTask
+from skerry.table.rows.incoming import conform
 from skerry.table.summaries import RowChanges
 
 __all__ = ["PositionFinder", "delete", "overwrite"]

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 from skerry.errors import FormatError, SkerryError
 from skerry.iceberg.layout import FileLayout
 from skerry.parquet import read_metadata
-from skerry.table.files import WrittenFile
-from skerry.table.sketching import sketch_parquet
+from skerry.table.files.data_file import WrittenFile
+from skerry.table.statistics.sketching import sketch_parquet
 
 __all__ = ["DescribeTask", "describe_file"]
 

@@ -19,9 +19,9 @@ from skerry.jobs.publication import Publication, WriteMode
 from skerry.jobs.stream_choice import StreamChoice, TableStream
 from skerry.jobs.streaming import StreamSource
 from skerry.storage import join
-from skerry.table.incoming import conform
 from skerry.table.predicate import Predicate
-from skerry.table.schema import empty_batch
+from skerry.table.rows.incoming import conform
+from skerry.table.rows.schema import empty_batch
 from skerry.table.stream_batch import StreamBatch
 
 __all__ = ["IcebergExchange"]

@@ -38,15 +38,15 @@ from skerry.paimon.schema import TableSchema
 from skerry.paimon.state import PaimonState
 from skerry.paimon.writing.data_files import local_millis
 from skerry.storage import Storage, name
-from skerry.table.carried_samples import CarriedFile, carry_samples
-from skerry.table.files import DataFile, DeleteKind
+from skerry.table.files.data_file import DataFile, DeleteKind
+from skerry.table.files.row_deletes import RowDeletes
+from skerry.table.files.scan_task import FileScanTask
 from skerry.table.owned_files import OwnedFiles
-from skerry.table.row_deletes import RowDeletes
-from skerry.table.scan import FileScanTask
-from skerry.table.schema import leaves
-from skerry.table.table_sample import SampleChange
+from skerry.table.rows.schema import leaves
+from skerry.table.rows.values import decode_value
+from skerry.table.statistics.carried_samples import CarriedFile, carry_samples
+from skerry.table.statistics.table_sample import SampleChange
 from skerry.table.tasks import Executor, ThreadExecutor, Watcher
-from skerry.table.values import decode_value
 
 __all__ = ["DraftFile", "PaimonDraft", "plan_paimon", "publish_paimon"]
 

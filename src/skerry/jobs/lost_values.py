@@ -21,12 +21,12 @@ from skerry.iceberg.scan import scan
 from skerry.iceberg.state import TableState
 from skerry.jobs.rewrite import FileChange
 from skerry.jobs.sketch_files import POSITION, SketchTask, sample_again, samples_to_follow, sketch_file
-from skerry.table.file_groups import FileGroup, SketchedFile, ThinnedGroup, key_of
-from skerry.table.group_samples import GroupSamples
-from skerry.table.row_reader import RowReader
-from skerry.table.scan import FileScanTask
-from skerry.table.schema import Leaf, leaves
-from skerry.table.sketching import BatchSketcher
+from skerry.table.files.row_reader import RowReader
+from skerry.table.files.scan_task import FileScanTask
+from skerry.table.rows.schema import Leaf, leaves
+from skerry.table.statistics.file_groups import FileGroup, SketchedFile, ThinnedGroup, key_of
+from skerry.table.statistics.group_samples import GroupSamples
+from skerry.table.statistics.sketching import BatchSketcher
 from skerry.table.tasks import Executor
 
 __all__ = ["follow_deletes"]

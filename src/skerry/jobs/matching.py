@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from skerry.errors import SchemaError
 from skerry.jobs.rewrite import Actions, Matches, Rows
+from skerry.table.files.row_reader import RowReader
+from skerry.table.files.scan_task import FileScanTask
 from skerry.table.merging import NOTHING, MergeRules, MergeSource
-from skerry.table.metadata_columns import LINEAGE_COLUMNS
-from skerry.table.row_reader import RowReader
-from skerry.table.scan import FileScanTask
+from skerry.table.rows.metadata_columns import LINEAGE_COLUMNS
 
 __all__ = ["POSITION", "ROW_ID", "Matcher", "RowUpdate", "RowUpdater", "TaskMatches", "refuse_repeated", "with_lineage"]
 

@@ -23,8 +23,7 @@ from skerry.jobs.row_changes import (
     redo_after_conflicts,
 )
 from skerry.jobs.write import write_batches
-from skerry.table.incoming import conform, open_stream
-from skerry.table.keys import KeyIndex
+from skerry.table.files.scan_task import FileScanTask
 from skerry.table.merging import (
     Clauses,
     Delete,
@@ -36,8 +35,9 @@ from skerry.table.merging import (
     read_clauses,
 )
 from skerry.table.predicate import Predicate, disjunction
-from skerry.table.scan import FileScanTask
-from skerry.table.schema import nearest
+from skerry.table.rows.incoming import conform, open_stream
+from skerry.table.rows.keys import KeyIndex
+from skerry.table.rows.schema import nearest
 from skerry.table.summaries import RowChanges
 
 __all__ = ["MergeClauses", "bind_rules", "merge", "read_source", "upsert"]

@@ -18,11 +18,11 @@ from skerry.errors import NotFoundError, SchemaError, SkerryError, UnsupportedEr
 from skerry.jobs.add_files import file_schema
 from skerry.parquet import read_metadata
 from skerry.storage import FileStatus, Storage
-from skerry.table.evolution import has_ids
+from skerry.table.files.evolution import has_ids
 from skerry.table.reachability import table_marker
-from skerry.table.schema import FIELD_ID_KEY
+from skerry.table.rows.schema import FIELD_ID_KEY
+from skerry.table.rows.values import physical_value
 from skerry.table.tasks import Executor, FileTask, Progress, ThreadExecutor, Watcher
-from skerry.table.values import physical_value
 
 __all__ = ["Migration", "MigrationFile", "plan_migration", "read_schema"]
 

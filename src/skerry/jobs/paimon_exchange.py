@@ -20,9 +20,9 @@ from skerry.jobs.stream_choice import StreamChoice, TableStream
 from skerry.paimon.options import MergeEngine
 from skerry.paimon.scan import PaimonScan
 from skerry.paimon.table import PaimonTable
-from skerry.table.incoming import conform
 from skerry.table.predicate import Predicate
-from skerry.table.schema import empty_batch
+from skerry.table.rows.incoming import conform
+from skerry.table.rows.schema import empty_batch
 from skerry.table.stream_batch import StreamBatch
 
 __all__ = ["PaimonExchange"]

@@ -15,9 +15,9 @@ from skerry.paimon.changing import ChangeRequest
 from skerry.paimon.row_tasks import Decided
 from skerry.paimon.row_transforms import transform_rows
 from skerry.paimon.state import PaimonState
-from skerry.table.incoming import open_stream
 from skerry.table.merging import NOTHING, MergeRules, MergeSource, key_predicate
 from skerry.table.predicate import Predicate, disjunction
+from skerry.table.rows.incoming import open_stream
 from skerry.table.summaries import RowChanges
 
 __all__ = ["merge_paimon"]

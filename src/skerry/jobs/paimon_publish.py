@@ -44,9 +44,9 @@ from skerry.paimon.writing.renumbering import renumbered
 from skerry.paimon.writing.routing import Router
 from skerry.paimon.writing.table_writers import WrittenRows, write_rows
 from skerry.storage import join
-from skerry.table.incoming import conform, open_batches
-from skerry.table.keys import KeyIndex
 from skerry.table.owned_files import OwnedFiles, owned_files
+from skerry.table.rows.incoming import conform, open_batches
+from skerry.table.rows.keys import KeyIndex
 from skerry.table.stream_batch import StreamBatch
 
 __all__ = ["Share", "ShareLayout", "check_publication", "owned_shares", "publish", "publish_shares", "write_share"]

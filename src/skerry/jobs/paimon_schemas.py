@@ -32,14 +32,14 @@ from skerry.paimon.simple_stats import EMPTY_ROW
 from skerry.paimon.types import ArrayType, DataField, MapType, PaimonType, RowType, field_ids
 from skerry.paimon.writing.file_writers import FileEncoding
 from skerry.storage import Storage, is_within
-from skerry.table.evolution import NameMapping
-from skerry.table.incoming import is_list
-from skerry.table.scan import FileScanTask
-from skerry.table.schema import field_id, nearest
-from skerry.table.statistics import SketchPolicy
-from skerry.table.stored_files import read_columns
+from skerry.table.files.evolution import NameMapping
+from skerry.table.files.scan_task import FileScanTask
+from skerry.table.files.stored_files import read_columns
+from skerry.table.rows.incoming import is_list
+from skerry.table.rows.schema import field_id, nearest
+from skerry.table.rows.values import is_uuid
+from skerry.table.statistics.column_statistics import SketchPolicy
 from skerry.table.tasks import Executor, Progress, Watcher
-from skerry.table.values import is_uuid
 
 __all__ = [
     "ColumnsTask",
@@ -303,7 +303,7 @@ def read_file_columns(task: ColumnsTask) -> tuple[pa.Schema, int]:
     """The columns of a file with field ids, and how many rows it has.
 
     Raises:
-        SkerryError: As `skerry.table.stored_files.read_columns`; the file is named.
+        SkerryError: As `skerry.table.files.stored_files.read_columns`; the file is named.
     """
     try:
         return read_columns(task.storage, task.location, task.file_format, task.names)

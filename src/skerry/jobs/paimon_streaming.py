@@ -35,9 +35,9 @@ from skerry.paimon.splits import Split
 from skerry.paimon.state import PaimonState
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
-from skerry.table.changes import CHANGE_COLUMNS, describe_changes, with_ordinal
 from skerry.table.predicate import conjuncts_of
 from skerry.table.read_ahead import default_threads
+from skerry.table.rows.changes import CHANGE_COLUMNS, describe_changes, with_ordinal
 
 __all__ = ["ComparedTask", "PaimonOffset", "PaimonStream", "ToldTask"]
 

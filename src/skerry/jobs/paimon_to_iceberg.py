@@ -48,14 +48,14 @@ from skerry.paimon.state import PaimonState
 from skerry.paimon.stats_reading import read_stats
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.storage import is_within, join
-from skerry.table.carried_samples import CarriedFile, carry_samples
-from skerry.table.file_groups import deletes_key
-from skerry.table.files import DataFile
+from skerry.table.files.data_file import DataFile
 from skerry.table.owned_files import OwnedFiles
-from skerry.table.schema import leaves
-from skerry.table.table_sample import SampleChange, delete_name, partition_name
+from skerry.table.rows.schema import leaves
+from skerry.table.rows.values import physical_value
+from skerry.table.statistics.carried_samples import CarriedFile, carry_samples
+from skerry.table.statistics.file_groups import deletes_key
+from skerry.table.statistics.table_sample import SampleChange, delete_name, partition_name
 from skerry.table.tasks import Executor, FileTask, Progress, ThreadExecutor, Watcher
-from skerry.table.values import physical_value
 
 __all__ = ["IcebergDraft", "NewMetadata", "plan_iceberg", "publish_files"]
 

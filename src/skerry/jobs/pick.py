@@ -14,10 +14,10 @@ from skerry.iceberg.scan import scan
 from skerry.iceberg.state import TableState
 from skerry.iceberg.table import IcebergTable
 from skerry.jobs.sketch_files import SketchTask, sketch_file
-from skerry.table.file_groups import SketchedFile
-from skerry.table.schema import leaves
-from skerry.table.statistics import SketchPolicy
-from skerry.table.table_sample import sketched_file
+from skerry.table.rows.schema import leaves
+from skerry.table.statistics.column_statistics import SketchPolicy
+from skerry.table.statistics.file_groups import SketchedFile
+from skerry.table.statistics.table_sample import sketched_file
 from skerry.table.tasks import Executor, ThreadExecutor
 
 __all__ = ["pick"]

@@ -29,10 +29,10 @@ from skerry.jobs.row_changes import ChangeRequest
 from skerry.jobs.write import PartitionedWriter, write_batches
 from skerry.storage import Storage, join
 from skerry.table.commit import RetryPolicy
-from skerry.table.files import DataFile, WrittenFile
-from skerry.table.incoming import conform, open_batches
+from skerry.table.files.data_file import DataFile, WrittenFile
 from skerry.table.owned_files import OwnedFiles, owned_files
-from skerry.table.table_sample import partition_name
+from skerry.table.rows.incoming import conform, open_batches
+from skerry.table.statistics.table_sample import partition_name
 from skerry.table.tasks import Executor, ThreadExecutor
 
 __all__ = ["Publication", "Share", "WriteMode", "check_publication", "owned_shares", "publish", "write_share"]

@@ -20,7 +20,7 @@ from pyarrow import json as arrow_json
 
 from skerry.jobs.change_records import DELETE, OP_KINDS, UPDATE_AFTER
 from skerry.jobs.record_fields import FieldNames
-from skerry.table.schema import empty_batch
+from skerry.table.rows.schema import empty_batch
 
 __all__ = ["UNAVAILABLE", "Envelope", "NewFields", "ReadTexts", "read_texts", "reads"]
 

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from skerry.iceberg.layout import FileLayout
 from skerry.jobs.write import write_batches
-from skerry.table.files import WrittenFile
-from skerry.table.row_reader import RowReader
-from skerry.table.scan import FileScanTask
+from skerry.table.files.data_file import WrittenFile
+from skerry.table.files.row_reader import RowReader
+from skerry.table.files.scan_task import FileScanTask
 
 __all__ = ["Actions", "FileChange", "Matches", "Rewriter", "Rows", "UpdateRows", "pack"]
 

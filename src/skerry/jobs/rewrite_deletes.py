@@ -20,11 +20,11 @@ from skerry.iceberg.state import MAIN, TableState
 from skerry.iceberg.table import IcebergTable
 from skerry.storage import join
 from skerry.table.commit import RetryPolicy
-from skerry.table.file_groups import deletes_key
-from skerry.table.files import DeleteFile, DeleteKind
-from skerry.table.row_deletes import RowDeletes
-from skerry.table.scan import FileScanTask
-from skerry.table.table_sample import delete_name
+from skerry.table.files.data_file import DeleteFile, DeleteKind
+from skerry.table.files.row_deletes import RowDeletes
+from skerry.table.files.scan_task import FileScanTask
+from skerry.table.statistics.file_groups import deletes_key
+from skerry.table.statistics.table_sample import delete_name
 from skerry.table.tasks import Executor, Progress, ThreadExecutor, Watcher
 
 __all__ = ["DeletesSummary", "DeletesTask", "rewrite_deletes", "write_deletes"]

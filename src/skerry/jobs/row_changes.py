@@ -30,14 +30,14 @@ from skerry.jobs.lost_values import follow_deletes
 from skerry.jobs.rewrite import FileChange, Rewriter, UpdateRows, pack
 from skerry.storage import Storage
 from skerry.table.commit import RetryPolicy
-from skerry.table.file_groups import deletes_key
-from skerry.table.files import DeleteKind, WrittenFile
+from skerry.table.files.data_file import DeleteKind, WrittenFile
+from skerry.table.files.row_deletes import deleted_positions, distinct_positions
 from skerry.table.owned_files import OwnedFiles
 from skerry.table.predicate import Predicate
 from skerry.table.read_ahead import default_threads
-from skerry.table.row_deletes import deleted_positions, distinct_positions
+from skerry.table.statistics.file_groups import deletes_key
+from skerry.table.statistics.table_sample import delete_name, partition_name
 from skerry.table.summaries import RowChanges
-from skerry.table.table_sample import delete_name, partition_name
 from skerry.table.tasks import Executor, Progress, ThreadExecutor, Watcher
 
 __all__ = [

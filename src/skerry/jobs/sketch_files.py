@@ -15,15 +15,15 @@ from skerry.iceberg.scan import scan
 from skerry.iceberg.state import TableState
 from skerry.jobs.rewrite import FileChange
 from skerry.parquet import read_metadata
-from skerry.table.evolution import TableNames
-from skerry.table.file_groups import SketchedFile, key_of
-from skerry.table.group_samples import GroupSamples
-from skerry.table.row_reader import RowReader
-from skerry.table.scan import FileScanTask
-from skerry.table.schema import Leaf, leaves, nearest
-from skerry.table.sketching import BatchSketcher, sketch_parquet
-from skerry.table.statistics import SketchPolicy
-from skerry.table.table_sample import sketched_file
+from skerry.table.files.evolution import TableNames
+from skerry.table.files.row_reader import RowReader
+from skerry.table.files.scan_task import FileScanTask
+from skerry.table.rows.schema import Leaf, leaves, nearest
+from skerry.table.statistics.column_statistics import SketchPolicy
+from skerry.table.statistics.file_groups import SketchedFile, key_of
+from skerry.table.statistics.group_samples import GroupSamples
+from skerry.table.statistics.sketching import BatchSketcher, sketch_parquet
+from skerry.table.statistics.table_sample import sketched_file
 from skerry.table.tasks import Executor
 from skerry.theta import Sample
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from skerry.jobs.exchange import PieceReader
-from skerry.table.changes import tell_inserts
+from skerry.table.rows.changes import tell_inserts
 
 __all__ = ["RowsTask"]
 

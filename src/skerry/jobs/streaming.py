@@ -26,9 +26,9 @@ from skerry.iceberg.table import IcebergTable
 from skerry.jobs.stream_choice import EARLIEST, LATEST, StreamChoice
 from skerry.jobs.stream_tasks import RowsTask
 from skerry.storage import Storage
-from skerry.table.changes import CHANGE_COLUMNS, with_ordinal
+from skerry.table.files.scan_task import FileScanTask
 from skerry.table.predicate import conjuncts_of
-from skerry.table.scan import FileScanTask
+from skerry.table.rows.changes import CHANGE_COLUMNS, with_ordinal
 
 __all__ = ["CommitTask", "StreamOffset", "StreamSource"]
 

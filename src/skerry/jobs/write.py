@@ -16,10 +16,10 @@ import pyarrow as pa
 from skerry.iceberg.file_writers import FileWriter
 from skerry.iceberg.layout import FileLayout
 from skerry.storage import join
-from skerry.table.files import WrittenFile
+from skerry.table.files.data_file import WrittenFile
 from skerry.table.owned_files import give_up
-from skerry.table.row_spool import RowSpool
-from skerry.table.sketching import BatchSketcher
+from skerry.table.rows.row_spool import RowSpool
+from skerry.table.statistics.sketching import BatchSketcher
 
 __all__ = ["PartitionedWriter", "write_batches"]
 

@@ -24,12 +24,12 @@ from skerry.paimon.splits import Split
 from skerry.paimon.state import PaimonState
 from skerry.paimon.writing.data_files import WrittenDataFile
 from skerry.paimon.writing.layout import WriteLayout
-from skerry.table.file_groups import SketchedFile, key_of
-from skerry.table.group_samples import GroupSamples
-from skerry.table.schema import leaves
-from skerry.table.sketching import BatchSketcher
-from skerry.table.statistics import SketchPolicy
-from skerry.table.table_sample import TableSample, max_groups
+from skerry.table.rows.schema import leaves
+from skerry.table.statistics.column_statistics import SketchPolicy
+from skerry.table.statistics.file_groups import SketchedFile, key_of
+from skerry.table.statistics.group_samples import GroupSamples
+from skerry.table.statistics.sketching import BatchSketcher
+from skerry.table.statistics.table_sample import TableSample, max_groups
 from skerry.table.tasks import Progress
 from skerry.theta import Sample
 

@@ -14,8 +14,8 @@ from skerry.paimon.fallback import fallback_state
 from skerry.paimon.fallback_scan import FallbackScan
 from skerry.paimon.options import FALLBACK_BRANCH
 from skerry.paimon.state import PaimonState
-from skerry.table.schema import leaves
-from skerry.table.statistics import ColumnStatistics, Freshness, FreshnessState
+from skerry.table.rows.schema import leaves
+from skerry.table.statistics.column_statistics import ColumnStatistics, Freshness, FreshnessState
 
 __all__ = ["column_freshness", "column_statistics"]
 

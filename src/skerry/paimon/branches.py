@@ -18,7 +18,7 @@ from skerry.paimon.snapshots import latest_snapshot, snapshot_ids, write_hint
 from skerry.paimon.tags import read_tag, tag_names
 from skerry.storage import Storage, name
 from skerry.table.owned_files import OwnedFiles, PublishStep, after_publish
-from skerry.table.schema import nearest
+from skerry.table.rows.schema import nearest
 
 __all__ = ["branch_names", "create_branch", "delete_branch", "fast_forward", "on_branch"]
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skerry.kernels import kernel, load_u32, load_u64, store
-from skerry.table.murmur3 import MASK, finish, mix
+from skerry.table.rows.murmur3 import MASK, finish, mix
 
 __all__ = ["Bytes", "Longs", "Words", "copy_spans", "get_words", "hash_spans", "put_words"]
 

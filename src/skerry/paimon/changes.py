@@ -27,7 +27,10 @@ from skerry.paimon.snapshots import earliest_id, find_snapshot
 from skerry.paimon.splits import Section, Split, SplitFile
 from skerry.paimon.state import PaimonState
 from skerry.paimon.time_travel import state_at_ref, state_at_snapshot
-from skerry.table.changes import (
+from skerry.table.files.evolution import plan_conversion
+from skerry.table.predicate import ALWAYS_TRUE, Predicate, columns_of, conjunction, conjuncts_of, row_mask
+from skerry.table.read_ahead import default_threads
+from skerry.table.rows.changes import (
     CHANGE_COLUMNS,
     ChangedRows,
     ChangeType,
@@ -35,11 +38,8 @@ from skerry.table.changes import (
     describe_changes,
     drop_carried_over,
 )
-from skerry.table.evolution import plan_conversion
-from skerry.table.predicate import ALWAYS_TRUE, Predicate, columns_of, conjunction, conjuncts_of, row_mask
-from skerry.table.read_ahead import default_threads
-from skerry.table.row_stream import RowStream
-from skerry.table.schema import leaf
+from skerry.table.rows.row_stream import RowStream
+from skerry.table.rows.schema import leaf
 
 __all__ = ["PaimonChanges", "changes", "changes_rows", "has_changelog", "read_commit", "told_rows"]
 

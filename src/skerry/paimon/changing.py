@@ -25,8 +25,8 @@ from skerry.paimon.writing.dynamic_buckets import DynamicBuckets
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.paimon.writing.table_writers import WrittenRows, write_rows
 from skerry.table.commit import commit
-from skerry.table.incoming import conform, open_stream
 from skerry.table.owned_files import owned_files
+from skerry.table.rows.incoming import conform, open_stream
 from skerry.table.summaries import RowChanges
 from skerry.table.tasks import Executor, ThreadExecutor, Watcher
 

@@ -16,11 +16,11 @@ from skerry.paimon.planned_splits import PlannedFiles
 from skerry.paimon.planning import ScanPlanner
 from skerry.paimon.samples import read_published, sample_of
 from skerry.paimon.state import PaimonState
-from skerry.table.column_estimates import Estimate, FilesAsked, estimate
 from skerry.table.predicate import Column, FieldMetrics, conjuncts_of, parse
-from skerry.table.schema import Leaf, leaves
-from skerry.table.statistics import ColumnStatistics, Freshness, FreshnessState
-from skerry.table.values import natural_value
+from skerry.table.rows.schema import Leaf, leaves
+from skerry.table.rows.values import natural_value
+from skerry.table.statistics.column_estimates import Estimate, FilesAsked, estimate
+from skerry.table.statistics.column_statistics import ColumnStatistics, Freshness, FreshnessState
 
 __all__ = ["column_bounds", "column_freshness", "column_statistics", "file_statistics"]
 

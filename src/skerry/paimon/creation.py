@@ -20,8 +20,8 @@ from skerry.paimon.schemas import create_schema, schema_ids
 from skerry.paimon.state import PaimonState
 from skerry.paimon.types import field_ids
 from skerry.storage import Storage
-from skerry.table.schema import nearest
-from skerry.table.statistics import SketchPolicy
+from skerry.table.rows.schema import nearest
+from skerry.table.statistics.column_statistics import SketchPolicy
 
 __all__ = ["create_table", "first_schema"]
 

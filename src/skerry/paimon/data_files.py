@@ -23,11 +23,11 @@ from skerry.paimon.splits import SplitFile
 from skerry.paimon.stored_types import plan_column
 from skerry.paimon.types import ArrayType, AtomicType, DataField, MapType, MultisetType, PaimonType, RowType
 from skerry.storage import Storage
-from skerry.table.evolution import FileNames, top_level
+from skerry.table.files.evolution import FileNames, top_level
+from skerry.table.files.stored_file import Part, StoredFile, reading
+from skerry.table.files.stored_files import open_stored
 from skerry.table.predicate import Column, FieldMetrics
-from skerry.table.schema import FIELD_ID_KEY, field_id
-from skerry.table.stored_file import Part, StoredFile, reading
-from skerry.table.stored_files import open_stored
+from skerry.table.rows.schema import FIELD_ID_KEY, field_id
 
 __all__ = ["KIND", "NUMBER", "SYSTEM_COLUMNS", "DataFile", "open_data_file"]
 

@@ -30,8 +30,8 @@ from skerry.paimon.snapshot import Snapshot
 from skerry.paimon.splits import VectorLocation
 from skerry.paimon.state import PaimonState
 from skerry.paimon.vector_locations import VectorKey, vector_locations
+from skerry.table.files.scan_task import ScanStep
 from skerry.table.predicate import Predicate, evaluate
-from skerry.table.scan import ScanStep
 
 __all__ = ["EntryPruner", "ReadEntries"]
 

@@ -17,7 +17,7 @@ from skerry.paimon.snapshots import snapshot_at_time
 from skerry.paimon.state import PaimonState, load_state
 from skerry.paimon.tags import find_tag
 from skerry.paimon.types import DataField
-from skerry.table.schema import nearest
+from skerry.table.rows.schema import nearest
 
 __all__ = ["check_agreement", "fallback_at_tag", "fallback_at_time", "fallback_state"]
 

@@ -31,7 +31,7 @@ from skerry.paimon.state import PaimonState
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.storage import join
 from skerry.table.owned_files import OwnedFiles, PublishStep, after_publish
-from skerry.table.table_sample import SampleChange
+from skerry.table.statistics.table_sample import SampleChange
 
 __all__ = ["FirstRows", "check_free", "create_with_rows"]
 

@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.paimon.types import ArrayType, AtomicType, DataField, MapType, PaimonType, RowType, TypeRoot
-from skerry.table.evolution import top_level
-from skerry.table.incoming import is_list
-from skerry.table.schema import FIELD_ID_KEY
+from skerry.table.files.evolution import top_level
+from skerry.table.rows.incoming import is_list
+from skerry.table.rows.schema import FIELD_ID_KEY
 
 __all__ = ["columns_in_file"]
 

@@ -11,7 +11,7 @@ from typing import Final
 import pyarrow as pa
 
 from skerry.errors import FormatError, UnsupportedError
-from skerry.table.orc_arrays import rebuild_nested
+from skerry.table.files.orc_arrays import rebuild_nested
 
 __all__ = ["ORC_MAGIC", "decode_orc", "encode_orc"]
 

@@ -24,7 +24,7 @@ from skerry.paimon.merging import RowKind
 from skerry.paimon.paths import MAIN_BRANCH
 from skerry.paimon.splits import Section, Split, SplitFile
 from skerry.paimon.state import PaimonState
-from skerry.table.metadata_columns import is_metadata_column
+from skerry.table.files.stored_file import Part
 from skerry.table.predicate import (
     Column,
     FieldMetrics,
@@ -36,8 +36,8 @@ from skerry.table.predicate import (
     evaluate,
 )
 from skerry.table.read_ahead import SharedCache
-from skerry.table.schema import field_id
-from skerry.table.stored_file import Part
+from skerry.table.rows.metadata_columns import is_metadata_column
+from skerry.table.rows.schema import field_id
 
 __all__ = ["OpenRun", "OpenSection", "Piece", "PieceOpener", "RawPart", "Unit", "on_places", "units_of"]
 

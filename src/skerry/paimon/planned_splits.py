@@ -18,8 +18,8 @@ import pyarrow as pa
 from skerry.paimon.paths import MAIN_BRANCH
 from skerry.paimon.sections import KeyRanges, Sections, sorted_runs
 from skerry.paimon.splits import Section, Split, SplitFile, VectorLocation
-from skerry.table.column_records import records_of
-from skerry.table.scan import ScanStep
+from skerry.table.files.scan_task import ScanStep
+from skerry.table.rows.column_records import records_of
 
 __all__ = ["FileUnion", "PaimonPlan", "PlanUnion", "PlannedFiles", "PlannedSplits", "SplitUnion"]
 

@@ -31,9 +31,9 @@ from skerry.paimon.sections import Sections
 from skerry.paimon.simple_stats import stats_record
 from skerry.paimon.snapshot import Snapshot
 from skerry.paimon.state import PaimonState
+from skerry.table.files.scan_task import ScanStep
 from skerry.table.predicate import Predicate, evaluate
 from skerry.table.read_ahead import read_ahead
-from skerry.table.scan import ScanStep
 
 __all__ = ["ScanPlanner"]
 

@@ -28,8 +28,7 @@ from skerry.paimon.merging import MergeFunction, Records, check_kinds
 from skerry.paimon.pieces import OpenRun, OpenSection, Piece, PieceOpener, RawPart, on_places, units_of
 from skerry.paimon.splits import Split
 from skerry.paimon.state import PaimonState
-from skerry.table.evolution import plan_conversion, prune, top_level
-from skerry.table.metadata_columns import FILE, METADATA_COLUMNS, POSITION
+from skerry.table.files.evolution import plan_conversion, prune, top_level
 from skerry.table.predicate import (
     ALWAYS_TRUE,
     Predicate,
@@ -37,7 +36,8 @@ from skerry.table.predicate import (
     row_mask,
 )
 from skerry.table.read_ahead import read_ahead, scan_pool
-from skerry.table.schema import field_id
+from skerry.table.rows.metadata_columns import FILE, METADATA_COLUMNS, POSITION
+from skerry.table.rows.schema import field_id
 
 __all__ = ["SplitReader"]
 

@@ -41,10 +41,10 @@ from skerry.paimon.writing.bucket_book import BucketBook
 from skerry.paimon.writing.data_files import WrittenDataFile
 from skerry.paimon.writing.table_writers import write_rows
 from skerry.storage import name
-from skerry.table.incoming import conform, open_stream
-from skerry.table.keys import KeyIndex
 from skerry.table.merging import key_predicate
 from skerry.table.predicate import ALWAYS_TRUE, Predicate, parse, row_mask
+from skerry.table.rows.incoming import conform, open_stream
+from skerry.table.rows.keys import KeyIndex
 from skerry.table.summaries import RowChanges
 
 __all__ = ["delete", "merged_positions", "overwrite", "replace_positions", "upsert"]

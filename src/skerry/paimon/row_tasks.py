@@ -30,11 +30,11 @@ from skerry.paimon.writing.dynamic_buckets import OneBucket
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.paimon.writing.table_writers import KIND_COLUMN, KeyedWriter
 from skerry.storage import name
-from skerry.table.keys import KeyIndex
-from skerry.table.metadata_columns import FILE, METADATA_COLUMNS, POSITION
 from skerry.table.owned_files import OwnedFiles
 from skerry.table.predicate import ALWAYS_TRUE, Predicate, conjuncts_of
-from skerry.table.schema import field_id
+from skerry.table.rows.keys import KeyIndex
+from skerry.table.rows.metadata_columns import FILE, METADATA_COLUMNS, POSITION
+from skerry.table.rows.schema import field_id
 from skerry.table.tasks import Progress
 
 __all__ = [

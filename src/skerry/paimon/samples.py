@@ -24,11 +24,11 @@ from skerry.paimon.state import PaimonState
 from skerry.paimon.vector_locations import vector_locations
 from skerry.puffin import PuffinReader, PuffinWriter
 from skerry.storage import join
-from skerry.table.file_groups import key_of
-from skerry.table.group_samples_layout import decode_group_samples, encode_group_samples
 from skerry.table.owned_files import OwnedFiles
-from skerry.table.schema import leaves
-from skerry.table.table_sample import TableSample
+from skerry.table.rows.schema import leaves
+from skerry.table.statistics.file_groups import key_of
+from skerry.table.statistics.group_samples_layout import decode_group_samples, encode_group_samples
+from skerry.table.statistics.table_sample import TableSample
 from skerry.theta import ThetaSketch
 
 __all__ = [

@@ -17,10 +17,10 @@ from skerry.paimon.refusals import check_readable
 from skerry.paimon.splits import Split
 from skerry.paimon.state import PaimonState
 from skerry.table.explanation import Explanation
-from skerry.table.metadata_columns import METADATA_COLUMNS
 from skerry.table.predicate import Predicate, conjuncts_of, parse
 from skerry.table.read_ahead import default_threads
-from skerry.table.row_stream import RowStream
+from skerry.table.rows.metadata_columns import METADATA_COLUMNS
+from skerry.table.rows.row_stream import RowStream
 from skerry.table.selection import checked_limit, select_columns
 
 __all__ = ["PLACE_COLUMNS", "PaimonScan"]

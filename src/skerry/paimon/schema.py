@@ -17,7 +17,7 @@ from skerry.errors import FormatError, SchemaError, UnsupportedError
 from skerry.paimon.arrow_types import arrow_field, to_arrow_schema
 from skerry.paimon.snapshot import decode_object
 from skerry.paimon.types import DataField, decode_field, encode_field, field_ids
-from skerry.table.schema import FIELD_ID_KEY, nearest
+from skerry.table.rows.schema import FIELD_ID_KEY, nearest
 
 __all__ = [
     "KEY_PREFIX",

@@ -29,8 +29,8 @@ from skerry.paimon.types import (
     decode_type,
     with_fresh_ids,
 )
-from skerry.table.incoming import is_list
-from skerry.table.schema import nearest
+from skerry.table.rows.incoming import is_list
+from skerry.table.rows.schema import nearest
 
 __all__ = ["Path", "SchemaDraft"]
 

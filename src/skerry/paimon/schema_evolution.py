@@ -22,7 +22,7 @@ from skerry.paimon.schema import TableSchema
 from skerry.paimon.schema_draft import SchemaDraft
 from skerry.paimon.schemas import create_schema
 from skerry.paimon.state import PaimonState, load_state
-from skerry.table.statistics import COLUMNS_PROPERTY
+from skerry.table.statistics.column_statistics import COLUMNS_PROPERTY
 
 __all__ = ["ChangeOptions", "ChangeSchema", "SchemaChange", "SchemaStep", "commit_schema"]
 

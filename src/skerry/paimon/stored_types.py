@@ -17,9 +17,9 @@ from skerry.errors import SchemaError, UnsupportedError
 from skerry.paimon.arrow_types import arrow_type
 from skerry.paimon.casts import plan_cast
 from skerry.paimon.types import ArrayType, AtomicType, MapType, MultisetType, PaimonType, RowType
-from skerry.table.incoming import is_list
-from skerry.table.nested_arrays import convert_elements, convert_entries
-from skerry.table.schema import FIELD_ID_KEY
+from skerry.table.rows.incoming import is_list
+from skerry.table.rows.nested_arrays import convert_elements, convert_entries
+from skerry.table.rows.schema import FIELD_ID_KEY
 
 __all__ = ["plan_column"]
 

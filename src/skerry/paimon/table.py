@@ -31,7 +31,7 @@ from skerry.storage import Storage
 from skerry.storage import name as folder_name
 from skerry.table.commit import Operation, commit
 from skerry.table.predicate import parse
-from skerry.table.statistics import ColumnStatistics, Freshness
+from skerry.table.statistics.column_statistics import ColumnStatistics, Freshness
 from skerry.table.summaries import RowChanges
 from skerry.table.tasks import Executor, ThreadExecutor, Watcher
 

@@ -20,7 +20,7 @@ from skerry.paimon.writing.bucket_book import BucketBook
 from skerry.storage import is_within
 from skerry.table.history import Ref, of_millis
 from skerry.table.owned_files import after_publish, owned_files
-from skerry.table.schema import nearest
+from skerry.table.rows.schema import nearest
 
 __all__ = ["TableRefs"]
 

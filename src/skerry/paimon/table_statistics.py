@@ -14,11 +14,11 @@ from skerry.paimon.samples import FILE_PROPERTY, read_published, sample_of, writ
 from skerry.paimon.snapshot import CommitKind, Snapshot
 from skerry.paimon.state import PaimonState
 from skerry.paimon.statistics_file import ColStats, StatisticsFile, encode_statistics
-from skerry.table.column_estimates import estimate
 from skerry.table.owned_files import OwnedFiles
-from skerry.table.schema import Leaf, leaves
-from skerry.table.statistics import SketchPolicy
-from skerry.table.table_sample import TableSample, max_groups
+from skerry.table.rows.schema import Leaf, leaves
+from skerry.table.statistics.column_estimates import estimate
+from skerry.table.statistics.column_statistics import SketchPolicy
+from skerry.table.statistics.table_sample import TableSample, max_groups
 from skerry.theta import ThetaSketch
 
 __all__ = ["stage_statistics"]

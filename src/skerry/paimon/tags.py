@@ -26,7 +26,7 @@ from skerry.paimon.paths import TablePaths
 from skerry.paimon.published_file import holds
 from skerry.paimon.snapshot import Snapshot, decode_object, snapshot_keys, snapshot_of
 from skerry.storage import Storage
-from skerry.table.schema import nearest
+from skerry.table.rows.schema import nearest
 
 __all__ = [
     "Tag",

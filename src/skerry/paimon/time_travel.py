@@ -14,7 +14,7 @@ from skerry.paimon.snapshots import find_snapshot, read_snapshot, snapshot_at_ti
 from skerry.paimon.state import PaimonState, load_state
 from skerry.paimon.tags import find_tag, read_tag, tag_names
 from skerry.table.history import in_utc
-from skerry.table.schema import nearest
+from skerry.table.rows.schema import nearest
 
 __all__ = [
     "state_as_of",

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from skerry.planner.relations import Estimate, Relation
-from skerry.table.joinable import hashed_kind
+from skerry.table.statistics.joinable import hashed_kind
 from skerry.theta import ThetaSketch, intersection
 
 __all__ = ["JoinColumns", "JoinGraph"]

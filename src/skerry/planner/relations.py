@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from skerry.table.statistics import ColumnStatistics
+from skerry.table.statistics.column_statistics import ColumnStatistics
 
 __all__ = ["EXACTLY_ONE", "Estimate", "Relation", "row_bytes"]
 

@@ -30,8 +30,8 @@ from skerry.table.predicate import (
     StartsWith,
     conjuncts_of,
 )
-from skerry.table.statistics import ColumnStatistics
-from skerry.table.values import encode_value, physical_value
+from skerry.table.rows.values import encode_value, physical_value
+from skerry.table.statistics.column_statistics import ColumnStatistics
 from skerry.theta.hashing import hash_bytes
 
 __all__ = ["ASSUMED_EQUALITY", "ASSUMED_RANGE", "selectivity"]

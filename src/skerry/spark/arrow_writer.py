@@ -24,8 +24,8 @@ from skerry.spark.failures import TaskError, original_errors
 from skerry.spark.incoming import check_frame, check_values
 from skerry.spark.settings import changed_settings
 from skerry.spark.writer import unused_name, write_settings
-from skerry.table.files import WrittenFile
-from skerry.table.incoming import conform, open_batches
+from skerry.table.files.data_file import WrittenFile
+from skerry.table.rows.incoming import conform, open_batches
 
 __all__ = ["marked_errors", "write_frame_as_arrow"]
 

@@ -18,7 +18,7 @@ from pyspark.sql.types import DataType
 
 from skerry.errors import UnsupportedError
 from skerry.spark.schema import to_spark_type
-from skerry.table.values import is_uuid
+from skerry.table.rows.values import is_uuid
 
 __all__ = ["RecordColumn", "record_column"]
 

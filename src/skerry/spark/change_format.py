@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from skerry.errors import SchemaError, UnsupportedError
-from skerry.table.schema import nearest
+from skerry.table.rows.schema import nearest
 
 __all__ = ["DEBEZIUM", "ChangeFormat", "change_format"]
 

@@ -23,7 +23,7 @@ from skerry.jobs.change_records import DELETE, OP_KINDS, UPDATE_AFTER
 from skerry.jobs.record_texts import UNAVAILABLE
 from skerry.spark.change_columns import RecordColumn, record_column
 from skerry.spark.change_format import ORDER_FIELDS, ChangeFormat
-from skerry.table.schema import nearest
+from skerry.table.rows.schema import nearest
 
 __all__ = ["FIELD_SEPARATOR", "Objection", "RecordParser", "quoted"]
 

@@ -14,8 +14,8 @@ from skerry.errors import SchemaError
 from skerry.jobs.change_records import DELETE, OP_KINDS
 from skerry.spark.change_batches import REFUSED, RecordBatch, to_arrow, unused
 from skerry.spark.change_format import ChangeFormat
-from skerry.table.incoming import conform
-from skerry.table.schema import nearest
+from skerry.table.rows.incoming import conform
+from skerry.table.rows.schema import nearest
 
 __all__ = ["take_over_rows"]
 

@@ -17,12 +17,12 @@ import pyarrow.parquet as pq
 
 from skerry.parquet import read_footer
 from skerry.storage import Storage, name
-from skerry.table.evolution import all_ids, has_ids
-from skerry.table.files import DataFile
-from skerry.table.incoming import is_list
-from skerry.table.metadata_columns import is_metadata_column
-from skerry.table.scan import FileScanTask
-from skerry.table.schema import field_id
+from skerry.table.files.data_file import DataFile
+from skerry.table.files.evolution import all_ids, has_ids
+from skerry.table.files.scan_task import FileScanTask
+from skerry.table.rows.incoming import is_list
+from skerry.table.rows.metadata_columns import is_metadata_column
+from skerry.table.rows.schema import field_id
 
 __all__ = ["FileChoice", "agrees", "read_by_spark"]
 

@@ -31,11 +31,11 @@ from skerry.spark.plan_statistics import PlanStatistics, summarize, without_nan
 from skerry.spark.relations import with_statistics
 from skerry.spark.schema import to_spark_schema
 from skerry.spark.settings import FIELD_ID_SETTING
-from skerry.table.column_estimates import Estimate
-from skerry.table.files import DataFile, DeleteKind
-from skerry.table.row_reader import RowReader
-from skerry.table.scan import FileScanTask
-from skerry.table.schema import field_id, leaves
+from skerry.table.files.data_file import DataFile, DeleteKind
+from skerry.table.files.row_reader import RowReader
+from skerry.table.files.scan_task import FileScanTask
+from skerry.table.rows.schema import field_id, leaves
+from skerry.table.statistics.column_estimates import Estimate
 
 __all__ = ["IcebergRead"]
 

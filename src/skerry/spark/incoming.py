@@ -1,7 +1,7 @@
 """Frames on their way in: a Spark frame becomes one of exactly the table's columns, types and field ids.
 
-The rules are those of `skerry.table.incoming`, which also checks names and types here; this module only says them in
-Spark's words. A value that does not fit ends the job, and no row of it is committed.
+The rules are those of `skerry.table.rows.incoming`, which also checks names and types here; this module only says them
+in Spark's words. A value that does not fit ends the job, and no row of it is committed.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from pyspark.sql.types import (
 from skerry.spark.failures import refuse
 from skerry.spark.jvm import Jvm
 from skerry.spark.schema import FIELD_ID_KEY, to_arrow_schema, to_spark_type, written_by_spark
-from skerry.table.incoming import WRITE_DEFAULT_KEY, conform
-from skerry.table.schema import empty_batch, field_id
-from skerry.table.values import decode_values
+from skerry.table.rows.incoming import WRITE_DEFAULT_KEY, conform
+from skerry.table.rows.schema import empty_batch, field_id
+from skerry.table.rows.values import decode_values
 
 __all__ = ["check_frame", "check_values", "conform_frame"]
 

@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from skerry.errors import MissingDependencyError, SkerryError, StorageError, UnsupportedError
-from skerry.table.schema import nearest
+from skerry.table.rows.schema import nearest
 
 __all__ = ["JDBC_OPTIONS", "JdbcConnection"]
 

@@ -31,7 +31,7 @@ from skerry.spark.paimon_landing import land_shares
 from skerry.spark.progress import run_watched
 from skerry.spark.sources import Source, open_source
 from skerry.spark.writer import spark_can_write, write_frame
-from skerry.table.files import WrittenFile
+from skerry.table.files.data_file import WrittenFile
 from skerry.table.owned_files import OwnedFiles, after_publish
 from skerry.table.tasks import Progress, Watcher
 

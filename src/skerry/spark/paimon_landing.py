@@ -28,7 +28,7 @@ from skerry.spark.progress import run_watched
 from skerry.spark.settings import changed_settings
 from skerry.spark.sources import Source
 from skerry.spark.writer import rebalance_settings, unused_name
-from skerry.table.incoming import conform, open_batches
+from skerry.table.rows.incoming import conform, open_batches
 from skerry.table.tasks import Watcher
 
 __all__ = ["land_shares"]

@@ -34,8 +34,8 @@ from skerry.spark.relations import with_statistics
 from skerry.spark.schema import to_spark_schema
 from skerry.storage import name
 from skerry.table.predicate import ALWAYS_TRUE
-from skerry.table.schema import field_id, leaves
-from skerry.table.statistics import ColumnStatistics
+from skerry.table.rows.schema import field_id, leaves
+from skerry.table.statistics.column_statistics import ColumnStatistics
 
 __all__ = ["PaimonRead"]
 

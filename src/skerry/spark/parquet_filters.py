@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from skerry.spark.old_calendar import MOVED_DAYS, MOVED_MOMENTS
 from skerry.spark.plan_statistics import PlanStatistics
-from skerry.table.schema import Leaf, leaves
+from skerry.table.rows.schema import Leaf, leaves
 
 __all__ = ["filter_options"]
 

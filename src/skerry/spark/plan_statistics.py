@@ -16,10 +16,10 @@ from typing import Any
 import pyarrow as pa
 
 from skerry.iceberg.files import column_metrics
-from skerry.table.column_estimates import Estimate
-from skerry.table.files import DataFile
-from skerry.table.schema import Leaf, leaves
-from skerry.table.statistics import ColumnStatistics, FreshnessState
+from skerry.table.files.data_file import DataFile
+from skerry.table.rows.schema import Leaf, leaves
+from skerry.table.statistics.column_estimates import Estimate
+from skerry.table.statistics.column_statistics import ColumnStatistics, FreshnessState
 
 __all__ = ["ColumnSummary", "PlanStatistics", "describe", "summarize", "without_nan"]
 

@@ -9,7 +9,7 @@ from pyspark.sql import types as spark_types
 from pyspark.sql.types import DataType, StructField, StructType
 
 from skerry.errors import SchemaError
-from skerry.table.schema import field_id
+from skerry.table.rows.schema import field_id
 
 __all__ = ["FIELD_ID_KEY", "to_arrow_schema", "to_spark_field", "to_spark_schema", "to_spark_type", "written_by_spark"]
 

@@ -13,7 +13,7 @@ from skerry.jobs.exchanges import exchange_of
 from skerry.jobs.publication import Publication, WriteMode
 from skerry.jobs.stream_choice import EARLIEST, Limits
 from skerry.table.history import MAIN
-from skerry.table.schema import nearest
+from skerry.table.rows.schema import nearest
 from skerry.table.stream_batch import StreamBatch
 
 __all__ = ["SourceOptions", "Use"]

@@ -27,7 +27,7 @@ from skerry.spark.jdbc import JdbcConnection
 from skerry.spark.schema import to_arrow_schema, to_spark_type, written_by_spark
 from skerry.spark.settings import changed_settings
 from skerry.spark.writer import unused_name
-from skerry.table.schema import nearest
+from skerry.table.rows.schema import nearest
 
 __all__ = ["FORMATS", "Source", "detect_format", "infer_schema", "open_source"]
 

@@ -16,8 +16,8 @@ from skerry.jobs.stream_choice import StreamChoice, StreamTask, TableOffset, Tab
 from skerry.spark.outgoing import for_spark
 from skerry.spark.source_options import SourceOptions
 from skerry.storage import join, name
-from skerry.table.changes import CHANGE_COLUMNS
 from skerry.table.history import MAIN
+from skerry.table.rows.changes import CHANGE_COLUMNS
 
 __all__ = ["StreamReader", "table_stream"]
 

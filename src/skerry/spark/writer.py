@@ -23,7 +23,7 @@ from skerry.spark.schema import written_by_spark
 from skerry.spark.settings import changed_settings
 from skerry.spark.transforms import partition_key, transform_column
 from skerry.storage import join, local_path, name, parent
-from skerry.table.schema import leaves
+from skerry.table.rows.schema import leaves
 
 __all__ = [
     "hadoop_location",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from skerry.table.scan import ScanStep
+from skerry.table.files.scan_task import ScanStep
 
 __all__ = ["ExplainedPlan", "Explanation", "PlannedTasks"]
 
@@ -25,7 +25,7 @@ class PlannedTasks(Protocol):
 
 
 class ExplainedPlan(Protocol):
-    """A plan as an explanation needs it; `skerry.table.scan.ScanPlan` is one."""
+    """A plan as an explanation needs it; `skerry.table.files.scan_task.ScanPlan` is one."""
 
     @property
     def tasks(self) -> PlannedTasks:

@@ -8,7 +8,7 @@ from datetime import datetime
 import pyarrow as pa
 
 from skerry.errors import SchemaError
-from skerry.table.evolution import prune
+from skerry.table.files.evolution import prune
 from skerry.table.predicate.binding import Name, resolve_column
 
 __all__ = ["check_snapshot", "checked_limit", "select_columns"]

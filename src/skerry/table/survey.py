@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from skerry.table.metadata_columns import is_metadata_column
+from skerry.table.files.row_reader import RowReader
+from skerry.table.files.scan_task import FileScanTask, ScanStep, sum_steps
+from skerry.table.files.stored_files import open_stored
 from skerry.table.predicate import Column, FieldMetrics, conjuncts_of, evaluate
-from skerry.table.row_reader import RowReader
-from skerry.table.scan import FileScanTask, ScanStep, sum_steps
-from skerry.table.stored_files import open_stored
+from skerry.table.rows.metadata_columns import is_metadata_column
 
 __all__ = ["survey_row_groups"]
 

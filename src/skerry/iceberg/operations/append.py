@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from skerry.iceberg.manifest import EntryStatus, ManifestEntry
 from skerry.iceberg.operations.change import MetadataChange, SnapshotChange
 from skerry.iceberg.state import MAIN, TableState
-from skerry.table.file_groups import SketchedFile
-from skerry.table.files import DataFile, WrittenFile
-from skerry.table.table_sample import SampleChange, TableSample, sketched_files
+from skerry.table.files.data_file import DataFile, WrittenFile
+from skerry.table.statistics.file_groups import SketchedFile
+from skerry.table.statistics.table_sample import SampleChange, TableSample, sketched_files
 from skerry.theta import ThetaSketch
 
 __all__ = ["AppendFiles", "PublishSketches"]

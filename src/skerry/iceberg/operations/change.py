@@ -9,7 +9,7 @@ from pyiceberg.table.update import TableRequirement, TableUpdate
 
 from skerry.iceberg.manifest import ManifestEntry
 from skerry.iceberg.state import MAIN
-from skerry.table.table_sample import SampleChange, TableSample
+from skerry.table.statistics.table_sample import SampleChange, TableSample
 from skerry.theta import ThetaSketch
 
 __all__ = ["DeleteKey", "MetadataChange", "SnapshotChange"]

@@ -32,7 +32,7 @@ from skerry.iceberg.projection import project
 from skerry.iceberg.state import TableState
 from skerry.iceberg.summary import operation_of
 from skerry.table.predicate import Predicate, evaluate
-from skerry.table.schema import nearest
+from skerry.table.rows.schema import nearest
 
 __all__ = ["Conflicts", "Isolation"]
 

@@ -12,7 +12,7 @@ from skerry.iceberg.manifest_list import ManifestContent, ManifestFile, read_man
 from skerry.iceberg.operations.change import SnapshotChange
 from skerry.iceberg.state import MAIN, TableState
 from skerry.table.properties import whole_number
-from skerry.table.table_sample import SampleChange
+from skerry.table.statistics.table_sample import SampleChange
 
 __all__ = ["ManifestPlan", "RewriteManifests"]
 

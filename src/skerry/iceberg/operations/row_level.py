@@ -18,10 +18,10 @@ from skerry.iceberg.manifest import EntryStatus, FileContent, ManifestEntry
 from skerry.iceberg.operations.change import DeleteKey, SnapshotChange
 from skerry.iceberg.operations.conflicts import Conflicts, Isolation
 from skerry.iceberg.state import MAIN, TableState
-from skerry.table.file_groups import SketchedFile, ThinnedGroup, key_of
-from skerry.table.files import WrittenFile
+from skerry.table.files.data_file import WrittenFile
 from skerry.table.predicate import ALWAYS_TRUE, Predicate
-from skerry.table.table_sample import SampleChange, delete_name, partition_name, sketched_files
+from skerry.table.statistics.file_groups import SketchedFile, ThinnedGroup, key_of
+from skerry.table.statistics.table_sample import SampleChange, delete_name, partition_name, sketched_files
 
 __all__ = ["DeleteFiles", "OverwriteFiles", "RewriteFiles", "RowDelta"]
 
@@ -52,7 +52,7 @@ class RowDelta:
         referenced_files: Locations of the data files that the deletes are of, as far as their entries do not say so:
             one file of positions may be of many data files.
         delete_changes: By location of a data file, the key of the deletes that it gains and loses
-            (`skerry.table.file_groups.deletes_key`); told by the new deletes alone if None.
+            (`skerry.table.statistics.file_groups.deletes_key`); told by the new deletes alone if None.
         thinned: Groups of files of which somebody looked up what the deleted rows take along.
         resketched: Files whose remaining rows were sampled.
     """
@@ -238,7 +238,7 @@ class RewriteFiles:
         staged: Whether the branch stays where it is.
         added_deletes: Delete files to add, such as vectors in place of many small files of positions.
         delete_changes: By location of a data file, the key of the deletes that it gains and loses, which say the same
-            (`skerry.table.file_groups.deletes_key`).
+            (`skerry.table.statistics.file_groups.deletes_key`).
     """
 
     added: tuple[NewFile, ...] = ()

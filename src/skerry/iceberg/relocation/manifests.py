@@ -17,8 +17,8 @@ from skerry.iceberg.file_writers import FileEncoding
 from skerry.iceberg.manifest import EntryStatus, FileContent
 from skerry.iceberg.relocation.names import NewNames
 from skerry.storage import join
-from skerry.table.files import DataFile, DeleteFile, DeleteKind
-from skerry.table.row_deletes import read_positions
+from skerry.table.files.data_file import DataFile, DeleteFile, DeleteKind
+from skerry.table.files.row_deletes import read_positions
 
 __all__ = ["Manifests"]
 

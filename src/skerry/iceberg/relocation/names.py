@@ -9,8 +9,8 @@ from typing import Any
 
 from skerry.iceberg.file_writers import FileEncoding
 from skerry.storage import Move, Storage, join, name, parent
-from skerry.table.file_groups import key_of
-from skerry.table.table_sample import delete_name
+from skerry.table.statistics.file_groups import key_of
+from skerry.table.statistics.table_sample import delete_name
 
 __all__ = ["NewNames", "Written"]
 
@@ -52,7 +52,8 @@ class NewNames:
     Attributes:
         renamed: New locations of files that were written again, by their old location.
         statistics: What metadata says of statistics files that were written again, by their old location.
-        file_keys: By key of a data file's old location, that of the new one: see `skerry.table.file_groups.key_of`.
+        file_keys: By key of a data file's old location, that of the new one: see
+            `skerry.table.statistics.file_groups.key_of`.
         delete_keys: Likewise of delete files and vectors.
         written: What was written.
         outside: Files that lie where the move does not reach, and keep their names.

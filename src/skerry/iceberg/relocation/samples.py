@@ -17,10 +17,10 @@ from skerry.iceberg.relocation.names import NewNames
 from skerry.iceberg.samples import SAMPLE_PROPERTIES, SKETCH_PROPERTIES, read_group_sketches, read_region
 from skerry.puffin import PuffinReader
 from skerry.puffin.layout import MAGIC, encode_footer
-from skerry.table.file_groups import FileGroup
-from skerry.table.group_samples import GroupSamples
-from skerry.table.group_samples_layout import decode_group_samples, encode_group_samples
-from skerry.table.group_sketches import GroupSketches, encode_group_sketches, group_key
+from skerry.table.statistics.file_groups import FileGroup
+from skerry.table.statistics.group_samples import GroupSamples
+from skerry.table.statistics.group_samples_layout import decode_group_samples, encode_group_samples
+from skerry.table.statistics.group_sketches import GroupSketches, encode_group_sketches, group_key
 
 __all__ = ["relocate_statistics"]
 

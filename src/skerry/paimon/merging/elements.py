@@ -21,7 +21,7 @@ from skerry.paimon.merging.actions import ActionArray
 from skerry.paimon.merging.folding import FoldFunction, fold
 from skerry.paimon.merging.order_keys import encode_order_keys
 from skerry.paimon.merging.records import MergeOrder
-from skerry.table.row_matching import number_rows
+from skerry.table.rows.row_matching import number_rows
 
 __all__ = [
     "Collected",

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from skerry.paimon.index_manifest import IndexManifestEntry
 from skerry.paimon.manifest import ManifestEntry
 from skerry.paimon.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
-from skerry.table.table_sample import SampleChange, TableSample
+from skerry.table.statistics.table_sample import SampleChange, TableSample
 
 __all__ = ["CommitId", "IndexChange", "TableChange"]
 

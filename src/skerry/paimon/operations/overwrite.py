@@ -19,7 +19,7 @@ from skerry.paimon.state import PaimonState
 from skerry.paimon.writing.data_files import WrittenDataFile
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.paimon.writing.table_writers import WrittenRows
-from skerry.table.table_sample import SampleChange
+from skerry.table.statistics.table_sample import SampleChange
 
 __all__ = ["OverwritePartitions", "ReplaceFiles", "deleted"]
 

@@ -15,9 +15,9 @@ from skerry.paimon.options import MergeEngine
 from skerry.paimon.state import PaimonState
 from skerry.paimon.writing.data_files import WrittenDataFile
 from skerry.paimon.writing.layout import WriteLayout
-from skerry.table.file_groups import SketchedFile, key_of
-from skerry.table.group_samples import GroupSamples
-from skerry.table.table_sample import SampleChange
+from skerry.table.statistics.file_groups import SketchedFile, key_of
+from skerry.table.statistics.group_samples import GroupSamples
+from skerry.table.statistics.table_sample import SampleChange
 from skerry.theta import Sample
 
 __all__ = ["added_samples", "partition_key", "replaced_samples", "sketched"]

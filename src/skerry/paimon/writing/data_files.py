@@ -21,9 +21,9 @@ from skerry.paimon.writing.file_stats import ColumnStats, encode_stats, stats_mo
 from skerry.paimon.writing.file_writers import open_output
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.storage import join
-from skerry.table.file_output import FileOutput
+from skerry.table.files.file_output import FileOutput
 from skerry.table.owned_files import give_up
-from skerry.table.sketching import BatchSketcher
+from skerry.table.statistics.sketching import BatchSketcher
 
 __all__ = ["BucketFiles", "BucketPlace", "WrittenDataFile", "is_retract", "local_millis"]
 

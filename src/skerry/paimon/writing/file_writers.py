@@ -16,9 +16,9 @@ from skerry.paimon.writing.avro_layout import avro_schema, stored_rows
 from skerry.paimon.writing.orc_layout import ORC_TIMES, orc_schema
 from skerry.paimon.writing.parquet_layout import PaimonParquetOutput
 from skerry.storage import Storage
-from skerry.table.file_output import AvroOutput, FileOutput, ShardOutput
-from skerry.table.orc_output import OrcOutput
-from skerry.table.schema import nearest
+from skerry.table.files.file_output import AvroOutput, FileOutput, ShardOutput
+from skerry.table.files.orc_output import OrcOutput
+from skerry.table.rows.schema import nearest
 
 __all__ = ["FileEncoding", "open_output"]
 

@@ -22,7 +22,7 @@ from skerry.paimon.state import PaimonState
 from skerry.paimon.writing.file_writers import FileEncoding
 from skerry.storage import Storage, local_path
 from skerry.table.owned_files import OwnedFiles, owned_files
-from skerry.table.statistics import SketchPolicy
+from skerry.table.statistics.column_statistics import SketchPolicy
 
 __all__ = ["WriteLayout"]
 

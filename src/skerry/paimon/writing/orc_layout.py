@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from skerry.table.orc_output import OrcTimes
-from skerry.table.schema import FIELD_ID_KEY
+from skerry.table.files.orc_output import OrcTimes
+from skerry.table.rows.schema import FIELD_ID_KEY
 
 __all__ = ["ORC_TIMES", "orc_schema"]
 

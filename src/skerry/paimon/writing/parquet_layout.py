@@ -14,8 +14,8 @@ import pyarrow as pa
 from skerry.paimon.schema import KEY_PREFIX, SEQUENCE_NUMBER
 from skerry.parquet import annotate_timestamps
 from skerry.storage import Storage
-from skerry.table.evolution import map_fields
-from skerry.table.file_output import ParquetOutput
+from skerry.table.files.evolution import map_fields
+from skerry.table.files.file_output import ParquetOutput
 
 __all__ = ["PaimonParquetOutput"]
 

@@ -31,7 +31,7 @@ from skerry.paimon.writing.key_sorting import file_rows, order_records
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.paimon.writing.routing import Router
 from skerry.table.owned_files import give_up
-from skerry.table.row_spool import RowSpool
+from skerry.table.rows.row_spool import RowSpool
 
 __all__ = ["KIND_COLUMN", "AppendWriter", "KeyedWriter", "WrittenRows", "write_rows"]
 

@@ -19,8 +19,8 @@ from skerry.table.predicate import (
     conjunction,
     disjunction,
 )
-from skerry.table.schema import field_id
-from skerry.table.values import physical_value
+from skerry.table.rows.schema import field_id
+from skerry.table.rows.values import physical_value
 
 __all__ = ["key_predicate"]
 

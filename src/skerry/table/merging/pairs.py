@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skerry.errors import SchemaError, SkerryError, UnsupportedError
-from skerry.table.incoming import conform
 from skerry.table.predicate import Operator, Predicate, row_mask
 from skerry.table.predicate.arrow import arrow_array, arrow_storage, field_references
 from skerry.table.predicate.binding import Call, Form, Name, Syntax, Value, bind, resolve_column
 from skerry.table.predicate.literals import LiteralKind, fit
 from skerry.table.predicate.sql import parse_condition
-from skerry.table.schema import FIELD_ID_KEY, nearest
+from skerry.table.rows.incoming import conform
+from skerry.table.rows.schema import FIELD_ID_KEY, nearest
 
 __all__ = ["SOURCE", "TARGET", "Condition", "PairSchema", "Pairs", "Term"]
 

@@ -15,12 +15,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skerry.errors import SchemaError
-from skerry.table.incoming import conform
-from skerry.table.keys import KeyIndex
 from skerry.table.merging.clauses import Clause, Delete, Update
 from skerry.table.merging.pairs import SOURCE, TARGET, Columns, Condition, Pairs, PairSchema, Term
 from skerry.table.predicate import ALWAYS_TRUE, Predicate, disjunction
-from skerry.table.schema import empty_batch, nearest
+from skerry.table.rows.incoming import conform
+from skerry.table.rows.keys import KeyIndex
+from skerry.table.rows.schema import empty_batch, nearest
 
 __all__ = ["NOTHING", "MergeRules", "MergeSource"]
 

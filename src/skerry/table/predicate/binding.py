@@ -32,7 +32,7 @@ from skerry.table.predicate.nodes import (
     conjunction,
     disjunction,
 )
-from skerry.table.schema import field_id, nearest
+from skerry.table.rows.schema import field_id, nearest
 
 __all__ = ["Call", "Form", "Name", "Syntax", "Value", "bind", "describe_position", "resolve_column"]
 

@@ -1,0 +1,169 @@
+"""ORC files in the making, and the times that PyArrow's ORC writer must not be given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.orc as orc
+
+from skerry.errors import UnsupportedError
+from skerry.storage import Sink, Storage
+from skerry.table.files.file_output import SinkOutput
+from skerry.table.files.orc_arrays import rebuild_nested
+from skerry.table.predicate.literals import format_timestamp
+from skerry.table.rows.nested_arrays import list_elements
+from skerry.table.rows.schema import empty_batch
+
+__all__ = ["OrcOutput", "OrcTimes"]
+
+_STRIPE_BYTES: Final = 16 << 20
+"""A quarter of what Iceberg Java has: a stripe is kept in memory, for each of up to 128 open files."""
+_PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+class OrcTimes:
+    """Which times must not be written: those that nobody reads back, or other readers of a table format otherwise.
+
+    PyArrow reads times as nanoseconds since 1970 in 64 bits, and refuses the whole stripe for one beyond. It writes
+    parts of seconds before 1970 with negative nanoseconds.
+
+    Args:
+        is_wrong: Tells those of some times: their ticks since 1970, int64[n] and all negative, and how many ticks a
+            second has, to bool[n].
+        what: What a message calls them, in the plural.
+        instead: The formats to write instead.
+    """
+
+    def __init__(self, is_wrong: Callable[[np.ndarray, int], np.ndarray], what: str, instead: str) -> None:
+        self._is_wrong = is_wrong
+        self._what = what
+        self._instead = instead
+
+    def check(self, rows: pa.Table) -> None:
+        """Refuse rows with such times.
+
+        Raises:
+            UnsupportedError: A column has such a time; the message names it.
+        """
+        for field, column in zip(rows.schema, rows.columns, strict=True):
+            for times in (times for chunk in column.chunks for times in _times(chunk)):
+                values = times.cast(pa.int64()).drop_null().to_numpy()
+                per_second = _PER_SECOND[times.type.unit]
+                finer = 10**9 // per_second
+                far = values[(values < -(2**63 // finer)) | (values > (2**63 - 1) // finer)]
+                if len(far):
+                    raise UnsupportedError(
+                        f"column {field.name!r} has {_written(far[0], per_second)}: times before 1677-09-21 or after "
+                        f"2262-04-11 cannot be written to ORC files, because they could not be read back; write "
+                        f"{self._instead}"
+                    )
+                early = values[values < 0]
+                wrong = early[self._is_wrong(early, per_second)]
+                if len(wrong):
+                    raise UnsupportedError(
+                        f"column {field.name!r} has {_written(wrong[0], per_second)}: {self._what} cannot be written "
+                        f"to ORC files, because other readers would find another time there; write {self._instead}"
+                    )
+
+
+def _written(time: np.int64, per_second: int) -> str:
+    return format_timestamp(int(time) * (10**9 // per_second))
+
+
+def _times(array: pa.Array) -> Iterator[pa.Array]:
+    """The timestamps in an array, however deep."""
+    type_ = array.type
+    if pa.types.is_timestamp(type_):
+        yield array
+    elif pa.types.is_struct(type_):
+        for child in array.flatten():
+            yield from _times(child)
+    elif pa.types.is_list(type_):
+        yield from _times(list_elements(array))
+    elif pa.types.is_map(type_) and len(array):
+        start, stop = array.offsets[0].as_py(), array.offsets[-1].as_py()
+        for child in (array.keys, array.items):
+            yield from _times(child.slice(start, stop - start))
+
+
+class OrcOutput(SinkOutput):
+    """An ORC file.
+
+    Args:
+        storage: Where to.
+        location: Its location, which must be free.
+        schema: Its columns, with the metadata that become attributes of ORC types; others of the rows are left out.
+        codec: How its streams are compressed.
+        refused: Times that it cannot hold.
+    """
+
+    def __init__(self, storage: Storage, location: str, schema: pa.Schema, *, codec: str, refused: OrcTimes) -> None:
+        super().__init__(storage, location)
+        self._schema = schema
+        self._refused = refused
+        self._output = _PatientOutput(self._sink)
+        self._writer = orc.ORCWriter(self._output, compression=codec, stripe_size=_STRIPE_BYTES)
+        # a writer that has seen no rows knows no columns
+        self._writer.write(pa.Table.from_batches([empty_batch(schema)]))
+
+    def write(self, rows: pa.Table) -> None:
+        """Write rows.
+
+        Raises:
+            UnsupportedError: A column has a time that readers would not find.
+        """
+        self._refused.check(rows)
+        self._writer.write(rebuild_nested(rows.select(self._schema.names).cast(self._schema)))
+        self._output.raise_failure()
+
+    def abort(self) -> None:
+        """Give the file up; nothing of it remains."""
+        self._output.discard()
+        self._writer.close()
+        super().abort()
+
+    def _finish(self) -> None:
+        self._writer.close()
+        self._output.raise_failure()
+
+
+class _PatientOutput:
+    """A stream that never fails while ORC writes to it: an error there, or in its finaliser, ends the process."""
+
+    closed = False
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink: Sink | None = sink
+        self._position = 0
+        self._failure: BaseException | None = None
+
+    def write(self, data: Any) -> int:
+        length = memoryview(data).nbytes
+        if self._sink is not None and self._failure is None:
+            try:
+                self._sink.write(data)
+            except BaseException as error:
+                self._failure = error
+        self._position += length
+        return length
+
+    def tell(self) -> int:
+        return self._position
+
+    def flush(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def discard(self) -> None:
+        """Take what is still written for nothing."""
+        self._sink = None
+
+    def raise_failure(self) -> None:
+        """Raise what has failed meanwhile."""
+        if self._failure is not None:
+            raise self._failure

@@ -1,0 +1,86 @@
+"""Texts of ORC's type CHAR, which PyArrow fills up with spaces and Java reads without those at the end.
+
+Spec: ORC v1, File Tail, Type Information: types stand in pre-order, the root first.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skerry.errors import FormatError
+from skerry.table.files.orc_times import protobuf_fields
+from skerry.table.rows.nested_arrays import convert_elements, convert_entries
+
+__all__ = ["padded_texts", "without_padding"]
+
+_CHAR: Final = 17
+_RULE: Final = "ORC v1, File Tail"
+
+
+def padded_texts(schema: pa.Schema, tail: bytes) -> tuple[tuple[int, frozenset[int]], ...]:
+    """Where the texts of a file are that have been filled up.
+
+    Args:
+        schema: The file's columns.
+        tail: Its tail, as PyArrow gives it.
+
+    Returns:
+        For each column its place among all types of the file, and the places of type CHAR in it.
+
+    Raises:
+        FormatError: The tail is no sound message.
+    """
+    try:
+        footer = dict(protobuf_fields(tail))[2]
+        types = [dict(protobuf_fields(value)) for number, value in protobuf_fields(footer) if number == 4]
+    except (IndexError, KeyError, ValueError, TypeError) as error:
+        raise FormatError(f"the tail is no sound message: {error}", rule=_RULE) from error
+    padded = {place for place, type_ in enumerate(types) if type_.get(1, 0) == _CHAR}
+    found, place = [], 1
+    for field in schema:
+        after = place + _count(field.type)
+        found.append((place, frozenset(padded.intersection(range(place, after)))))
+        place = after
+    return tuple(found)
+
+
+def _children(type_: pa.DataType) -> list[pa.DataType]:
+    if pa.types.is_map(type_):
+        return [type_.key_type, type_.item_type]
+    return [type_.field(index).type for index in range(type_.num_fields)]
+
+
+def _count(type_: pa.DataType) -> int:
+    return 1 + sum(_count(child) for child in _children(type_))
+
+
+def without_padding(array: pa.Array, place: int, padded: frozenset[int]) -> pa.Array:
+    """An array without the spaces at the end of its padded texts.
+
+    Args:
+        array: A column.
+        place: Its place among all types of the file.
+        padded: The places that are padded.
+    """
+    type_ = array.type
+    if padded.isdisjoint(range(place, place + _count(type_))):
+        return array
+    if place in padded:
+        return pc.utf8_rtrim(array, characters=" ")
+    places = [place + 1]
+    for child in _children(type_)[:-1]:
+        places.append(places[-1] + _count(child))
+    if pa.types.is_struct(type_):
+        members = [without_padding(array.field(index), start, padded) for index, start in enumerate(places)]
+        return pa.StructArray.from_arrays(members, fields=list(type_), mask=array.is_null())
+    if pa.types.is_map(type_):
+        return convert_entries(
+            array,
+            lambda keys: without_padding(keys, places[0], padded),
+            lambda items: without_padding(items, places[1], padded),
+            type_,
+        )
+    return convert_elements(array, lambda values: without_padding(values, places[0], padded), type_)

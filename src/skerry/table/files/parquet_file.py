@@ -1,0 +1,224 @@
+"""Parquet files of rows: row groups with their statistics, columns found by field id."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from skerry.errors import UnsupportedError
+from skerry.parquet import FileMetadata, decode_metadata, is_encrypted, read_arrow_metadata, read_footer
+from skerry.storage import Storage
+from skerry.table.files.evolution import (
+    NameMapping,
+    TableNames,
+    column_positions,
+    count_leaves,
+    identify,
+    match_leaves,
+    top_level,
+    with_ids,
+)
+from skerry.table.files.int96 import TimestampUnits, check_nanoseconds, plan_units
+from skerry.table.files.parquet_statistics import bound_of
+from skerry.table.files.stored_file import Part, reading, without_columns
+from skerry.table.predicate import Column, FieldMetrics
+from skerry.table.predicate.arrow import arrow_storage
+
+__all__ = ["open_parquet"]
+
+_STREAM_FACTOR = 16
+_STREAM_BYTES = 1 << 18
+_TRAILER_BYTES = 8  # length of the footer, and magic
+
+
+def open_parquet(storage: Storage, location: str, wanted: pa.Schema, names: NameMapping | None) -> _ParquetFile:
+    """Read a file's footer.
+
+    Args:
+        storage: Access to the file.
+        location: The file.
+        wanted: The columns to read, with field ids; top-level ones of a dictionary type are read as dictionaries.
+        names: Field ids by name, for a file without ids; None refuses such a file.
+
+    Raises:
+        FormatError: The file is corrupt.
+        NotFoundError: It is missing.
+        SchemaError: It has no field ids, and there is no name mapping.
+        UnsupportedError: It is encrypted, or PyArrow does not read it.
+    """
+    with reading(location, "parquet"):
+        footer, file_size = read_footer(storage, location)
+        if is_encrypted(memoryview(footer)[:-_TRAILER_BYTES]):
+            raise UnsupportedError("the file is encrypted", location=location)
+        metadata, sound = read_arrow_metadata(footer)
+        source = storage.arrow_file(location)
+        stored = pq.ParquetFile(source, metadata=metadata).schema_arrow
+        if count_leaves(stored) != metadata.num_columns:
+            raise UnsupportedError(
+                f"the file has {metadata.num_columns} columns, {count_leaves(stored)} of them understood",
+                location=location,
+            )
+        if isinstance(names, TableNames):
+            names = names.by_position(stored)
+        schema = identify(stored, names)
+        matched = match_leaves(schema, wanted)
+        units = plan_units(metadata.schema, matched)
+        return _ParquetFile(
+            location=location,
+            source=source,
+            metadata=metadata,
+            sound=sound,
+            schema=schema,
+            positions=column_positions(schema),
+            names=None if schema is stored else names,
+            storage=storage,
+            units=units,
+            pages=decode_metadata(footer, location=location, file_size=file_size) if units.nanoseconds else None,
+            dictionaries=tuple(_dictionaries(schema, wanted)),
+            parts=tuple(_parts(metadata, [leaf for leaf, _ in matched])),
+        )
+
+
+def _dictionaries(schema: pa.Schema, wanted: pa.Schema) -> Iterator[str]:
+    stored = top_level(schema)
+    for number, index in top_level(wanted).items():
+        if number in stored and pa.types.is_dictionary(wanted.field(index).type):
+            yield schema.field(stored[number]).name
+
+
+def _parts(metadata: pq.FileMetaData, leaves: list[int]) -> Iterator[Part]:
+    first_row = 0
+    for index in range(metadata.num_row_groups):
+        group = metadata.row_group(index)
+        yield Part(
+            index=index,
+            first_row=first_row,
+            row_count=group.num_rows,
+            offset=_offset(group),
+            size_bytes=sum(group.column(leaf).total_uncompressed_size for leaf in leaves),
+        )
+        first_row += group.num_rows
+
+
+def _offset(group: pq.RowGroupMetaData) -> int:
+    if not group.num_columns:
+        return 0
+    chunk = group.column(0)
+    data: int = chunk.data_page_offset
+    return min(data, chunk.dictionary_page_offset) if chunk.has_dictionary_page else data
+
+
+@dataclass(frozen=True)
+class _ParquetFile:
+    """A file whose footer is read.
+
+    Args:
+        location: The file.
+        storage: Access to it.
+        source: What PyArrow reads it from.
+        metadata: The footer.
+        sound: Whether the statistics of a column chunk may be asked for, bool[row_groups, columns].
+        schema: All its columns with field ids.
+        positions: Where columns stand among the primitive ones, by field id.
+        names: Field ids by name, if the file itself has none.
+        units: The wanted primitive columns, and the units that timestamps of type INT96 are read in.
+        pages: Where the pages are of columns that are INT96 and read in nanoseconds; None if there is none.
+        dictionaries: The columns that are read as dictionaries.
+        parts: Its row groups.
+    """
+
+    location: str
+    storage: Storage
+    source: Any
+    metadata: pq.FileMetaData
+    sound: npt.NDArray[np.bool_]
+    schema: pa.Schema
+    positions: dict[int, int]
+    names: NameMapping | None
+    units: TimestampUnits
+    pages: FileMetadata | None
+    dictionaries: tuple[str, ...]
+    parts: tuple[Part, ...]
+
+    @property
+    def row_count(self) -> int:
+        return int(self.metadata.num_rows)
+
+    def metrics(self, column: Column) -> FieldMetrics | None:
+        position = self.positions.get(column.field_id)
+        return None if position is None else _statistics(self.metadata, self.sound, position, column)
+
+    def batches(self, part: Part, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        if not self.units.paths:
+            yield from without_columns(part.row_count, batch_rows)
+            return
+        with reading(self.location, "parquet"):
+            if self.pages is not None:
+                check_nanoseconds(self.storage, self.pages, part.index, self.units.nanoseconds)
+            readers = [self._read(part, batch_rows, unit, paths) for unit, paths in self.units.paths.items()]
+            for batches in zip(*readers, strict=True):
+                batch = batches[0] if len(batches) == 1 else _side_by_side(batches)
+                if self.names is None:
+                    yield batch
+                else:
+                    yield pa.RecordBatch.from_arrays(batch.columns, schema=with_ids(batch.schema, self.names))
+
+    def _read(self, part: Part, batch_rows: int, unit: str, paths: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+        # who wants few of many rows at a time has no room for whole column chunks
+        is_stream = _STREAM_FACTOR * batch_rows < part.row_count
+        parquet = pq.ParquetFile(
+            self.source,
+            metadata=self.metadata,
+            read_dictionary=self.dictionaries,
+            coerce_int96_timestamp_unit=unit,
+            # one request for all columns of the row group
+            pre_buffer=not (is_stream or isinstance(self.source, pa.OSFile)),
+            buffer_size=_STREAM_BYTES if is_stream else 0,
+        )
+        batches: Iterator[pa.RecordBatch] = parquet.iter_batches(
+            batch_size=batch_rows, row_groups=[part.index], columns=list(paths), use_threads=False
+        )
+        return batches
+
+
+def _side_by_side(batches: tuple[pa.RecordBatch, ...]) -> pa.RecordBatch:
+    """One batch of the columns of several."""
+    fields = [field for batch in batches for field in batch.schema]
+    columns = [column for batch in batches for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+
+
+def _statistics(metadata: pq.FileMetaData, sound: npt.NDArray[np.bool_], position: int, column: Column) -> FieldMetrics:
+    """The statistics of one column over all row groups; Parquet counts no NaNs."""
+    stored = metadata.schema.column(position)
+    logical = json.loads(stored.logical_type.to_json())
+    lower: list[Any] = []
+    upper: list[Any] = []
+    nulls, values = [], []
+    for index in range(metadata.num_row_groups):
+        chunk = metadata.row_group(index).column(position)
+        statistics: Any = chunk.statistics if sound[index, position] else None
+        bounded = statistics is not None and statistics.has_min_max and chunk.physical_type != "INT96"
+        for bounds, is_upper in ((lower, False), (upper, True)):
+            raw = (statistics.max_raw if is_upper else statistics.min_raw) if bounded else None
+            value = bound_of(column.type, raw, chunk.physical_type, logical, upper=is_upper) if bounded else None
+            bounds.append(value)
+        counted = statistics is not None and statistics.has_null_count
+        nulls.append(statistics.null_count if counted else -1)
+        values.append(chunk.num_values)
+    storage = arrow_storage(column.type)
+    unknown = np.full(len(values), -1, np.int64)
+    return FieldMetrics(
+        pa.array(lower, storage),
+        pa.array(upper, storage),
+        np.array(nulls, np.int64),
+        unknown,
+        np.array(values, np.int64),
+    )

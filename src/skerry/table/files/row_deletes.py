@@ -1,0 +1,311 @@
+"""Which rows of data files are gone: position delete files, deletion vectors and equality delete files, read once.
+
+A position delete file may be of many data files. Each of its row groups is read when a data file that its statistics
+leave room for is read, once for all of them, and kept taken apart by data file as far as memory allows.
+
+Spec: Iceberg table spec, Row-level Deletes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skerry.errors import FormatError, SchemaError
+from skerry.puffin.deletion_vector import decode_deletion_vector
+from skerry.storage import Storage
+from skerry.table.files.data_file import DeleteFile, DeleteKind
+from skerry.table.files.evolution import NameMapping, column_positions, plan_conversion, prune, top_level
+from skerry.table.files.row_deletes_keys import KeyDeletes
+from skerry.table.files.scan_task import FileScanTask
+from skerry.table.files.stored_file import Part, StoredFile, reading
+from skerry.table.files.stored_files import open_stored
+from skerry.table.predicate import Column
+from skerry.table.read_ahead import SharedCache
+from skerry.table.rows.schema import FIELD_ID_KEY
+
+__all__ = ["RowDeletes", "deleted_positions", "distinct_positions", "read_positions"]
+
+_Positions: TypeAlias = npt.NDArray[np.int64]
+
+_FILE_PATH: Final = 2147483546
+_POS: Final = 2147483545
+_PATHS: Final = pa.dictionary(pa.int32(), pa.string())  # a path stands in many rows
+_POSITION_SCHEMA: Final = pa.schema(
+    [
+        pa.field("file_path", _PATHS, nullable=False, metadata={FIELD_ID_KEY: str(_FILE_PATH).encode()}),
+        pa.field("pos", pa.int64(), nullable=False, metadata={FIELD_ID_KEY: str(_POS).encode()}),
+    ]
+)
+_POSITION_NAMES: Final[NameMapping] = {("file_path",): _FILE_PATH, ("pos",): _POS}
+_RULE: Final = "Iceberg table spec, Position Delete Files"
+_KEY_RULE: Final = "Iceberg table spec, Equality Delete Files"
+_BATCH_ROWS: Final = 1 << 17
+_CACHE_BYTES: Final = 256 << 20
+_MAX_OPEN_FILES: Final = 64
+_NONE: Final = np.zeros(0, np.int64)
+
+
+def deleted_positions(storage: Storage, task: FileScanTask) -> _Positions:
+    """The rows that position delete files and deletion vectors take from a task's data file.
+
+    Args:
+        storage: Access to the delete files.
+        task: The task; of a part of a file, too, all positions of the file are given.
+
+    Returns:
+        int64[n] Positions in the file, ascending and distinct.
+
+    Raises:
+        FormatError: A delete file is corrupt, or deletes rows that the data file does not have.
+        NotFoundError: One is missing.
+    """
+    return RowDeletes(storage).positions(task)
+
+
+def read_positions(storage: Storage, delete: DeleteFile) -> dict[str, _Positions]:
+    """All rows that a file of positions deletes, by data file.
+
+    Raises:
+        FormatError: The file is corrupt, or not one of positions.
+        NotFoundError: It is missing.
+    """
+    file = _open_positions(storage, delete)
+    found: dict[str, list[_Positions]] = {}
+    for part in file.file.parts:
+        for path, positions in file.read(part).items():
+            found.setdefault(path, []).append(positions)
+    return {path: distinct_positions(*parts) for path, parts in found.items()}
+
+
+def distinct_positions(*parts: _Positions) -> _Positions:
+    """int64[n] Positions in ascending order, each once; a view where one part is that already.
+
+    Parts that ascend are merged, which takes a fraction of the time of `np.unique`.
+    """
+    positions = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    if len(positions) > 1 and not (positions[1:] > positions[:-1]).all():
+        positions = np.sort(positions, kind="stable")
+        is_new = np.ones(len(positions), bool)
+        np.not_equal(positions[1:], positions[:-1], out=is_new[1:])
+        positions = positions[is_new]
+    return positions
+
+
+class RowDeletes:
+    """The deletes of a scan's tasks; may be asked by many threads.
+
+    Args:
+        storage: Access to the delete files.
+        columns: Every column that equality deletes may compare, with field ids.
+        names: Field ids by name, for equality delete files without ids.
+        cache_bytes: How much of what has been read may be kept.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        columns: pa.Schema | None = None,
+        names: NameMapping | None = None,
+        *,
+        cache_bytes: int = _CACHE_BYTES,
+    ) -> None:
+        self._storage = storage
+        self._columns = columns if columns is not None else pa.schema([])
+        self._names = names
+        self._cache = SharedCache(cache_bytes)
+        self._open_weight = cache_bytes // _MAX_OPEN_FILES
+
+    # ---- positions ----
+
+    def positions(self, task: FileScanTask) -> _Positions:
+        """Positions of a task's rows that delete files and vectors name; see `deleted_positions`."""
+        found: list[_Positions] = []
+        for delete in task.deletes:
+            if delete.kind is DeleteKind.POSITIONS:
+                found += self._of_file(delete, task.data_file.location)
+            elif delete.kind is DeleteKind.VECTOR:
+                found.append(self._of_vector(delete, task.data_file.location))
+        if not found:
+            return _NONE
+        positions = found[0] if len(found) == 1 else np.concatenate(found)
+        positions = distinct_positions(positions)
+        _check_range(positions, task)
+        return positions
+
+    def _of_vector(self, delete: DeleteFile, data_file: str) -> _Positions:
+        if delete.referenced_data_file != data_file:
+            raise FormatError(
+                f"the deletion vector is of {delete.referenced_data_file}, not of {data_file}",
+                location=delete.location,
+                offset=delete.content_offset,
+                rule="Iceberg table spec, Deletion Vectors",
+            )
+        key = (delete.location, delete.content_offset)
+        return self._cache.get(key, lambda: self._read_vector(delete), lambda positions: positions.nbytes)
+
+    def _read_vector(self, delete: DeleteFile) -> _Positions:
+        offset, size = delete.content_offset, delete.content_size_bytes
+        if offset is None or size is None or offset < 0 or not 0 <= size <= delete.file_size_bytes - offset:
+            raise FormatError(
+                f"a deletion vector of {size} bytes at {offset} in a file of {delete.file_size_bytes}",
+                location=delete.location,
+                rule="Iceberg table spec, Deletion Vectors",
+            )
+        blob = self._storage.read_range(delete.location, offset, size)
+        return decode_deletion_vector(blob, cardinality=delete.record_count, location=delete.location, offset=offset)
+
+    def _of_file(self, delete: DeleteFile, data_file: str) -> Iterator[_Positions]:
+        if delete.referenced_data_file not in (None, data_file):
+            raise FormatError(
+                f"the delete file is of {delete.referenced_data_file}, not of {data_file}",
+                location=delete.location,
+                rule=_RULE,
+            )
+        key: tuple[Any, ...] = (delete.location,)
+        opened = self._cache.get(key, lambda: _open_positions(self._storage, delete), lambda _: self._open_weight)
+        for part in opened.parts_of(data_file):
+            by_file = self._cache.get((*key, part.index), partial(opened.read, part), _size_of)
+            if data_file in by_file:
+                yield by_file[data_file]
+
+    # ---- keys ----
+
+    def keys(self, task: FileScanTask) -> list[KeyDeletes]:
+        """What finds the rows that equality deletes take from a task's data file, one for each set of columns.
+
+        Raises:
+            FormatError: A delete file is corrupt.
+            NotFoundError: One is missing.
+            SchemaError: One compares columns that the table never had, or that it does not have itself.
+        """
+        by_columns: dict[frozenset[int], list[DeleteFile]] = {}
+        for delete in task.deletes:
+            if delete.kind is DeleteKind.KEYS:
+                by_columns.setdefault(frozenset(delete.equality_ids), []).append(delete)
+        return [self._keys_of(ids, deletes) for ids, deletes in by_columns.items()]
+
+    def _keys_of(self, ids: frozenset[int], deletes: list[DeleteFile]) -> KeyDeletes:
+        locations = tuple(sorted(delete.location for delete in deletes))
+
+        def index() -> KeyDeletes:
+            schema = self._key_schema(ids, deletes[0].location)
+            rows = [
+                self._cache.get((ids, delete.location), partial(self._read_keys, delete, schema), _table_size)
+                for delete in deletes
+            ]
+            return KeyDeletes.of(pa.concat_tables(rows))
+
+        return self._cache.get((ids, locations), index, lambda keys: keys.nbytes)
+
+    def _key_schema(self, ids: frozenset[int], location: str) -> pa.Schema:
+        missing = ids - column_positions(self._columns).keys()
+        if missing or not ids:
+            raise SchemaError(
+                f"equality deletes compare columns {sorted(ids)}, of which the table has never had {sorted(missing)}",
+                location=location,
+                rule=_KEY_RULE,
+            )
+        return prune(self._columns, ids)
+
+    def _read_keys(self, delete: DeleteFile, schema: pa.Schema) -> pa.Table:
+        file = open_stored(self._storage, delete.location, delete.file_format, schema, self._names)
+        batches = []
+        with reading(delete.location, delete.file_format):
+            for part in file.parts:
+                for batch in file.batches(part, _BATCH_ROWS):
+                    missing = column_positions(schema).keys() - column_positions(batch.schema).keys()
+                    if missing:
+                        raise SchemaError(f"the delete file lacks the columns {sorted(missing)} that it compares")
+                    batches.append(plan_conversion(batch.schema, schema)(batch))
+        return pa.Table.from_batches(batches, schema=schema)
+
+
+def _table_size(rows: pa.Table) -> int:
+    return int(rows.nbytes)
+
+
+def _check_range(positions: _Positions, task: FileScanTask) -> None:
+    rows = task.data_file.record_count
+    for position in positions[[0, -1]].tolist() if len(positions) else ():
+        if not 0 <= position < rows:
+            raise FormatError(
+                f"row {position} is deleted, the file has {rows} rows", location=task.data_file.location, rule=_RULE
+            )
+
+
+# Position delete files ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _PositionFile:
+    """A position delete file and, for each of its parts, bounds of the data files in it."""
+
+    location: str
+    file_format: str
+    file: StoredFile
+    lower: tuple[str | None, ...]
+    upper: tuple[str | None, ...]
+
+    def parts_of(self, data_file: str) -> Iterator[Part]:
+        """The parts that may have deletes of a data file."""
+        for part, lower, upper in zip(self.file.parts, self.lower, self.upper, strict=True):
+            if (lower is None or lower <= data_file) and (upper is None or data_file <= upper):
+                yield part
+
+    def read(self, part: Part) -> dict[str, _Positions]:
+        """The positions in a part by data file, ascending where the file is as the specification wants it."""
+        found: dict[str, list[_Positions]] = {}
+        with reading(self.location, self.file_format):
+            for batch in self.file.batches(part, _BATCH_ROWS):
+                for path, positions in _group(batch, self.location):
+                    found.setdefault(path, []).append(positions)
+        return {path: parts[0] if len(parts) == 1 else np.concatenate(parts) for path, parts in found.items()}
+
+
+def _open_positions(storage: Storage, delete: DeleteFile) -> _PositionFile:
+    file = open_stored(storage, delete.location, delete.file_format, _POSITION_SCHEMA, _POSITION_NAMES)
+    metrics = file.metrics(Column(_FILE_PATH, ("file_path",), pa.string()))
+    unknown = (None,) * len(file.parts)
+    lower, upper = unknown, unknown
+    if metrics is not None:
+        lower, upper = tuple(metrics.lower.to_pylist()), tuple(metrics.upper.to_pylist())
+    return _PositionFile(delete.location, delete.file_format, file, lower, upper)
+
+
+def _group(batch: pa.RecordBatch, location: str) -> Iterator[tuple[str, _Positions]]:
+    """Take the rows of a position delete file apart by data file."""
+    columns = top_level(batch.schema)
+    if not {_FILE_PATH, _POS} <= columns.keys():
+        raise FormatError("a position delete file lacks file_path or pos", location=location, rule=_RULE)
+    paths, rows = batch.column(columns[_FILE_PATH]), batch.column(columns[_POS])
+    if not pa.types.is_integer(rows.type):
+        raise FormatError(f"a position delete file has rows of type {rows.type}", location=location, rule=_RULE)
+    if paths.null_count:  # which name no file, and which Iceberg Java passes over
+        named = paths.is_valid()
+        paths, rows = paths.filter(named), rows.filter(named)
+    if rows.null_count:
+        raise FormatError("a position delete file has a null in pos", location=location, rule=_RULE)
+    if not pa.types.is_dictionary(paths.type):
+        paths = paths.dictionary_encode()
+    positions = rows.cast(pa.int64()).to_numpy()
+    names = paths.dictionary.to_pylist()
+    codes = paths.indices.to_numpy()
+    ends = np.flatnonzero(np.diff(codes)) + 1
+    if len(ends) >= len(names):  # not ordered by data file, as it should be
+        order = np.argsort(codes, kind="stable")
+        codes, positions = codes[order], positions[order]
+        ends = np.flatnonzero(np.diff(codes)) + 1
+    for start, group in zip([0, *ends.tolist()], np.split(positions, ends), strict=True):
+        if len(group):
+            yield names[codes[start]], group
+
+
+def _size_of(by_file: dict[str, _Positions]) -> int:
+    return sum(positions.nbytes + 2 * len(path) + 200 for path, positions in by_file.items())

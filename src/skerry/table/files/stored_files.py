@@ -1,0 +1,70 @@
+"""Opening files of rows, whichever format they are in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from skerry.errors import UnsupportedError
+from skerry.storage import Storage
+from skerry.table.files.avro_file import open_avro
+from skerry.table.files.evolution import NameMapping
+from skerry.table.files.orc_file import open_orc
+from skerry.table.files.parquet_file import open_parquet
+from skerry.table.files.stored_file import StoredFile
+
+__all__ = ["open_stored", "read_columns"]
+
+
+def _open_amudai(storage: Storage, location: str, wanted: pa.Schema, names: NameMapping | None) -> StoredFile:
+    from skerry.table.files.amudai_file import open_amudai  # loads protobuf and what else few tables need
+
+    return open_amudai(storage, location, wanted, names)
+
+
+_OPEN: dict[str, Callable[[Storage, str, pa.Schema, NameMapping | None], StoredFile]] = {
+    "parquet": open_parquet,
+    "orc": open_orc,
+    "avro": open_avro,
+    "amudai": _open_amudai,
+}
+
+
+def open_stored(
+    storage: Storage, location: str, file_format: str, wanted: pa.Schema, names: NameMapping | None
+) -> StoredFile:
+    """Open a file; see `skerry.table.files.parquet_file.open_parquet`.
+
+    Raises:
+        UnsupportedError: There is no reader for its format.
+    """
+    opened = _OPEN.get(file_format)
+    if opened is None:
+        raise UnsupportedError(f"reading {file_format} files is not supported", location=location)
+    return opened(storage, location, wanted, names)
+
+
+def read_columns(storage: Storage, location: str, file_format: str, names: NameMapping | None) -> tuple[pa.Schema, int]:
+    """The columns of a file with their field ids, and how many rows it has; only its metadata is read.
+
+    Args:
+        storage: Access to it.
+        location: The file.
+        file_format: Parquet or ORC.
+        names: Field ids by name, for a file without ids; None refuses such a file.
+
+    Raises:
+        FormatError: It is corrupt.
+        NotFoundError: It is missing.
+        SchemaError: It has no field ids, and there is no name mapping.
+        UnsupportedError: It is encrypted, or of another format.
+    """
+    nothing = pa.schema([])
+    if file_format == "parquet":
+        parquet = open_parquet(storage, location, nothing, names)
+        return parquet.schema, parquet.row_count
+    if file_format == "orc":
+        orc = open_orc(storage, location, nothing, names)
+        return orc.schema, orc.row_count
+    raise UnsupportedError(f"the columns of {file_format} files are not told", location=location)

@@ -1,0 +1,1 @@
+"""Statistics: samples and sketches of columns, how they follow changes of rows, and whether they are fresh."""

@@ -1,0 +1,130 @@
+"""Distinct counts of a column from samples: of a whole table, or of the files that a condition leaves.
+
+What samples cannot tell exactly they bound: the groups that hold a file which may match say how many distinct values
+there are at most, those of which every row matches how many there are at least.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from skerry.table.statistics.column_statistics import FRESH, Freshness, FreshnessState
+from skerry.table.statistics.file_groups import key_of
+from skerry.table.statistics.group_samples import GroupSamples
+from skerry.table.statistics.group_sketches import GroupSketches
+from skerry.theta import ThetaSketch
+
+__all__ = ["Estimate", "FilesAsked", "estimate"]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A distinct count.
+
+    Args:
+        freshness: How far it holds.
+        ndv: The count; None if nothing is known.
+        lower: Lower bound, two standard deviations.
+        upper: Upper bound, likewise.
+        sketch: The sketch, if it is that of the rows asked for.
+    """
+
+    freshness: Freshness
+    ndv: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+    sketch: ThetaSketch | None = None
+
+    @classmethod
+    def of(cls, sketch: ThetaSketch) -> Estimate:
+        """What a sketch of the very rows says."""
+        return cls(FRESH, sketch.estimate(), *sketch.bounds(2), sketch)
+
+
+@dataclass(frozen=True, slots=True)
+class FilesAsked:
+    """The data files that a question is about.
+
+    Args:
+        whole: By key of the location (`skerry.table.statistics.file_groups.key_of`) the rows of files that are wanted
+            whole.
+        partial: The same of files of which some rows may be wanted.
+    """
+
+    whole: Mapping[int, int]
+    partial: Mapping[int, int]
+
+    @classmethod
+    def of(cls, whole: Mapping[str, int], partial: Mapping[str, int]) -> FilesAsked:
+        """From rows by location."""
+        return cls(
+            {key_of(location): rows for location, rows in whole.items()},
+            {key_of(location): rows for location, rows in partial.items()},
+        )
+
+
+def estimate(
+    groups: GroupSamples, field_id: int, asked: FilesAsked | None = None, own: GroupSketches | None = None
+) -> Estimate:
+    """Estimate how many distinct values a column has.
+
+    Args:
+        groups: Samples; the column must be among them.
+        field_id: The column.
+        asked: The files to count in; all that were sampled if None.
+        own: Sketches of single groups, which may tell more than their share of the sample.
+    """
+    every = range(len(groups.groups))
+    if asked is None:
+        touched, inside = list(every), [row for row in every if groups.groups[row].exact]
+        missing = ""
+    else:
+        wanted = asked.whole.keys() | asked.partial.keys()
+        touched = groups.rows_of(wanted)
+        inside = [
+            row for row in touched if groups.groups[row].exact and groups.groups[row].files.keys() <= asked.whole.keys()
+        ]
+        missing = _missing(groups, asked)
+    column = groups.columns[field_id]
+    most = _best(groups, field_id, touched, own)
+    if missing:
+        return Estimate(Freshness(FreshnessState.STALE, missing), most.estimate())
+    if len(inside) == len(touched) or np.array_equal(column.present(inside), column.present(touched)):
+        return Estimate.of(most)
+    least = _best(groups, field_id, inside, own)
+    reason = _reason(groups, touched, inside)
+    return Estimate(
+        Freshness(FreshnessState.UPPER_BOUND, reason), most.estimate(), least.bounds(2)[0], most.bounds(2)[1]
+    )
+
+
+def _best(groups: GroupSamples, field_id: int, rows: Sequence[int], own: GroupSketches | None) -> ThetaSketch:
+    """The sketch of some groups that has the higher threshold: from the sample, or from sketches of their own."""
+    shared = groups.sketch(field_id, rows)
+    found = own.union((groups.groups[row] for row in rows), field_id) if own is not None and rows else None
+    return shared if found is None or found.theta <= shared.theta else ThetaSketch.from_compact(found)
+
+
+def _reason(groups: GroupSamples, touched: Collection[int], inside: Collection[int]) -> str:
+    reduced = sum(not groups.groups[row].exact for row in touched)
+    others = len(touched) - len(inside) - reduced
+    reasons = []
+    if reduced:
+        reasons.append(
+            f"{reduced} of {len(touched)} groups of files have lost rows since they were sketched; run analyze"
+        )
+    if others:
+        reasons.append(f"{others} of {len(touched)} groups of files may hold other rows, too")
+    return ", and ".join(reasons)
+
+
+def _missing(groups: GroupSamples, asked: FilesAsked) -> str:
+    known = groups.files
+    rows = {**asked.whole, **asked.partial}
+    missing = sum(count for key, count in rows.items() if key not in known)
+    if all(key in known for key in rows):
+        return ""
+    return f"{missing / max(1, sum(rows.values())):.1%} of rows not covered; run analyze".replace("%", " %")

@@ -1,0 +1,331 @@
+"""What is known about values below table level: a sample per column, and which groups of files hold what of it.
+
+A *group* is a set of data files, mostly of one partition; there is a bounded number of them. Per column the table keeps
+the smallest hashes of all values with their threshold θ (the *sample*), and per group a bitmap that tells which of
+these hashes occur in the group. Every hash below θ that occurs anywhere is in the sample, so the distinct values of any
+set of groups are estimated by the union of their bitmaps: files may come and go, and what remains needs no rescan.
+
+A group of which files or rows have been removed since it was sketched is no longer *exact*: its bitmap may have too
+many bits, never too few. As long as exact groups hold all of them too, that makes no difference.
+"""
+
+from __future__ import annotations
+
+import functools
+import heapq
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from skerry.table.statistics.column_sample import ColumnSample
+from skerry.table.statistics.file_groups import FileGroup, SketchedFile, ThinnedGroup, key_of
+from skerry.theta import ThetaSketch
+from skerry.theta.layout import CompactSketch
+from skerry.theta.setops import smallest, union
+
+__all__ = ["GroupSamples"]
+
+MAX_GROUPS = 128
+PUBLISHED_HASHES = 4096
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupSamples:
+    """The groups of a table's files and the samples of its columns.
+
+    Args:
+        groups: The groups; together they are all files that were sampled.
+        columns: By field id, the columns that every group was sampled for.
+    """
+
+    groups: tuple[FileGroup, ...] = ()
+    columns: Mapping[int, ColumnSample] = field(default_factory=dict)
+
+    @property
+    def files(self) -> dict[int, int]:
+        """By key of the location, the key of the deletes that were applied to each file."""
+        return {location: deletes for group in self.groups for location, deletes in group.files.items()}
+
+    def with_files(self, files: Sequence[SketchedFile], *, max_groups: int = MAX_GROUPS) -> GroupSamples:
+        """Take in files, each as a group of its own as long as there are not too many.
+
+        Args:
+            files: The files; a column that one of them was not sampled for is given up.
+            max_groups: More groups than this are merged: first those of the same partition, the smallest first.
+        """
+        if not files:
+            return self
+        pending = _by_partition(files) if len(self.groups) + len(files) > max_groups else [[file] for file in files]
+        groups = [
+            FileGroup(
+                {key_of(file.location): file.deletes for file in together},
+                frozenset(key_of(file.partition) for file in together),
+                sum(file.row_count for file in together),
+            )
+            for together in pending
+        ]
+        columns = set.intersection(*(set(file.samples) for file in files))
+        samples = {
+            id_: [union(file.samples[id_].compact for file in together) for together in pending] for id_ in columns
+        }
+        return self._with_groups(groups, samples).bounded(max_groups)
+
+    def with_groups_of(self, other: GroupSamples, *, max_groups: int = MAX_GROUPS) -> GroupSamples:
+        """Take in the groups of other files; a column that they were not sampled for is given up."""
+        if not other.groups:
+            return self
+        rows = range(len(other.groups))
+        samples = {id_: [column.group(row) for row in rows] for id_, column in other.columns.items()}
+        return self._with_groups(other.groups, samples).bounded(max_groups)
+
+    def _with_groups(self, groups: Sequence[FileGroup], samples: Mapping[int, Sequence[CompactSketch]]) -> GroupSamples:
+        columns = samples.keys() & self.columns.keys() if self.groups else samples.keys()
+        return GroupSamples(
+            (*self.groups, *groups),
+            {id_: self.columns.get(id_, ColumnSample.empty(0)).with_groups(samples[id_]) for id_ in columns},
+        )
+
+    def without_files(self, locations: Collection[str]) -> GroupSamples:
+        """Let files go: groups that lose all of theirs are dropped, those that lose some are no longer exact."""
+        gone = {key_of(location) for location in locations}
+        return self._only_files(lambda file: file not in gone)
+
+    def reconciled(self, live: Mapping[int, int]) -> GroupSamples:
+        """What is left of the samples in a table that others have changed.
+
+        Args:
+            live: By key of the location, the key of the deletes of each file that the table has now.
+        """
+        return self._only_files(live.__contains__).with_deletes(live)
+
+    def _only_files(self, is_kept: Callable[[int], bool]) -> GroupSamples:
+        groups, rows = [], []
+        for row, group in enumerate(self.groups):
+            left = {location: deletes for location, deletes in group.files.items() if is_kept(location)}
+            if left:
+                groups.append(group if len(left) == len(group.files) else replace(group, files=left, exact=False))
+                rows.append(row)
+        return GroupSamples(tuple(groups), self.columns if len(rows) == len(self.groups) else self._members_of(rows))
+
+    def only_groups_within(self, locations: Collection[str]) -> GroupSamples:
+        """Only the groups all of whose files are among some."""
+        wanted = {key_of(location) for location in locations}
+        return self.only_groups([row for row, group in enumerate(self.groups) if group.files.keys() <= wanted])
+
+    def only_groups(self, rows: Sequence[int]) -> GroupSamples:
+        """Only some of the groups."""
+        if len(rows) == len(self.groups):
+            return self
+        return GroupSamples(tuple(self.groups[row] for row in rows), self._members_of(rows))
+
+    def _members_of(self, rows: Sequence[int]) -> dict[int, ColumnSample]:
+        return {id_: column.with_rows(column.members[list(rows)]) for id_, column in self.columns.items()}
+
+    def with_deletes(self, now: Mapping[int, int], *, same_rows: bool = False) -> GroupSamples:
+        """Note that rows of files were deleted since: their groups are no longer exact.
+
+        Args:
+            now: By key of the location, the key of the deletes that apply to the file now.
+            same_rows: Whether they say in other files what was said before, so that no group changes.
+        """
+        groups = []
+        for group in self.groups:
+            changed = {file: now[file] for file, known in group.files.items() if now.get(file, known) != known}
+            exact = group.exact and (same_rows or not changed)
+            groups.append(replace(group, files={**group.files, **changed}, exact=exact) if changed else group)
+        return GroupSamples(tuple(groups), self.columns)
+
+    def with_thinned(self, thinned: Iterable[ThinnedGroup]) -> GroupSamples:
+        """Take away what went with rows; the groups stay exact.
+
+        Only groups that are exact and have just these files, with just these deletes, are thinned, and only if all of
+        their columns were looked at.
+        """
+        groups, columns = list(self.groups), dict(self.columns)
+        for thin in thinned:
+            for row, group in enumerate(groups):
+                if group.exact and group.files == thin.before and columns.keys() <= thin.gone.keys():
+                    files = {**group.files, **thin.deletes}
+                    groups[row] = replace(group, files=files, row_count=thin.row_count)
+                    columns = {id_: column.without(row, thin.gone[id_]) for id_, column in columns.items()}
+        return GroupSamples(tuple(groups), columns)
+
+    def with_rows_gone(self, partition: str | None, deletes: int) -> GroupSamples:
+        """Note that any rows may be gone, nobody knows which: groups are no longer exact.
+
+        Args:
+            partition: Only rows of this partition; of all if None.
+            deletes: Key of the deletes that say so.
+        """
+        place = None if partition is None else key_of(partition)
+        return GroupSamples(
+            tuple(
+                replace(group, files={file: known ^ deletes for file, known in group.files.items()}, exact=False)
+                if place is None or place in group.partitions
+                else group
+                for group in self.groups
+            ),
+            self.columns,
+        )
+
+    def with_resketched(self, files: Sequence[SketchedFile], *, max_groups: int = MAX_GROUPS) -> GroupSamples:
+        """Put files that were sampled again in place of groups that are no longer exact.
+
+        A group is replaced if all of its files were sampled again, with the deletes that apply to them now.
+        """
+        known = self.files
+        again = {key: file for file in files if known.get(key := key_of(file.location)) == file.deletes}
+        replaced = [group for group in self.groups if not group.exact and group.files.keys() <= again.keys()]
+        if not replaced:
+            return self
+        rows = [row for row, group in enumerate(self.groups) if group not in replaced]
+        return self.only_groups(rows).with_files(
+            [again[key] for group in replaced for key in group.files], max_groups=max_groups
+        )
+
+    def with_files_rewritten(
+        self, removed: Collection[str], files: Sequence[SketchedFile], *, max_groups: int = MAX_GROUPS
+    ) -> GroupSamples:
+        """Put files in place of others with the same rows.
+
+        A group that loses only some of its files stays exact by being merged with the files that have its rows now:
+        those of its partitions, or all new ones where rows may have gone from partition to partition.
+
+        Args:
+            removed: Locations of the files that go.
+            files: The files that come.
+            max_groups: See `with_files`.
+        """
+        gone = {key_of(location) for location in removed}
+        partial = [
+            row
+            for row, group in enumerate(self.groups)
+            if group.exact and 0 < len(group.files.keys() & gone) < len(group.files)
+        ]
+        if not partial or not files:
+            return self.without_files(removed).with_files(files, max_groups=max_groups)
+        added = GroupSamples().with_files(files, max_groups=len(files))
+        joined = self.with_groups_of(added, max_groups=len(self.groups) + len(files))
+        open_ = [*partial, *range(len(self.groups), len(joined.groups))]
+        parts = _connected(joined.groups, open_, frozenset(key_of(file.partition) for file in files))
+        merged = joined._merged([*parts, *([row] for row in range(len(self.groups)) if row not in partial)])
+        groups = [
+            replace(group, files={key: deletes for key, deletes in group.files.items() if key not in gone})
+            if number < len(parts)
+            else group
+            for number, group in enumerate(merged.groups)
+        ]
+        return GroupSamples(tuple(groups), merged.columns).without_files(removed).bounded(max_groups)
+
+    def with_column(self, field_id: int, samples: Sequence[CompactSketch]) -> GroupSamples:
+        """Add a column, or put it in place of the one of that id.
+
+        Args:
+            field_id: Its id.
+            samples: Its values, group by group.
+        """
+        column = ColumnSample.empty(0).with_groups(samples) if samples else ColumnSample.empty(0)
+        return GroupSamples(self.groups, {**self.columns, field_id: column})
+
+    def with_columns(self, field_ids: Collection[int]) -> GroupSamples:
+        """Keep only some columns."""
+        return GroupSamples(self.groups, {id_: self.columns[id_] for id_ in field_ids if id_ in self.columns})
+
+    def bounded(self, max_groups: int) -> GroupSamples:
+        """Merge groups until there are no more than so many."""
+        if len(self.groups) <= max_groups:
+            return self
+        return self._merged(_merged_rows(self.groups, max_groups))
+
+    def _merged(self, parts: Sequence[list[int]]) -> GroupSamples:
+        """The groups merged as told, each row in one part."""
+        groups = tuple(functools.reduce(FileGroup.merged, (self.groups[row] for row in rows)) for rows in parts)
+        columns = {
+            id_: column.with_rows(np.stack([np.bitwise_or.reduce(column.members[rows], axis=0) for rows in parts]))
+            for id_, column in self.columns.items()
+        }
+        return GroupSamples(groups, columns)
+
+    def rows_of(self, files: Collection[int]) -> list[int]:
+        """Which groups have one of some files, by the keys of their locations."""
+        return [row for row, group in enumerate(self.groups) if not group.files.keys().isdisjoint(files)]
+
+    def is_exact(self, field_id: int) -> bool:
+        """Whether the sample of a column is that of the rows that are alive, and of no others."""
+        rows = [row for row, group in enumerate(self.groups) if group.exact]
+        if len(rows) == len(self.groups):
+            return True
+        column = self.columns[field_id]
+        return bool(np.array_equal(column.present(rows), column.present())) if rows else not len(column.hashes)
+
+    def sketch(self, field_id: int, rows: Sequence[int] | None = None) -> ThetaSketch:
+        """The sketch of a column, as tables publish it: at most 4,096 hashes.
+
+        Args:
+            field_id: The column.
+            rows: Only these groups; all if None.
+        """
+        column = self.columns[field_id]
+        found = column.union() if rows is None else column.union(list(rows))
+        return ThetaSketch.from_compact(smallest(found, PUBLISHED_HASHES))
+
+
+def _by_partition(files: Sequence[SketchedFile]) -> list[list[SketchedFile]]:
+    found: dict[str, list[SketchedFile]] = {}
+    for file in files:
+        found.setdefault(file.partition, []).append(file)
+    return list(found.values())
+
+
+def _merged_rows(groups: Sequence[FileGroup], max_groups: int) -> list[list[int]]:
+    """Which groups to merge: small ones of one partition, then small ones; exact ones with exact ones if possible."""
+    places: Sequence[Callable[[FileGroup], Any]] = (
+        lambda group: (group.partitions, group.exact),
+        lambda group: group.exact,
+        lambda group: None,
+    )
+    parts = [(group.row_count, [row]) for row, group in enumerate(groups)]
+    for place in places:
+        heaps: dict[Any, list[tuple[int, list[int]]]] = {}
+        for part in parts:
+            heaps.setdefault(place(groups[part[1][0]]), []).append(part)
+        _merge_smallest(list(heaps.values()), len(parts) - max_groups)
+        parts = [part for heap in heaps.values() for part in heap]
+        if len(parts) <= max_groups:
+            break
+    return [rows for _, rows in parts]
+
+
+def _connected(groups: Sequence[FileGroup], rows: Sequence[int], come: frozenset[int]) -> list[list[int]]:
+    """Some groups, together those that share partitions; all together if one has a partition that no new file has."""
+    parts: list[tuple[frozenset[int], list[int]]] = []
+    is_apart = all(groups[row].partitions <= come for row in rows)
+    for row in rows:
+        places, together = groups[row].partitions if is_apart else come, [row]
+        for part in [part for part in parts if part[0] & places]:
+            parts.remove(part)
+            places, together = places | part[0], part[1] + together
+        parts.append((places, together))
+    return [together for _, together in parts]
+
+
+def _merge_smallest(heaps: Sequence[list[tuple[int, list[int]]]], count: int) -> None:
+    """Merge so many times the two smallest parts of one heap, each time of the heap where they are smallest."""
+    for heap in heaps:
+        heapq.heapify(heap)
+    pairs = [(_smallest_pair(heap), number) for number, heap in enumerate(heaps) if len(heap) > 1]
+    heapq.heapify(pairs)
+    while count > 0 and pairs:
+        number = heapq.heappop(pairs)[1]
+        heap = heaps[number]
+        (size, rows), (other_size, other_rows) = heapq.heappop(heap), heapq.heappop(heap)
+        heapq.heappush(heap, (size + other_size, rows + other_rows))
+        if len(heap) > 1:
+            heapq.heappush(pairs, (_smallest_pair(heap), number))
+        count -= 1
+
+
+def _smallest_pair(heap: list[tuple[int, list[int]]]) -> int:
+    return heap[0][0] + min(heap[1:3])[0]

@@ -1,0 +1,238 @@
+"""Which columns of many tables could be joined with one: told by their sketches alone.
+
+Two columns are compared only if equal values have equal hashes in both. A sketch hashes a value's bytes, so `int` and
+`long` have nothing in common however equal their numbers are, and `int` and `date` would seem to have much: the kind of
+a column is its type, apart from what changes no byte (a decimal's precision, the length of fixed binary values).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import overload
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skerry.errors import NotFoundError
+from skerry.table.rows.schema import nearest
+from skerry.table.statistics.column_statistics import FRESH, Freshness
+from skerry.theta import Overlaps, PackedSketches, Probe, Proportion, ThetaSketch
+
+__all__ = [
+    "JoinableColumn",
+    "JoinableColumns",
+    "NotCompared",
+    "SketchedColumn",
+    "TableSketches",
+    "find_joinable",
+    "hashed_kind",
+]
+
+
+def hashed_kind(type_: pa.DataType) -> str:
+    """What values of a type are hashed as: columns of one kind can be compared, others never.
+
+    Spec: Iceberg, Appendix D, single-value serialisation; see docs/types.md.
+    """
+    if pa.types.is_decimal(type_):
+        return f"decimal of scale {type_.scale}"
+    if pa.types.is_fixed_size_binary(type_) or pa.types.is_binary(type_):
+        return "binary"
+    return str(type_)
+
+
+@dataclass(frozen=True, slots=True)
+class SketchedColumn:
+    """A column that has a fresh sketch.
+
+    Args:
+        name: Dotted name.
+        type: Its type.
+    """
+
+    name: str
+    type: pa.DataType
+
+
+@dataclass(frozen=True, slots=True)
+class NotCompared:
+    """A column that had to be left out.
+
+    Args:
+        table: The table's name.
+        column: Dotted name; None for a whole table.
+        reason: Why.
+    """
+
+    table: str
+    column: str | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableSketches:
+    """The fresh sketches of one table.
+
+    Args:
+        table: The table's name.
+        columns: Whose they are.
+        sketches: As many.
+        missing: Columns of the table that have none, and why.
+        numbers: Which of the columns are of a kind.
+    """
+
+    table: str
+    columns: tuple[SketchedColumn, ...]
+    sketches: PackedSketches
+    missing: tuple[NotCompared, ...] = ()
+    numbers: dict[str, npt.NDArray[np.int64]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        kinds: dict[str, list[int]] = {}
+        for number, column in enumerate(self.columns):
+            kinds.setdefault(hashed_kind(column.type), []).append(number)
+        object.__setattr__(self, "numbers", {kind: np.array(found, np.int64) for kind, found in kinds.items()})
+
+    def number_of(self, column: str) -> int:
+        """Which of the columns has a name.
+
+        Raises:
+            NotFoundError: None has: it does not exist, or has no fresh sketch.
+        """
+        for number, known in enumerate(self.columns):
+            if known.name == column:
+                return number
+        for without in self.missing:
+            if without.column == column:
+                raise NotFoundError(f"column {column!r} of {self.table} has no fresh sketch: {without.reason}")
+        names = [known.name for known in self.columns] + [without.column or "" for without in self.missing]
+        raise NotFoundError(f"no primitive column {column!r} in {self.table}{nearest(column, names)}")
+
+
+@dataclass(frozen=True, slots=True)
+class JoinableColumn:
+    """A column that shares values with the one that was asked about.
+
+    Args:
+        table: Its table's name.
+        column: Its dotted name.
+        type: Its type.
+        containment: The share of the asked column's distinct values that it has.
+        contained: The share of its own distinct values that the asked column has.
+        jaccard: Distinct values of both among distinct values of either.
+        ndv: Its estimated number of distinct values.
+        lower: Lower bound of `ndv`, two standard deviations.
+        upper: Upper bound of `ndv`, two standard deviations.
+        freshness: Always fresh: a column whose sketch is not is left out, and `JoinableColumns.not_compared` says so.
+    """
+
+    table: str
+    column: str
+    type: pa.DataType
+    containment: Proportion
+    contained: Proportion
+    jaccard: Proportion
+    ndv: float
+    lower: float
+    upper: float
+    freshness: Freshness = FRESH
+
+
+@dataclass(frozen=True, slots=True)
+class JoinableColumns(Sequence[JoinableColumn]):
+    """The columns that share values with one, those first that have most of its values.
+
+    Args:
+        table: The asked column's table.
+        column: Its dotted name.
+        ndv: Its estimated number of distinct values.
+        columns: What was found.
+        compared: How many columns it was compared with.
+        not_compared: Columns and tables that had to be left out because nothing fresh is known of them.
+    """
+
+    table: str
+    column: str
+    ndv: float
+    columns: tuple[JoinableColumn, ...]
+    compared: int
+    not_compared: tuple[NotCompared, ...]
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    @overload
+    def __getitem__(self, index: int) -> JoinableColumn: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[JoinableColumn, ...]: ...
+    def __getitem__(self, index: int | slice) -> JoinableColumn | tuple[JoinableColumn, ...]:
+        return self.columns[index]
+
+    def __iter__(self) -> Iterator[JoinableColumn]:
+        return iter(self.columns)
+
+
+def find_joinable(
+    table: str,
+    column: str,
+    tables: Iterable[TableSketches],
+    *,
+    min_containment: float = 0.1,
+    limit: int | None = None,
+    not_compared: Iterable[NotCompared] = (),
+) -> JoinableColumns:
+    """Compare one column with all others of its kind.
+
+    Args:
+        table: Name of its table, which must be among `tables`.
+        column: Its dotted name.
+        tables: The sketches of all tables.
+        min_containment: Leave out columns of which less is contained, whichever way.
+        limit: Most columns; all if None.
+        not_compared: What is known to be left out beside the columns that `tables` miss.
+
+    Raises:
+        NotFoundError: There is no such column, or it has no fresh sketch.
+    """
+    searched = list(tables)
+    home = next(found for found in searched if found.table == table)
+    number = home.number_of(column)
+    asked = ThetaSketch.from_compact(home.sketches.sketch(number))
+    kind = hashed_kind(home.columns[number].type)
+    probe = Probe(asked.compact)
+    candidates: list[tuple[float, float, TableSketches, int, Overlaps, int]] = []
+    compared = 0
+    for other in searched:
+        numbers = other.numbers.get(kind)
+        if numbers is None:
+            continue
+        found = probe.overlaps(other.sketches.take(numbers))
+        containment, contained = found.containment(), found.containment_of_other()
+        near = (found.in_both > 0) & (np.maximum(containment, contained) >= min_containment)
+        if other is home:
+            near &= numbers != number
+        compared += len(numbers) - (other is home)
+        for row in np.flatnonzero(near).tolist():
+            candidates.append((containment[row], contained[row], other, int(numbers[row]), found, row))
+    candidates.sort(key=lambda pair: (-pair[0], -pair[1], pair[2].table, pair[3]))
+    left_out = [*not_compared, *(without for other in searched for without in other.missing)]
+    return JoinableColumns(
+        table,
+        column,
+        asked.estimate(),
+        tuple(_describe(other, place, found, row) for _, _, other, place, found, row in candidates[:limit]),
+        compared,
+        tuple(left_out),
+    )
+
+
+def _describe(table: TableSketches, number: int, found: Overlaps, row: int) -> JoinableColumn:
+    sketch = ThetaSketch.from_compact(table.sketches.sketch(number))
+    containment, contained, jaccard = found.proportions(row)
+    lower, upper = sketch.bounds(2)
+    column = table.columns[number]
+    return JoinableColumn(
+        table.table, column.name, column.type, containment, contained, jaccard, sketch.estimate(), lower, upper
+    )

@@ -1,0 +1,181 @@
+"""What a table's state knows about the values of its columns, and what it knows after a change.
+
+The samples of groups of files (`skerry.table.statistics.group_samples`) cover the files that we have seen. Files that
+others wrote are *missing* until somebody sketches them. A column may be called fresh only if no file is missing and its
+sample is that of the rows which are alive, and of no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from skerry.table.files.data_file import DataFile, WrittenFile
+from skerry.table.properties import whole_number
+from skerry.table.statistics.file_groups import SketchedFile, ThinnedGroup, key_of
+from skerry.table.statistics.group_samples import MAX_GROUPS, GroupSamples
+from skerry.table.statistics.group_sketches import GroupSketches
+from skerry.theta import Sample
+
+__all__ = [
+    "SampleChange",
+    "TableSample",
+    "delete_name",
+    "max_groups",
+    "partition_name",
+    "sketched_file",
+    "sketched_files",
+]
+
+MAX_GROUPS_PROPERTY = "skerry.statistics.max-groups"
+"""Table property: how many groups of files are told apart."""
+
+
+def max_groups(properties: Mapping[str, str]) -> int:
+    """How many groups of files a table's samples tell apart.
+
+    Raises:
+        SchemaError: The property is no whole number above 0.
+    """
+    return whole_number(properties, MAX_GROUPS_PROPERTY, MAX_GROUPS)
+
+
+def partition_name(spec_id: int, values: Iterable[Any]) -> str:
+    """The name of a partition: the same for equal values, whoever read them."""
+    return repr((spec_id, *map(_canonical, values)))
+
+
+def _canonical(value: Any) -> Any:
+    if isinstance(value, float):
+        return "nan" if value != value else value + 0.0  # no negative zero
+    return str(value.normalize()) if isinstance(value, Decimal) else value
+
+
+def delete_name(location: str, content_offset: int | None) -> str:
+    """The name of a delete file, or of a deletion vector in one; for `deletes_key`."""
+    return location if content_offset is None else f"{location}#{content_offset}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SampleChange:
+    """What a commit does to the files that samples are of.
+
+    Args:
+        added: Data files that come, with their samples.
+        added_groups: Data files that come, as another snapshot's samples know them.
+        unsampled_files: How many data files come without samples.
+        removed: Locations of the data files that go.
+        deletes: By location of a data file, the key of the deletes that it gains and loses: see `deletes_key`.
+        thinned: Groups of which rows go, and what these take along.
+        resketched: Files that stay and were sampled again, with the deletes that apply to them after the change.
+        rows_gone: Keys of deletes for which nobody looked in which files rows are gone, by the partition in which they
+            apply; None for all.
+        same_rows: Whether the added files have the rows of the removed ones, and deletes that come the rows of those
+            that go.
+    """
+
+    added: tuple[SketchedFile, ...] = ()
+    added_groups: GroupSamples = field(default_factory=GroupSamples)
+    unsampled_files: int = 0
+    removed: frozenset[str] = frozenset()
+    deletes: Mapping[str, int] = field(default_factory=dict)
+    thinned: tuple[ThinnedGroup, ...] = ()
+    resketched: tuple[SketchedFile, ...] = ()
+    rows_gone: Mapping[str | None, int] = field(default_factory=dict)
+    same_rows: bool = False
+
+    @property
+    def only_adds(self) -> bool:
+        """Whether no row is taken away or moved."""
+        return not (self.removed or self.deletes or self.rows_gone)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableSample:
+    """The samples of one state of a table.
+
+    Args:
+        groups: The samples.
+        missing_files: Data files that are alive and in no group.
+        own: Sketches of single groups, as far as the table keeps them.
+    """
+
+    groups: GroupSamples = field(default_factory=GroupSamples)
+    missing_files: int = 0
+    own: GroupSketches = field(default_factory=GroupSketches)
+
+    @property
+    def exact_columns(self) -> set[int]:
+        """Field ids of the columns whose sample is that of all rows, and of no others."""
+        if self.missing_files:
+            return set()
+        return {field_id for field_id in self.groups.columns if self.groups.is_exact(field_id)}
+
+    def after(self, change: SampleChange, *, max_groups: int, sketch_bytes: int = 0) -> TableSample:
+        """The samples after a change.
+
+        Args:
+            change: What the commit does.
+            max_groups: How many groups there may be.
+            sketch_bytes: What sketches of single groups may take.
+        """
+        groups, known = self.groups, self.groups.files
+        missing = self.missing_files - sum(key_of(location) not in known for location in change.removed)
+        if change.same_rows:
+            groups = groups.with_files_rewritten(change.removed, change.added, max_groups=max_groups)
+        else:
+            groups = groups.without_files(change.removed)
+        groups = groups.with_thinned(change.thinned)
+        changed = {key_of(location): delta for location, delta in change.deletes.items()}
+        now = {key: known[key] ^ delta for key, delta in changed.items() if key in known}
+        groups = groups.with_deletes(now, same_rows=change.same_rows)
+        for partition, key in change.rows_gone.items():
+            groups = groups.with_rows_gone(partition, key)
+        groups = groups.with_resketched(change.resketched, max_groups=max_groups)
+        if not change.same_rows:
+            groups = groups.with_files(change.added, max_groups=max_groups)
+        groups = groups.with_groups_of(change.added_groups, max_groups=max_groups)
+        own = self.own.of(groups.groups, self.groups.groups, (*change.added, *change.resketched), sketch_bytes)
+        return TableSample(groups, max(missing, 0) + change.unsampled_files, own)
+
+    def with_missing(self, live: Mapping[int, int]) -> TableSample:
+        """What is left of the samples in a table that others have changed.
+
+        Args:
+            live: By key of the location, the key of the deletes of each data file that the table has now.
+        """
+        groups = self.groups.reconciled(live)
+        return TableSample(groups, len(live.keys() - groups.files.keys()), self.own)
+
+
+def sketched_files(written: Iterable[WrittenFile]) -> tuple[tuple[SketchedFile, ...], int]:
+    """The samples of new files, and how many files came without any."""
+    files = tuple(written)
+    sampled = tuple(
+        sketched_file(file.data_file, {field_id: Sample.deserialize(data) for field_id, data in file.samples.items()})
+        for file in files
+        if file.samples
+    )
+    return sampled, len(files) - len(sampled)
+
+
+def sketched_file(
+    file: DataFile, samples: Mapping[int, Sample], *, row_count: int | None = None, deletes: int = 0
+) -> SketchedFile:
+    """A data file with its samples.
+
+    Args:
+        file: The file.
+        samples: Samples by field id.
+        row_count: Rows that are alive, if those are not all.
+        deletes: Key of the deletes that were applied.
+    """
+    return SketchedFile(
+        file.location,
+        partition_name(file.spec_id, file.partition),
+        file.record_count if row_count is None else row_count,
+        samples,
+        deletes,
+    )
