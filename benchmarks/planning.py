@@ -126,7 +126,7 @@ def skerry_scan(folder: Path, where: str | None) -> Any:
 
 def run_skerry(folder: Path, where: str | None, route: str) -> dict[str, float]:
     """Plan with skerry: cold, from the folder of manifests, or from memory; as columns or as objects."""
-    from skerry.iceberg.manifest_cache import shared_cache
+    from skerry.iceberg.manifests.cache import shared_cache
 
     def prepare() -> Any:
         skerry_scan(make_table(2), "n0 > 1")().plan_table()

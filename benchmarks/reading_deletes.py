@@ -22,8 +22,8 @@ import numpy as np
 import pyarrow as pa
 
 import skerry
-from skerry.iceberg.delete_files import write_deletion_vectors, write_position_deletes
 from skerry.iceberg.operations import RowDelta
+from skerry.iceberg.writing.delete_files import write_deletion_vectors, write_position_deletes
 from tpch_data import CACHE, lineitem_rows
 
 FOLDER = CACHE / "reading-deletes"

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import skerry
-from skerry.iceberg.samples import SAMPLE_PROPERTIES
+from skerry.iceberg.statistics.samples import SAMPLE_PROPERTIES
 from skerry.kernels import warm_up
 from skerry.puffin import PuffinReader
 from skerry.table.statistics.column_statistics import ENABLED_ENVIRONMENT

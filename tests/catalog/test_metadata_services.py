@@ -14,7 +14,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 import skerry
 from skerry.errors import SchemaError, UnsupportedError
-from skerry.iceberg.metadata_updates import ExpireSnapshotsUpdate, NextSnapshotUpdate, UpgradeUpdate
+from skerry.iceberg.metadata.updates import ExpireSnapshotsUpdate, NextSnapshotUpdate, UpgradeUpdate
 
 SCHEMA = pa.schema([("k", pa.int32()), ("s", pa.string())])
 

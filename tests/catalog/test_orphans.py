@@ -18,7 +18,7 @@ from rivals import SCHEMA, Elsewhere, files_below, keys, path_of, peer, rows
 
 import skerry
 from skerry.errors import FormatError, NotFoundError, SchemaError, SkerryError, StorageError, UnsupportedError
-from skerry.iceberg.manifest_list import read_manifest_list
+from skerry.iceberg.manifests.manifest_list import read_manifest_list
 from skerry.storage import Storage
 from skerry.table.reachability import Aliases, TableKind, alias, table_marker
 

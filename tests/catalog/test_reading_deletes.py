@@ -10,8 +10,8 @@ import pytest
 
 import skerry
 from skerry.errors import UnsupportedError
-from skerry.iceberg.delete_files import write_deletion_vectors, write_equality_deletes, write_position_deletes
 from skerry.iceberg.operations import RowDelta
+from skerry.iceberg.writing.delete_files import write_deletion_vectors, write_equality_deletes, write_position_deletes
 
 SCHEMA = pa.schema([("n", pa.int64()), ("word", pa.string()), ("x", pa.float64())])
 

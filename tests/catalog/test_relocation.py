@@ -17,9 +17,9 @@ import skerry
 from skerry.catalog import relocating
 from skerry.cli.app import app
 from skerry.errors import ConflictError, FormatError, NotFoundError, SkerryError, UnsupportedError
-from skerry.iceberg.file_writers import FileEncoding
 from skerry.iceberg.relocation.names import NewNames
 from skerry.iceberg.relocation.samples import relocate_statistics
+from skerry.iceberg.writing.file_writers import FileEncoding
 from skerry.storage import Move, Storage
 
 SCHEMA = pa.schema([("id", pa.int64()), ("s", pa.string()), ("d", pa.int32())])

@@ -8,8 +8,8 @@ import pytest
 from foreign_samples import plain_rows, unpack
 
 from skerry.errors import FormatError, NotFoundError, SkerryError, UnsupportedError
-from skerry.iceberg.manifest_cache import shared_cache
-from skerry.iceberg.manifest_list import ManifestContent, read_manifest_list
+from skerry.iceberg.manifests.cache import shared_cache
+from skerry.iceberg.manifests.manifest_list import ManifestContent, read_manifest_list
 from skerry.storage import Storage, name
 from skerry.table.files.data_file import DeleteKind
 

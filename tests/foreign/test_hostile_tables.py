@@ -13,9 +13,9 @@ import pytest
 
 import skerry
 from skerry.errors import FormatError, SkerryError, UnsupportedError
-from skerry.iceberg.delete_files import write_deletion_vectors, write_equality_deletes, write_position_deletes
-from skerry.iceberg.manifest_list import ManifestContent, encode_manifest_list, read_manifest_list
+from skerry.iceberg.manifests.manifest_list import ManifestContent, encode_manifest_list, read_manifest_list
 from skerry.iceberg.operations import RowDelta
+from skerry.iceberg.writing.delete_files import write_deletion_vectors, write_equality_deletes, write_position_deletes
 from skerry.storage import name
 
 ROWS = pa.table({"id": pa.array(range(6), pa.int64()), "name": list("abcdef")})

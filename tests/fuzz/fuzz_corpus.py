@@ -33,10 +33,10 @@ import skerry
 from skerry import amudai, puffin, theta
 from skerry.amudai.checksum import checksum
 from skerry.errors import FormatError
-from skerry.iceberg.batch_folder import BatchFolder
-from skerry.iceberg.file_writers import FileEncoding, FileWriter
-from skerry.iceberg.manifest_list import ManifestFile, decode_manifest_list
-from skerry.iceberg.manifest_reader import decode_manifest
+from skerry.iceberg.manifests.batch_folder import BatchFolder
+from skerry.iceberg.manifests.manifest_list import ManifestFile, decode_manifest_list
+from skerry.iceberg.manifests.reader import decode_manifest
+from skerry.iceberg.writing.file_writers import FileEncoding, FileWriter
 from skerry.kernels import cache as kernel_cache
 from skerry.paimon.binary_reading import decode_rows
 from skerry.paimon.binary_row import encode_rows

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 import skerry
-from skerry.iceberg.delete_files import write_deletion_vectors, write_equality_deletes, write_position_deletes
-from skerry.iceberg.manifest import ManifestEntry
-from skerry.iceberg.manifest_list import ManifestContent, ManifestFile, read_manifest_list
-from skerry.iceberg.manifest_reader import read_manifest
+from skerry.iceberg.manifests.manifest import ManifestEntry
+from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile, read_manifest_list
+from skerry.iceberg.manifests.reader import read_manifest
 from skerry.iceberg.table import IcebergTable
+from skerry.iceberg.writing.delete_files import write_deletion_vectors, write_equality_deletes, write_position_deletes
 from skerry.jobs.write import write_batches
 from skerry.table.files.data_file import DataFile, WrittenFile
 from skerry.table.predicate import Predicate, parse

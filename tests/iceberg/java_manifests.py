@@ -12,7 +12,7 @@ from typing import Any
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 
-from skerry.iceberg.manifest_list import ManifestContent
+from skerry.iceberg.manifests.manifest_list import ManifestContent
 
 
 class JavaIceberg:

@@ -27,7 +27,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from skerry.iceberg.manifest import EntryStatus, FileContent, ManifestEntry
+from skerry.iceberg.manifests.manifest import EntryStatus, FileContent, ManifestEntry
 from skerry.table.files.data_file import DataFile
 
 # type, value, another value; in physical form

@@ -8,10 +8,10 @@ from dataclasses import replace
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.schema import Schema
 
-from skerry.iceberg.manifest import EntryStatus, FileContent, ManifestContent, ManifestEntry, encode_manifest
-from skerry.iceberg.manifest_list import encode_manifest_list
-from skerry.iceberg.planning import ScanPlanner
-from skerry.iceberg.schema import to_arrow_schema
+from skerry.iceberg.manifests.manifest import EntryStatus, FileContent, ManifestContent, ManifestEntry, encode_manifest
+from skerry.iceberg.manifests.manifest_list import encode_manifest_list
+from skerry.iceberg.metadata.schema import to_arrow_schema
+from skerry.iceberg.planning.plan import ScanPlanner
 from skerry.storage import Storage
 from skerry.table.files.data_file import DataFile
 from skerry.table.predicate import conjuncts_of, parse

@@ -10,8 +10,8 @@ import pytest
 
 import skerry
 from skerry.errors import NotFoundError, SchemaError
-from skerry.iceberg.delete_files import write_deletion_vectors, write_equality_deletes, write_position_deletes
 from skerry.iceberg.operations import OverwriteFiles, RewriteFiles, RowDelta
+from skerry.iceberg.writing.delete_files import write_deletion_vectors, write_equality_deletes, write_position_deletes
 from skerry.jobs.write import write_batches
 from skerry.table.rows.incoming import conform
 

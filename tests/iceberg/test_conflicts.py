@@ -9,7 +9,7 @@ import pytest
 from changed_tables import ChangedTable, Raced, changed_table, rows
 
 from skerry.errors import ConflictError, SchemaError
-from skerry.iceberg.manifest_list import ManifestContent
+from skerry.iceberg.manifests.manifest_list import ManifestContent
 from skerry.iceberg.operations import DeleteFiles, OverwriteFiles, RewriteFiles, RowDelta
 from skerry.iceberg.operations.conflicts import Isolation
 from skerry.iceberg.table import IcebergTable

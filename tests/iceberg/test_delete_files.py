@@ -18,10 +18,10 @@ import skerry
 from skerry import puffin
 from skerry.avro import read_columns
 from skerry.errors import SchemaError, StorageError
-from skerry.iceberg.delete_files import write_deletion_vectors, write_equality_deletes, write_position_deletes
-from skerry.iceberg.manifest import FileContent
-from skerry.iceberg.manifest_list import ManifestContent
+from skerry.iceberg.manifests.manifest import FileContent
+from skerry.iceberg.manifests.manifest_list import ManifestContent
 from skerry.iceberg.operations import RowDelta
+from skerry.iceberg.writing.delete_files import write_deletion_vectors, write_equality_deletes, write_position_deletes
 from skerry.storage import Storage
 
 FILE_PATH, POS = 2147483546, 2147483545
@@ -65,7 +65,7 @@ def test_positions_one_file_for_each_partition(tmp_path):
 
 
 def test_many_positions_take_several_row_groups(tmp_path, monkeypatch):
-    monkeypatch.setattr("skerry.iceberg.delete_files._ROW_GROUP_ROWS", 4)
+    monkeypatch.setattr("skerry.iceberg.writing.delete_files._ROW_GROUP_ROWS", 4)
     t = changed_table(tmp_path, write__delete__granularity="partition")
     c = t.add(rows(range(5, 12), 0))
     (entry,) = write_position_deletes(t.table.layout(), [(t.a, np.arange(5)), (c, np.arange(7))])

@@ -15,10 +15,10 @@ from pyiceberg.transforms import BucketTransform, IdentityTransform, VoidTransfo
 from pyiceberg.types import DoubleType, IntegerType, LongType, NestedField, StringType, StructType
 
 from skerry.errors import FormatError, SkerryError, UnsupportedError
-from skerry.iceberg.delete_index import DeleteIndex
-from skerry.iceberg.file_batch import FileBatch
-from skerry.iceberg.manifest import EntryStatus, FileContent
-from skerry.iceberg.manifest_reader import read_manifest
+from skerry.iceberg.manifests.file_batch import FileBatch
+from skerry.iceberg.manifests.manifest import EntryStatus, FileContent
+from skerry.iceberg.manifests.reader import read_manifest
+from skerry.iceberg.planning.delete_index import DeleteIndex
 from skerry.table.files.data_file import DeleteKind
 from skerry.table.rows.values import decode_value, encode_value
 

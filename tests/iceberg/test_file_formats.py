@@ -22,12 +22,12 @@ from hypothesis import strategies as st
 
 import skerry
 from skerry.errors import SchemaError, StorageError, UnsupportedError
-from skerry.iceberg.avro_files import avro_schema
-from skerry.iceberg.file_writers import FileEncoding, FileWriter
-from skerry.iceberg.metrics import MetricsKind, MetricsMode
-from skerry.iceberg.orc_files import orc_schema
-from skerry.iceberg.row_metrics import RowMetrics
-from skerry.iceberg.schema import to_arrow_schema, to_iceberg_schema
+from skerry.iceberg.metadata.schema import to_arrow_schema, to_iceberg_schema
+from skerry.iceberg.writing.avro_files import avro_schema
+from skerry.iceberg.writing.file_writers import FileEncoding, FileWriter
+from skerry.iceberg.writing.metrics import MetricsKind, MetricsMode
+from skerry.iceberg.writing.orc_files import orc_schema
+from skerry.iceberg.writing.row_metrics import RowMetrics
 from skerry.storage import Storage
 from skerry.storage.local import LocalSink
 

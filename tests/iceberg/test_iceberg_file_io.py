@@ -18,10 +18,10 @@ from pyiceberg.table import Table
 
 import skerry
 from skerry.errors import FormatError
-from skerry.iceberg.file_io import SkerryFileIO
+from skerry.iceberg.metadata.file_io import SkerryFileIO
 from skerry.storage import Counts
 
-FILE_IO = {"py-io-impl": "skerry.iceberg.file_io.SkerryFileIO"}
+FILE_IO = {"py-io-impl": "skerry.iceberg.metadata.file_io.SkerryFileIO"}
 ROWS = pa.table({"k": pa.array(range(1000), pa.int64()), "s": [f"v{i % 7}" for i in range(1000)]})
 
 

@@ -19,15 +19,15 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import AddSnapshotUpdate, AssertTableUUID, SetSnapshotRefUpdate, update_table_metadata
 
 from skerry.errors import SchemaError
-from skerry.iceberg.manifest import EntryStatus, ManifestEntry, write_manifest
-from skerry.iceberg.manifest_list import ManifestContent, encode_manifest_list, read_manifest_list
-from skerry.iceberg.manifest_reader import read_manifest
-from skerry.iceberg.metadata import encode_metadata, install, next_row_id
-from skerry.iceberg.metrics import metrics_modes, parquet_data_file
-from skerry.iceberg.partitions import partition_spec
-from skerry.iceberg.schema import to_arrow_schema, to_iceberg_schema
-from skerry.iceberg.sorting import sort_order
-from skerry.iceberg.summary import ENGINE_NAME, ENGINE_VERSION, snapshot_summary
+from skerry.iceberg.manifests.manifest import EntryStatus, ManifestEntry, write_manifest
+from skerry.iceberg.manifests.manifest_list import ManifestContent, encode_manifest_list, read_manifest_list
+from skerry.iceberg.manifests.reader import read_manifest
+from skerry.iceberg.manifests.summary import ENGINE_NAME, ENGINE_VERSION, snapshot_summary
+from skerry.iceberg.metadata.pyiceberg_metadata import encode_metadata, install, next_row_id
+from skerry.iceberg.metadata.schema import to_arrow_schema, to_iceberg_schema
+from skerry.iceberg.partitioning.partitions import partition_spec
+from skerry.iceberg.partitioning.sorting import sort_order
+from skerry.iceberg.writing.metrics import metrics_modes, parquet_data_file
 from skerry.storage import Storage
 
 ROWS = pa.table({"k": [1, 2, 3], "s": ["a", None, "ü"], "d": [Decimal("1.50"), Decimal("2.50"), None]})

@@ -18,9 +18,9 @@ from pyiceberg.types import DecimalType, DoubleType, LongType, StringType
 
 import skerry
 from skerry.errors import FormatError, NotFoundError, SchemaError, SkerryError, UnsupportedError
-from skerry.iceberg.manifest import EntryStatus, ManifestContent, ManifestEntry, encode_manifest
-from skerry.iceberg.manifest_list import encode_manifest_list
-from skerry.iceberg.planning import ScanPlanner
+from skerry.iceberg.manifests.manifest import EntryStatus, ManifestContent, ManifestEntry, encode_manifest
+from skerry.iceberg.manifests.manifest_list import encode_manifest_list
+from skerry.iceberg.planning.plan import ScanPlanner
 from skerry.table.files.data_file import DataFile, WrittenFile
 
 NO_STATISTICS = {"skerry.statistics.enabled": "false"}

@@ -12,10 +12,10 @@ import pytest
 from java_manifests import JavaIceberg
 from manifest_samples import BARE, SCHEMA, SPEC, data_entries, data_file, delete_entries, identity_table
 
-from skerry.iceberg.manifest import EntryStatus, FileContent, ManifestContent, ManifestEntry, encode_manifest
-from skerry.iceberg.manifest_list import decode_manifest_list, encode_manifest_list
-from skerry.iceberg.manifest_reader import decode_manifest
-from skerry.iceberg.partitions import partition_path, partition_type
+from skerry.iceberg.manifests.manifest import EntryStatus, FileContent, ManifestContent, ManifestEntry, encode_manifest
+from skerry.iceberg.manifests.manifest_list import decode_manifest_list, encode_manifest_list
+from skerry.iceberg.manifests.reader import decode_manifest
+from skerry.iceberg.partitioning.partitions import partition_path, partition_type
 
 pytestmark = pytest.mark.spark
 

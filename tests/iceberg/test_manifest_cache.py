@@ -18,10 +18,10 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import BinaryType, DateType, DecimalType, LongType, NestedField, StringType, UUIDType
 
 from skerry.errors import FormatError, NotFoundError, SchemaError, UnsupportedError
-from skerry.iceberg import manifest_cache
-from skerry.iceberg.batch_folder import BatchFolder
-from skerry.iceberg.manifest_cache import METRIC_COLUMNS, ManifestCache, shared_cache
-from skerry.iceberg.manifest_reader import read_manifest
+from skerry.iceberg.manifests import cache as manifest_cache
+from skerry.iceberg.manifests.batch_folder import BatchFolder
+from skerry.iceberg.manifests.cache import METRIC_COLUMNS, ManifestCache, shared_cache
+from skerry.iceberg.manifests.reader import read_manifest
 
 SCHEMA = Schema(
     NestedField(1, "n", LongType()),
@@ -267,7 +267,7 @@ def test_limits_come_from_the_environment(monkeypatch, tmp_path):
 PROCESS = """
 import pathlib, pickle, random, sys
 from skerry.iceberg import manifest_cache
-from skerry.iceberg.batch_folder import BatchFolder
+from skerry.iceberg.manifests.batch_folder import BatchFolder
 from skerry.storage import Storage
 manifest_cache._MIN_LOCAL_BYTES = 0
 manifests, limit = pickle.load(sys.stdin.buffer)

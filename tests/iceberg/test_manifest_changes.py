@@ -15,12 +15,12 @@ from pyiceberg.partitioning import PartitionSpec
 
 import skerry
 from skerry.errors import SchemaError
-from skerry.iceberg.manifest import EntryStatus, ManifestEntry, write_manifest
 from skerry.iceberg.manifest_changes import MergePolicy
-from skerry.iceberg.manifest_reader import read_manifest
+from skerry.iceberg.manifests.manifest import EntryStatus, ManifestEntry, write_manifest
+from skerry.iceberg.manifests.reader import read_manifest
+from skerry.iceberg.metadata.schema import to_iceberg_schema
 from skerry.iceberg.operations import AppendFiles, DeleteFiles, RewriteFiles
-from skerry.iceberg.partitions import partition_spec
-from skerry.iceberg.schema import to_iceberg_schema
+from skerry.iceberg.partitioning.partitions import partition_spec
 from skerry.storage import Storage
 from skerry.table.files.data_file import DataFile, WrittenFile
 

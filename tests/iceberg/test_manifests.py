@@ -30,7 +30,7 @@ from pyiceberg.types import DoubleType, LongType, NestedField, StringType, UUIDT
 
 from skerry.avro import read_columns, read_header, write_container
 from skerry.errors import FormatError, SchemaError, UnsupportedError
-from skerry.iceberg.manifest import (
+from skerry.iceberg.manifests.manifest import (
     EntryStatus,
     FileContent,
     ManifestContent,
@@ -38,7 +38,7 @@ from skerry.iceberg.manifest import (
     encode_manifest,
     write_manifest,
 )
-from skerry.iceberg.manifest_list import (
+from skerry.iceberg.manifests.manifest_list import (
     FieldSummary,
     ManifestFile,
     decode_manifest_list,
@@ -46,7 +46,7 @@ from skerry.iceberg.manifest_list import (
     manifest_codec,
     read_manifest_list,
 )
-from skerry.iceberg.manifest_reader import COLUMNS, decode_manifest, read_manifest
+from skerry.iceberg.manifests.reader import COLUMNS, decode_manifest, read_manifest
 from skerry.storage import Storage
 from skerry.table.rows.values import encode_value
 

@@ -14,9 +14,9 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.types import IntegerType, NestedField, StructType
 
 from skerry.errors import FormatError, SchemaError
-from skerry.iceberg.expiry import ExpireSnapshots
-from skerry.iceberg.history import ancestors, is_ancestor
-from skerry.iceberg.schema_draft import SchemaDraft
+from skerry.iceberg.cleaning.expiry import ExpireSnapshots
+from skerry.iceberg.evolution.schema_draft import SchemaDraft
+from skerry.iceberg.metadata.history import ancestors, is_ancestor
 
 # Schema changes ------------------------------------------------------------------------------------------------------
 

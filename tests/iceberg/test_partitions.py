@@ -37,14 +37,14 @@ from pyiceberg.types import (
 )
 
 from skerry.errors import SchemaError, UnsupportedError
-from skerry.iceberg.partitions import (
+from skerry.iceberg.metadata.schema import to_arrow_schema
+from skerry.iceberg.partitioning.partitions import (
     partition_columns,
     partition_path,
     partition_spec,
     partition_type,
     split_by_partition,
 )
-from skerry.iceberg.schema import to_arrow_schema
 from skerry.table.rows.schema import field_id
 
 SCHEMA = Schema(

@@ -35,10 +35,10 @@ from pyiceberg.types import (
 
 import skerry
 from skerry.errors import FormatError, NotFoundError, SchemaError, SkerryError
-from skerry.iceberg.manifest_cache import ManifestCache
-from skerry.iceberg.manifest_list import ManifestContent
-from skerry.iceberg.schema import to_arrow_schema
-from skerry.iceberg.transforms import apply
+from skerry.iceberg.manifests.cache import ManifestCache
+from skerry.iceberg.manifests.manifest_list import ManifestContent
+from skerry.iceberg.metadata.schema import to_arrow_schema
+from skerry.iceberg.partitioning.transforms import apply
 from skerry.table.files.data_file import DeleteKind
 from skerry.table.predicate import parse, row_mask
 from skerry.table.rows.values import encode_value, physical_value

@@ -27,9 +27,9 @@ from pyiceberg.types import (
 )
 
 from skerry.errors import SchemaError
-from skerry.iceberg.partitions import partition_columns, partition_spec, partition_type
-from skerry.iceberg.projection import project
-from skerry.iceberg.schema import to_arrow_schema
+from skerry.iceberg.metadata.schema import to_arrow_schema
+from skerry.iceberg.partitioning.partitions import partition_columns, partition_spec, partition_type
+from skerry.iceberg.partitioning.projection import project
 from skerry.table.predicate import FieldMetrics, evaluate, parse, to_arrow
 from skerry.table.predicate.arrow import arrow_storage
 from skerry.table.predicate.literals import format_literal

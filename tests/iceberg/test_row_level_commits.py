@@ -14,8 +14,8 @@ from pyiceberg.types import LongType, NestedField
 
 import skerry
 from skerry.errors import CommitUnknownError, ConflictError, SchemaError, StorageError
-from skerry.iceberg.manifest import EntryStatus
-from skerry.iceberg.manifest_list import FieldSummary, ManifestContent
+from skerry.iceberg.manifests.manifest import EntryStatus
+from skerry.iceberg.manifests.manifest_list import FieldSummary, ManifestContent
 from skerry.iceberg.operations import DeleteFiles, OverwriteFiles, RewriteFiles, RowDelta
 from skerry.storage import Storage
 from skerry.table.statistics.column_statistics import FreshnessState

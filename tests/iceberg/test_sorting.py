@@ -24,7 +24,7 @@ from pyiceberg.types import (
 )
 
 from skerry.errors import SchemaError
-from skerry.iceberg.sorting import sort_indices, sort_order
+from skerry.iceberg.partitioning.sorting import sort_indices, sort_order
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType()),

@@ -26,9 +26,9 @@ from pyiceberg.transforms import (
 )
 
 from skerry.errors import SchemaError, UnsupportedError
-from skerry.iceberg.murmur import hash_column
-from skerry.iceberg.schema import to_iceberg_type
-from skerry.iceberg.transforms import apply, hour_limits, parse_transform, result_type
+from skerry.iceberg.metadata.schema import to_iceberg_type
+from skerry.iceberg.partitioning.murmur import hash_column
+from skerry.iceberg.partitioning.transforms import apply, hour_limits, parse_transform, result_type
 from skerry.table.rows.values import encode_value, physical_value
 
 few = settings(max_examples=20)  # of each type and transform

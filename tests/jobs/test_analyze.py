@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 import skerry
-from skerry.iceberg.delete_files import write_deletion_vectors, write_position_deletes
 from skerry.iceberg.operations import RowDelta
+from skerry.iceberg.writing.delete_files import write_deletion_vectors, write_position_deletes
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string())])
 

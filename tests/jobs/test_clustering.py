@@ -27,8 +27,8 @@ from pyiceberg.types import (
 
 import skerry
 from skerry.errors import SchemaError
-from skerry.iceberg.scan import scan
-from skerry.iceberg.z_order import ZOrder, _interleave, z_order_columns
+from skerry.iceberg.partitioning.z_order import ZOrder, _interleave, z_order_columns
+from skerry.iceberg.reading.scan import scan
 from skerry.jobs import clustering
 from skerry.jobs.clustering import Clustering, clustered
 from skerry.table.rows.values import decode_value

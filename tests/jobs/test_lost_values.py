@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import skerry
-from skerry.iceberg.samples import read_sample
+from skerry.iceberg.statistics.samples import read_sample
 from skerry.storage import Storage
 from skerry.table.files.row_reader import RowReader
 from skerry.table.statistics.column_statistics import FreshnessState

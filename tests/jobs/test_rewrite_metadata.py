@@ -15,10 +15,10 @@ from pyiceberg.table import StaticTable
 import skerry
 from skerry.errors import CommitUnknownError, ConflictError, FormatError, SchemaError
 from skerry.iceberg.commit import IcebergTarget
-from skerry.iceberg.delete_files import write_deletion_vectors, write_equality_deletes, write_position_deletes
-from skerry.iceberg.manifest_list import read_manifest_list
-from skerry.iceberg.manifest_reader import read_manifest
+from skerry.iceberg.manifests.manifest_list import read_manifest_list
+from skerry.iceberg.manifests.reader import read_manifest
 from skerry.iceberg.operations import RowDelta
+from skerry.iceberg.writing.delete_files import write_deletion_vectors, write_equality_deletes, write_position_deletes
 from skerry.storage import Storage
 from skerry.table.rows.incoming import conform
 

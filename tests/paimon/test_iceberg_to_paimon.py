@@ -24,8 +24,8 @@ from skerry.errors import (
     StorageError,
     UnsupportedError,
 )
-from skerry.iceberg.delete_files import write_equality_deletes
 from skerry.iceberg.operations import RowDelta
+from skerry.iceberg.writing.delete_files import write_equality_deletes
 from skerry.jobs.iceberg_to_paimon import plan_paimon, publish_paimon
 from skerry.paimon.live_files import index_entries, live_entries
 from skerry.paimon.schemas import schema_ids

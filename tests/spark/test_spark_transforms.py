@@ -12,7 +12,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StructField, StructType
 
 from skerry.errors import UnsupportedError
-from skerry.iceberg.transforms import apply, parse_transform
+from skerry.iceberg.partitioning.transforms import apply, parse_transform
 from skerry.spark.jvm import Jvm
 from skerry.spark.schema import to_spark_type
 from skerry.spark.transforms import partition_key, transform_column

@@ -15,10 +15,10 @@ import pytest
 from pyspark.sql import functions as sf
 
 from skerry.errors import SchemaError
-from skerry.iceberg.layout import FileLayout
-from skerry.iceberg.partitions import partition_spec
-from skerry.iceberg.schema import to_iceberg_schema
-from skerry.iceberg.sorting import sort_order
+from skerry.iceberg.metadata.schema import to_iceberg_schema
+from skerry.iceberg.partitioning.partitions import partition_spec
+from skerry.iceberg.partitioning.sorting import sort_order
+from skerry.iceberg.writing.layout import FileLayout
 from skerry.spark.arrow_writer import write_frame_as_arrow
 from skerry.spark.schema import to_spark_schema, written_by_spark
 from skerry.spark.writer import spark_can_write, write_frame

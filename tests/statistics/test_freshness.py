@@ -18,7 +18,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 import skerry
 from skerry import puffin
 from skerry.errors import SchemaError
-from skerry.iceberg.samples import SAMPLE_PROPERTIES, read_sample
+from skerry.iceberg.statistics.samples import SAMPLE_PROPERTIES, read_sample
 from skerry.storage import Storage
 from skerry.table.statistics.column_statistics import FreshnessState
 

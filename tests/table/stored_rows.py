@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
-from skerry.iceberg.file_writers import FileEncoding, FileWriter
+from skerry.iceberg.writing.file_writers import FileEncoding, FileWriter
 from skerry.puffin import PuffinWriter
 from skerry.puffin.deletion_vector import BLOB_TYPE, encode_deletion_vector
 from skerry.storage import Storage

@@ -28,7 +28,7 @@ MAY_DELETE = {
     "spark/arrow_writer.py": "files of repeated tasks",
     "spark/writer.py": "Hadoop's checksums",
     # the interfaces of other libraries
-    "iceberg/file_io.py": "PyIceberg's FileIO",
+    "iceberg/metadata/file_io.py": "PyIceberg's FileIO",
 }
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skerry.table.splits import plan_splits
+from skerry.iceberg.planning.splits import plan_splits
 
 
 def split(files, target):

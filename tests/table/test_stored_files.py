@@ -15,7 +15,7 @@ import pytest
 from stored_rows import FORMATS, data_task, field, position_deletes, reader, rows_of, write_rows
 
 from skerry.errors import FormatError, SchemaError, SkerryError, UnsupportedError
-from skerry.iceberg.orc_files import orc_schema
+from skerry.iceberg.writing.orc_files import orc_schema
 from skerry.storage import Storage
 from skerry.table.files.data_file import DataFile
 from skerry.table.files.evolution import merge_columns

@@ -24,7 +24,7 @@ from skerry.catalog.sql_transactions import end_failed_transactions, is_locked
 from skerry.catalog.warehouse_place import CATALOG_FILE, moved_from
 from skerry.errors import CatalogLockedError, NotFoundError, SchemaError, SkerryError, UnsupportedError
 from skerry.iceberg.commit import watch_metadata_writes
-from skerry.iceberg.loading import in_memory
+from skerry.iceberg.metadata.loading import in_memory
 from skerry.storage import ALLOWED_LOCATIONS, MOVED_FROM, MOVED_TO, absolute, file_key, redact
 from skerry.table.rows.schema import nearest
 
@@ -32,7 +32,7 @@ __all__ = ["connect"]
 
 EMBEDDED_NAME = "skerry"
 PAIMON_WAREHOUSE = "paimon.warehouse"
-FILE_IO = "skerry.iceberg.file_io.SkerryFileIO"
+FILE_IO = "skerry.iceberg.metadata.file_io.SkerryFileIO"
 # How long a writer waits for another one's lock on the SQLite file. A commit holds it for milliseconds; one that has
 # waited in vain is tried again, as after a lost race.
 _SQLITE_TIMEOUT_S = 10

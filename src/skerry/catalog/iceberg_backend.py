@@ -14,15 +14,15 @@ from pyiceberg.table.snapshots import Operation
 from skerry import jobs
 from skerry.catalog.backend import SchemaStep, SpecStep, WriteOptions
 from skerry.errors import SchemaError, UnsupportedError
-from skerry.iceberg.changes import Changes
 from skerry.iceberg.cherry_pick import WAP_ENABLED_PROPERTY, WAP_ID, CherryPick, PublishStaged
-from skerry.iceberg.reachable_table import ReachableIcebergTable
+from skerry.iceberg.cleaning.reachable_table import ReachableIcebergTable
+from skerry.iceberg.evolution.schema_evolution import ChangeSchema
+from skerry.iceberg.evolution.settings import ChangeProperties, ChangeSortOrder, Upgrade
+from skerry.iceberg.evolution.spec_evolution import ChangeSpec
+from skerry.iceberg.manifests.summary import operation_of, summary_of
+from skerry.iceberg.reading.changes import Changes
+from skerry.iceberg.reading.scan import Scan
 from skerry.iceberg.refs import CreateRef, DropRef, FastForward, Rollback, SetRefRetention
-from skerry.iceberg.scan import Scan
-from skerry.iceberg.schema_evolution import ChangeSchema
-from skerry.iceberg.settings import ChangeProperties, ChangeSortOrder, Upgrade
-from skerry.iceberg.spec_evolution import ChangeSpec
-from skerry.iceberg.summary import operation_of, summary_of
 from skerry.iceberg.table import IcebergTable
 from skerry.jobs.change_summary import ChangeSummary
 from skerry.jobs.compact_plan import CompactOptions

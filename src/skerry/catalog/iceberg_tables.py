@@ -34,14 +34,14 @@ from skerry.errors import (
     StorageError,
     UnsupportedError,
 )
-from skerry.iceberg.file_writers import check_columns
-from skerry.iceberg.loading import load_state
-from skerry.iceberg.metadata_reading import check_metadata, metadata_errors
-from skerry.iceberg.partitions import partition_spec
-from skerry.iceberg.schema import to_arrow_schema, to_iceberg_schema, with_identifier
-from skerry.iceberg.sketch_cache import table_sketches
-from skerry.iceberg.sorting import sort_order
+from skerry.iceberg.metadata.loading import load_state
+from skerry.iceberg.metadata.reading import check_metadata, metadata_errors
+from skerry.iceberg.metadata.schema import to_arrow_schema, to_iceberg_schema, with_identifier
+from skerry.iceberg.partitioning.partitions import partition_spec
+from skerry.iceberg.partitioning.sorting import sort_order
+from skerry.iceberg.statistics.sketch_cache import table_sketches
 from skerry.iceberg.table import IcebergTable
+from skerry.iceberg.writing.file_writers import check_columns
 from skerry.storage import join
 from skerry.table.rows.metadata_columns import check_new_names
 from skerry.table.statistics.column_statistics import SketchPolicy

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from skerry.errors import CommitUnknownError
-from skerry.iceberg.reachability import metadata_files
+from skerry.iceberg.cleaning.reachability import metadata_files
 from skerry.iceberg.table import IcebergTable
 from skerry.table.owned_files import PublishStep, owned_files, passed_over
 

@@ -18,7 +18,7 @@ from sqlalchemy import Engine, event
 from sqlalchemy.engine import ExceptionContext
 
 from skerry.errors import CatalogLockedError
-from skerry.iceberg.loading import in_memory
+from skerry.iceberg.metadata.loading import in_memory
 
 __all__ = ["end_failed_transactions", "is_locked"]
 

@@ -15,7 +15,7 @@ from skerry.cli.options import AsJson, Columns, Properties, TableName, Warehouse
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from skerry.iceberg.scan import Explanation
+    from skerry.iceberg.reading.scan import Explanation
 
 __all__ = ["scan"]
 

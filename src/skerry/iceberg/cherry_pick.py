@@ -16,15 +16,15 @@ from dataclasses import dataclass, field
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from skerry.errors import AlreadyExistsError, ConflictError, NotFoundError, UnsupportedError
-from skerry.iceberg.history import ancestors
-from skerry.iceberg.manifest import EntryStatus, ManifestEntry
-from skerry.iceberg.manifest_list import ManifestContent, read_manifest_list
-from skerry.iceberg.manifest_reader import read_manifest
+from skerry.iceberg.manifests.manifest import EntryStatus, ManifestEntry
+from skerry.iceberg.manifests.manifest_list import ManifestContent, read_manifest_list
+from skerry.iceberg.manifests.reader import read_manifest
+from skerry.iceberg.manifests.summary import operation_of, summary_of
+from skerry.iceberg.metadata.history import ancestors
+from skerry.iceberg.metadata.state import MAIN, TableState
 from skerry.iceberg.operations import MetadataChange, SnapshotChange
 from skerry.iceberg.refs import move_branch
-from skerry.iceberg.samples import read_sample
-from skerry.iceberg.state import MAIN, TableState
-from skerry.iceberg.summary import operation_of, summary_of
+from skerry.iceberg.statistics.samples import read_sample
 from skerry.table.rows.schema import nearest
 from skerry.table.statistics.file_groups import SketchedFile, key_of
 from skerry.table.statistics.group_samples import GroupSamples

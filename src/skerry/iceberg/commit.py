@@ -47,16 +47,16 @@ from skerry.errors import (
     SkerryError,
     UnsupportedError,
 )
-from skerry.iceberg.loading import load_state, read_back
 from skerry.iceberg.manifest_changes import write_manifests
-from skerry.iceberg.manifest_list import encode_manifest_list, manifest_codec
-from skerry.iceberg.metadata import install, next_row_id
-from skerry.iceberg.metadata_updates import NextSnapshotUpdate
+from skerry.iceberg.manifests.manifest_list import encode_manifest_list, manifest_codec
+from skerry.iceberg.manifests.summary import snapshot_summary, summary_of
+from skerry.iceberg.metadata.loading import load_state, read_back
+from skerry.iceberg.metadata.pyiceberg_metadata import install, next_row_id
+from skerry.iceberg.metadata.state import TableState
+from skerry.iceberg.metadata.updates import NextSnapshotUpdate
 from skerry.iceberg.operations import MetadataChange, SnapshotChange
-from skerry.iceberg.snapshot_sketches import sketches_after
-from skerry.iceberg.state import TableState
-from skerry.iceberg.statistics import write_statistics
-from skerry.iceberg.summary import snapshot_summary, summary_of
+from skerry.iceberg.statistics.published import write_statistics
+from skerry.iceberg.statistics.snapshot_sketches import sketches_after
 from skerry.storage import file_key, is_within, join
 from skerry.table.commit import NotPublishedError
 from skerry.table.owned_files import OwnedFiles, after_publish

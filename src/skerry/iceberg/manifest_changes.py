@@ -20,12 +20,12 @@ import pyarrow.compute as pc
 from pyiceberg.table.snapshots import Snapshot
 
 from skerry.errors import ConflictError, SchemaError
-from skerry.iceberg.manifest import EntryStatus, ManifestEntry, encode_manifest
-from skerry.iceberg.manifest_cache import shared_cache
-from skerry.iceberg.manifest_list import ManifestContent, ManifestFile, manifest_codec, read_manifest_list
-from skerry.iceberg.manifest_reader import read_manifest
+from skerry.iceberg.manifests.cache import shared_cache
+from skerry.iceberg.manifests.manifest import EntryStatus, ManifestEntry, encode_manifest
+from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile, manifest_codec, read_manifest_list
+from skerry.iceberg.manifests.reader import read_manifest
+from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.operations import SnapshotChange
-from skerry.iceberg.state import TableState
 from skerry.table.properties import whole_number
 
 __all__ = ["MergePolicy", "SnapshotManifests", "write_manifests"]

@@ -17,9 +17,9 @@ from pyiceberg.table.update import AssertRefSnapshotId, RemoveSnapshotRefUpdate,
 
 from skerry.errors import AlreadyExistsError, ConflictError, NotFoundError, SchemaError
 from skerry.iceberg.commit import set_branch
-from skerry.iceberg.history import ancestors, is_ancestor
+from skerry.iceberg.metadata.history import ancestors, is_ancestor
+from skerry.iceberg.metadata.state import MAIN, TableState
 from skerry.iceberg.operations import MetadataChange
-from skerry.iceberg.state import MAIN, TableState
 from skerry.table.history import Retention, in_utc
 from skerry.table.rows.schema import nearest
 

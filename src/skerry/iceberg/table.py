@@ -11,15 +11,15 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.transforms import IdentityTransform, Transform
 
-from skerry.iceberg.changes import Changes, changes
-from skerry.iceberg.column_statistics import column_freshness, column_statistics
 from skerry.iceberg.commit import IcebergTarget
-from skerry.iceberg.files import live_data_files
-from skerry.iceberg.layout import FileLayout, file_layout
-from skerry.iceberg.loading import load_state
+from skerry.iceberg.metadata.loading import load_state
+from skerry.iceberg.metadata.state import MAIN, TableState
 from skerry.iceberg.operations import AppendFiles, MetadataChange, PublishSketches, SnapshotChange
-from skerry.iceberg.scan import Scan, scan
-from skerry.iceberg.state import MAIN, TableState
+from skerry.iceberg.planning.live_files import live_data_files
+from skerry.iceberg.reading.changes import Changes, changes
+from skerry.iceberg.reading.scan import Scan, scan
+from skerry.iceberg.statistics.columns import column_freshness, column_statistics
+from skerry.iceberg.writing.layout import FileLayout, file_layout
 from skerry.table.commit import Operation, RetryPolicy, commit
 from skerry.table.files.data_file import DataFile, WrittenFile
 from skerry.table.statistics.column_statistics import ColumnStatistics, Freshness
@@ -70,7 +70,7 @@ class IcebergTable:
 
     @property
     def partition_by(self) -> list[str]:
-        """The default partition spec, in the words of `skerry.iceberg.transforms.partition_spec`."""
+        """The default partition spec, in the words of `skerry.iceberg.partitioning.transforms.partition_spec`."""
         schema = self.state.metadata.schema()
         return [
             _term(schema, field.transform, field.source_id)
@@ -80,7 +80,7 @@ class IcebergTable:
 
     @property
     def sort_by(self) -> list[str]:
-        """The default sort order, in the words of `skerry.iceberg.transforms.sort_order`."""
+        """The default sort order, in the words of `skerry.iceberg.partitioning.transforms.sort_order`."""
         schema = self.state.metadata.schema()
         return [
             " ".join(
@@ -94,7 +94,7 @@ class IcebergTable:
         ]
 
     def layout(self, *, ref: str = MAIN, lineage: bool = False) -> FileLayout:
-        """How files must look that are written for this table now; see `skerry.iceberg.layout.file_layout`."""
+        """How files must look that are written for this table now; see `skerry.iceberg.writing.layout.file_layout`."""
         return file_layout(self.state, ref=ref, lineage=lineage)
 
     def append(
@@ -128,7 +128,7 @@ class IcebergTable:
         ref: str | None = None,
         as_of: datetime | None = None,
     ) -> Scan:
-        """Describe a read of the table; see `skerry.iceberg.scan.scan`."""
+        """Describe a read of the table; see `skerry.iceberg.reading.scan.scan`."""
         return scan(self.state, columns, where, limit=limit, snapshot=snapshot, ref=ref, as_of=as_of)
 
     def changes(
@@ -141,7 +141,7 @@ class IcebergTable:
         on: Sequence[str] | None = None,
         carried_over: bool = False,
     ) -> Changes:
-        """Describe the changes between two snapshots; see `skerry.iceberg.changes.changes`."""
+        """Describe the changes between two snapshots; see `skerry.iceberg.reading.changes.changes`."""
         return changes(
             self.state, from_snapshot, to_snapshot, columns=columns, where=where, on=on, carried_over=carried_over
         )

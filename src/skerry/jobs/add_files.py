@@ -15,14 +15,14 @@ import pyarrow as pa
 from pyiceberg.transforms import VoidTransform
 
 from skerry.errors import AlreadyExistsError, SchemaError, SkerryError, UnsupportedError
-from skerry.iceberg.files import live_data_files
-from skerry.iceberg.layout import FileLayout
+from skerry.iceberg.evolution.schema_evolution import NAME_MAPPING_PROPERTY, name_mapping
+from skerry.iceberg.evolution.settings import ChangeProperties
+from skerry.iceberg.metadata.state import MAIN, OUTSIDE_PROPERTY, TableState
 from skerry.iceberg.operations import AppendFiles, SnapshotChange
-from skerry.iceberg.scan import column_defaults, scan
-from skerry.iceberg.schema_evolution import NAME_MAPPING_PROPERTY, name_mapping
-from skerry.iceberg.settings import ChangeProperties
-from skerry.iceberg.state import MAIN, OUTSIDE_PROPERTY, TableState
+from skerry.iceberg.planning.live_files import live_data_files
+from skerry.iceberg.reading.scan import column_defaults, scan
 from skerry.iceberg.table import IcebergTable
+from skerry.iceberg.writing.layout import FileLayout
 from skerry.jobs.analyze import catch_up
 from skerry.parquet import Codec, FileMetadata, PageType, decode_page_header, read_metadata
 from skerry.storage import Storage, file_key, is_within

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from pyiceberg.table.snapshots import Snapshot
 
-from skerry.iceberg.samples import deletes_of, live_files, read_sample, sample_of
-from skerry.iceberg.scan import scan
-from skerry.iceberg.state import MAIN, TableState
-from skerry.iceberg.statistics import freshness, latest_statistics
+from skerry.iceberg.metadata.state import MAIN, TableState
+from skerry.iceberg.reading.scan import scan
+from skerry.iceberg.statistics.published import freshness, latest_statistics
+from skerry.iceberg.statistics.samples import deletes_of, live_files, read_sample, sample_of
 from skerry.iceberg.table import IcebergTable
 from skerry.jobs.sketch_files import FileSample, SketchTask, sketch_file
 from skerry.table.files.scan_task import FileScanTask

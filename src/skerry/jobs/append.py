@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from skerry.iceberg.state import MAIN, TableState
+from skerry.iceberg.metadata.state import MAIN, TableState
 from skerry.iceberg.table import IcebergTable
 from skerry.jobs.analyze import catch_up
 from skerry.jobs.once_table import BatchWasThereError, OnceTable

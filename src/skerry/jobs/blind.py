@@ -15,13 +15,13 @@ import pyarrow as pa
 from pyiceberg.partitioning import PartitionSpec
 
 from skerry.errors import UnsupportedError
-from skerry.iceberg.delete_files import write_equality_deletes
-from skerry.iceberg.layout import FileLayout
-from skerry.iceberg.manifest import ManifestEntry
-from skerry.iceberg.manifest_list import ManifestContent, read_manifest_list
+from skerry.iceberg.manifests.manifest import ManifestEntry
+from skerry.iceberg.manifests.manifest_list import ManifestContent, read_manifest_list
+from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.operations import RowDelta
 from skerry.iceberg.operations.conflicts import Isolation
-from skerry.iceberg.state import TableState
+from skerry.iceberg.writing.delete_files import write_equality_deletes
+from skerry.iceberg.writing.layout import FileLayout
 from skerry.jobs.row_changes import ChangeRequest
 from skerry.jobs.write import write_batches
 from skerry.table.merging import MergeRules, MergeSource

@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skerry.iceberg.layout import FileLayout
-from skerry.iceberg.sorting import sort_indices
-from skerry.iceberg.z_order import ZOrder
+from skerry.iceberg.partitioning.sorting import sort_indices
+from skerry.iceberg.partitioning.z_order import ZOrder
+from skerry.iceberg.writing.layout import FileLayout
 from skerry.table.files.row_reader import RowReader
 from skerry.table.files.scan_task import FileScanTask
 from skerry.table.rows.schema import empty_batch

@@ -19,14 +19,14 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, UNSORTED_SORT_ORDER_ID
 
 from skerry.errors import CommitUnknownError, ConflictError, NotFoundError
-from skerry.iceberg.files import live_data_files, needless_deletes
-from skerry.iceberg.layout import FileLayout
+from skerry.iceberg.metadata.state import MAIN, TableState
 from skerry.iceberg.operations import RewriteFiles
-from skerry.iceberg.scan import scan
-from skerry.iceberg.sorting import sort_order
-from skerry.iceberg.state import MAIN, TableState
+from skerry.iceberg.partitioning.sorting import sort_order
+from skerry.iceberg.partitioning.z_order import z_order_columns
+from skerry.iceberg.planning.live_files import live_data_files, needless_deletes
+from skerry.iceberg.reading.scan import scan
 from skerry.iceberg.table import IcebergTable
-from skerry.iceberg.z_order import z_order_columns
+from skerry.iceberg.writing.layout import FileLayout
 from skerry.jobs.analyze import catch_up
 from skerry.jobs.clustering import Clustering, clustered
 from skerry.jobs.compact_plan import CompactOptions, CompactRules, FileGroup, plan_groups

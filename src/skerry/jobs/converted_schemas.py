@@ -25,8 +25,8 @@ from pyiceberg.types import (
 )
 
 from skerry.errors import SchemaError, UnsupportedError
-from skerry.iceberg.schema import to_iceberg_schema
-from skerry.iceberg.schema_evolution import NAME_MAPPING_PROPERTY
+from skerry.iceberg.evolution.schema_evolution import NAME_MAPPING_PROPERTY
+from skerry.iceberg.metadata.schema import to_iceberg_schema
 from skerry.jobs.add_files import file_schema
 from skerry.paimon.schema import TableSchema
 from skerry.paimon.types import ArrayType, AtomicType, DataField, MapType, MultisetType, PaimonType, RowType, TypeRoot

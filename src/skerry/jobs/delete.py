@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from skerry.errors import SchemaError
-from skerry.iceberg.scan import scan
-from skerry.iceberg.state import TableState
+from skerry.iceberg.metadata.state import TableState
+from skerry.iceberg.reading.scan import scan
 from skerry.jobs.rewrite import FileChange, Matches, Rows
 from skerry.jobs.row_changes import (
     POSITION,

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from skerry.errors import FormatError, SkerryError
-from skerry.iceberg.layout import FileLayout
+from skerry.iceberg.writing.layout import FileLayout
 from skerry.parquet import read_metadata
 from skerry.table.files.data_file import WrittenFile
 from skerry.table.statistics.sketching import sketch_parquet

@@ -15,8 +15,8 @@ from datetime import datetime
 from pyiceberg.table.snapshots import Snapshot
 
 from skerry.errors import NotFoundError, SchemaError
-from skerry.iceberg.expiry import ExpireSnapshots, refuse_kept_files
-from skerry.iceberg.reachability import (
+from skerry.iceberg.cleaning.expiry import ExpireSnapshots, refuse_kept_files
+from skerry.iceberg.cleaning.reachability import (
     FileReader,
     keyed,
     manifest_files,
@@ -24,7 +24,7 @@ from skerry.iceberg.reachability import (
     replaced_statistics,
     statistics_files,
 )
-from skerry.iceberg.state import TableState
+from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.table import IcebergTable
 from skerry.storage import file_key, is_within
 from skerry.table.history import in_utc

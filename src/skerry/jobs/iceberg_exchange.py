@@ -10,9 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from skerry.iceberg.layout import FileLayout
-from skerry.iceberg.scan import Scan
+from skerry.iceberg.reading.scan import Scan
 from skerry.iceberg.table import IcebergTable
+from skerry.iceberg.writing.layout import FileLayout
 from skerry.jobs import publish as iceberg_publish
 from skerry.jobs.exchange import TableWrite
 from skerry.jobs.publication import Publication, WriteMode

@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 from skerry.errors import UnsupportedError
-from skerry.iceberg.files import live_data_files
-from skerry.iceberg.samples import deletes_of, live_files, sample_of
-from skerry.iceberg.state import TableState
+from skerry.iceberg.metadata.state import TableState
+from skerry.iceberg.planning.live_files import live_data_files
+from skerry.iceberg.statistics.samples import deletes_of, live_files, sample_of
 from skerry.jobs.paimon_schemas import (
     file_schemas,
     partition_keys,

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skerry.iceberg.scan import scan
-from skerry.iceberg.state import TableState
+from skerry.iceberg.metadata.state import TableState
+from skerry.iceberg.reading.scan import scan
 from skerry.jobs.rewrite import FileChange
 from skerry.jobs.sketch_files import POSITION, SketchTask, sample_again, samples_to_follow, sketch_file
 from skerry.table.files.row_reader import RowReader

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from skerry.errors import SchemaError, UnsupportedError
-from skerry.iceberg.scan import Scan, scan
-from skerry.iceberg.state import TableState
+from skerry.iceberg.metadata.state import TableState
+from skerry.iceberg.reading.scan import Scan, scan
 from skerry.jobs.blind import merge_blind
 from skerry.jobs.matching import POSITION, ROW_ID, Matcher, RowUpdate, RowUpdater, TaskMatches, with_lineage
 from skerry.jobs.rewrite import FileChange, Matches, Rows

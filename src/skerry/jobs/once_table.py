@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from skerry.errors import SkerryError
+from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.operations import MetadataChange, Once, SnapshotChange, StreamBatch, last_batch
-from skerry.iceberg.state import TableState
 from skerry.iceberg.table import IcebergTable
 from skerry.table.commit import Operation
 from skerry.table.stream_batch import has_batch

@@ -19,8 +19,8 @@ import pyarrow as pa
 from pyiceberg.transforms import IdentityTransform, VoidTransform
 
 from skerry.errors import FormatError, SchemaError, SkerryError, UnsupportedError
-from skerry.iceberg.scan import scan
-from skerry.iceberg.state import OUTSIDE_PROPERTY, TableState
+from skerry.iceberg.metadata.state import OUTSIDE_PROPERTY, TableState
+from skerry.iceberg.reading.scan import scan
 from skerry.paimon.arrow_types import arrow_type, identified_fields
 from skerry.paimon.binary_row import encode_rows
 from skerry.paimon.foreign_columns import columns_in_file

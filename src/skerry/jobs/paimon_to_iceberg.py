@@ -26,14 +26,14 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.transforms import IdentityTransform
 
 from skerry.errors import SchemaError, UnsupportedError
-from skerry.iceberg.bounds import encode_bounds
-from skerry.iceberg.delete_files import FileDeletes, write_deletion_vectors, write_position_deletes
-from skerry.iceberg.manifest import EntryStatus, ManifestEntry
-from skerry.iceberg.metadata import encode_metadata
+from skerry.iceberg.manifests.manifest import EntryStatus, ManifestEntry
+from skerry.iceberg.metadata.pyiceberg_metadata import encode_metadata
+from skerry.iceberg.metadata.schema import to_arrow_schema
+from skerry.iceberg.metadata.state import OUTSIDE_PROPERTY, TableState
 from skerry.iceberg.operations import SnapshotChange
-from skerry.iceberg.schema import to_arrow_schema
-from skerry.iceberg.state import OUTSIDE_PROPERTY, TableState
 from skerry.iceberg.table import IcebergTable
+from skerry.iceberg.writing.bounds import encode_bounds
+from skerry.iceberg.writing.delete_files import FileDeletes, write_deletion_vectors, write_position_deletes
 from skerry.jobs.converted_schemas import FileShape, NamesInFiles, iceberg_schema, read_shape
 from skerry.paimon.binary_reading import decode_rows
 from skerry.paimon.deletion_positions import deleted_positions

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from skerry.iceberg.cherry_pick import CherryPick, PublishStaged
-from skerry.iceberg.samples import live_files
-from skerry.iceberg.scan import scan
-from skerry.iceberg.state import TableState
+from skerry.iceberg.metadata.state import TableState
+from skerry.iceberg.reading.scan import scan
+from skerry.iceberg.statistics.samples import live_files
 from skerry.iceberg.table import IcebergTable
 from skerry.jobs.sketch_files import SketchTask, sketch_file
 from skerry.table.rows.schema import leaves

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from skerry.errors import ConflictError, SchemaError, UnsupportedError
-from skerry.iceberg.files import live_data_files
-from skerry.iceberg.layout import FileLayout
+from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.operations import (
     AppendFiles,
     OverwriteFiles,
     StreamBatch,
 )
-from skerry.iceberg.state import TableState
+from skerry.iceberg.planning.live_files import live_data_files
 from skerry.iceberg.table import IcebergTable
+from skerry.iceberg.writing.layout import FileLayout
 from skerry.jobs.merge import upsert
 from skerry.jobs.once_table import BatchWasThereError, OnceTable
 from skerry.jobs.publication import Publication, WriteMode

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from skerry.iceberg.expiry import refuse_kept_files
-from skerry.iceberg.reachability import (
+from skerry.iceberg.cleaning.expiry import refuse_kept_files
+from skerry.iceberg.cleaning.reachability import (
     FileReader,
     keyed,
     manifest_files,

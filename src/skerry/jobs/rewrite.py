@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skerry.iceberg.layout import FileLayout
+from skerry.iceberg.writing.layout import FileLayout
 from skerry.jobs.write import write_batches
 from skerry.table.files.data_file import WrittenFile
 from skerry.table.files.row_reader import RowReader

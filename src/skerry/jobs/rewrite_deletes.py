@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from skerry.errors import ConflictError, SchemaError
-from skerry.iceberg.delete_files import write_deletion_vectors, write_position_deletes
-from skerry.iceberg.files import needless_deletes
-from skerry.iceberg.layout import FileLayout
-from skerry.iceberg.manifest import ManifestEntry
+from skerry.iceberg.manifests.manifest import ManifestEntry
+from skerry.iceberg.metadata.state import MAIN, TableState
 from skerry.iceberg.operations import DeleteKey, RewriteFiles
-from skerry.iceberg.scan import scan
-from skerry.iceberg.state import MAIN, TableState
+from skerry.iceberg.planning.live_files import needless_deletes
+from skerry.iceberg.reading.scan import scan
 from skerry.iceberg.table import IcebergTable
+from skerry.iceberg.writing.delete_files import write_deletion_vectors, write_position_deletes
+from skerry.iceberg.writing.layout import FileLayout
 from skerry.storage import join
 from skerry.table.commit import RetryPolicy
 from skerry.table.files.data_file import DeleteFile, DeleteKind

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from skerry.iceberg.manifest_list import read_manifest_list
+from skerry.iceberg.manifests.manifest_list import read_manifest_list
+from skerry.iceberg.metadata.state import MAIN
 from skerry.iceberg.operations import RewriteManifests
-from skerry.iceberg.state import MAIN
 from skerry.iceberg.table import IcebergTable
 from skerry.table.owned_files import after_publish
 

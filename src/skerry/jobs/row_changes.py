@@ -17,14 +17,14 @@ import numpy.typing as npt
 
 from skerry.errors import ConflictError, SchemaError, UnsupportedError
 from skerry.iceberg.cherry_pick import WAP_ID
-from skerry.iceberg.delete_files import write_deletion_vectors, write_position_deletes
-from skerry.iceberg.layout import FileLayout
-from skerry.iceberg.manifest import ManifestEntry
+from skerry.iceberg.manifests.manifest import ManifestEntry
+from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.operations import DeleteKey, OverwriteFiles, RowDelta
 from skerry.iceberg.operations.conflicts import Isolation
-from skerry.iceberg.scan import scan
-from skerry.iceberg.state import TableState
+from skerry.iceberg.reading.scan import scan
 from skerry.iceberg.table import IcebergTable
+from skerry.iceberg.writing.delete_files import write_deletion_vectors, write_position_deletes
+from skerry.iceberg.writing.layout import FileLayout
 from skerry.jobs.analyze import catch_up
 from skerry.jobs.lost_values import follow_deletes
 from skerry.jobs.rewrite import FileChange, Rewriter, UpdateRows, pack

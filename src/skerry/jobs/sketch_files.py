@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from skerry.errors import SchemaError
-from skerry.iceberg.samples import read_sample
-from skerry.iceberg.scan import scan
-from skerry.iceberg.state import TableState
+from skerry.iceberg.metadata.state import TableState
+from skerry.iceberg.reading.scan import scan
+from skerry.iceberg.statistics.samples import read_sample
 from skerry.jobs.rewrite import FileChange
 from skerry.parquet import read_metadata
 from skerry.table.files.evolution import TableNames

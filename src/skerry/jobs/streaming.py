@@ -15,13 +15,13 @@ import pyarrow as pa
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from skerry.errors import FormatError, NotFoundError, UnsupportedError
-from skerry.iceberg.change_planning import ChangePlanner
-from skerry.iceberg.changes import Changes
-from skerry.iceberg.history import ancestors
-from skerry.iceberg.scan import Scan, scan_planner
-from skerry.iceberg.state import TableState
-from skerry.iceberg.stray_metadata import read_table_metadata
-from skerry.iceberg.summary import operation_of, summary_of
+from skerry.iceberg.manifests.summary import operation_of, summary_of
+from skerry.iceberg.metadata.history import ancestors
+from skerry.iceberg.metadata.state import TableState
+from skerry.iceberg.metadata.stray_metadata import read_table_metadata
+from skerry.iceberg.planning.changes import ChangePlanner
+from skerry.iceberg.reading.changes import Changes
+from skerry.iceberg.reading.scan import Scan, scan_planner
 from skerry.iceberg.table import IcebergTable
 from skerry.jobs.stream_choice import EARLIEST, LATEST, StreamChoice
 from skerry.jobs.stream_tasks import RowsTask

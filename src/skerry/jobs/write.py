@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skerry.iceberg.file_writers import FileWriter
-from skerry.iceberg.layout import FileLayout
+from skerry.iceberg.writing.file_writers import FileWriter
+from skerry.iceberg.writing.layout import FileLayout
 from skerry.storage import join
 from skerry.table.files.data_file import WrittenFile
 from skerry.table.owned_files import give_up

@@ -18,7 +18,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from skerry.errors import SkerryError
-from skerry.iceberg.layout import FileLayout
+from skerry.iceberg.writing.layout import FileLayout
 from skerry.jobs.write import write_batches
 from skerry.spark.failures import TaskError, original_errors
 from skerry.spark.incoming import check_frame, check_values

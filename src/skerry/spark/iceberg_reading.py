@@ -10,9 +10,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from skerry.errors import SchemaError
-from skerry.iceberg.column_statistics import distinct_counts
-from skerry.iceberg.scan import Scan
-from skerry.iceberg.schema import to_arrow_schema
+from skerry.iceberg.metadata.schema import to_arrow_schema
+from skerry.iceberg.reading.scan import Scan
+from skerry.iceberg.statistics.columns import distinct_counts
 from skerry.iceberg.table import IcebergTable
 from skerry.spark.arrow_reader import read_through_arrow
 from skerry.spark.conditions import to_condition

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from pyspark.sql import DataFrame, SparkSession
 
 from skerry.catalog import Table
-from skerry.iceberg.layout import FileLayout
-from skerry.iceberg.state import MAIN
+from skerry.iceberg.metadata.state import MAIN
 from skerry.iceberg.table import IcebergTable
+from skerry.iceberg.writing.layout import FileLayout
 from skerry.jobs.analyze import catch_up
 from skerry.jobs.describe import DescribeTask, describe_file
 from skerry.jobs.paimon_publish import ShareLayout, owned_shares, publish_shares

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from skerry.iceberg.files import column_metrics
+from skerry.iceberg.planning.live_files import column_metrics
 from skerry.table.files.data_file import DataFile
 from skerry.table.rows.schema import Leaf, leaves
 from skerry.table.statistics.column_estimates import Estimate

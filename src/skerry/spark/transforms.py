@@ -1,7 +1,7 @@
 """Iceberg's partition transforms as expressions of Spark's JVM, and a folder name for every partition.
 
-The values agree with `skerry.iceberg.transforms`, which has the last word: it computes the partition values that are
-committed. Here they only send rows that belong together to the same file.
+The values agree with `skerry.iceberg.partitioning.transforms`, which has the last word: it computes the partition
+values that are committed. Here they only send rows that belong together to the same file.
 
 Spec: Iceberg table spec, Partition Transforms; Appendix B, 32-bit Hash Requirements.
 """

@@ -15,7 +15,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from skerry.iceberg.layout import FileLayout
+from skerry.iceberg.writing.layout import FileLayout
 from skerry.spark.failures import original_errors
 from skerry.spark.incoming import conform_frame
 from skerry.spark.jvm import Jvm, is_classic

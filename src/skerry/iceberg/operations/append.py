@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from skerry.iceberg.manifest import EntryStatus, ManifestEntry
+from skerry.iceberg.manifests.manifest import EntryStatus, ManifestEntry
+from skerry.iceberg.metadata.state import MAIN, TableState
 from skerry.iceberg.operations.change import MetadataChange, SnapshotChange
-from skerry.iceberg.state import MAIN, TableState
 from skerry.table.files.data_file import DataFile, WrittenFile
 from skerry.table.statistics.file_groups import SketchedFile
 from skerry.table.statistics.table_sample import SampleChange, TableSample, sketched_files

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from pyiceberg.table.update import TableRequirement, TableUpdate
 
-from skerry.iceberg.manifest import ManifestEntry
-from skerry.iceberg.state import MAIN
+from skerry.iceberg.manifests.manifest import ManifestEntry
+from skerry.iceberg.metadata.state import MAIN
 from skerry.table.statistics.table_sample import SampleChange, TableSample
 from skerry.theta import ThetaSketch
 

@@ -21,16 +21,16 @@ import pyarrow.compute as pc
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from skerry.errors import ConflictError, SchemaError
-from skerry.iceberg.file_batch import conform_partition
-from skerry.iceberg.history import ancestors
-from skerry.iceberg.manifest import EntryStatus, FileContent, ManifestEntry
-from skerry.iceberg.manifest_cache import METRIC_COLUMNS, shared_cache
-from skerry.iceberg.manifest_list import ManifestContent, ManifestFile, read_manifest_list
-from skerry.iceberg.manifest_reader import partition_tuples, read_manifest
-from skerry.iceberg.planning_metrics import column_metrics, partition_metrics
-from skerry.iceberg.projection import project
-from skerry.iceberg.state import TableState
-from skerry.iceberg.summary import operation_of
+from skerry.iceberg.manifests.cache import METRIC_COLUMNS, shared_cache
+from skerry.iceberg.manifests.file_batch import conform_partition
+from skerry.iceberg.manifests.manifest import EntryStatus, FileContent, ManifestEntry
+from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile, read_manifest_list
+from skerry.iceberg.manifests.reader import partition_tuples, read_manifest
+from skerry.iceberg.manifests.summary import operation_of
+from skerry.iceberg.metadata.history import ancestors
+from skerry.iceberg.metadata.state import TableState
+from skerry.iceberg.partitioning.projection import project
+from skerry.iceberg.planning.metrics import column_metrics, partition_metrics
 from skerry.table.predicate import Predicate, evaluate
 from skerry.table.rows.schema import nearest
 

@@ -12,8 +12,8 @@ from dataclasses import replace
 from pyiceberg.table.update import RemovePropertiesUpdate, SetPropertiesUpdate, TableUpdate
 
 from skerry.errors import SchemaError
+from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.operations.change import MetadataChange, SnapshotChange
-from skerry.iceberg.state import TableState
 from skerry.table.commit import Operation
 from skerry.table.stream_batch import LastBatch, StreamBatch, has_batch
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from skerry.iceberg.manifest_list import ManifestContent, ManifestFile, read_manifest_list
+from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile, read_manifest_list
+from skerry.iceberg.metadata.state import MAIN, TableState
 from skerry.iceberg.operations.change import SnapshotChange
-from skerry.iceberg.state import MAIN, TableState
 from skerry.table.properties import whole_number
 from skerry.table.statistics.table_sample import SampleChange
 

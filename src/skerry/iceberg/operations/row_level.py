@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from pyiceberg.table.metadata import TableMetadataV1
 
 from skerry.errors import ConflictError, SchemaError
-from skerry.iceberg.manifest import EntryStatus, FileContent, ManifestEntry
+from skerry.iceberg.manifests.manifest import EntryStatus, FileContent, ManifestEntry
+from skerry.iceberg.metadata.state import MAIN, TableState
 from skerry.iceberg.operations.change import DeleteKey, SnapshotChange
 from skerry.iceberg.operations.conflicts import Conflicts, Isolation
-from skerry.iceberg.state import MAIN, TableState
 from skerry.table.files.data_file import WrittenFile
 from skerry.table.predicate import ALWAYS_TRUE, Predicate
 from skerry.table.statistics.file_groups import SketchedFile, ThinnedGroup, key_of

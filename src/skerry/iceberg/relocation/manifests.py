@@ -12,10 +12,10 @@ from typing import Any
 
 from skerry.avro import rewrite_records
 from skerry.errors import FormatError, UnsupportedError
-from skerry.iceberg.delete_files import write_position_file
-from skerry.iceberg.file_writers import FileEncoding
-from skerry.iceberg.manifest import EntryStatus, FileContent
+from skerry.iceberg.manifests.manifest import EntryStatus, FileContent
 from skerry.iceberg.relocation.names import NewNames
+from skerry.iceberg.writing.delete_files import write_position_file
+from skerry.iceberg.writing.file_writers import FileEncoding
 from skerry.storage import join
 from skerry.table.files.data_file import DataFile, DeleteFile, DeleteKind
 from skerry.table.files.row_deletes import read_positions

@@ -7,7 +7,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
-from skerry.iceberg.file_writers import FileEncoding
+from skerry.iceberg.writing.file_writers import FileEncoding
 from skerry.storage import Move, Storage, join, name, parent
 from skerry.table.statistics.file_groups import key_of
 from skerry.table.statistics.table_sample import delete_name

@@ -14,7 +14,7 @@ import xxhash
 
 from skerry.errors import FormatError, NotFoundError, UnsupportedError
 from skerry.iceberg.relocation.names import NewNames
-from skerry.iceberg.samples import SAMPLE_PROPERTIES, SKETCH_PROPERTIES, read_group_sketches, read_region
+from skerry.iceberg.statistics.samples import SAMPLE_PROPERTIES, SKETCH_PROPERTIES, read_group_sketches, read_region
 from skerry.puffin import PuffinReader
 from skerry.puffin.layout import MAGIC, encode_footer
 from skerry.table.statistics.file_groups import FileGroup

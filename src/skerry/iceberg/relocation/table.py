@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from skerry.errors import FormatError, NotFoundError, SkerryError, UnsupportedError
-from skerry.iceberg.file_writers import FileEncoding
+from skerry.iceberg.metadata.stray_metadata import decode_json
 from skerry.iceberg.relocation.manifests import Manifests
 from skerry.iceberg.relocation.names import NewNames, Written
 from skerry.iceberg.relocation.samples import relocate_statistics
-from skerry.iceberg.stray_metadata import decode_json
+from skerry.iceberg.writing.file_writers import FileEncoding
 from skerry.storage import Move, Storage, join
 
 __all__ = ["RelocatedTable", "concerns_table", "relocate_table"]

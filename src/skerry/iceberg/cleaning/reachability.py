@@ -1,0 +1,170 @@
+"""Which files a table's snapshots reach: manifest lists, manifests, data and delete files, statistics.
+
+What is to be deleted is decided by these sets, so that they are built from metadata that was read whole: a file that
+cannot be read is an error, never a gap.
+
+Spec: Iceberg table spec, Manifest Lists; Manifests; Table Statistics; Partition Statistics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot
+
+from skerry.errors import SkerryError
+from skerry.iceberg.manifests.manifest import EntryStatus, FileContent
+from skerry.iceberg.manifests.manifest_list import ManifestFile, decode_manifest_list
+from skerry.iceberg.manifests.reader import read_manifest
+from skerry.iceberg.metadata.state import TableState
+from skerry.iceberg.metadata.stray_metadata import decode_json
+from skerry.storage import Storage, file_key, is_within
+from skerry.table.reachability import FileKey
+from skerry.table.table_files import FileKind, TableFile
+from skerry.table.tasks import Executor, FileTask
+
+__all__ = [
+    "FileReader",
+    "ManifestTask",
+    "keyed",
+    "manifest_files",
+    "metadata_files",
+    "read_list",
+    "read_live_files",
+    "replaced_statistics",
+    "statistics_files",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestTask:
+    """A manifest to be read; picklable.
+
+    Args:
+        manifest: The manifest, as a manifest list names it.
+        storage: Where it lies. It may hold credentials, and so is never printed.
+    """
+
+    manifest: ManifestFile
+    storage: Storage = field(repr=False)
+
+
+def read_list(task: FileTask) -> tuple[TableFile, list[ManifestFile]]:
+    """A manifest list, and the manifests that it names.
+
+    Raises:
+        FormatError: It is corrupt.
+        NotFoundError: It is gone.
+    """
+    data = task.storage.read(task.location)
+    manifests = decode_manifest_list(data, location=task.location)
+    return TableFile(task.location, FileKind.MANIFEST_LIST, len(data)), manifests
+
+
+def read_live_files(task: ManifestTask) -> list[TableFile]:
+    """The files that a manifest says are there.
+
+    Raises:
+        FormatError: The manifest is corrupt.
+        NotFoundError: It is gone.
+        UnsupportedError: It is encrypted.
+    """
+    columns = ("status", "content", "file_path", "file_size_in_bytes")
+    table = read_manifest(task.storage, task.manifest, columns).table
+    rows = zip(*(table.column(name).to_pylist() for name in columns), strict=True)
+    return [
+        TableFile(path, FileKind.DATA if content == FileContent.DATA else FileKind.DELETES, size)
+        for status, content, path, size in rows
+        if status != EntryStatus.DELETED
+    ]
+
+
+def statistics_files(metadata: TableMetadata) -> Iterator[tuple[int, TableFile]]:
+    """The statistics files that are registered, each with the id of the snapshot that it is registered for."""
+    for file in (*metadata.statistics, *metadata.partition_statistics):
+        yield file.snapshot_id, TableFile(file.statistics_path, FileKind.STATISTICS, file.file_size_in_bytes)
+
+
+def replaced_statistics(state: TableState) -> Iterator[TableFile]:
+    """Statistics files that earlier metadata files registered and the table does not: others took their place.
+
+    Earlier metadata files that cannot be read tell nothing; what they alone named stays for the removal of orphans.
+    """
+    current = {file_key(file.location) for _, file in statistics_files(state.metadata)}
+    for entry in state.metadata.metadata_log:
+        try:
+            metadata = decode_json(state.storage.read(entry.metadata_file))
+            files = [
+                TableFile(file["statistics-path"], FileKind.STATISTICS, file["file-size-in-bytes"])
+                for file in metadata.get("statistics") or []
+            ]
+        except (SkerryError, OSError, EOFError, ValueError, KeyError, TypeError, AttributeError):
+            continue
+        for file in files:
+            key = file_key(file.location)
+            if key not in current and is_within(state.metadata.location, file.location):
+                current.add(key)
+                if state.storage.exists(file.location):
+                    yield file
+
+
+def metadata_files(state: TableState) -> list[str]:
+    """The metadata files that a table's state names: its own and those before it."""
+    return [state.metadata_location, *(entry.metadata_file for entry in state.metadata.metadata_log)]
+
+
+class FileReader:
+    """What manifest lists and manifests name; each of them is read once.
+
+    Args:
+        executor: Where they are read.
+        storage: Where they lie.
+    """
+
+    def __init__(self, executor: Executor, storage: Storage) -> None:
+        self._executor = executor
+        self._storage = storage
+        self._lists: dict[str, tuple[TableFile, list[ManifestFile]]] = {}
+        self._manifests: dict[FileKey, list[TableFile]] = {}
+
+    def lists(self, snapshots: Iterable[Snapshot]) -> tuple[dict[FileKey, TableFile], dict[FileKey, ManifestFile]]:
+        """The manifest lists of some snapshots, and the manifests that they name.
+
+        Raises:
+            FormatError: A manifest list is corrupt.
+            NotFoundError: A manifest list is gone.
+        """
+        locations = list(dict.fromkeys(snapshot.manifest_list for snapshot in snapshots))
+        missing = [location for location in locations if location not in self._lists]
+        tasks = [FileTask(location, self._storage) for location in missing]
+        self._lists.update(zip(missing, self._executor.map(read_list, tasks), strict=True))
+        found = [self._lists[location] for location in locations]
+        manifests = {file_key(manifest.manifest_path): manifest for _, named in found for manifest in named}
+        return keyed(file for file, _ in found), manifests
+
+    def live(self, manifests: Mapping[FileKey, ManifestFile]) -> dict[FileKey, TableFile]:
+        """The files that some manifests say are there.
+
+        Raises:
+            FormatError: A manifest is corrupt.
+            NotFoundError: A manifest is gone.
+        """
+        missing = [key for key in manifests if key not in self._manifests]
+        tasks = [ManifestTask(manifests[key], self._storage) for key in missing]
+        self._manifests.update(zip(missing, self._executor.map(read_live_files, tasks), strict=True))
+        return keyed(file for key in manifests for file in self._manifests[key])
+
+
+def keyed(files: Iterable[TableFile]) -> dict[FileKey, TableFile]:
+    """Files by what names them, however their location is written."""
+    return {file_key(file.location): file for file in files}
+
+
+def manifest_files(manifests: Mapping[FileKey, ManifestFile]) -> dict[FileKey, TableFile]:
+    """Manifests as files."""
+    return {
+        key: TableFile(manifest.manifest_path, FileKind.MANIFEST, manifest.manifest_length)
+        for key, manifest in manifests.items()
+    }

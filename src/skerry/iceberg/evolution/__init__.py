@@ -1,0 +1,1 @@
+"""Evolution: schemas, partition specs, sort orders, properties and format versions that change."""

@@ -1,0 +1,462 @@
+"""A schema while it is being changed: columns found by name, edited by field id, at every depth.
+
+Spec: Iceberg table spec, Schema Evolution; Default values; Identifier Field IDs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.schema import Schema, assign_fresh_schema_ids
+from pyiceberg.types import (
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StructType,
+    TimestampNanoType,
+    TimestampType,
+    UnknownType,
+)
+
+from skerry.errors import SchemaError
+from skerry.iceberg.metadata.default_values import checked_default
+from skerry.iceberg.metadata.schema import DOC_KEY, to_arrow_type, to_iceberg_type
+from skerry.table.rows.metadata_columns import check_new_names
+from skerry.table.rows.schema import nearest
+from skerry.table.rows.values import physical_value
+
+__all__ = ["Path", "SchemaDraft", "children_of"]
+
+Path = str | Sequence[str]
+"""A column: its name, a dotted path into structs, or the path as a sequence, for names that have dots in them."""
+
+_VERSION_WITH_DEFAULTS = 3
+_DAY_NS = 86_400_000_000_000
+_WIDER: dict[type[IcebergType], tuple[type[IcebergType], ...]] = {
+    IntegerType: (LongType,),
+    FloatType: (DoubleType,),
+}
+_WIDER_FROM_3: dict[type[IcebergType], tuple[type[IcebergType], ...]] = {
+    **_WIDER,
+    DateType: (TimestampType, TimestampNanoType),
+}
+
+
+class SchemaDraft:
+    """A schema in the making.
+
+    Args:
+        schema: Where it begins.
+        last_column_id: The greatest field id that the table ever had.
+        format_version: The table's.
+        allow_incompatible: Whether rows that exist may come to break the schema: a required column without default,
+            an optional one that becomes required.
+    """
+
+    def __init__(
+        self, schema: Schema, last_column_id: int, format_version: int, *, allow_incompatible: bool = False
+    ) -> None:
+        self.fields: tuple[NestedField, ...] = schema.fields
+        self.identifier: tuple[int, ...] = tuple(schema.identifier_field_ids)
+        self._last_id = last_column_id
+        self._version = format_version
+        self._allow_incompatible = allow_incompatible
+
+    def find(self, path: Path) -> NestedField:
+        """The column that a path names.
+
+        Raises:
+            SchemaError: There is none.
+        """
+        return self._trail(path)[-1]
+
+    def add(
+        self, path: Path, type_: pa.DataType | IcebergType | str, doc: str | None, required: bool, default: Any
+    ) -> None:
+        """Add a column as the last of its struct."""
+        parent, name = self._parent(path)
+        siblings = self.fields if parent is None else _members(parent)
+        if any(field.name == name for field in siblings):
+            raise SchemaError(f"there is a column {_written(path)!r} already")
+        if not name:
+            raise SchemaError("a column needs a name")
+        if required and default is None and not self._allow_incompatible:
+            raise SchemaError(
+                f"column {_written(path)!r} cannot be required: rows that exist have no value for it; give a default "
+                "(format version 3), or allow incompatible changes"
+            )
+        if parent is None:
+            check_new_names([name])
+        number = self._next_id()
+        new_type: Any = assign_fresh_schema_ids(self._iceberg_type(path, type_), self._next_id)
+        value = self._default(path, new_type, default)
+        field = NestedField(number, name, new_type, required, doc, initial_default=value, write_default=value)
+        if parent is None:
+            self.fields = (*self.fields, field)
+        else:
+            self._replace(parent.field_id, lambda old: _with_members(old, (*_members(old), field)))
+
+    def delete(self, path: Path) -> None:
+        """Take a column away, with all that is nested in it."""
+        trail = self._trail(path)
+        field = trail[-1]
+        gone = {field.field_id, *_ids_below(field.field_type)}
+        if gone.intersection(self.identifier):
+            raise SchemaError(f"column {_written(path)!r} identifies rows; set other identifier fields first")
+        self._edit_siblings(trail, lambda siblings: tuple(f for f in siblings if f.field_id != field.field_id))
+
+    def rename(self, path: Path, name: str) -> None:
+        """Give a column another name within its struct."""
+        trail = self._trail(path)
+        field = trail[-1]
+        if not name:
+            raise SchemaError("a column needs a name")
+        if len(trail) == 1:
+            check_new_names([name])
+
+        def renamed(siblings: tuple[NestedField, ...]) -> tuple[NestedField, ...]:
+            if any(other.name == name and other.field_id != field.field_id for other in siblings):
+                raise SchemaError(f"column {_written(path)!r} cannot be renamed: there is a column {name!r} already")
+            return tuple(f.model_copy(update={"name": name}) if f.field_id == field.field_id else f for f in siblings)
+
+        self._edit_siblings(trail, renamed)
+
+    def update(
+        self, path: Path, type_: pa.DataType | IcebergType | str | None, required: bool | None, doc: str | None
+    ) -> None:
+        """Promote a column's type, say whether it is required, describe it."""
+        field = self.find(path)
+        changes: dict[str, Any] = {}
+        if type_ is not None:
+            wanted = self._iceberg_type(path, type_)
+            if wanted != field.field_type:
+                self._check_promotion(path, field.field_type, wanted)
+                changes["field_type"] = wanted
+                for name in ("initial_default", "write_default"):
+                    changes[name] = _promoted(getattr(field, name), field.field_type, wanted)
+        if required is not None and required != field.required:
+            if required and not self._allow_incompatible:
+                raise SchemaError(
+                    f"column {_written(path)!r} cannot become required: rows that exist may have nulls in it; allow "
+                    "incompatible changes if you know that they have none"
+                )
+            if not required and field.field_id in self.identifier:
+                raise SchemaError(f"column {_written(path)!r} identifies rows, and so must stay required")
+            changes["required"] = required
+        if doc is not None:
+            changes["doc"] = doc
+        if changes:
+            self._replace(field.field_id, lambda old: old.model_copy(update=changes))
+
+    def set_default(self, path: Path, value: Any) -> None:
+        """Say what writers put where they have no value; None takes that back. Rows that exist stay as they are."""
+        field = self.find(path)
+        if value is None and field.required:
+            raise SchemaError(f"column {_written(path)!r} is required and cannot do without a default")
+        default = self._default(path, field.field_type, value)
+        self._replace(field.field_id, lambda old: old.model_copy(update={"write_default": default}))
+
+    def move(self, path: Path, place: Callable[[list[NestedField], NestedField], int]) -> None:
+        """Move a column within its struct.
+
+        Args:
+            path: The column.
+            place: Gives its position among the others.
+        """
+        trail = self._trail(path)
+        field = trail[-1]
+
+        def moved(siblings: tuple[NestedField, ...]) -> tuple[NestedField, ...]:
+            others = [other for other in siblings if other.field_id != field.field_id]
+            position = place(others, field)
+            return (*others[:position], field, *others[position:])
+
+        self._edit_siblings(trail, moved)
+
+    def position_of(
+        self, path: Path, other: Path, *, offset: int = 0
+    ) -> Callable[[list[NestedField], NestedField], int]:
+        """Where `other` stands among the columns that `path` is one of.
+
+        Args:
+            path: The column that moves.
+            other: The column that it goes in front of.
+            offset: 1 to go behind it.
+
+        Raises:
+            SchemaError: They are not of the same struct, or one and the same.
+        """
+        target = self.find(other)
+
+        def place(others: list[NestedField], field: NestedField) -> int:
+            for position, candidate in enumerate(others):
+                if candidate.field_id == target.field_id:
+                    return position + offset
+            raise SchemaError(f"column {_written(path)!r} cannot be moved to {_written(other)!r}: not of one struct")
+
+        return place
+
+    def identify(self, paths: Sequence[Path]) -> None:
+        """Say which columns identify a row; none to say that none do.
+
+        Spec: Iceberg, Identifier Field IDs.
+        """
+        found = []
+        for path in paths:
+            trail = self._trail(path)
+            field = trail[-1]
+            reason = None
+            if not field.field_type.is_primitive or isinstance(field.field_type, FloatType | DoubleType):
+                reason = f"its type is {field.field_type}"
+            elif not all(step.required for step in trail):
+                reason = "it is not required"
+            elif not all(isinstance(step.field_type, StructType) for step in trail[:-1]):
+                reason = "it lies in a list or map"
+            if reason is not None:
+                raise SchemaError(f"column {_written(path)!r} cannot identify rows: {reason}")
+            found.append(field.field_id)
+        self.identifier = tuple(dict.fromkeys(found))
+
+    def unite(self, schema: pa.Schema) -> None:
+        """Add the columns of another schema that this one lacks, and widen those that are wider there."""
+        self._unite((), schema)
+
+    def _unite(self, prefix: tuple[str, ...], fields: Iterable[pa.Field]) -> None:
+        for field in fields:
+            path = (*prefix, field.name)
+            trail = _descend_parts(self.fields, list(path))
+            if trail is None:
+                self.add(path, field.type, _doc(field), required=False, default=None)
+                continue
+            found = trail[-1]
+            if pa.types.is_nested(field.type):
+                if type(found.field_type) is not type(to_iceberg_type(field.type, format_version=self._version)):
+                    raise SchemaError(f"column {_written(path)!r} is {found.field_type}, and not {field.type}")
+                self._unite(path, _arrow_children(field.type))
+                continue
+            wanted = self._iceberg_type(path, field.type)
+            if wanted != found.field_type and not self._may_promote(wanted, found.field_type):
+                self._check_promotion(path, found.field_type, wanted)
+                self.update(path, wanted, None, None)
+
+    # Finding and editing ---------------------------------------------------------------------------------------------
+
+    def _trail(self, path: Path) -> list[NestedField]:
+        """The fields from the top-level column down to the one that a path names."""
+        found = _descend(self.fields, path) if isinstance(path, str) else _descend_parts(self.fields, list(path))
+        if found is None:
+            known = [".".join(names) for names in _all_paths(self.fields)]
+            raise SchemaError(f"no column {_written(path)!r}{nearest(_written(path), known)}")
+        return found
+
+    def _parent(self, path: Path) -> tuple[NestedField | None, str]:
+        """The struct that a new column is to be in, None for the row itself, and its name."""
+        if not isinstance(path, str):
+            parts = list(path)
+            return (self._struct(parts[:-1]) if len(parts) > 1 else None), parts[-1] if parts else ""
+        parent, dot, name = path.rpartition(".")
+        if not dot:
+            return None, path
+        if _descend(self.fields, parent) is None:
+            raise SchemaError(
+                f"no struct {parent!r} for column {path!r} to be in; a name that has a dot in it is written [{path!r}]"
+            )
+        return self._struct(parent), name
+
+    def _struct(self, path: Path) -> NestedField:
+        """The field that holds new members: that of a list's elements or a map's values is meant by its name too."""
+        field = self.find(path)
+        if isinstance(field.field_type, ListType):
+            field = field.field_type.element_field
+        elif isinstance(field.field_type, MapType):
+            field = field.field_type.value_field
+        if not isinstance(field.field_type, StructType):
+            raise SchemaError(f"column {_written(path)!r} is no struct, and cannot take columns")
+        return field
+
+    def _edit_siblings(
+        self, trail: Sequence[NestedField], edit: Callable[[tuple[NestedField, ...]], tuple[NestedField, ...]]
+    ) -> None:
+        """Replace the fields of the struct that the last of `trail` is in."""
+        if len(trail) == 1:
+            remaining = edit(self.fields)
+            if not remaining:
+                raise SchemaError("the last column of a table cannot be deleted")
+            self.fields = remaining
+            return
+        parent = trail[-2]
+        if not isinstance(parent.field_type, StructType):
+            raise SchemaError(
+                f"{trail[-1].name!r} of {parent.name!r} is part of its type: it cannot be renamed, moved or deleted"
+            )
+
+        def edited(old: NestedField) -> NestedField:
+            members = edit(_members(old))
+            if not members:
+                raise SchemaError(f"the last column of struct {old.name!r} cannot be deleted; delete the struct")
+            return _with_members(old, members)
+
+        self._replace(parent.field_id, edited)
+
+    def _replace(self, field_id: int, edit: Callable[[NestedField], NestedField]) -> None:
+        self.fields = tuple(_replaced(field, field_id, edit) for field in self.fields)
+
+    # Types and values ------------------------------------------------------------------------------------------------
+
+    def _next_id(self) -> int:
+        self._last_id += 1
+        return self._last_id
+
+    def _iceberg_type(self, path: Path, type_: pa.DataType | IcebergType | str) -> IcebergType:
+        if isinstance(type_, pa.DataType):
+            return to_iceberg_type(type_, format_version=self._version)
+        if isinstance(type_, str):
+            try:
+                type_ = NestedField(1, "_", type_).field_type
+            except ValueError as error:
+                raise SchemaError(f"column {_written(path)!r}: there is no Iceberg type {type_!r}") from error
+        try:
+            Schema(NestedField(1, "_", type_)).check_format_version_compatibility(self._version)
+        except ValueError as error:
+            raise SchemaError(f"column {_written(path)!r}: {error}") from error
+        return type_
+
+    def _default(self, path: Path, type_: IcebergType, value: Any) -> Any:
+        if value is None:
+            return None
+        if self._version < _VERSION_WITH_DEFAULTS:
+            raise SchemaError(
+                f"column {_written(path)!r}: defaults need format version {_VERSION_WITH_DEFAULTS}, the table has "
+                f"{self._version}; upgrade it first"
+            )
+        if not type_.is_primitive or isinstance(type_, UnknownType):
+            raise SchemaError(f"column {_written(path)!r}: a column of type {type_} can have no default")
+        return checked_default(type_, value, _written(path))
+
+    def _check_promotion(self, path: Path, before: IcebergType, after: IcebergType) -> None:
+        if not self._may_promote(before, after):
+            raise SchemaError(
+                f"column {_written(path)!r} cannot change from {before} to {after}", rule="Iceberg: Schema Evolution"
+            )
+
+    def _may_promote(self, before: IcebergType, after: IcebergType) -> bool:
+        """Spec: Iceberg, Schema Evolution, Valid type promotions."""
+        wider = _WIDER_FROM_3 if self._version >= _VERSION_WITH_DEFAULTS else _WIDER
+        if isinstance(before, DecimalType) and isinstance(after, DecimalType):
+            return before.scale == after.scale and before.precision < after.precision
+        if isinstance(before, UnknownType):
+            return bool(after.is_primitive)
+        return isinstance(after, wider.get(type(before), ()))
+
+
+def _promoted(value: Any, before: IcebergType, after: IcebergType) -> Any:
+    """A default as the wider type has it."""
+    if value is None or not isinstance(before, DateType):
+        return value
+    moment = physical_value(to_arrow_type(before), value) * (
+        _DAY_NS if isinstance(after, TimestampNanoType) else _DAY_NS // 1000
+    )
+    return physical_value(to_arrow_type(after), moment)
+
+
+def _doc(field: pa.Field) -> str | None:
+    text = (field.metadata or {}).get(DOC_KEY)
+    return None if text is None else text.decode()
+
+
+def _arrow_children(type_: pa.DataType) -> list[pa.Field]:
+    """Members of a struct; element, key and value under the names that Iceberg has for them."""
+    if pa.types.is_struct(type_):
+        return list(type_)
+    if pa.types.is_map(type_):
+        return [type_.key_field.with_name("key"), type_.item_field.with_name("value")]
+    return [type_.value_field.with_name("element")]
+
+
+def _written(path: Path) -> str:
+    return path if isinstance(path, str) else ".".join(path)
+
+
+def children_of(type_: IcebergType) -> tuple[NestedField, ...]:
+    """The fields of a struct, the element of a list, key and value of a map; none of a primitive type."""
+    if isinstance(type_, StructType):
+        return type_.fields
+    if isinstance(type_, ListType):
+        return (type_.element_field,)
+    return (type_.key_field, type_.value_field) if isinstance(type_, MapType) else ()
+
+
+def _members(field: NestedField) -> tuple[NestedField, ...]:
+    return children_of(field.field_type)
+
+
+def _with_members(field: NestedField, members: tuple[NestedField, ...]) -> NestedField:
+    return field.model_copy(update={"field_type": StructType(*members)})
+
+
+def _ids_below(type_: IcebergType) -> Iterator[int]:
+    for child in children_of(type_):
+        yield child.field_id
+        yield from _ids_below(child.field_type)
+
+
+def _all_paths(fields: Sequence[NestedField]) -> Iterator[tuple[str, ...]]:
+    for field in fields:
+        yield (field.name,)
+        for below in _all_paths(_members(field)):
+            yield (field.name, *below)
+
+
+def _descend(fields: Sequence[NestedField], path: str) -> list[NestedField] | None:
+    """Find a column by its dotted path; a column of that very name comes first."""
+    for field in fields:
+        if field.name == path:
+            return [field]
+    for field in fields:
+        if path.startswith(f"{field.name}."):
+            below = _descend(_members(field), path[len(field.name) + 1 :])
+            if below is not None:
+                return [field, *below]
+    return None
+
+
+def _descend_parts(fields: Sequence[NestedField], parts: list[str]) -> list[NestedField] | None:
+    for field in fields:
+        if parts and field.name == parts[0]:
+            if len(parts) == 1:
+                return [field]
+            below = _descend_parts(_members(field), parts[1:])
+            return None if below is None else [field, *below]
+    return None
+
+
+def _replaced(field: NestedField, field_id: int, edit: Callable[[NestedField], NestedField]) -> NestedField:
+    """A field in which the one of that id is edited, at whatever depth it lies."""
+    if field.field_id == field_id:
+        return edit(field)
+    type_ = field.field_type
+    if isinstance(type_, MapType) and field_id in (type_.key_id, *_ids_below(type_.key_type)):
+        raise SchemaError(f"keys of map {field.name!r} cannot be changed", rule="Iceberg: Schema Evolution")
+    if field_id not in _ids_below(type_):
+        return field
+    members = [_replaced(child, field_id, edit) for child in children_of(type_)]
+    return field.model_copy(update={"field_type": _rebuilt(type_, members)})
+
+
+def _rebuilt(type_: IcebergType, members: list[NestedField]) -> IcebergType:
+    if isinstance(type_, ListType):
+        element = members[0]
+        return ListType(type_.element_id, element.field_type, element_required=element.required)
+    if isinstance(type_, MapType):
+        key, value = members
+        return MapType(key.field_id, key.field_type, value.field_id, value.field_type, value_required=value.required)
+    return StructType(*members)

@@ -1,0 +1,153 @@
+"""Changes of a table's settings: properties, sort order, format version.
+
+Spec: Iceberg table spec, Table Metadata Fields; Sorting; Appendix E, Format version changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyiceberg.table.update import (
+    AddSortOrderUpdate,
+    AssertCurrentSchemaId,
+    AssertDefaultSortOrderId,
+    RemovePropertiesUpdate,
+    SetDefaultSortOrderUpdate,
+    SetPropertiesUpdate,
+    TableUpdate,
+)
+
+from skerry.errors import NotFoundError, SchemaError
+from skerry.iceberg.metadata.state import TableState
+from skerry.iceberg.metadata.updates import UpgradeUpdate
+from skerry.iceberg.operations import MetadataChange
+from skerry.iceberg.partitioning.sorting import sort_order
+from skerry.iceberg.writing.file_writers import AMUDAI, wants_shards
+from skerry.table.commit import RetryPolicy
+from skerry.table.rows.schema import nearest
+from skerry.table.statistics.column_statistics import SketchPolicy
+
+__all__ = ["ChangeProperties", "ChangeSortOrder", "Upgrade"]
+
+_LATEST_VERSION = 3
+# What Iceberg derives from the metadata, and so never keeps as a property, with what changes it.
+_RESERVED = {
+    "format-version": "upgrade(format_version)",
+    "uuid": "nothing",
+    "snapshot-count": "nothing",
+    "current-snapshot-summary": "a commit",
+    "current-snapshot-id": "a commit",
+    "current-snapshot-timestamp-ms": "a commit",
+    "current-schema": "update_schema()",
+    "default-partition-spec": "update_spec()",
+    "default-sort-order": "update_sort_order()",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeProperties:
+    """Set and remove table properties.
+
+    Args:
+        updates: Values to set.
+        removals: Names to remove.
+    """
+
+    updates: Mapping[str, str]
+    removals: tuple[str, ...] = ()
+
+    def apply(self, base: TableState) -> MetadataChange | None:
+        """Decide; nothing to do if all is as wanted.
+
+        Raises:
+            NotFoundError: A property to remove is not set.
+            SchemaError: A name is reserved, a value is no text, or one that skerry uses has no legal value.
+        """
+        for name, value in self.updates.items():
+            if not isinstance(name, str) or not isinstance(value, str):
+                raise SchemaError(f"names and values of table properties are text, found {name!r}: {value!r}")
+            if name in _RESERVED:
+                raise SchemaError(f"{name!r} is no property that can be set; {_RESERVED[name]} changes it")
+        before = base.properties
+        for name in self.removals:
+            if name not in before:
+                raise NotFoundError(f"no table property {name!r}{nearest(name, before)}", location=base.name)
+        after = {name: value for name, value in before.items() if name not in self.removals} | dict(self.updates)
+        if wants_shards(after) and not wants_shards(before):
+            raise SchemaError(
+                "write.format.default cannot become amudai: other engines fail on a table as soon as it has one shard; "
+                f"create a table with file_format={AMUDAI!r}",
+                location=base.name,
+            )
+        SketchPolicy.from_properties(after).check(base.schema)
+        RetryPolicy.from_properties(after)
+        updates: list[TableUpdate] = []
+        changed = {name: value for name, value in self.updates.items() if before.get(name) != value}
+        if self.removals:
+            updates.append(RemovePropertiesUpdate(removals=list(self.removals)))
+        if changed:
+            updates.append(SetPropertiesUpdate(updates=changed))
+        return MetadataChange(tuple(updates)) if updates else None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSortOrder:
+    """Sort files written from now on otherwise.
+
+    Args:
+        fields: The order as `skerry.iceberg.partitioning.sorting.sort_order` reads it; none to leave rows as they come.
+    """
+
+    fields: tuple[str, ...]
+
+    def apply(self, base: TableState) -> MetadataChange | None:
+        """Decide; an order that the table had before is taken up again under its id.
+
+        Raises:
+            SchemaError: A column or transform does not fit.
+        """
+        metadata = base.metadata
+        next_id = max((known.order_id for known in metadata.sort_orders), default=0) + 1
+        wanted = sort_order(metadata.schema(), self.fields, order_id=next_id)
+        if wanted.fields == metadata.sort_order().fields:
+            return None
+        known = next((known for known in metadata.sort_orders if known.fields == wanted.fields), None)
+        added = () if known is not None else (AddSortOrderUpdate(sort_order=wanted),)
+        order_id = known.order_id if known is not None else wanted.order_id
+        return MetadataChange(
+            (*added, SetDefaultSortOrderUpdate(sort_order_id=order_id)),
+            (
+                AssertDefaultSortOrderId(default_sort_order_id=metadata.default_sort_order_id),
+                AssertCurrentSchemaId(current_schema_id=metadata.current_schema_id),
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """Raise the format version.
+
+    Data files and manifests stay as they are. From version 3 on rows have ids: `next-row-id` begins at 0, and files
+    written before get theirs when the next snapshot lists them.
+
+    Args:
+        format_version: 2 or 3.
+    """
+
+    format_version: int
+
+    def apply(self, base: TableState) -> MetadataChange | None:
+        """Decide; nothing to do if the table has that version.
+
+        Raises:
+            SchemaError: The version is unknown, or lower than the table's.
+        """
+        now = base.metadata.format_version
+        if self.format_version not in range(1, _LATEST_VERSION + 1):
+            raise SchemaError(f"format_version must be 1 to {_LATEST_VERSION}, found {self.format_version!r}")
+        if self.format_version < now:
+            raise SchemaError(f"the table has format version {now}, and cannot go back to {self.format_version}")
+        if self.format_version == now:
+            return None
+        return MetadataChange((UpgradeUpdate(format_version=self.format_version),))

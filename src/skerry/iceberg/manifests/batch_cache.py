@@ -1,0 +1,117 @@
+"""What was decoded from files that never change, kept: in memory for this process, in a folder for the next one.
+
+Both stores have a size limit and forget what was not used for longest.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from typing import Self
+
+import pyarrow as pa
+
+from skerry.errors import SchemaError
+from skerry.iceberg.manifests.batch_folder import BatchFolder
+from skerry.kernels import user_cache_directory
+from skerry.storage import Storage, local_path
+
+__all__ = ["BatchCache", "version_of"]
+
+
+class BatchCache:
+    """Record batches by key. Safe to use from many threads.
+
+    Args:
+        memory_bytes: How much to keep in memory; 0 keeps nothing.
+        folder: Where to keep batches for later processes; None keeps none.
+    """
+
+    def __init__(self, memory_bytes: int, folder: BatchFolder | None = None) -> None:
+        self.memory_bytes = memory_bytes
+        self.folder = folder
+        self._batches: OrderedDict[str, tuple[pa.RecordBatch, int]] = OrderedDict()
+        self._used_bytes = 0
+        self._lock = threading.Lock()
+
+    @classmethod
+    def from_environment(cls, kind: str, memory_bytes: int, disk_bytes: int) -> Self:
+        """A cache with a folder beside that of kernels.
+
+        Args:
+            kind: What is kept, singular: names the folder (`manifest` for `manifests`) and the variables
+                `SKERRY_MANIFEST_CACHE_MEMORY_BYTES` and `SKERRY_MANIFEST_CACHE_DISK_BYTES`, which say how much.
+            memory_bytes: How much to keep in memory if the variable is not set; 0 switches off.
+            disk_bytes: How much to keep on disk, likewise.
+
+        Raises:
+            SchemaError: A variable is no number.
+        """
+        memory_bytes = _limit(f"SKERRY_{kind.upper()}_CACHE_MEMORY_BYTES", memory_bytes)
+        disk_bytes = _limit(f"SKERRY_{kind.upper()}_CACHE_DISK_BYTES", disk_bytes)
+        root = user_cache_directory()
+        folder = BatchFolder(root / f"{kind}s", disk_bytes) if root is not None and disk_bytes else None
+        return cls(memory_bytes, folder)
+
+    def find(self, key: str) -> pa.RecordBatch | None:
+        """A batch that is kept, mapped from disk if it is not in memory; None if there is none."""
+        with self._lock:
+            if key in self._batches:
+                self._batches.move_to_end(key)
+                return self._batches[key][0]
+        batch = self.folder.read(key) if self.folder is not None else None
+        if batch is not None:
+            self._remember(key, batch)
+        return batch
+
+    def keep(self, key: str, batch: pa.RecordBatch, *, on_disk: bool) -> None:
+        """Keep a batch in memory, and for later processes too if it is worth it."""
+        if on_disk and self.folder is not None:
+            self.folder.write(key, batch)
+        self._remember(key, batch)
+
+    def clear(self) -> None:
+        """Forget what is in memory."""
+        with self._lock:
+            self._batches.clear()
+            self._used_bytes = 0
+
+    @property
+    def used_bytes(self) -> int:
+        """How much is in memory; what is mapped from disk counts as well."""
+        return self._used_bytes
+
+    def _remember(self, key: str, batch: pa.RecordBatch) -> None:
+        size = batch.get_total_buffer_size()
+        if size > self.memory_bytes:
+            return
+        with self._lock:
+            _, old = self._batches.pop(key, (None, 0))
+            self._batches[key] = (batch, size)
+            self._used_bytes += size - old
+            while self._used_bytes > self.memory_bytes:
+                _, (_, freed) = self._batches.popitem(last=False)
+                self._used_bytes -= freed
+
+
+def version_of(storage: Storage, location: str) -> object | None:
+    """What tells a file from another one that once lay at its place; None if it is not there.
+
+    Files of object stores are named once. One on a local disk may be another catalog's, made after the first was gone.
+    """
+    path = local_path(location)
+    if path is None:
+        return storage.identity(location)
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
+
+
+def _limit(variable: str, default: int) -> int:
+    text = os.environ.get(variable, str(default))
+    if not text.isdecimal():
+        raise SchemaError(f"environment variable {variable} is {text!r}, expected a number of bytes")
+    return int(text)

@@ -1,0 +1,113 @@
+"""Decoded manifests, kept: a manifest never changes, so what was decoded once holds for ever.
+
+It is kept in two parts, what files are and what metrics they have, each as one Arrow IPC message that columns are views
+of.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from skerry.iceberg.manifests.batch_cache import BatchCache, version_of
+from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile
+from skerry.iceberg.manifests.reader import read_manifest
+from skerry.storage import Storage, local_path
+
+__all__ = ["METRIC_COLUMNS", "ManifestCache", "shared_cache"]
+
+METRIC_COLUMNS = ("value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
+"""The columns that pruning by column metrics needs."""
+
+_FILE_COLUMNS = (
+    "status",
+    "snapshot_id",
+    "sequence_number",
+    "content",
+    "file_path",
+    "file_format",
+    "partition",
+    "record_count",
+    "file_size_in_bytes",
+    "key_metadata",
+    "split_offsets",
+    "sort_order_id",
+    "first_row_id",
+)
+_DELETE_COLUMNS = ("equality_ids", "referenced_data_file", "content_offset", "content_size_in_bytes")
+_PARTS = {
+    ManifestContent.DATA: (_FILE_COLUMNS, METRIC_COLUMNS),
+    ManifestContent.DELETES: ((*_FILE_COLUMNS, *_DELETE_COLUMNS), METRIC_COLUMNS),
+}
+
+_MEMORY_BYTES = 64 << 20
+_DISK_BYTES = 512 << 20
+
+_VERSION = 1
+"""To be raised when the same manifest decodes to something else."""
+_MIN_LOCAL_BYTES = 64 << 10
+"""Smaller manifests on local disks are decoded about as fast as found in the folder."""
+
+
+class ManifestCache(BatchCache):
+    """Reads manifests for planning, each at most once while there is room."""
+
+    def read(self, storage: Storage, manifest: ManifestFile, columns: Sequence[str]) -> pa.RecordBatch:
+        """The columns of a manifest's entries, deleted ones included; see `skerry.iceberg.manifests.reader.Manifest`.
+
+        Args:
+            storage: Access to the manifest.
+            manifest: What the manifest list says of it; entries inherit from it.
+            columns: Which columns; the cache keeps those that planning uses, with others the manifest is read anew.
+
+        Raises:
+            NotFoundError: There is no such file.
+            FormatError: It is corrupt, or not what the manifest list says.
+            UnsupportedError: It is encrypted, or its version is unknown.
+        """
+        parts = [part for part in _PARTS[manifest.content] if not set(part).isdisjoint(columns)]
+        key = self._key(storage, manifest)
+        if key is None or not set(columns) <= {name for part in parts for name in part}:
+            return read_manifest(storage, manifest, columns).table.select(list(columns))
+        keys = [f"{key}-{'metrics' if part is METRIC_COLUMNS else 'files'}" for part in parts]
+        found = [self.find(name) for name in keys]
+        missing = [number for number, part in enumerate(found) if part is None]
+        if missing:
+            wanted = [name for number in missing for name in parts[number]]
+            decoded = read_manifest(storage, manifest, wanted).table
+            for number in missing:
+                found[number] = self._keep(keys[number], decoded.select(list(parts[number])), manifest)
+        arrays = {name: part.column(name) for part in found if part is not None for name in part.schema.names}
+        return pa.RecordBatch.from_arrays([arrays[name] for name in columns], names=list(columns))
+
+    def _key(self, storage: Storage, manifest: ManifestFile) -> str | None:
+        """A digest of everything that shapes the decoded manifest; None if it is not to be kept."""
+        if manifest.key_metadata is not None or (not self.memory_bytes and self.folder is None):
+            return None
+        version = version_of(storage, manifest.manifest_path)
+        if version is None:
+            return None  # reading it tells why
+        inherited = (manifest.content, manifest.sequence_number, manifest.added_snapshot_id, manifest.first_row_id)
+        shaped_by = (_VERSION, manifest.manifest_path, manifest.manifest_length, version, *inherited)
+        return hashlib.sha256(repr(shaped_by).encode()).hexdigest()[:32]
+
+    def _keep(self, key: str, part: pa.RecordBatch, manifest: ManifestFile) -> pa.RecordBatch:
+        """Keep a part where it belongs; returns it without what it shared memory with."""
+        part = pa.ipc.read_record_batch(part.serialize(), part.schema)
+        location = manifest.manifest_path
+        is_small = local_path(location) is not None and manifest.manifest_length < _MIN_LOCAL_BYTES
+        self.keep(key, part, on_disk=not is_small and not location.startswith("memory:"))
+        return part
+
+
+@functools.cache
+def shared_cache() -> ManifestCache:
+    """The cache of this process; see `BatchCache.from_environment`.
+
+    Raises:
+        SchemaError: One of the environment's limits is no number.
+    """
+    return ManifestCache.from_environment("manifest", _MEMORY_BYTES, _DISK_BYTES)

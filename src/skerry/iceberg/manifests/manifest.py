@@ -1,0 +1,368 @@
+"""Manifests: data files or delete files of one partition spec, with their metrics and their history.
+
+Entries added by a commit leave snapshot id and sequence numbers open from version 2 on: readers inherit them from the
+manifest list, so that a commit that lost a race publishes the same manifest again. Existing and deleted entries carry
+what they once inherited.
+
+Spec: Iceberg table spec, Manifests; Sequence Number Inheritance; First Row ID Inheritance.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+
+from skerry.avro import write_container
+from skerry.errors import FormatError
+from skerry.iceberg.manifests.avro_schemas import BLOCK_SIZE_BYTES, manifest_schema, partition_names
+from skerry.iceberg.manifests.manifest_list import FieldSummary, ManifestContent, ManifestFile
+from skerry.iceberg.partitioning.partitions import partition_type
+from skerry.storage import Storage
+from skerry.table.files.data_file import DataFile
+from skerry.table.rows.values import encode_value, is_uuid, physical_value
+
+__all__ = [
+    "EntryStatus",
+    "FileContent",
+    "ManifestContent",
+    "ManifestEntry",
+    "encode_manifest",
+    "write_manifest",
+]
+
+_RULE = "Iceberg: Manifests"
+
+
+class EntryStatus(IntEnum):
+    """What a snapshot did with a file."""
+
+    EXISTING = 0
+    ADDED = 1
+    DELETED = 2
+
+
+class FileContent(IntEnum):
+    """What a file holds."""
+
+    DATA = 0
+    POSITION_DELETES = 1
+    EQUALITY_DELETES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestEntry:
+    """A file in a manifest.
+
+    Args:
+        status: Added, existing or deleted.
+        data_file: The file, its metrics and its partition.
+        snapshot_id: The snapshot that added the file, or deleted it; None is inherited.
+        sequence_number: Data sequence number, the age of the rows; None is inherited by added files.
+        file_sequence_number: Sequence number of the commit that added the file; None is inherited by added files.
+        content: Rows, positions or keys.
+        equality_ids: Field ids of the columns that equality deletes compare.
+        key_metadata: How the file is encrypted; None if it is not.
+        first_row_id: Row id of the first row (version 3); None is inherited.
+        referenced_data_file: The one data file that all deletes are of; deletion vectors need it.
+        content_offset: Where in the file a deletion vector begins.
+        content_size_bytes: How long it is.
+    """
+
+    status: EntryStatus
+    data_file: DataFile
+    snapshot_id: int | None = None
+    sequence_number: int | None = None
+    file_sequence_number: int | None = None
+    content: FileContent = FileContent.DATA
+    equality_ids: tuple[int, ...] = ()
+    key_metadata: bytes | None = None
+    first_row_id: int | None = None
+    referenced_data_file: str | None = None
+    content_offset: int | None = None
+    content_size_bytes: int | None = None
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the file belongs to the snapshot."""
+        return self.status is not EntryStatus.DELETED
+
+    @property
+    def is_deletion_vector(self) -> bool:
+        """Whether the deletes are a bitmap in a Puffin file."""
+        return self.content is FileContent.POSITION_DELETES and self.data_file.file_format.lower() == "puffin"
+
+    def existing(self) -> ManifestEntry:
+        """The entry that keeps the file in a rewritten manifest, with the history it has."""
+        return dataclasses.replace(self, status=EntryStatus.EXISTING)
+
+    def deleted(self, snapshot_id: int | None = None) -> ManifestEntry:
+        """The entry that says the file is deleted.
+
+        Args:
+            snapshot_id: The deleting snapshot; None is inherited from the manifest.
+        """
+        return dataclasses.replace(self, status=EntryStatus.DELETED, snapshot_id=snapshot_id)
+
+
+# Writing -------------------------------------------------------------------------------------------------------------
+
+
+def write_manifest(
+    storage: Storage,
+    location: str,
+    entries: Iterable[ManifestEntry],
+    *,
+    schema: Schema,
+    spec: PartitionSpec,
+    format_version: int,
+    content: ManifestContent = ManifestContent.DATA,
+    snapshot_id: int | None = None,
+    codec: str = "deflate",
+) -> ManifestFile:
+    """Write a manifest; see `encode_manifest`.
+
+    Raises:
+        AlreadyExistsError: Something lies at `location`.
+        FormatError: An entry cannot stand in such a manifest.
+    """
+    data, manifest = encode_manifest(
+        location,
+        entries,
+        schema=schema,
+        spec=spec,
+        format_version=format_version,
+        content=content,
+        snapshot_id=snapshot_id,
+        codec=codec,
+    )
+    storage.write(location, data)
+    return manifest
+
+
+def encode_manifest(
+    location: str,
+    entries: Iterable[ManifestEntry],
+    *,
+    schema: Schema,
+    spec: PartitionSpec,
+    format_version: int,
+    content: ManifestContent = ManifestContent.DATA,
+    snapshot_id: int | None = None,
+    codec: str = "deflate",
+) -> tuple[bytes, ManifestFile]:
+    """Encode a manifest.
+
+    Args:
+        location: Where it will lie.
+        entries: Its files, all of the partition spec and of the content.
+        schema: The table's current schema.
+        spec: The partition spec.
+        format_version: The table's: 1, 2 or 3.
+        content: Data files or delete files.
+        snapshot_id: The snapshot that adds the manifest. Version 1 writes it into every new entry; from version 2 on it
+            may be left open, and the manifest then serves any snapshot.
+        codec: Avro's name of the compression codec.
+
+    Returns:
+        The bytes, and the manifest as the manifest list names it.
+
+    Raises:
+        FormatError: An entry cannot stand in such a manifest.
+        SchemaError: A partition value does not fit its type.
+
+    Spec: Iceberg, Manifests; Manifest Entry Fields; Data File Fields.
+    """
+    partition = partition_type(schema, spec)
+    checked = [_checked(entry, partition, spec.spec_id, format_version, content, snapshot_id) for entry in entries]
+    if not checked:
+        raise FormatError("a manifest without entries is of no use", location=location, rule=_RULE)
+    names = partition_names(partition)
+    metadata = {
+        "schema": schema.model_dump_json(),
+        "schema-id": str(schema.schema_id),
+        "partition-spec": "[" + ",".join(field.model_dump_json() for field in spec.fields) + "]",
+        "partition-spec-id": str(spec.spec_id),
+        "format-version": str(format_version),
+    }
+    if format_version >= 2:
+        metadata["content"] = content.name.lower()
+    records = [_to_record(entry, names, format_version) for entry in checked]
+    data = write_container(manifest_schema(partition, format_version), records, metadata=metadata, codec=codec)
+    return data, _describe(location, len(data), checked, partition, spec.spec_id, content, snapshot_id)
+
+
+def _checked(
+    entry: ManifestEntry,
+    partition: pa.Schema,
+    spec_id: int,
+    version: int,
+    content: ManifestContent,
+    snapshot_id: int | None,
+) -> ManifestEntry:
+    """The entry as it will be written, its partition values in their physical form."""
+    file = entry.data_file
+    problem = _problem(entry, version, content)
+    if problem is None and file.spec_id != spec_id:
+        problem = f"the file is of partition spec {file.spec_id}, the manifest of {spec_id}"
+    if problem is None and len(file.partition) != len(partition):
+        problem = f"the partition has {len(file.partition)} values, the spec {len(partition)} fields"
+    if version == 1 and entry.snapshot_id is None:
+        if snapshot_id is None:
+            problem = problem or "version 1 needs a snapshot id"
+        entry = dataclasses.replace(entry, snapshot_id=snapshot_id)
+    if problem is not None:
+        raise FormatError(problem, location=file.location, rule=_RULE)
+    values = tuple(physical_value(field.type, value) for field, value in zip(partition, file.partition, strict=True))
+    return dataclasses.replace(entry, data_file=dataclasses.replace(file, partition=values))
+
+
+def _problem(entry: ManifestEntry, version: int, content: ManifestContent) -> str | None:
+    """What keeps an entry out of a manifest of this version and content; None if nothing does."""
+    is_data = entry.content is FileContent.DATA
+    has_vector = entry.content_offset is not None and entry.content_size_bytes is not None
+    is_new = entry.status is EntryStatus.ADDED
+    numbered = entry.sequence_number is not None and entry.file_sequence_number is not None
+    rules = (
+        (is_data == (content is ManifestContent.DATA), f"a file of {entry.content.name} in a {content.name} manifest"),
+        (version >= 2 or is_data, "delete files need format version 2"),
+        (version < 2 or is_new or numbered, f"{entry.status.name} entries need both sequence numbers"),
+        (
+            version < 2 or entry.status is not EntryStatus.EXISTING or entry.snapshot_id is not None,
+            "EXISTING entries need a snapshot id",
+        ),
+        (
+            bool(entry.equality_ids) == (entry.content is FileContent.EQUALITY_DELETES),
+            "equality_ids belong to equality deletes, and to nothing else",
+        ),
+        (is_data or entry.first_row_id is None, "delete files have no row ids"),
+        (version >= 3 or not entry.is_deletion_vector, "deletion vectors need format version 3"),
+        (
+            not entry.is_deletion_vector or (has_vector and entry.referenced_data_file is not None),
+            "a deletion vector needs referenced_data_file, content_offset and content_size_in_bytes",
+        ),
+        (
+            version < 3 or not is_new or entry.content is not FileContent.POSITION_DELETES or entry.is_deletion_vector,
+            "version 3 adds deletion vectors, no position delete files",
+        ),
+    )
+    return next((message for holds, message in rules if not holds), None)
+
+
+def _to_record(entry: ManifestEntry, names: Sequence[str], version: int) -> dict[str, Any]:
+    file = entry.data_file
+    record: dict[str, Any] = {"status": int(entry.status), "snapshot_id": entry.snapshot_id}
+    data_file: dict[str, Any] = {
+        "file_path": file.location,
+        "file_format": file.file_format.upper(),
+        "partition": dict(zip(names, file.partition, strict=True)),
+        "record_count": file.record_count,
+        "file_size_in_bytes": file.file_size_bytes,
+        "column_sizes": _pairs(file.column_sizes),
+        "value_counts": _pairs(file.value_counts),
+        "null_value_counts": _pairs(file.null_value_counts),
+        "nan_value_counts": _pairs(file.nan_value_counts),
+        "lower_bounds": _pairs(file.lower_bounds),
+        "upper_bounds": _pairs(file.upper_bounds),
+        "key_metadata": entry.key_metadata,
+        "split_offsets": list(file.split_offsets) or None,
+        "sort_order_id": file.sort_order_id,
+    }
+    if version == 1:
+        data_file["block_size_in_bytes"] = BLOCK_SIZE_BYTES
+    else:
+        record |= {"sequence_number": entry.sequence_number, "file_sequence_number": entry.file_sequence_number}
+        data_file |= {
+            "content": int(entry.content),
+            "equality_ids": list(entry.equality_ids) or None,
+            "referenced_data_file": entry.referenced_data_file,
+        }
+    if version >= 3:
+        data_file |= {
+            "first_row_id": entry.first_row_id,
+            "content_offset": entry.content_offset,
+            "content_size_in_bytes": entry.content_size_bytes,
+        }
+    return record | {"data_file": data_file}
+
+
+def _pairs(values: dict[int, Any]) -> list[dict[str, Any]] | None:
+    return [{"key": key, "value": values[key]} for key in sorted(values)] or None
+
+
+def _describe(
+    location: str,
+    length: int,
+    entries: Sequence[ManifestEntry],
+    partition: pa.Schema,
+    spec_id: int,
+    content: ManifestContent,
+    snapshot_id: int | None,
+) -> ManifestFile:
+    files = dict.fromkeys(EntryStatus, 0)
+    rows = dict.fromkeys(EntryStatus, 0)
+    for entry in entries:
+        files[entry.status] += 1
+        rows[entry.status] += entry.data_file.record_count
+    # one that is still open will be greater than all that are known
+    known = [entry.sequence_number for entry in entries if entry.is_live and entry.sequence_number is not None]
+    return ManifestFile(
+        manifest_path=location,
+        manifest_length=length,
+        partition_spec_id=spec_id,
+        content=content,
+        min_sequence_number=min(known, default=None),
+        added_snapshot_id=snapshot_id,
+        added_files_count=files[EntryStatus.ADDED],
+        existing_files_count=files[EntryStatus.EXISTING],
+        deleted_files_count=files[EntryStatus.DELETED],
+        added_rows_count=rows[EntryStatus.ADDED],
+        existing_rows_count=rows[EntryStatus.EXISTING],
+        deleted_rows_count=rows[EntryStatus.DELETED],
+        partitions=_summaries(entries, partition),
+    )
+
+
+def _summaries(entries: Sequence[ManifestEntry], partition: pa.Schema) -> tuple[FieldSummary, ...]:
+    columns = [[entry.data_file.partition[index] for entry in entries] for index in range(len(partition))]
+    types = partition.types
+    if any(is_uuid(type_) and not _order_is_clear(values) for type_, values in zip(types, columns, strict=True)):
+        return ()
+    return tuple(_summarize(type_, values) for type_, values in zip(types, columns, strict=True))
+
+
+def _order_is_clear(uuids: list[bytes | None]) -> bool:
+    """Whether UUIDs have one order: Iceberg Java compares their halves as signed numbers, others compare bytes."""
+    signs = {(value[0] >= 0x80, value[8] >= 0x80) for value in uuids if value is not None}
+    return len(signs) <= 1
+
+
+def _summarize(type_: pa.DataType, values: list[Any]) -> FieldSummary:
+    """What the files have in one partition field.
+
+    Spec: Iceberg, Manifest Lists, field_summary: -0.0 comes before 0.0, and NaN is no bound.
+    """
+    present = [value for value in values if value is not None]
+    ordered = [value for value in present if not _is_nan(value)]
+    key = _total_order if pa.types.is_floating(type_) else None
+    return FieldSummary(
+        contains_null=len(present) < len(values),
+        contains_nan=len(ordered) < len(present),
+        lower_bound=encode_value(type_, min(ordered, key=key)) if ordered else None,
+        upper_bound=encode_value(type_, max(ordered, key=key)) if ordered else None,
+    )
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
+def _total_order(value: float) -> tuple[float, float]:
+    return value, math.copysign(1.0, value)

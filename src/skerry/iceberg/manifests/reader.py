@@ -1,0 +1,338 @@
+"""Reading manifests: columns first, entries as a view of them.
+
+A manifest is decoded straight into Arrow columns and completed there with what its entries inherit. Planning works on
+the columns; a Python object is made only of an entry that someone asks for.
+
+Spec: Iceberg table spec, Manifests; Sequence Number Inheritance; First Row ID Inheritance.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import ValidationError
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+
+from skerry.avro import read_columns, read_header
+from skerry.errors import FormatError, SchemaError, UnsupportedError
+from skerry.iceberg.manifests.avro_schemas import (
+    DATA_FILE_FIELDS,
+    DATA_FILE_ID,
+    ENTRY_FIELDS,
+    PARTITION_ID,
+    check_version,
+    columns_by_id,
+    project,
+)
+from skerry.iceberg.manifests.file_batch import conform_partition
+from skerry.iceberg.manifests.manifest import EntryStatus, FileContent, ManifestEntry
+from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile
+from skerry.storage import Storage, decode_json
+from skerry.table.files.data_file import DataFile
+from skerry.table.rows.schema import nearest
+from skerry.table.rows.values import is_uuid
+
+__all__ = ["COLUMNS", "Manifest", "decode_manifest", "partition_tuples", "read_manifest"]
+
+_RULE = "Iceberg: Manifests"
+_ENTRY_COLUMNS = tuple(entry for entry in ENTRY_FIELDS if entry.id != DATA_FILE_ID)
+_FILE_COLUMNS = tuple(entry for entry in DATA_FILE_FIELDS if entry.name != "block_size_in_bytes")
+
+COLUMNS = tuple(entry.name for entry in (*_ENTRY_COLUMNS, *_FILE_COLUMNS))
+"""The columns of `Manifest.table`, named as in the specification: those of the entry, then those of its data file."""
+
+_NEEDED_FOR = {
+    "sequence_number": ("status",),
+    "file_sequence_number": ("status",),
+    "first_row_id": ("status", "record_count"),
+}
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A decoded manifest.
+
+    Args:
+        file: How the manifest list names it.
+        table: One row per entry with (a choice of) `COLUMNS`; `partition` is a struct in the spec's order, maps are by
+            field id, and what entries inherit is filled in.
+        metadata: The file's own header.
+    """
+
+    file: ManifestFile
+    table: pa.RecordBatch
+    metadata: Mapping[str, bytes] = field(repr=False)
+
+    @functools.cached_property
+    def schema(self) -> Schema:
+        """The table's schema when the manifest was written.
+
+        Raises:
+            FormatError: The header has none that can be read.
+        """
+        return self._parse("schema", Schema.model_validate_json)
+
+    @functools.cached_property
+    def spec(self) -> PartitionSpec:
+        """The partition spec of the files.
+
+        Raises:
+            FormatError: The header has none that can be read.
+        """
+
+        def parse(text: str) -> PartitionSpec:
+            fields = [PartitionField.model_validate(item) for item in decode_json(text)]
+            return PartitionSpec(*fields, spec_id=self.file.partition_spec_id)
+
+        return self._parse("partition-spec", parse)
+
+    def _parse(self, key: str, parse: Callable[[str], Any]) -> Any:
+        try:
+            return parse(self.metadata[key].decode())
+        except (KeyError, ValueError, TypeError, ValidationError) as error:
+            raise FormatError(
+                f"the header's {key!r} cannot be read: {type(error).__name__}",
+                location=self.file.manifest_path,
+                rule=_RULE,
+            ) from error
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def entries(self, rows: Any = None, *, spec: PartitionSpec | None = None) -> Iterator[ManifestEntry]:
+        """The entries as objects.
+
+        Args:
+            rows: Row numbers, None for all.
+            spec: The table's partition spec, whose order the partition values are to have; that of the file if None.
+
+        Raises:
+            FormatError: A field of the spec is missing.
+            SchemaError: The manifest was decoded without some of its columns.
+        """
+        missing = [name for name in COLUMNS if name not in self.table.schema.names]
+        if missing:
+            raise SchemaError(f"entries need all columns; {', '.join(missing)} were not decoded")
+        table = self.table if rows is None else self.table.take(pa.array(rows, pa.int64()))
+        lists = {name: table.column(name).to_pylist() for name in COLUMNS if name != "partition"}
+        partition = table.column("partition")
+        if spec is not None:
+            partition = conform_partition(partition, spec, self.file.manifest_path)
+        partitions = partition_tuples(partition)
+        for row in range(table.num_rows):
+            yield self._entry({name: values[row] for name, values in lists.items()}, partitions[row])
+
+    def _entry(self, row: dict[str, Any], partition: tuple[Any, ...]) -> ManifestEntry:
+        data_file = DataFile(
+            location=row["file_path"],
+            file_format=row["file_format"].lower(),
+            record_count=row["record_count"],
+            file_size_bytes=row["file_size_in_bytes"],
+            spec_id=self.file.partition_spec_id,
+            partition=partition,
+            column_sizes=dict(row["column_sizes"] or ()),
+            value_counts=dict(row["value_counts"] or ()),
+            null_value_counts=dict(row["null_value_counts"] or ()),
+            nan_value_counts=dict(row["nan_value_counts"] or ()),
+            lower_bounds=dict(row["lower_bounds"] or ()),
+            upper_bounds=dict(row["upper_bounds"] or ()),
+            split_offsets=tuple(row["split_offsets"] or ()),
+            sort_order_id=row["sort_order_id"],
+        )
+        return ManifestEntry(
+            status=EntryStatus(row["status"]),
+            data_file=data_file,
+            snapshot_id=row["snapshot_id"],
+            sequence_number=row["sequence_number"],
+            file_sequence_number=row["file_sequence_number"],
+            content=FileContent(row["content"]),
+            equality_ids=tuple(row["equality_ids"] or ()),
+            key_metadata=row["key_metadata"],
+            first_row_id=row["first_row_id"],
+            referenced_data_file=row["referenced_data_file"],
+            content_offset=row["content_offset"],
+            content_size_bytes=row["content_size_in_bytes"],
+        )
+
+
+def partition_tuples(partition: pa.StructArray) -> list[tuple[Any, ...]]:
+    """The partition of every entry, in physical values."""
+    if partition.type.num_fields == 0:
+        return [()] * len(partition)
+    return list(zip(*(_physical(column).to_pylist() for column in partition.flatten()), strict=True))
+
+
+def _physical(column: pa.Array) -> pa.Array:
+    if pa.types.is_date32(column.type):
+        return column.cast(pa.int32())
+    if pa.types.is_timestamp(column.type) or pa.types.is_time64(column.type):
+        return column.cast(pa.int64())
+    return column.storage if is_uuid(column.type) else column
+
+
+# Reading -------------------------------------------------------------------------------------------------------------
+
+
+def read_manifest(storage: Storage, manifest: ManifestFile, columns: Collection[str] | None = None) -> Manifest:
+    """Read a manifest; see `decode_manifest`.
+
+    Raises:
+        NotFoundError: There is no such file.
+        FormatError: It is corrupt, or not what the manifest list says.
+        UnsupportedError: It is encrypted, or its version is unknown.
+    """
+    _refuse_encrypted(manifest)
+    return decode_manifest(storage.read(manifest.manifest_path), manifest, columns)
+
+
+def decode_manifest(data: Any, manifest: ManifestFile, columns: Collection[str] | None = None) -> Manifest:
+    """Decode a manifest.
+
+    Args:
+        data: The whole file.
+        manifest: What the manifest list says of it; entries inherit from it.
+        columns: The columns wanted, of `COLUMNS`; None for all.
+
+    Returns:
+        The manifest with one row per entry, deleted ones included.
+
+    Raises:
+        FormatError: The bytes are no manifest, a corrupt one, or not what the manifest list says.
+        SchemaError: An unknown column is wanted.
+        UnsupportedError: The manifest is encrypted, or its version is unknown.
+
+    Spec: Iceberg, Manifests.
+    """
+    _refuse_encrypted(manifest)
+    try:
+        return _decode_manifest(data, manifest, columns)
+    except FormatError as error:
+        if len(data) >= manifest.manifest_length:
+            raise
+        raise FormatError(
+            f"the manifest has {len(data)} bytes, the manifest list says {manifest.manifest_length}: {error.message}",
+            location=manifest.manifest_path,
+            offset=error.offset,
+        ) from error
+
+
+def _decode_manifest(data: Any, manifest: ManifestFile, columns: Collection[str] | None) -> Manifest:
+    location = manifest.manifest_path
+    metadata = read_header(data, location=location).metadata
+    check_version(metadata, location)
+    content = metadata.get("content", manifest.content.name.lower().encode()).decode(errors="replace")
+    if content != manifest.content.name.lower():
+        raise FormatError(
+            f"the manifest says its content is {content!r}, the manifest list {manifest.content.name.lower()!r}",
+            location=location,
+            rule=_RULE,
+        )
+    wanted = _with_dependencies(columns)
+    decoded = _decode(data, wanted, location)
+    _check(decoded, location)
+    _check_length(data, manifest, decoded)
+    _inherit(decoded, manifest)
+    names = [name for name in COLUMNS if columns is None or name in columns]
+    table = pa.RecordBatch.from_arrays([decoded[name] for name in names], names=names)
+    return Manifest(manifest, table, metadata)
+
+
+def _refuse_encrypted(manifest: ManifestFile) -> None:
+    if manifest.key_metadata is not None:
+        raise UnsupportedError("encrypted manifests are not supported", location=manifest.manifest_path)
+
+
+def _with_dependencies(columns: Collection[str] | None) -> set[str]:
+    if columns is None:
+        return set(COLUMNS)
+    for name in columns:
+        if name not in COLUMNS:
+            raise SchemaError(f"manifests have no column {name!r}{nearest(name, COLUMNS)}")
+    return {needed for name in columns for needed in (name, *_NEEDED_FOR.get(name, ()))}
+
+
+def _decode(data: Any, wanted: set[str], location: str) -> dict[str, pa.Array]:
+    entry_fields = [column for column in _ENTRY_COLUMNS if column.name in wanted]
+    file_fields = [column for column in _FILE_COLUMNS if column.name in wanted]
+    ids = [column.id for column in (*entry_fields, *file_fields)]
+    # an unpartitioned manifest has an empty partition record, which must not hide how many rows there are
+    batch = read_columns(data, ids or [0], ignore_missing=True, location=location)
+    result = project(batch, entry_fields, {}, location)
+    if not file_fields:
+        return result
+    files = columns_by_id(batch).get(DATA_FILE_ID)
+    if files is None or files.null_count or not pa.types.is_struct(files.type):
+        raise FormatError("field data_file is missing or null", location=location, rule=_RULE)
+    members = pa.RecordBatch.from_struct_array(files)
+    partition = columns_by_id(members).get(PARTITION_ID)
+    types = {PARTITION_ID: pa.struct([]) if partition is None else partition.type}
+    return result | project(members, file_fields, types, location)
+
+
+def _check(columns: dict[str, pa.Array], location: str) -> None:
+    for name, choices in (("status", EntryStatus), ("content", FileContent)):
+        if name in columns:
+            if name == "content":
+                columns[name] = columns[name].fill_null(0)
+            wrong = pc.filter(columns[name], pc.invert(pc.is_in(columns[name], pa.array([*choices], pa.int32()))))
+            if len(wrong):
+                raise FormatError(f"an entry has {name} {wrong[0]}", location=location, rule=_RULE)
+    for name in ("record_count", "file_size_in_bytes", "content_offset", "content_size_in_bytes"):
+        least = pc.min(columns[name]).as_py() if name in columns else None
+        if least is not None and least < 0:
+            raise FormatError(f"an entry has {name} {least}", location=location, rule=_RULE)
+
+
+def _check_length(data: Any, manifest: ManifestFile, columns: Mapping[str, pa.Array]) -> None:
+    """Refuse a manifest that was cut off between two blocks; a length that is wrong in the list alone does no harm."""
+    if len(data) >= manifest.manifest_length:
+        return
+    counts = (manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count)
+    found = len(next(iter(columns.values())))
+    known = [count for count in counts if count is not None]
+    if len(known) < len(counts) or sum(known) != found:
+        raise FormatError(
+            f"{found} entries, the manifest list says {sum(known) if known else 'no number'}",
+            location=manifest.manifest_path,
+        )
+
+
+def _inherit(columns: dict[str, pa.Array], manifest: ManifestFile) -> None:
+    """Fill in what entries take from the manifest list.
+
+    Spec: Iceberg, Sequence Number Inheritance; First Row ID Inheritance.
+    """
+    if "snapshot_id" in columns and manifest.added_snapshot_id is not None:
+        columns["snapshot_id"] = columns["snapshot_id"].fill_null(manifest.added_snapshot_id)
+    for name in ("sequence_number", "file_sequence_number"):
+        if name in columns and manifest.sequence_number is not None:
+            inherits = pc.equal(columns["status"], int(EntryStatus.ADDED))
+            if manifest.sequence_number == 0:  # version 1 writes none, and all of them are 0
+                inherits = pa.array([True] * len(inherits), pa.bool_())
+            inherited = pc.if_else(inherits, pa.scalar(manifest.sequence_number), pa.scalar(None, pa.int64()))
+            columns[name] = pc.coalesce(columns[name], inherited)
+    if columns.get("sequence_number", pa.array([])).null_count and manifest.sequence_number is not None:
+        raise FormatError(
+            "an existing or deleted entry has no sequence number",
+            location=manifest.manifest_path,
+            rule="Iceberg: Sequence Number Inheritance",
+        )
+    if "first_row_id" in columns:
+        columns["first_row_id"] = _first_row_ids(columns, manifest)
+
+
+def _first_row_ids(columns: dict[str, pa.Array], manifest: ManifestFile) -> pa.Array:
+    ids = columns["first_row_id"]
+    if manifest.content is not ManifestContent.DATA or manifest.first_row_id is None:
+        # only a manifest that has a row id itself gives row ids to its files
+        return pa.nulls(len(ids), pa.int64())
+    open_ = pc.and_(ids.is_null(), pc.not_equal(columns["status"], int(EntryStatus.DELETED)))
+    rows = pc.if_else(open_, columns["record_count"], 0)
+    before = pc.subtract(pc.cumulative_sum(rows), rows)
+    return pc.if_else(open_, pc.add(before, manifest.first_row_id), ids)

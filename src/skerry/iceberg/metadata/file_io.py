@@ -1,0 +1,181 @@
+"""PyIceberg's file access through skerry's storage.
+
+Name it in a catalog's properties (`py-io-impl` = `skerry.iceberg.metadata.file_io.SkerryFileIO`), and everything
+PyIceberg reads and writes has the options, stores and guarantees of `skerry.storage`. Credentials that a REST catalog
+vends for one table arrive as properties of that table's FileIO, and win there.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from pyiceberg.io import FileIO, InputFile, OutputFile
+from pyiceberg.typedef import EMPTY_DICT, Properties
+
+from skerry.compression import decompress_gzip
+from skerry.errors import AccessDeniedError, AlreadyExistsError, FormatError, NotFoundError
+from skerry.storage import Storage
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from skerry.storage import Sink
+
+__all__ = ["SkerryFileIO", "inflate_metadata", "last_opened", "table_storage"]
+
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+_GZIP_METADATA: Final = ".gz.metadata.json"
+_MAX_JSON_BYTES: Final = 16 << 20
+_MAX_JSON_EXPANSION: Final = 32
+"""Compressed metadata may hold so many times its own bytes, and 16 MiB; what writers make stays below 20 times."""
+
+last_opened: ContextVar[str | None] = ContextVar("last_opened", default=None)
+"""The file that PyIceberg opened last: its parsing errors do not tell which one they are about."""
+
+
+def inflate_metadata(data: bytes, *, location: str | None = None) -> bytes:
+    """The text of a metadata file, compressed or not.
+
+    Raises:
+        FormatError: It is compressed and damaged, or holds far more than its bytes.
+    """
+    if data[: len(_GZIP_MAGIC)] != _GZIP_MAGIC:
+        return data
+    try:
+        return decompress_gzip(data, max_bytes=_MAX_JSON_BYTES + _MAX_JSON_EXPANSION * len(data))
+    except FormatError as error:
+        error.location = location
+        raise
+
+
+class SkerryFileIO(FileIO):
+    """PyIceberg's FileIO on a `Storage`.
+
+    Args:
+        properties: The catalog's or table's properties; the storage takes its options from them.
+
+    Attributes:
+        storage: What reads and writes; its metrics count.
+    """
+
+    def __init__(self, properties: Properties = EMPTY_DICT) -> None:
+        super().__init__(properties)
+        self.storage = Storage(properties)
+
+    def new_input(self, location: str) -> SkerryInputFile:
+        """A file to read; no request is made yet."""
+        return SkerryInputFile(location, self.storage)
+
+    def new_output(self, location: str) -> SkerryOutputFile:
+        """A file to write; no request is made yet."""
+        return SkerryOutputFile(location, self.storage)
+
+    def delete(self, location: str | InputFile | OutputFile) -> None:
+        """Delete a file.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+        """
+        path = location if isinstance(location, str) else location.location
+        with _builtin_errors(path):
+            self.storage.size(path)
+            self.storage.delete([path])
+
+
+def table_storage(table: Table, properties: Mapping[str, str]) -> Storage:
+    """A table's storage, with the options of its catalog and what that handed out for the table.
+
+    PyIceberg takes the table's own properties for options as well, and whoever wrote these could lead a reader's
+    requests elsewhere.
+
+    Args:
+        table: The table, as its catalog gave it.
+        properties: The catalog's properties.
+    """
+    io, own = table.io, table.metadata.properties
+    storage = io.storage if isinstance(io, SkerryFileIO) else Storage(io.properties)
+    foreign = {key for key, value in storage.options.items() if own.get(key) == value != properties.get(key)}
+    if not foreign:
+        return storage
+    kept = {key: value for key, value in storage.options.items() if key not in foreign}
+    return Storage({**kept, **{key: properties[key] for key in foreign if key in properties}})
+
+
+class SkerryInputFile(InputFile):
+    """A file that PyIceberg reads."""
+
+    def __init__(self, location: str, storage: Storage) -> None:
+        super().__init__(location)
+        self._storage = storage
+
+    def __len__(self) -> int:
+        with _builtin_errors(self.location):
+            return self._storage.size(self.location)
+
+    def exists(self) -> bool:
+        """Whether there is such a file."""
+        with _builtin_errors(self.location):
+            return self._storage.exists(self.location)
+
+    def open(self, seekable: bool = True) -> BinaryIO:
+        """Open the file; the stream is seekable in any case.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+            PermissionError: The store refuses.
+        """
+        last_opened.set(self.location)
+        with _builtin_errors(self.location):
+            if self.location.endswith(_GZIP_METADATA):
+                data = self._storage.read(self.location)
+                inflate_metadata(data, location=self.location)  # PyIceberg inflates whatever comes
+                return io.BytesIO(data)
+            return self._storage.open_input(self.location)
+
+
+class SkerryOutputFile(OutputFile):
+    """A file that PyIceberg writes."""
+
+    def __init__(self, location: str, storage: Storage) -> None:
+        super().__init__(location)
+        self._storage = storage
+
+    def __len__(self) -> int:
+        return len(self.to_input_file())
+
+    def exists(self) -> bool:
+        """Whether there is such a file already."""
+        return self.to_input_file().exists()
+
+    def to_input_file(self) -> SkerryInputFile:
+        """The same file, for reading."""
+        return SkerryInputFile(self.location, self._storage)
+
+    def create(self, overwrite: bool = False) -> Sink:
+        """Open a stream whose file appears when it is closed without an exception.
+
+        Raises:
+            FileExistsError: There is such a file, and `overwrite` is false.
+            PermissionError: The store refuses.
+        """
+        with _builtin_errors(self.location):
+            return self._storage.open_output(self.location, overwrite=overwrite)
+
+
+@contextmanager
+def _builtin_errors(location: str) -> Iterator[None]:
+    """Raise what PyIceberg's protocol promises."""
+    try:
+        yield
+    except NotFoundError as error:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), location) from error
+    except AlreadyExistsError as error:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), location) from error
+    except AccessDeniedError as error:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), location) from error

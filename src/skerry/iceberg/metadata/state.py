@@ -1,0 +1,164 @@
+"""One published state of an Iceberg table: its metadata and where it came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.statistics import StatisticsFile
+from pyiceberg.transforms import VoidTransform
+
+from skerry.errors import NotFoundError, SchemaError
+from skerry.iceberg.metadata.schema import to_arrow_schema
+from skerry.storage import Storage, is_within, join
+from skerry.table.history import MAIN
+from skerry.table.rows.schema import leaves, nearest
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table as CatalogTable
+
+__all__ = ["MAIN", "OUTSIDE_PROPERTY", "TableState"]
+
+
+OUTSIDE_PROPERTY = "skerry.read.files-outside-location"
+"""Table property: whether files outside of the table's folder are read; false if not set."""
+
+
+@dataclass(frozen=True)
+class TableState:
+    """A table's metadata as the catalog gave it, immutable.
+
+    Args:
+        name: Namespace and table name, dotted.
+        metadata: PyIceberg's metadata model.
+        metadata_location: The metadata file.
+        storage: Access to the table's files, with the credentials that the catalog handed out for it.
+        handle: The catalog's own object of this state, which its `commit_table` wants back.
+    """
+
+    name: str
+    metadata: TableMetadata
+    metadata_location: str
+    storage: Storage = field(repr=False)
+    handle: CatalogTable = field(repr=False, compare=False)
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The current schema as Arrow, with field ids."""
+        return to_arrow_schema(self.metadata.schema())
+
+    @property
+    def spec(self) -> PartitionSpec:
+        """The partition spec for new files."""
+        return self.metadata.spec()
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The table properties."""
+        return dict(self.metadata.properties)
+
+    @property
+    def metadata_folder(self) -> str:
+        """Where metadata, manifests and statistics files go (`write.metadata.path`, else `<location>/metadata`)."""
+        return self.properties.get("write.metadata.path") or join(self.metadata.location, "metadata")
+
+    @property
+    def data_folder(self) -> str:
+        """Where data files go (`write.data.path`, else `<location>/data`)."""
+        return self.properties.get("write.data.path") or join(self.metadata.location, "data")
+
+    @property
+    def roots(self) -> tuple[str, ...] | None:
+        """The folders that the table's files must lie in; None if the table allows every place."""
+        if self.properties.get(OUTSIDE_PROPERTY, "false").lower() == "true":
+            return None
+        return tuple(dict.fromkeys((self.metadata.location, self.data_folder, self.metadata_folder)))
+
+    @property
+    def readable_roots(self) -> tuple[str, ...] | None:
+        """The folders that files are read from: the table's own, and those that the reader allows."""
+        return None if self.roots is None else (*self.roots, *self.storage.allowed_locations)
+
+    def statistics_file(self, snapshot_id: int) -> StatisticsFile | None:
+        """The statistics file that is registered for a snapshot; one that lies where it must not counts for nothing."""
+        for file in self.metadata.statistics:
+            if file.snapshot_id == snapshot_id:
+                roots = self.readable_roots
+                is_inside = roots is None or any(is_within(root, file.statistics_path) for root in roots)
+                return file if is_inside else None
+        return None
+
+    def schema_at(self, snapshot: Snapshot) -> pa.Schema:
+        """The schema that was current when `snapshot` was written."""
+        for schema in self.metadata.schemas:
+            if schema.schema_id == snapshot.schema_id:
+                return to_arrow_schema(schema)
+        return self.schema
+
+    def column_types(self, schema_id: int | None) -> dict[int, pa.DataType]:
+        """Types of the primitive columns by field id, in the schema of that id; in the current one without an id."""
+        types = self._column_types.get(schema_id)
+        if types is None:
+            known = self.metadata.schema() if schema_id is None else self.metadata.schema_by_id(schema_id)
+            columns = leaves(to_arrow_schema(known)) if known is not None else []
+            types = self._column_types[schema_id] = {column.field_id: column.type for column in columns}
+        return types
+
+    @cached_property
+    def _column_types(self) -> dict[int | None, dict[int, pa.DataType]]:
+        return {}
+
+    def schema_with(self, spec: PartitionSpec) -> Schema:
+        """The newest schema that has all columns of a partition spec, which may have been dropped since."""
+        sources = [field.source_id for field in spec.fields if not isinstance(field.transform, VoidTransform)]
+        current = self.metadata.schema()
+        older = sorted(self.metadata.schemas, key=lambda schema: schema.schema_id, reverse=True)
+        for schema in (current, *older):
+            if all(schema.find_column_name(number) is not None for number in sources):
+                return schema
+        return current
+
+    def snapshot(self, ref: str = MAIN) -> Snapshot | None:
+        """The snapshot at the tip of a branch or tag; None for a main branch without snapshots.
+
+        Raises:
+            NotFoundError: There is no such reference.
+        """
+        reference = self.metadata.refs.get(ref)
+        if reference is None:
+            if ref == MAIN:
+                return None
+            raise NotFoundError(
+                f"no branch or tag {ref!r}{nearest(ref, {*self.metadata.refs, MAIN})}", location=self.name
+            )
+        return self.snapshot_by_id(reference.snapshot_id)
+
+    def branch(self, ref: str) -> Snapshot | None:
+        """The tip of a branch that is to be written to; None for a main branch without snapshots.
+
+        Raises:
+            NotFoundError: There is no such reference.
+            SchemaError: It is a tag.
+        """
+        reference = self.metadata.refs.get(ref)
+        if reference is not None and reference.snapshot_ref_type is SnapshotRefType.TAG:
+            raise SchemaError(f"{ref!r} is a tag; only branches can be written to or moved")
+        return self.snapshot(ref)
+
+    def snapshot_by_id(self, snapshot_id: int) -> Snapshot:
+        """The snapshot of that id.
+
+        Raises:
+            NotFoundError: The table has none, perhaps because it expired.
+        """
+        snapshot = self.metadata.snapshot_by_id(snapshot_id)
+        if snapshot is None:
+            raise NotFoundError(f"no snapshot {snapshot_id}; it may have expired", location=self.name)
+        return snapshot

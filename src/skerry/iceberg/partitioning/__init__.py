@@ -1,0 +1,1 @@
+"""Partitioning and order: transforms, partition specs, sort orders, and predicates on partition values."""

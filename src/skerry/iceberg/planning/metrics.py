@@ -1,0 +1,156 @@
+"""What manifests and manifest lists tell about many files at once, in the form that predicates are evaluated on.
+
+Spec: Iceberg table spec, Manifest Lists (field_summary); Data File Fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.partitioning import PartitionSpec
+
+from skerry.iceberg.manifests.manifest_list import FieldSummary, ManifestFile
+from skerry.table.predicate import Column, FieldMetrics
+from skerry.table.predicate.arrow import arrow_storage
+from skerry.table.rows.metadata_columns import is_metadata_column
+from skerry.table.rows.values import decode_values
+
+__all__ = ["MetricsLookup", "column_metrics", "partition_metrics", "summary_metrics"]
+
+MetricsLookup: TypeAlias = Callable[[Column], FieldMetrics | None]
+"""The metrics of a column over all files; None if nothing is known."""
+
+
+def summary_metrics(spec: PartitionSpec, manifests: Sequence[ManifestFile]) -> MetricsLookup:
+    """The partition summaries of manifests, as metrics of partition fields.
+
+    Each counts as one value, since summaries tell only whether there are nulls and NaNs.
+
+    Args:
+        spec: The partition spec of the manifests.
+        manifests: Manifests as their list names them.
+    """
+    positions = {field.field_id: index for index, field in enumerate(spec.fields)}
+    unknown = FieldSummary(contains_null=True)
+
+    def lookup(column: Column) -> FieldMetrics | None:
+        index = positions[column.field_id]
+        summaries = [
+            manifest.partitions[index] if index < len(manifest.partitions) else unknown for manifest in manifests
+        ]
+        is_known = np.array([index < len(manifest.partitions) for manifest in manifests], bool)
+        lower = decode_values(column.type, pa.array([summary.lower_bound for summary in summaries], pa.binary()))
+        upper = decode_values(column.type, pa.array([summary.upper_bound for summary in summaries], pa.binary()))
+        has_null = np.array([summary.contains_null for summary in summaries], bool)
+        is_float = pa.types.is_floating(column.type)
+        may_be_nan = np.array([is_float and summary.contains_nan is not False for summary in summaries], bool)
+        only_null = is_known & has_null & ~may_be_nan & lower.is_null().to_numpy(zero_copy_only=False)
+        nulls = np.where(only_null, 1, np.where(is_known & ~has_null, 0, -1))
+        return FieldMetrics(
+            lower, upper, nulls, np.where(is_known & ~may_be_nan, 0, -1), np.ones(len(summaries), np.int64)
+        )
+
+    return lookup
+
+
+def partition_metrics(spec: PartitionSpec, files: pa.RecordBatch) -> MetricsLookup:
+    """The partition values of files, as metrics of partition fields: one value each.
+
+    Args:
+        spec: The partition spec of the files.
+        files: Entries of a manifest, with the column `partition`.
+    """
+    positions = {field.field_id: index for index, field in enumerate(spec.fields)}
+
+    def lookup(column: Column) -> FieldMetrics | None:
+        values = files.column("partition").field(positions[column.field_id])
+        storage = _cast_partition(values, column.type)
+        nulls = np.asarray(storage.is_null()).astype(np.int64)
+        nans = np.zeros_like(nulls)
+        if pa.types.is_floating(storage.type):
+            nans = np.asarray(pc.fill_null(pc.is_nan(storage), False)).astype(np.int64)
+        return FieldMetrics(storage, storage, nulls, nans, np.ones_like(nulls))
+
+    return lookup
+
+
+def _cast_partition(values: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Partition values in the storage type of today's result; the source may have been promoted since."""
+    storage = values.storage if isinstance(values, pa.ExtensionArray) else values
+    return storage if storage.type == arrow_storage(type_) else storage.cast(arrow_storage(type_))
+
+
+def column_metrics(parts: pa.RecordBatch | Sequence[pa.RecordBatch]) -> MetricsLookup:
+    """The column metrics of files, looked up in all of them at once.
+
+    Args:
+        parts: Entries of one or several manifests, with the columns of metrics and `record_count`.
+    """
+    batches = [parts] if isinstance(parts, pa.RecordBatch) else list(parts)
+    cache: dict[int, FieldMetrics] = {}
+
+    def bounds(name: str, column: Column) -> pa.Array:
+        found = [_values_of(batch.column(name), column.field_id) for batch in batches]
+        return decode_values(column.type, pa.concat_arrays(found) if len(found) > 1 else found[0])
+
+    def counts(name: str, key: int) -> npt.NDArray[np.int64]:
+        return np.concatenate([_counts_of(batch.column(name), key) for batch in batches])
+
+    def lookup(column: Column) -> FieldMetrics | None:
+        if pa.types.is_nested(column.type) or is_metadata_column(column.field_id):
+            return None  # row ids that a file does not store are inherited, and no bounds tell of them
+        if column.field_id not in cache:
+            values = counts("value_counts", column.field_id)
+            row_counts = np.concatenate([batch.column("record_count") for batch in batches])
+            cache[column.field_id] = FieldMetrics(
+                bounds("lower_bounds", column),
+                bounds("upper_bounds", column),
+                counts("null_value_counts", column.field_id),
+                counts("nan_value_counts", column.field_id),
+                np.where(values < 0, row_counts, values),
+            )
+        return cache[column.field_id]
+
+    return lookup
+
+
+def _values_of(maps: pa.MapArray, key: int) -> pa.Array:
+    """The value of a key in every map, null without."""
+    values, found = map_values(maps, key)
+    return values.take(pa.array(found, mask=found < 0))
+
+
+def _counts_of(maps: pa.MapArray, key: int) -> npt.NDArray[np.int64]:
+    """The count of a key in every map, -1 without."""
+    values, found = map_values(maps, key)
+    known = found >= 0
+    result = np.full(len(found), -1, np.int64)
+    result[known] = pc.fill_null(values, -1).to_numpy(zero_copy_only=False)[found[known]]
+    return result
+
+
+def map_values(maps: pa.MapArray, key: int) -> tuple[pa.Array, npt.NDArray[np.int64]]:
+    """Look one key up in every map.
+
+    Args:
+        maps: Maps from int32.
+        key: The key.
+
+    Returns:
+        The values of all maps, and int64[maps]: where among them the value of the key lies; -1 without it.
+    """
+    keys = maps.keys.to_numpy(zero_copy_only=False)
+    offsets = maps.offsets.to_numpy(zero_copy_only=False)
+    hits = np.flatnonzero(keys == key)[::-1]  # so that of several the first remains
+    rows = np.searchsorted(offsets, hits, side="right") - 1
+    inside = (rows >= 0) & (rows < len(maps))
+    found = np.full(len(maps), -1, np.int64)
+    found[rows[inside]] = hits[inside]
+    if maps.null_count:
+        found[maps.is_null().to_numpy(zero_copy_only=False)] = -1
+    return maps.items, found

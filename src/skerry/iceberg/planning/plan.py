@@ -1,0 +1,268 @@
+"""Scan planning: from the manifest list to the data files that can hold wanted rows.
+
+Manifests are pruned by the partition summaries of the manifest list, their files by partition values and then by column
+metrics, each step for all of them at once on the columns of the manifest. Only a file that remains becomes an object.
+
+Spec: Iceberg table spec, Scan Planning.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+
+from skerry.errors import FormatError, SkerryError, UnsupportedError
+from skerry.iceberg.manifests.cache import METRIC_COLUMNS, ManifestCache, shared_cache
+from skerry.iceberg.manifests.file_batch import FileBatch
+from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile, read_manifest_list
+from skerry.iceberg.metadata.state import OUTSIDE_PROPERTY
+from skerry.iceberg.partitioning.projection import project
+from skerry.iceberg.planning.delete_index import DELETE_COLUMNS, Assignment, DeleteIndex
+from skerry.iceberg.planning.file_pruning import (
+    FILE_COLUMNS,
+    STEPS,
+    FilePruner,
+    Pruned,
+    ReadManifest,
+    live_files,
+    waves,
+)
+from skerry.iceberg.planning.metrics import summary_metrics
+from skerry.iceberg.planning.planned_files import PlannedFiles
+from skerry.storage import Storage, is_within
+from skerry.table.files.scan_task import ScanPlan, ScanStep, sum_steps
+from skerry.table.predicate import Predicate, evaluate
+from skerry.table.read_ahead import read_ahead
+
+__all__ = ["ScanPlanner"]
+
+
+_Mask: TypeAlias = npt.NDArray[np.bool_]
+_AHEAD_BYTES = 4 << 20
+"""Encoded manifests that may be decoded and wait to be pruned."""
+
+
+@dataclass(frozen=True)
+class ScanPlanner:
+    """Plans the scans of one snapshot's files.
+
+    Args:
+        table: The table's name, for messages.
+        storage: Access to manifests.
+        roots: Folders that the table's files must lie in; None allows every place.
+        schema: The schema of the scan.
+        specs: All partition specs of the table by id.
+        conjuncts: Predicates that wanted rows fulfil one and all.
+        defaults: Physical values by field id, for columns that files may lack.
+        threads: How many manifests are read at a time.
+        cache: Where decoded manifests are kept.
+    """
+
+    table: str
+    storage: Storage
+    roots: tuple[str, ...] | None
+    schema: Schema
+    specs: Mapping[int, PartitionSpec]
+    conjuncts: tuple[Predicate, ...]
+    defaults: Mapping[int, Any]
+    threads: int = 1
+    cache: ManifestCache = field(default_factory=shared_cache, repr=False)
+
+    def plan(self, manifest_list: str | None) -> ScanPlan[PlannedFiles]:
+        """Find the data files that can hold wanted rows.
+
+        Args:
+            manifest_list: Location of the snapshot's manifest list; None for a table without snapshots.
+
+        Raises:
+            FormatError: A manifest list or manifest is corrupt.
+            NotFoundError: One of them is missing.
+            SkerryError: A file lies outside of the table's folders.
+            UnsupportedError: Files are encrypted.
+        """
+        if manifest_list is None:
+            deletes = DeleteIndex((), self.schema)
+            return ScanPlan(PlannedFiles((), deletes.files, deletes.assign(()), self.defaults), ())
+        self._check_locations(pa.array([manifest_list], pa.string()))
+        manifests = [file for file in read_manifest_list(self.storage, manifest_list) if file.has_live_files]
+        kept, dropped = self._prune_manifests(manifests)
+        self._check_locations(pa.array([manifest.manifest_path for manifest in kept], pa.string()))
+        data = [manifest for manifest in kept if manifest.content is ManifestContent.DATA]
+        with ThreadPoolExecutor(self.threads, thread_name_prefix="skerry-plan") as pool:
+            young = _young_enough(kept, data)
+            deletes = DeleteIndex(list(read_ahead(pool, self._read_deletes, young, _weight, _AHEAD_BYTES)), self.schema)
+            parts = self._prune_files(pool, data, FilePruner(self.schema, self.conjuncts, deletes.key_columns))
+        batches = tuple(part.batch for part in parts)
+        assignment = deletes.assign(batches)
+        self._check_deletes(deletes, assignment)
+        steps = [_manifest_step(manifests, data, dropped)]
+        steps += [sum_steps([part.steps[number] for part in parts], name) for number, name in enumerate(STEPS)]
+        if any(manifest.content is ManifestContent.DELETES for manifest in manifests):
+            steps.append(_delete_step(deletes, assignment))
+        return ScanPlan(PlannedFiles(batches, deletes.files, assignment, self.defaults), tuple(steps))
+
+    # ---- manifests ----
+
+    def _prune_manifests(self, manifests: Sequence[ManifestFile]) -> tuple[list[ManifestFile], Counter[str]]:
+        """The manifests whose summaries leave room for wanted rows, and why the other data manifests do not."""
+        reasons: dict[int, str] = {}
+        for spec_id in {manifest.partition_spec_id for manifest in manifests}:
+            spec = self.spec(spec_id)
+            rows = [row for row, manifest in enumerate(manifests) if manifest.partition_spec_id == spec_id]
+            lookup = summary_metrics(spec, [manifests[row] for row in rows])
+            for conjunct in self.conjuncts:
+                verdict = evaluate(project(conjunct, self.schema, spec), lookup, len(rows))
+                for row, may in zip(rows, verdict.may.tolist(), strict=True):
+                    if not may:
+                        reasons.setdefault(row, f"partitions without {conjunct}")
+        kept = [manifest for row, manifest in enumerate(manifests) if row not in reasons]
+        return kept, Counter(
+            reason for row, reason in reasons.items() if manifests[row].content is ManifestContent.DATA
+        )
+
+    def spec(self, spec_id: int) -> PartitionSpec:
+        """The partition spec of that id.
+
+        Raises:
+            FormatError: The table has none.
+        """
+        if spec_id not in self.specs:
+            raise FormatError(
+                f"a manifest is of partition spec {spec_id}, the table has no such spec", location=self.table
+            )
+        return self.specs[spec_id]
+
+    def _check_locations(self, locations: pa.Array) -> None:
+        """Refuse files outside of the table's folders: metadata that someone else wrote could point anywhere."""
+        if self.roots is None:
+            return
+        inside = np.zeros(len(locations), bool)
+        plain = ~_may_climb(locations)
+        for root in self.roots:
+            inside |= plain & pc.starts_with(locations, root.rstrip("/") + "/").to_numpy(zero_copy_only=False)
+        for row in np.flatnonzero(~inside).tolist():
+            location = locations[row].as_py()
+            if not any(is_within(root, location) for root in self.roots):
+                raise SkerryError(
+                    "a file of the table lies outside of its folder; if that is meant, read it by "
+                    f"connect(…, allowed_locations=[…]), or set the table property {OUTSIDE_PROPERTY}=true",
+                    location=location,
+                )
+
+    # ---- files ----
+
+    def read_files(self, manifest: ManifestFile, columns: Sequence[str]) -> pa.RecordBatch:
+        """The entries of a manifest, deleted ones included.
+
+        Args:
+            manifest: The manifest.
+            columns: Which columns, of `skerry.iceberg.manifests.reader.COLUMNS`.
+
+        Raises:
+            FormatError: It is corrupt.
+            NotFoundError: There is no such file.
+            UnsupportedError: It is encrypted, or its version is unknown.
+        """
+        return self.cache.read(self.storage, manifest, columns)
+
+    def _read_deletes(self, manifest: ManifestFile) -> FileBatch:
+        spec = self.spec(manifest.partition_spec_id)
+        return live_files(self.read_files(manifest, DELETE_COLUMNS), spec, manifest.manifest_path)
+
+    def _prune_files(
+        self, pool: ThreadPoolExecutor, manifests: Iterable[ManifestFile], pruner: FilePruner
+    ) -> list[Pruned]:
+        """The files that remain; manifests are decoded in threads, while those before them are pruned."""
+        columns = (*FILE_COLUMNS, *(METRIC_COLUMNS if pruner.needs_metrics else ()))
+
+        def read(manifest: ManifestFile) -> ReadManifest:
+            return ReadManifest(manifest, self.read_files(manifest, columns))
+
+        result = []
+        for wave in waves(read_ahead(pool, read, manifests, _weight, _AHEAD_BYTES)):
+            found = pruner.prune(wave, self.spec(wave[0].file.partition_spec_id))
+            files = found.batch.files
+            self.check_files(files.append_column("key_metadata", found.key_metadata), "data files")
+            result.append(found)
+        return result
+
+    def _check_deletes(self, deletes: DeleteIndex, assignment: Assignment) -> None:
+        """Refuse what cannot be read, or may not be; of delete files that are needed only."""
+        needed = deletes.files.take(pa.array(np.unique(assignment.rows)))
+        self.check_files(needed, "delete files")
+
+    def check_files(self, files: pa.RecordBatch | pa.Table, what: str) -> None:
+        """Refuse files that cannot be read, or may not be.
+
+        Args:
+            files: Their `file_path` and `key_metadata`.
+            what: What they are, for the message.
+
+        Raises:
+            SkerryError: One lies outside of the table's folders.
+            UnsupportedError: One is encrypted.
+        """
+        if files.column("key_metadata").null_count < files.num_rows:
+            raise UnsupportedError(f"encrypted {what} are not supported", location=self.table)
+        self._check_locations(files.column("file_path"))
+
+
+def _may_climb(locations: pa.Array) -> _Mask:
+    """Which locations have what might lead out of a folder: those are examined one by one."""
+    _, offsets, content = locations.buffers()
+    first, last = np.frombuffer(offsets, np.int32)[[locations.offset, locations.offset + len(locations)]].tolist()
+    joined = content[first:last].to_pybytes() if content is not None else b""
+    if not any(part in joined for part in (b"/..", b"\\", b"\0")):  # much faster than row by row
+        return np.zeros(len(locations), bool)
+    odd = pc.match_substring_regex(locations, r"/\.\.(/|$)|\\|\x00")
+    return np.asarray(odd.to_numpy(zero_copy_only=False))
+
+
+# Manifests ----------------------------------------------------------------------------------------------------------
+
+
+def _weight(manifest: ManifestFile) -> int:
+    return max(manifest.manifest_length, 1)
+
+
+def _young_enough(kept: Sequence[ManifestFile], data: Sequence[ManifestFile]) -> list[ManifestFile]:
+    """The delete manifests that can apply to data files: no delete applies to files younger than itself."""
+    ages = [manifest.min_sequence_number or 0 for manifest in data]
+    return [
+        manifest
+        for manifest in kept
+        if manifest.content is ManifestContent.DELETES and ages and (manifest.sequence_number or 0) >= min(ages)
+    ]
+
+
+# Steps --------------------------------------------------------------------------------------------------------------
+
+
+def _manifest_step(manifests: Sequence[ManifestFile], kept: Sequence[ManifestFile], dropped: Counter[str]) -> ScanStep:
+    data = [manifest for manifest in manifests if manifest.content is ManifestContent.DATA]
+    return ScanStep(
+        "manifests by partition", len(data), len(kept), _row_count(data), _row_count(kept), tuple(dropped.items())
+    )
+
+
+def _delete_step(deletes: DeleteIndex, assignment: Assignment) -> ScanStep:
+    total, kept = deletes.files.num_rows, len(np.unique(assignment.rows))
+    dropped = (("no file that remains", total - kept),) if total > kept else ()
+    return ScanStep("delete files", total, kept, None, None, dropped)
+
+
+def _row_count(manifests: Iterable[ManifestFile]) -> int | None:
+    counts = [(manifest.added_rows_count, manifest.existing_rows_count) for manifest in manifests]
+    if any(count is None for pair in counts for count in pair):
+        return None
+    return sum(added + existing for added, existing in counts if added is not None and existing is not None)

@@ -1,0 +1,1 @@
+"""Reading: scans of a snapshot, and changes between two of them."""

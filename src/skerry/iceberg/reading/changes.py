@@ -1,0 +1,380 @@
+"""Reading what happened to a table between two snapshots, from the files that its commits added, removed or touched.
+
+A commit that only added rows is read as a stream. One that took rows away and added some, too, is held in memory, all
+columns of the rows concerned: what only moved from file to file must be told from what changed.
+
+Spec: Iceberg table spec, Snapshots (operation); Row Lineage.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.schema import Schema
+from pyiceberg.table.snapshots import Operation, Snapshot
+
+from skerry.errors import NotFoundError, SchemaError
+from skerry.iceberg.manifests.summary import operation_of
+from skerry.iceberg.metadata.state import MAIN, TableState
+from skerry.iceberg.planning.changes import ChangePlanner, CommitChanges, TouchedFile
+from skerry.iceberg.reading.scan import Scan, scan_planner
+from skerry.table.files.data_file import DeleteKind
+from skerry.table.files.evolution import plan_conversion
+from skerry.table.files.row_deletes import deleted_positions
+from skerry.table.files.row_reader import RowReader
+from skerry.table.files.scan_task import FileScanTask
+from skerry.table.files.stored_files import open_stored
+from skerry.table.predicate import Column, Predicate, columns_of, conjunction, conjuncts_of, row_mask
+from skerry.table.predicate.binding import Name, resolve_column
+from skerry.table.read_ahead import default_threads
+from skerry.table.rows.changes import (
+    CHANGE_COLUMNS,
+    ChangedRows,
+    ChangeType,
+    compare_rows,
+    describe_changes,
+    drop_carried_over,
+)
+from skerry.table.rows.metadata_columns import METADATA_COLUMNS
+from skerry.table.rows.row_stream import RowStream
+
+__all__ = ["Changes", "changes"]
+
+_POSITION = METADATA_COLUMNS.field("_pos")
+_ROW_ID = METADATA_COLUMNS.field("_row_id")
+_Positions: TypeAlias = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Moved:
+    """Rows of a data file that stayed.
+
+    Args:
+        file: The file.
+        lost: int64[n] Positions of rows that were there before and are not there after, ascending.
+        revived: int64[n] Positions of rows that were deleted before and are not any more.
+    """
+
+    file: TouchedFile
+    lost: _Positions
+    revived: _Positions
+
+
+class Changes(RowStream):
+    """The changes between two snapshots, described; made by `Table.changes`.
+
+    They come commit by commit, oldest first. Within a commit rows that went come first, then updates as pairs of
+    images, then rows that came.
+
+    Args:
+        state: The table's metadata and access to its files.
+        commits: The snapshots whose changes are read with the one before each, oldest first.
+        schema: The schema to read them with.
+        columns: Dotted names, in the order to deliver; all columns if None.
+        where: SQL text, a PyArrow expression, or a predicate.
+        on: Columns that identify a row; those that the table declares if None.
+        carried_over: Whether rows that only moved from file to file are told as deletes and inserts.
+        threads: How many files are planned and read at a time; by default one per core.
+
+    Raises:
+        FormatError: `where` is no condition.
+        SchemaError: A column does not exist, or a literal does not fit its column.
+        UnsupportedError: `where` uses what conditions do not have.
+    """
+
+    def __init__(
+        self,
+        state: TableState,
+        commits: Sequence[tuple[Snapshot, Snapshot | None]],
+        schema: Schema,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | Any = None,
+        on: Sequence[str] | None = None,
+        carried_over: bool = False,
+        threads: int | None = None,
+    ) -> None:
+        self._state = state
+        self._commits = commits
+        self._iceberg_schema = schema
+        self._threads = threads or default_threads()
+        self._carried_over = carried_over
+        chosen = Scan(state, None, schema, columns=columns, where=where)
+        self._rows_schema = chosen.schema
+        self._predicate = chosen.predicate
+        self._full_schema = Scan(state, None, schema).schema
+        names = schema.identifier_field_names() if on is None else on
+        self._key = tuple(_column(self._full_schema, name) for name in names)
+        # rows of version 3 tables keep their id through every update
+        self._by_row_id = on is None and not self._key and state.metadata.format_version >= 3
+        taken = {*CHANGE_COLUMNS.names, _POSITION.name, _ROW_ID.name}.intersection(self._full_schema.names)
+        if taken:
+            raise SchemaError(
+                f"column {min(taken)!r} has a name that changes need; rename it to read them", location=state.name
+            )
+
+    def __repr__(self) -> str:
+        ids = [snapshot.snapshot_id for snapshot, _ in self._commits]
+        return f"Changes({self._state.name!r}, snapshots={ids}, where={str(self._predicate)!r})"
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The chosen columns, then `_change_type`, `_change_ordinal` and `_commit_snapshot_id`."""
+        return pa.schema([*self._rows_schema, *CHANGE_COLUMNS])
+
+    @property
+    def snapshot_ids(self) -> list[int]:
+        """The snapshots whose changes are read, oldest first; `_change_ordinal` counts them."""
+        return [snapshot.snapshot_id for snapshot, _ in self._commits]
+
+    def to_batches(self) -> pa.RecordBatchReader:
+        """Read the changes as a stream.
+
+        Raises:
+            FormatError: A file is corrupt.
+            NotFoundError: A file is missing.
+            SchemaError: A file's columns do not fit the table's schema.
+            UnsupportedError: A file is encrypted, or in a format that is not read.
+        """
+        batches = (
+            batch
+            for ordinal, (snapshot, parent) in enumerate(self._commits)
+            for found in self._of_commit(self._planner.plan(snapshot, parent))
+            for batch in describe_changes(found, self.schema, ordinal, snapshot.snapshot_id).to_batches()
+            if batch.num_rows
+        )
+        return pa.RecordBatchReader.from_batches(self.schema, batches)
+
+    # ---- commits ----
+
+    @cached_property
+    def _planner(self) -> ChangePlanner:
+        where = conjuncts_of(self._predicate)
+        of_key = {column.field_id for column in self._key}
+        if self._key or self._by_row_id:
+            of_pairs = tuple(part for part in where if {c.field_id for c in columns_of(part)} <= of_key)
+        else:
+            of_pairs = where
+        return ChangePlanner(scan_planner(self._state, self._iceberg_schema, threads=self._threads), where, of_pairs)
+
+    def _of_commit(self, commit: CommitChanges) -> Iterator[ChangedRows]:
+        moved = [self._moved(touched) for touched in commit.touched]
+        comes = bool(commit.added) or any(len(rows.revived) for rows in moved)
+        goes = bool(commit.removed) or any(len(rows.lost) for rows in moved)
+        if comes and goes:
+            yield self._compared(commit, moved)
+            return
+        batches = (self._come if comes else self._gone)(commit, moved, self._rows_schema, self._predicate)
+        for batch in batches:
+            type_ = ChangeType.INSERT if comes else ChangeType.DELETE
+            yield ChangedRows.all_of(pa.Table.from_batches([batch]), type_)
+
+    def _compared(self, commit: CommitChanges, moved: Sequence[_Moved]) -> ChangedRows:
+        """The changes of a commit that took rows away and added some."""
+        schema, predicate = self._full_schema, conjunction(commit.pushed)
+        read = pa.schema([*schema, _ROW_ID]) if self._by_row_id else schema
+        gone = pa.Table.from_batches(self._gone(commit, moved, read, predicate), read)
+        come = pa.Table.from_batches(self._come(commit, moved, read, predicate), read)
+        own = range(len(schema))
+        if not self._carried_over:
+            gone, come = drop_carried_over(gone, come, own)
+        rows = compare_rows(gone.select(own), come.select(own), self._keys(gone, come))
+        if commit.pushed != conjuncts_of(self._predicate):
+            rows = rows.filter(_mask(self._predicate, rows.rows))
+        convert = plan_conversion(schema, self._rows_schema)
+        batches = [convert(batch) for batch in rows.rows.to_batches()]
+        return ChangedRows(pa.Table.from_batches(batches, self._rows_schema), rows.types)
+
+    def _keys(self, gone: pa.Table, come: pa.Table) -> tuple[pa.Table, pa.Table] | None:
+        """What identifies the rows of both sides."""
+        if self._by_row_id:
+            return _row_ids(gone.column(_ROW_ID.name), 1), _row_ids(come.column(_ROW_ID.name), 2)
+        if not self._key:
+            return None
+        keys = [
+            pa.table({str(column.field_id): _values(side, column) for column in self._key}) for side in (gone, come)
+        ]
+        return keys[0], keys[1]
+
+    # ---- rows ----
+
+    def _gone(
+        self, commit: CommitChanges, moved: Sequence[_Moved], schema: pa.Schema, predicate: Predicate
+    ) -> Iterator[pa.RecordBatch]:
+        yield from self._reader(schema, predicate).batches(commit.removed)
+        for rows in moved:
+            yield from self._at(rows.file.before, rows.lost, schema, predicate)
+
+    def _come(
+        self, commit: CommitChanges, moved: Sequence[_Moved], schema: pa.Schema, predicate: Predicate
+    ) -> Iterator[pa.RecordBatch]:
+        for rows in moved:
+            yield from self._at(rows.file.after, rows.revived, schema, predicate)
+        yield from self._reader(schema, predicate).batches(commit.added)
+
+    def _moved(self, file: TouchedFile) -> _Moved:
+        """Find the rows whose deletion a commit changed; data are read only if keys are deleted."""
+        before, after = file.before, file.after
+        if _key_deletes(before) == _key_deletes(after):
+            was, now = (deleted_positions(self._state.storage, task) for task in (before, after))
+            return _Moved(file, lost=np.setdiff1d(now, was, True), revived=np.setdiff1d(was, now, True))
+        was, now = self._alive(before), self._alive(after)
+        return _Moved(file, lost=np.setdiff1d(was, now, True), revived=np.setdiff1d(now, was, True))
+
+    def _alive(self, task: FileScanTask) -> _Positions:
+        found = [batch.column(0).to_numpy() for batch in self._reader(pa.schema([_POSITION])).batches([task])]
+        return np.concatenate(found) if found else np.empty(0, np.int64)
+
+    def _at(
+        self, task: FileScanTask, positions: _Positions, schema: pa.Schema, predicate: Predicate
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows at some positions of a file; only the parts of it are read that they lie in."""
+        if not len(positions):
+            return
+        reader = self._reader(pa.schema([*schema, _POSITION]), predicate)
+        for batch in reader.batches(_parts_with(reader, task, positions)):
+            found = batch.column(batch.num_columns - 1).to_numpy()
+            places = np.minimum(np.searchsorted(positions, found), len(positions) - 1)
+            rows = batch.filter(pa.array(positions[places] == found))
+            if rows.num_rows:
+                yield rows.select(range(rows.num_columns - 1))
+
+    def _reader(self, schema: pa.Schema, predicate: Predicate | None = None) -> RowReader:
+        reader = Scan(self._state, None, self._iceberg_schema, where=predicate, threads=self._threads)
+        return reader.row_reader(schema)
+
+
+def changes(
+    state: TableState,
+    from_snapshot: int | str | None = None,
+    to_snapshot: int | str | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+    where: str | Any = None,
+    on: Sequence[str] | None = None,
+    carried_over: bool = False,
+    threads: int | None = None,
+) -> Changes:
+    """Describe the changes between two snapshots of a table.
+
+    Args:
+        state: The table's metadata and access to its files.
+        from_snapshot: Id of the older snapshot, or a branch or tag: what came after it is told. None for all that was.
+        to_snapshot: Id of the newer snapshot, or a branch or tag: it is told itself. The current one if None.
+        columns: Dotted names, in the order to deliver; all columns if None.
+        where: SQL text, a PyArrow expression, or a predicate.
+        on: Columns that identify a row, so that updates are told as such. If None those that the table declares;
+            without them the row ids of version 3 tables. An empty list tells updates as deletes and inserts.
+        carried_over: Whether rows that only moved from file to file are told as deletes and inserts.
+        threads: How many files are planned and read at a time.
+
+    Returns:
+        The changes, with the schema of the newer snapshot; with the table's if that is the current one.
+
+    Raises:
+        NotFoundError: A snapshot or reference does not exist, or snapshots between the two have expired.
+        SchemaError: The older snapshot is no ancestor of the newer one, or a column does not exist.
+    """
+    newest = _snapshot(state, MAIN if to_snapshot is None else to_snapshot)
+    oldest = _snapshot(state, from_snapshot) if from_snapshot is not None else None
+    commits = _commits(state, oldest, newest) if newest is not None else []
+    schema = state.metadata.schema()
+    if newest is not None and newest.snapshot_id != getattr(state.snapshot(), "snapshot_id", None):
+        schema = state.metadata.schema_by_id(newest.schema_id) or schema if newest.schema_id is not None else schema
+    return Changes(
+        state,
+        [(new, old) for new, old in commits if operation_of(new) is not Operation.REPLACE],
+        schema,
+        columns=columns,
+        where=where,
+        on=on,
+        carried_over=carried_over,
+        threads=threads,
+    )
+
+
+# Snapshots -----------------------------------------------------------------------------------------------------------
+
+
+def _snapshot(state: TableState, which: int | str) -> Snapshot | None:
+    return state.snapshot(which) if isinstance(which, str) else state.snapshot_by_id(which)
+
+
+def _commits(state: TableState, oldest: Snapshot | None, newest: Snapshot) -> list[tuple[Snapshot, Snapshot | None]]:
+    """The snapshots after `oldest` up to `newest` with their parents, oldest first."""
+    commits: list[tuple[Snapshot, Snapshot | None]] = []
+    walk: Snapshot | None = newest
+    while walk is not None and (oldest is None or walk.snapshot_id != oldest.snapshot_id):
+        parent_id = walk.parent_snapshot_id
+        parent = state.metadata.snapshot_by_id(parent_id) if parent_id is not None else None
+        if parent_id is not None and parent is None:
+            raise NotFoundError(
+                f"snapshot {parent_id}, before {walk.snapshot_id}, has expired, so that its changes are not known"
+                + (": changes can be read from the oldest snapshot on" if oldest is None else ""),
+                location=state.name,
+            )
+        commits.append((walk, parent))
+        walk = parent
+    if oldest is not None and walk is None:
+        raise SchemaError(_no_ancestor(state, oldest, newest), location=state.name)
+    return commits[::-1]
+
+
+def _no_ancestor(state: TableState, oldest: Snapshot, newest: Snapshot) -> str:
+    walk: Snapshot | None = oldest
+    while walk is not None and walk.snapshot_id != newest.snapshot_id:
+        parent = walk.parent_snapshot_id
+        walk = state.metadata.snapshot_by_id(parent) if parent is not None else None
+    if walk is not None:
+        return f"snapshot {oldest.snapshot_id} came after {newest.snapshot_id}: changes are read from old to new"
+    return f"snapshot {oldest.snapshot_id} is no ancestor of {newest.snapshot_id}: they lie on different branches"
+
+
+# Columns and rows ----------------------------------------------------------------------------------------------------
+
+
+def _column(schema: pa.Schema, name: str) -> Column:
+    parts = (name,) if name in schema.names else tuple(name.split("."))
+    return resolve_column(schema, Name(parts, (True,) * len(parts)))
+
+
+def _values(rows: pa.Table, column: Column) -> pa.ChunkedArray:
+    values = rows.column(column.path[0])
+    return pc.struct_field(values, list(column.path[1:])) if len(column.path) > 1 else values
+
+
+def _row_ids(ids: pa.ChunkedArray, side: int) -> pa.Table:
+    """Row ids as keys; a row without id, from before the table had them, is like no other of either side."""
+    unlike = -(2 * np.arange(len(ids), dtype=np.int64) + side)
+    known = np.asarray(ids.is_valid())
+    return pa.table({_ROW_ID.name: np.where(known, ids.fill_null(0).to_numpy(), unlike)})
+
+
+def _mask(predicate: Predicate, rows: pa.Table) -> pa.BooleanArray:
+    masks = [row_mask(predicate, batch) for batch in rows.to_batches()]
+    return pa.concat_arrays(masks) if masks else pa.array([], pa.bool_())
+
+
+def _key_deletes(task: FileScanTask) -> frozenset[str]:
+    return frozenset(delete.location for delete in task.deletes if delete.kind is DeleteKind.KEYS)
+
+
+def _parts_with(reader: RowReader, task: FileScanTask, positions: _Positions) -> Iterable[FileScanTask]:
+    """The parts of a file that some positions lie in, neighbours taken together."""
+    file = task.data_file
+    parts = open_stored(reader.storage, file.location, file.file_format, reader.read_schema, reader.names).parts
+    bounds = [np.searchsorted(positions, [part.first_row, part.first_row + part.row_count]) for part in parts]
+    needed = [bool(stop > start) for start, stop in bounds]
+    for number, part in enumerate(parts):
+        if needed[number] and not (number and needed[number - 1]):
+            after = next((other for other in range(number, len(parts)) if not needed[other]), len(parts))
+            end = parts[after].offset if after < len(parts) else None
+            yield dataclasses.replace(task, start_byte=part.offset, end_byte=end)

@@ -1,0 +1,355 @@
+"""Scans: a description of rows to read, which plans, explains and reads when asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.schema import Schema, index_by_id
+from pyiceberg.table.name_mapping import MappedField, parse_mapping_from_json
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.snapshots import Snapshot
+
+from skerry.errors import FormatError, NotFoundError
+from skerry.iceberg.metadata.schema import readable_columns, to_arrow_schema, to_arrow_type
+from skerry.iceberg.metadata.state import MAIN, TableState
+from skerry.iceberg.planning.plan import ScanPlanner
+from skerry.iceberg.planning.planned_files import PlannedFiles
+from skerry.iceberg.reading.survey import survey_row_groups
+from skerry.table.explanation import Explanation
+from skerry.table.files.evolution import NameMapping, TableNames, all_ids, merge_columns, prune, top_level
+from skerry.table.files.row_reader import RowReader
+from skerry.table.files.scan_task import FileScanTask, ScanPlan
+from skerry.table.history import in_utc
+from skerry.table.predicate import Predicate, columns_of, conjuncts_of, parse
+from skerry.table.properties import whole_number
+from skerry.table.read_ahead import default_threads
+from skerry.table.rows.metadata_columns import DELETED, with_metadata_columns
+from skerry.table.rows.row_stream import RowStream
+from skerry.table.rows.schema import field_id
+from skerry.table.rows.values import physical_value
+from skerry.table.selection import check_snapshot, checked_limit, select_columns
+
+__all__ = ["Explanation", "Scan", "column_defaults", "scan", "scan_planner"]
+
+_NAME_MAPPING_PROPERTY = "schema.name-mapping.default"
+_SPLIT_PROPERTY, _SPLIT_BYTES = "read.split.target-size", 128 << 20
+_SURVEYED_FILES = 64
+
+
+class Scan(RowStream):
+    """Rows of one snapshot of a table, described; made by `Table.scan`.
+
+    Every method reads the same snapshot, however the table moves on. The rows come in the order of the files in the
+    metadata and of the rows in the files.
+
+    Args:
+        state: The table's metadata and access to its files.
+        snapshot: The snapshot to read; None reads nothing.
+        schema: The schema to read it with.
+        columns: Dotted names, in the order to deliver; all columns if None.
+        where: SQL text, a PyArrow expression, or a predicate.
+        limit: Most rows.
+        threads: How many files are planned and read at a time; by default one per core.
+
+    Raises:
+        FormatError: `where` is no condition.
+        SchemaError: A column does not exist, or a literal does not fit its column.
+        UnsupportedError: `where` uses what conditions do not have.
+    """
+
+    def __init__(
+        self,
+        state: TableState,
+        snapshot: Snapshot | None,
+        schema: Schema,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | Any = None,
+        limit: int | None = None,
+        threads: int | None = None,
+    ) -> None:
+        self._state = state
+        self._snapshot = snapshot
+        # a column of a type that is not read refuses itself, and where it is asked for; never the others
+        if columns is not None and (readable := readable_columns(schema)) is not schema:
+            refused = {field.name for field in schema.fields}.difference(field.name for field in readable.fields)
+            if not any(str(name).split(".")[0] in refused for name in columns):
+                schema = readable
+        self._iceberg_schema = schema
+        self._limit = checked_limit(limit)
+        self._threads = threads or default_threads()
+        self._table_schema = to_arrow_schema(schema)
+        self._known_columns = with_metadata_columns(self._table_schema)
+        self._predicate = parse(where, self._known_columns)
+        self._schema = self._table_schema if columns is None else select_columns(self._known_columns, columns)
+
+    def __repr__(self) -> str:
+        limit = "" if self._limit is None else f", limit={self._limit}"
+        return f"Scan({self._state.name!r}, columns={self._schema.names}, where={str(self._predicate)!r}{limit})"
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the rows; fields carry their id in the metadata `PARQUET:field_id`."""
+        return self._schema
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """The snapshot that is read; None for a table without rows so far."""
+        return None if self._snapshot is None else int(self._snapshot.snapshot_id)
+
+    @property
+    def predicate(self) -> Predicate:
+        """The condition, bound to the columns of the table."""
+        return self._predicate
+
+    # ---- planning ----
+
+    def plan(self, *, split: bool = False) -> Sequence[FileScanTask]:
+        """Find the files that can hold wanted rows, each with the delete files that apply to it.
+
+        Args:
+            split: Whether files are cut into tasks of at most the table property `read.split.target-size` (by default
+                128 MB), as far as their split offsets allow; for readers that share the work.
+
+        Returns:
+            The tasks in the order of the metadata. They become objects while one goes through them.
+
+        Raises:
+            FormatError: The metadata is corrupt.
+            NotFoundError: A metadata file is missing.
+            SchemaError: The table property is no whole number above 0.
+            SkerryError: A file lies outside of the table's folder.
+            UnsupportedError: Files are encrypted.
+        """
+        tasks = self._plan().tasks
+        return tasks.split(self._split_bytes) if split else tasks
+
+    def plan_table(self) -> pa.Table:
+        """The plan as columns, one row per data file, for those who want no objects.
+
+        Returns:
+            The columns of Iceberg's `data_file` that reading needs (`file_path`, `record_count` …) under their names
+            there, with `partition` as a struct of the fields of all specs; `spec_id`; `matches_all`, whether metrics
+            prove that every row that is not deleted is wanted; and `deletes`, a list of delete files.
+
+        Raises:
+            SkerryError: As `plan`.
+        """
+        return self._plan().tasks.to_arrow()
+
+    def row_bounds(self) -> tuple[int, int]:
+        """Least and most rows that match, as far as metadata tells; the limit does not count.
+
+        Raises:
+            SkerryError: As `plan`.
+        """
+        certain, others = self._plan().tasks.settled()
+        return certain, certain + others.row_count
+
+    def explain(self, *, row_groups: bool | None = None) -> Explanation:
+        """Plan, and tell how many manifests, files, row groups and rows remain after each step, and why others do not.
+
+        Args:
+            row_groups: Whether to open the files that remain, and judge their row groups by their statistics; by
+                default if they are at most 64, and metadata leaves open which of their rows are wanted.
+
+        Raises:
+            SkerryError: As `plan`, and for a data file that is missing or corrupt.
+        """
+        plan = self._plan()
+        open_count = len(plan.tasks) - plan.tasks.unfiltered_count
+        if row_groups or (row_groups is None and open_count and len(plan.tasks) <= _SURVEYED_FILES):
+            plan = replace(plan, steps=(*plan.steps, survey_row_groups(self._reader(self._schema), plan.tasks)))
+        return Explanation(
+            self._state.name,
+            self.snapshot_id,
+            tuple(self._schema.names),
+            str(self._predicate),
+            self._limit,
+            plan,
+            self._split_bytes,
+            len(plan.tasks.split(self._split_bytes)),
+        )
+
+    def _plan(self) -> ScanPlan[PlannedFiles]:
+        conjuncts = conjuncts_of(self._predicate)
+        planner = scan_planner(self._state, self._iceberg_schema, conjuncts=conjuncts, threads=self._threads)
+        return planner.plan(None if self._snapshot is None else self._snapshot.manifest_list)
+
+    @property
+    def _split_bytes(self) -> int:
+        return whole_number(self._state.properties, _SPLIT_PROPERTY, _SPLIT_BYTES)
+
+    # ---- reading ----
+
+    def to_batches(self) -> pa.RecordBatchReader:
+        """Read the rows as a stream; files are read ahead in threads, as far as a memory budget of 256 MB allows.
+
+        Raises:
+            FormatError: A file is corrupt.
+            NotFoundError: A file is missing.
+            SchemaError: A file's columns do not fit the table's schema.
+            UnsupportedError: A file is in another format than Parquet, ORC and Avro, or uses what is not read.
+        """
+        batches = self._reader(self._schema).batches(self._plan().tasks, limit=self._limit)
+        return pa.RecordBatchReader.from_batches(self._schema, batches)
+
+    def count(self) -> int:
+        """Count the rows; files are opened only where metadata leaves it open how many there are."""
+        tasks = self._plan().tasks
+        if DELETED in top_level(self._schema):
+            count = self._reader(self._schema).count(tasks)  # deleted rows are delivered, and so they count
+        else:
+            known, others = tasks.settled()
+            if self._limit is not None and known >= self._limit:
+                return self._limit
+            count = known + (self._reader(pa.schema([])).count(others) if others else 0)
+        return count if self._limit is None else min(count, self._limit)
+
+    def row_reader(self, schema: pa.Schema | None = None) -> RowReader:
+        """What reads the rows of planned files; picklable, so that tasks elsewhere can read their share.
+
+        Args:
+            schema: Columns of the table and metadata columns to read, found by field id; those of the scan if None.
+        """
+        return self._reader(self._schema if schema is None else schema)
+
+    def _reader(self, schema: pa.Schema) -> RowReader:
+        needed = {column.field_id for column in columns_of(self._predicate)}
+        ids = {number for field in schema for number in _leaf_ids(field)} | needed
+        return RowReader(
+            storage=self._state.storage,
+            schema=schema,
+            read_schema=prune(self._known_columns, ids),
+            predicate=self._predicate,
+            names=_name_mapping(self._state.properties, self._state.name) or TableNames(self._known_columns),
+            threads=self._threads,
+            columns=_with_dropped_columns(self._table_schema, self._state.metadata.schemas),
+        )
+
+
+def scan_planner(
+    state: TableState, schema: Schema, *, conjuncts: tuple[Predicate, ...] = (), threads: int = 1
+) -> ScanPlanner:
+    """What plans scans of a table with a schema; see `skerry.iceberg.planning.plan.ScanPlanner`."""
+    metadata = state.metadata
+    return ScanPlanner(
+        table=state.name,
+        storage=state.storage,
+        roots=state.readable_roots,
+        schema=schema,
+        specs=metadata.specs(),
+        conjuncts=conjuncts,
+        defaults=column_defaults(schema),
+        threads=threads,
+    )
+
+
+def scan(
+    state: TableState,
+    columns: Sequence[str] | None = None,
+    where: str | Any = None,
+    *,
+    limit: int | None = None,
+    snapshot: int | None = None,
+    ref: str | None = None,
+    as_of: datetime | None = None,
+    threads: int | None = None,
+) -> Scan:
+    """Describe a read of a table, now or as it was.
+
+    Args:
+        state: The table's metadata and access to its files.
+        columns: Dotted names, in the order to deliver; all columns if None.
+        where: SQL text, a PyArrow expression, or a predicate.
+        limit: Most rows.
+        snapshot: Read this snapshot.
+        ref: Read the tip of this branch or tag.
+        as_of: Read what was current at this time; UTC if it has no zone.
+        threads: How many files are planned and read at a time; by default one per core.
+
+    Returns:
+        The scan. Snapshots and tags are read with the schema of their time, branches with the table's.
+
+    Raises:
+        NotFoundError: There is no such snapshot or reference, or nothing was current at that time.
+        SchemaError: More than one of `snapshot`, `ref` and `as_of` is given, or `columns` or `where` do not fit.
+    """
+    check_snapshot(snapshot, ref, as_of)
+    if as_of is not None:
+        snapshot = _snapshot_at(state, as_of)
+    is_tag = ref is not None and ref in state.metadata.refs and _is_tag(state, ref)
+    found = state.snapshot_by_id(snapshot) if snapshot is not None else state.snapshot(ref or MAIN)
+    schema = _schema_of(state, found) if found is not None and (snapshot is not None or is_tag) else None
+    return Scan(
+        state, found, schema or state.metadata.schema(), columns=columns, where=where, limit=limit, threads=threads
+    )
+
+
+def _is_tag(state: TableState, ref: str) -> bool:
+    return bool(state.metadata.refs[ref].snapshot_ref_type is SnapshotRefType.TAG)
+
+
+def _schema_of(state: TableState, snapshot: Snapshot) -> Schema | None:
+    """The schema of the time when a snapshot was written."""
+    return next((schema for schema in state.metadata.schemas if schema.schema_id == snapshot.schema_id), None)
+
+
+def _snapshot_at(state: TableState, moment: datetime) -> int:
+    at = in_utc(moment)
+    entries = [entry for entry in state.metadata.snapshot_log if entry.timestamp_ms <= at.timestamp() * 1000]
+    if not entries:
+        raise NotFoundError(f"no snapshot was current at {at.isoformat()}", location=state.name)
+    return int(entries[-1].snapshot_id)
+
+
+def _leaf_ids(field: pa.Field) -> Iterable[int]:
+    """The ids to read for a column: those of a struct's fields, so that the struct itself is not read whole."""
+    if pa.types.is_struct(field.type):
+        return [number for child in field.type for number in _leaf_ids(child)]
+    return [field_id(field)]
+
+
+def column_defaults(schema: Schema) -> dict[int, Any]:
+    """Initial defaults: what rows have that were written before the column was there; nested ones as JSON has them."""
+    return {
+        number: physical_value(to_arrow_type(field.field_type), field.initial_default)
+        if field.field_type.is_primitive
+        else json.loads(field.initial_default)
+        for number, field in index_by_id(schema).items()
+        if field.initial_default is not None
+    }
+
+
+def _with_dropped_columns(schema: pa.Schema, history: Sequence[Schema]) -> pa.Schema:
+    """All columns that a table has or had: equality deletes go on comparing columns that were dropped since."""
+    for old in sorted(history, key=lambda old: old.schema_id, reverse=True):
+        if not index_by_id(old).keys() <= all_ids(schema):
+            schema = merge_columns(schema, to_arrow_schema(readable_columns(old)))
+    return schema
+
+
+def _name_mapping(properties: Mapping[str, str], table: str) -> NameMapping | None:
+    text = properties.get(_NAME_MAPPING_PROPERTY)
+    if text is None:
+        return None
+    try:
+        mapping = parse_mapping_from_json(text)
+    except ValueError as error:
+        raise FormatError(f"table property {_NAME_MAPPING_PROPERTY} cannot be read: {error}", location=table) from error
+    ids: dict[tuple[str, ...], int] = {}
+
+    def walk(fields: Iterable[MappedField], path: tuple[str, ...]) -> None:
+        for field in fields:
+            for name in field.names:
+                if field.field_id is not None:
+                    ids[(*path, name)] = field.field_id
+                walk(field.fields, (*path, name))
+
+    walk(mapping.root, ())
+    return ids

@@ -1,0 +1,164 @@
+"""What is known about the columns of a snapshot, or of the part of it that a condition leaves, and how far it holds.
+
+Published sketches come first. Where a column has none for this snapshot, the samples below the table's sketches may
+still tell: another writer may have dropped a partition, or only moved rows, or rows are gone that were sketched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pyiceberg.table.snapshots import Snapshot
+
+from skerry.iceberg.metadata.state import TableState
+from skerry.iceberg.planning.live_files import column_metrics, live_data_files
+from skerry.iceberg.reading.scan import Scan
+from skerry.iceberg.statistics.published import (
+    freshness,
+    hashed_as_ours,
+    latest_statistics,
+    ndv_of,
+    read_sketches,
+    since,
+)
+from skerry.iceberg.statistics.samples import sample_of
+from skerry.table.files.data_file import DataFile
+from skerry.table.files.scan_task import FileScanTask
+from skerry.table.rows.schema import Leaf, leaves
+from skerry.table.statistics.column_estimates import Estimate, FilesAsked, estimate
+from skerry.table.statistics.column_statistics import FRESH, ColumnStatistics, Freshness, FreshnessState
+
+__all__ = ["column_freshness", "column_statistics", "distinct_counts"]
+
+_NO_SNAPSHOT = Freshness(FreshnessState.ABSENT, "the table has no snapshot")
+_NO_SAMPLE = Freshness(FreshnessState.ABSENT, "no samples below table level; run analyze")
+
+
+def column_freshness(state: TableState, snapshot: Snapshot | None) -> dict[str, Freshness]:
+    """How far the distinct count of every primitive column holds for a snapshot.
+
+    Where every column's sketch is published for the snapshot, metadata alone tells; else samples are read.
+    """
+    columns = leaves(state.schema)
+    if snapshot is None:
+        return {leaf.name: _NO_SNAPSHOT for leaf in columns}
+    estimates = _of_snapshot(state, snapshot, columns, with_sketches=False)
+    return {leaf.name: estimates[leaf.field_id].freshness for leaf in columns}
+
+
+def column_statistics(
+    state: TableState, snapshot: Snapshot | None, where: str | Any = None
+) -> dict[str, ColumnStatistics]:
+    """What is known about every primitive column of a snapshot, in schema order, by dotted name.
+
+    Counts of nulls and bounds come from the data files' metrics, distinct counts from sketches.
+
+    Args:
+        state: The table.
+        snapshot: The snapshot; None for a table without.
+        where: Only of the rows that a condition holds for: SQL text, a PyArrow expression, or a predicate. Data files
+            are not read: what their metadata leaves open widens the bounds.
+    """
+    columns = leaves(state.schema)
+    if snapshot is None:
+        return {leaf.name: ColumnStatistics(leaf.name, leaf.field_id, freshness=_NO_SNAPSHOT) for leaf in columns}
+    files: Sequence[DataFile] = live_data_files(state, snapshot)
+    tasks = None
+    counts_nulls = True
+    if where is not None:
+        tasks = list(Scan(state, snapshot, state.metadata.schema(), where=where).plan())
+        counts_nulls = all(task.matches_all for task in tasks)
+        wanted = {task.data_file.location for task in tasks}
+        files = [file for file in files if file.location in wanted]
+    estimates = distinct_counts(state, snapshot, tasks)
+    return {leaf.name: _statistics(leaf, files, estimates[leaf.field_id], counts_nulls) for leaf in columns}
+
+
+def distinct_counts(
+    state: TableState, snapshot: Snapshot, tasks: Iterable[FileScanTask] | None = None
+) -> Mapping[int, Estimate]:
+    """How many distinct values every primitive column has, by field id.
+
+    Args:
+        state: The table.
+        snapshot: The snapshot.
+        tasks: Only in these files of it, and of those that do not match wholly, in some of their rows.
+    """
+    columns = leaves(state.schema)
+    if tasks is None:
+        return _of_snapshot(state, snapshot, columns, with_sketches=True)
+    whole: dict[str, int] = {}
+    partial: dict[str, int] = {}
+    for task in tasks:
+        (whole if task.matches_all else partial)[task.data_file.location] = task.data_file.record_count
+    return _of_files(state, snapshot, columns, FilesAsked.of(whole, partial))
+
+
+def _statistics(leaf: Leaf, files: Sequence[DataFile], found: Estimate, counts_nulls: bool) -> ColumnStatistics:
+    metrics = column_metrics(files, leaf)
+    return ColumnStatistics(
+        column=leaf.name,
+        field_id=leaf.field_id,
+        ndv=found.ndv,
+        lower=found.lower,
+        upper=found.upper,
+        null_count=metrics.null_count if counts_nulls else None,
+        min=metrics.min,
+        max=metrics.max,
+        freshness=found.freshness,
+        sketch=found.sketch,
+    )
+
+
+def _of_snapshot(
+    state: TableState, snapshot: Snapshot, columns: Sequence[Leaf], *, with_sketches: bool
+) -> Mapping[int, Estimate]:
+    """Estimates of all rows, by field id; without sketches only their freshness."""
+    found = {leaf.field_id: latest_statistics(state, snapshot, leaf.field_id) for leaf in columns}
+    how_fresh = {leaf.field_id: freshness(state, snapshot, leaf, found[leaf.field_id]) for leaf in columns}
+    fresh = [field_id for field_id, state_ in how_fresh.items() if state_.is_fresh]
+    file = state.statistics_file(snapshot.snapshot_id)
+    estimates = {field_id: Estimate(FRESH) for field_id in fresh}
+    if with_sketches and file is not None:
+        sketches = read_sketches(state.storage, file, snapshot, fresh)
+        estimates |= {field_id: Estimate.of(sketch) for field_id, sketch in sketches.items()}
+        comparable = hashed_as_ours(state, file, sketches)
+        for field_id in sketches.keys() - comparable:  # the count is right, only the hashes are others
+            estimates[field_id] = replace(estimates[field_id], sketch=None)
+    if len(fresh) == len(columns):
+        return estimates
+    sample = sample_of(state, snapshot)
+    covered_rows = sum(group.row_count for group in sample.groups.groups)
+    for leaf in columns:
+        field_id, blob = leaf.field_id, found[leaf.field_id]
+        if field_id in estimates:
+            continue
+        is_sampled = field_id in sample.groups.columns
+        if is_sampled and not sample.missing_files:
+            estimates[field_id] = estimate(sample.groups, field_id)
+        elif how_fresh[field_id].state is FreshnessState.ABSENT or blob is None:
+            estimates[field_id] = Estimate(how_fresh[field_id])
+        elif is_sampled and blob[0].snapshot_id != snapshot.snapshot_id:
+            reason = since(state.metadata, snapshot, blob[0], covered_rows)
+            estimates[field_id] = Estimate(
+                Freshness(FreshnessState.STALE, reason), sample.groups.sketch(field_id).estimate()
+            )
+        else:
+            estimates[field_id] = Estimate(how_fresh[field_id], ndv_of(blob[1]))
+    return estimates
+
+
+def _of_files(
+    state: TableState, snapshot: Snapshot, columns: Sequence[Leaf], asked: FilesAsked
+) -> Mapping[int, Estimate]:
+    """Estimates of the rows that a condition leaves, by field id."""
+    sample = sample_of(state, snapshot)
+    groups = sample.groups
+    return {
+        leaf.field_id: estimate(groups, leaf.field_id, asked, sample.own)
+        if leaf.field_id in groups.columns
+        else Estimate(_NO_SAMPLE)
+        for leaf in columns
+    }

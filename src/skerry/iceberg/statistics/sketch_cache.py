@@ -1,0 +1,177 @@
+"""The sketches of registered statistics files, kept: such a file never changes, so what was read once holds for ever.
+
+Its sketches lie side by side in one Arrow batch, which later processes map into memory.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyiceberg.table.statistics import StatisticsFile
+
+from skerry.errors import FormatError, UnsupportedError
+from skerry.iceberg.manifests.batch_cache import BatchCache, version_of
+from skerry.iceberg.metadata.state import TableState
+from skerry.iceberg.statistics.columns import column_freshness
+from skerry.iceberg.statistics.published import THETA_BLOB, described_blob, is_own
+from skerry.puffin import PuffinReader
+from skerry.storage import Storage
+from skerry.table.rows.schema import leaves
+from skerry.table.rows.values import is_uuid
+from skerry.table.statistics.joinable import NotCompared, SketchedColumn, TableSketches
+from skerry.theta import PackedSketches, ThetaSketch, pack_sketches
+
+__all__ = ["SketchCache", "StoredSketches", "shared_sketch_cache", "table_sketches"]
+
+_MEMORY_BYTES = 512 << 20
+_DISK_BYTES = 1 << 30
+
+_VERSION = 2
+"""To be raised when the same file gives something else."""
+_WHOLE_FILE_BYTES = 8 << 20
+"""Larger files are read in parts: the footer, then the sketches."""
+_SCHEMA = pa.schema(
+    [
+        ("field_id", pa.int32()),
+        ("snapshot_id", pa.int64()),
+        ("theta", pa.uint64()),
+        ("hashes", pa.large_list(pa.uint64())),
+        ("is_own", pa.bool_()),
+    ]
+)
+
+_FOREIGN_UUIDS = "another writer sketched these UUIDs, maybe as text, which hashes otherwise; run analyze(full=True)"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredSketches:
+    """The sketches of single columns in one statistics file.
+
+    Args:
+        field_ids: int32[n].
+        snapshot_ids: int64[n], what each was computed from.
+        sketches: n of them.
+        is_own: Whether skerry wrote them.
+    """
+
+    field_ids: npt.NDArray[np.int32]
+    snapshot_ids: npt.NDArray[np.int64]
+    sketches: PackedSketches
+    is_own: bool
+
+
+class SketchCache(BatchCache):
+    """Reads statistics files, each at most once while there is room."""
+
+    def read(self, storage: Storage, file: StatisticsFile) -> StoredSketches:
+        """The sketches of a statistics file, read in one ranged read unless it is large; unreadable ones are left out.
+
+        Raises:
+            FormatError: The file is no sound Puffin file.
+            NotFoundError: It is gone.
+        """
+        key = _key(storage, file)
+        batch = self.find(key)
+        if batch is None:
+            batch = read_batch(storage, file)
+            self.keep(key, batch, on_disk=not file.statistics_path.startswith("memory:"))
+        return _stored(batch)
+
+
+def read_batch(storage: Storage, file: StatisticsFile) -> pa.RecordBatch:
+    """Read the sketches of a statistics file as Arrow; those that are no theta sketches of our seed are left out."""
+    is_small = file.file_size_in_bytes <= _WHOLE_FILE_BYTES
+    reader = PuffinReader(
+        storage,
+        file.statistics_path,
+        file_size=file.file_size_in_bytes,
+        footer_size=file.file_size_in_bytes if is_small else file.file_footer_size_in_bytes,
+    )
+    blobs = [blob for blob in reader.blobs if blob.type == THETA_BLOB and len(blob.fields) == 1]
+    contents = [reader.read_blob(blob) for blob in blobs] if is_small else reader.read_blobs(blobs)
+    rows = []
+    for blob, content in zip(blobs, contents, strict=True):
+        try:
+            sketch = ThetaSketch.deserialize(content).compact
+        except (FormatError, UnsupportedError):
+            continue
+        rows.append((blob.fields[0], blob.snapshot_id, sketch))
+    packed = pack_sketches([sketch for *_, sketch in rows])
+    offsets = np.concatenate([packed.starts, [len(packed.hashes)]])
+    arrays = [
+        pa.array([field_id for field_id, *_ in rows], pa.int32()),
+        pa.array([snapshot_id for _, snapshot_id, _ in rows], pa.int64()),
+        pa.array(packed.thetas),
+        pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), pa.array(packed.hashes)),
+        pa.repeat(pa.scalar(is_own(reader)), len(rows)),
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
+
+
+def table_sketches(state: TableState, cache: SketchCache | None = None) -> TableSketches:
+    """The fresh sketches of a table's current snapshot, and the columns that have none.
+
+    Args:
+        state: The table.
+        cache: Where to look first; the one of this process if None.
+
+    Raises:
+        FormatError: The statistics file is no sound Puffin file.
+        NotFoundError: It is gone.
+    """
+    metadata = state.metadata
+    snapshot = metadata.current_snapshot()
+    freshness = column_freshness(state, snapshot)
+    file = state.statistics_file(snapshot.snapshot_id) if snapshot is not None else None
+    rows: dict[int, int] = {}
+    stored = None
+    if snapshot is not None and file is not None:
+        stored = (cache or shared_sketch_cache()).read(state.storage, file)
+        for field_id in np.unique(stored.field_ids).tolist():
+            found = np.flatnonzero(stored.field_ids == field_id)
+            chosen = described_blob(stored.snapshot_ids[found].tolist(), snapshot)
+            if chosen is not None:
+                rows[field_id] = int(found[chosen])
+    columns, numbers, missing = [], [], []
+    for column in leaves(state.schema):
+        if not freshness[column.name].is_fresh:
+            missing.append(NotCompared(state.name, column.name, str(freshness[column.name])))
+        elif column.field_id not in rows:
+            missing.append(NotCompared(state.name, column.name, "no sketch of it can be read; run analyze"))
+        elif stored is not None and is_uuid(column.type) and not stored.is_own:
+            missing.append(NotCompared(state.name, column.name, _FOREIGN_UUIDS))
+        else:
+            columns.append(SketchedColumn(column.name, column.type))
+            numbers.append(rows[column.field_id])
+    sketches = stored.sketches.take(np.array(numbers, np.int64)) if stored is not None else pack_sketches([])
+    return TableSketches(state.name, tuple(columns), sketches, tuple(missing))
+
+
+@functools.cache
+def shared_sketch_cache() -> SketchCache:
+    """The cache of this process; see `BatchCache.from_environment`.
+
+    Raises:
+        SchemaError: One of the environment's limits is no number.
+    """
+    return SketchCache.from_environment("sketch", _MEMORY_BYTES, _DISK_BYTES)
+
+
+def _stored(batch: pa.RecordBatch) -> StoredSketches:
+    field_ids, snapshot_ids, thetas, hashes, own = batch.columns
+    edges = hashes.offsets.to_numpy()
+    packed = PackedSketches(thetas.to_numpy(), edges[:-1], edges[1:], hashes.values.to_numpy())
+    is_ours = bool(len(own) and own[0].as_py())
+    return StoredSketches(field_ids.to_numpy(), snapshot_ids.to_numpy(), packed, is_ours)
+
+
+def _key(storage: Storage, file: StatisticsFile) -> str:
+    """A digest of everything that tells a file from others."""
+    version = version_of(storage, file.statistics_path)
+    shaped_by = (_VERSION, file.statistics_path, file.file_size_in_bytes, version)
+    return hashlib.sha256(repr(shaped_by).encode()).hexdigest()[:32]

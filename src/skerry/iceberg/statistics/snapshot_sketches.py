@@ -1,0 +1,62 @@
+"""What a snapshot says about the distinct values of its columns: sketches that describe exactly its rows, and samples.
+
+The base's samples, changed as the commit changes the files, give the sketches of what remains. Where samples do not
+cover all files, because others have written some of them, new rows are still united with the base's fresh sketches, and
+rows that only move keep them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from skerry.iceberg.metadata.state import TableState
+from skerry.iceberg.statistics.published import extendable_sketches
+from skerry.iceberg.statistics.samples import sample_of
+from skerry.table.statistics.column_statistics import SketchPolicy
+from skerry.table.statistics.file_groups import SketchedFile, key_of
+from skerry.table.statistics.group_sketches import group_sketch_bytes
+from skerry.table.statistics.table_sample import SampleChange, TableSample, max_groups
+from skerry.theta import ThetaSketch, union
+
+__all__ = ["sketches_after"]
+
+
+def sketches_after(
+    base: TableState, ref: str, change: SampleChange | None
+) -> tuple[dict[int, ThetaSketch], TableSample | None]:
+    """The sketches that a new snapshot publishes by field id, and the samples that it keeps.
+
+    Args:
+        base: The state before.
+        ref: The branch.
+        change: What the commit does to the files; None if that is not known.
+    """
+    policy = SketchPolicy.from_properties(base.properties)
+    if change is None or not policy.enabled:
+        return {}, None
+    snapshot = base.snapshot(ref)
+    before = sample_of(base, snapshot)
+    after = before.after(
+        change, max_groups=max_groups(base.properties), sketch_bytes=group_sketch_bytes(base.properties)
+    )
+    exact = after.exact_columns
+    is_new = not before.missing_files and before.groups.files.keys() <= set(map(key_of, change.removed))
+    wanted = policy.columns(base.schema, created=is_new, sketched=exact)
+    published = {leaf.field_id: after.groups.sketch(leaf.field_id) for leaf in wanted if leaf.field_id in exact}
+    if before.missing_files and snapshot is not None and (change.only_adds or change.same_rows):
+        kept = extendable_sketches(base, snapshot)
+        added = {} if change.same_rows else _union(change.added)
+        for leaf in policy.columns(base.schema, created=False, sketched=kept):
+            if leaf.field_id in published or leaf.field_id not in kept:
+                continue
+            if change.same_rows:
+                published[leaf.field_id] = kept[leaf.field_id]
+            elif leaf.field_id in added and not change.unsampled_files and not change.added_groups.groups:
+                published[leaf.field_id] = union([kept[leaf.field_id], added[leaf.field_id]])
+    return published, after if after.groups.columns else None
+
+
+def _union(files: Sequence[SketchedFile]) -> dict[int, ThetaSketch]:
+    """One sketch per column over several files, for the columns that all of them were sampled for."""
+    columns = set.intersection(*(set(file.samples) for file in files)) if files else set()
+    return {field_id: union([file.samples[field_id].to_sketch() for file in files]) for field_id in columns}

@@ -1,0 +1,1 @@
+"""Writing: data files and delete files with the metrics that manifests keep."""

@@ -1,0 +1,250 @@
+"""Files of rows in the formats that tables want: Parquet, ORC, Avro and Amudai, with the metrics that manifests keep.
+
+A Parquet footer tells a file's metrics. PyArrow shows no statistics of ORC files, Avro has none, and shards bound no
+strings without cutting them, so that theirs are gathered from the rows on their way to the file.
+
+Spec: Iceberg table spec, Appendix A, Format-specific Requirements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from skerry.errors import SchemaError
+from skerry.iceberg.writing.avro_files import avro_schema
+from skerry.iceberg.writing.metrics import MetricsMode, parquet_data_file
+from skerry.iceberg.writing.orc_files import ORC_TIMES, orc_schema
+from skerry.iceberg.writing.row_metrics import RowMetrics
+from skerry.storage import Storage
+from skerry.table.files.data_file import DataFile
+from skerry.table.files.file_output import AvroOutput, FileOutput, ParquetOutput, ShardOutput
+from skerry.table.files.orc_output import OrcOutput
+from skerry.table.properties import whole_number
+from skerry.table.rows.schema import nearest
+
+__all__ = ["AMUDAI", "FileEncoding", "FileWriter", "check_columns", "wants_shards"]
+
+AMUDAI = "amudai"
+_PARQUET_CODECS = {
+    "zstd": "zstd",
+    "snappy": "snappy",
+    "gzip": "gzip",
+    "lz4": "lz4",
+    "brotli": "brotli",
+    "uncompressed": "none",
+}
+_ORC_CODECS = {
+    "zlib": "zlib",
+    "zstd": "zstd",
+    "snappy": "snappy",
+    "lz4": "lz4",
+    "none": "uncompressed",
+}
+_AVRO_CODECS = {"gzip": "deflate", "zstd": "zstandard", "snappy": "snappy", "uncompressed": "null"}
+_AMUDAI_PROFILES = {name: name for name in ("plain", "fast", "balanced", "high", "small")}
+# per format: the property that names the codec, codecs by its value, and the default
+_CODECS = {
+    "parquet": ("parquet.compression-codec", _PARQUET_CODECS, "zstd"),
+    "orc": ("orc.compression-codec", _ORC_CODECS, "zlib"),
+    "avro": ("avro.compression-codec", _AVRO_CODECS, "gzip"),
+    AMUDAI: ("amudai.profile", _AMUDAI_PROFILES, "balanced"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FileEncoding:
+    """The format of a file and how it is compressed.
+
+    Args:
+        file_format: `parquet`, `orc`, `avro` or `amudai`.
+        codec: Compression codec, in the words of the format's writer; of Amudai what the writer strives for.
+        codec_level: Its level, None for the codec's default.
+        ascending: Integer columns whose values mostly ascend, of which Parquet files keep the differences.
+    """
+
+    file_format: str = "parquet"
+    codec: str = "zstd"
+    codec_level: int | None = None
+    ascending: tuple[str, ...] = ()
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str], *, deletes: bool = False) -> FileEncoding:
+        """How a table wants its data files, or its delete files.
+
+        Args:
+            properties: The table's: `write.format.default`, `write.<format>.compression-codec` and
+                `….compression-level`; `write.amudai.profile` is `plain`, `fast`, `balanced`, `high` or `small`.
+            deletes: Whether `write.delete.…` comes first.
+
+        Raises:
+            SchemaError: A property has no legal value.
+        """
+
+        def value(name: str, default: str | None = None) -> tuple[str, str | None]:
+            own = f"write.delete.{name}"
+            if deletes and own in properties:
+                return own, properties[own]
+            return f"write.{name}", properties.get(f"write.{name}", default)
+
+        name, file_format = value("format.default", "parquet")
+        assert file_format is not None
+        if deletes and file_format.lower() == AMUDAI:
+            # readers of row deletes know Parquet; only the table's own rows are shards
+            file_format = "parquet"
+        if file_format.lower() not in _CODECS:
+            raise SchemaError(f"table property {name} is {file_format!r}{nearest(file_format, _CODECS)}")
+        file_format = file_format.lower()
+        property_name, codecs, default = _CODECS[file_format]
+        name, codec = value(property_name, default)
+        if codec is None or codec.lower() not in codecs:
+            raise SchemaError(f"table property {name} must be one of {', '.join(codecs)}, found {codec!r}")
+        name, _ = value(f"{file_format}.compression-level")
+        return cls(file_format, codecs[codec.lower()], whole_number(properties, name, None))
+
+    @property
+    def suffix(self) -> str:
+        """What the names of such files end in, without the dot."""
+        return "amudai.shard" if self.file_format == AMUDAI else self.file_format
+
+
+def wants_shards(properties: Mapping[str, str]) -> bool:
+    """Whether a table's data files are Amudai shards."""
+    return properties.get("write.format.default", "").strip().lower() == AMUDAI
+
+
+def check_columns(schema: pa.Schema, properties: Mapping[str, str]) -> None:
+    """Refuse columns that a table's data files cannot hold.
+
+    Args:
+        schema: The table's schema.
+        properties: The table's properties.
+
+    Raises:
+        UnsupportedError: A column has a type that no shard can hold.
+    """
+    if wants_shards(properties):
+        from skerry.amudai.types import schema_from_arrow
+
+        schema_from_arrow(_without_unknown(schema))
+
+
+class FileWriter:
+    """A file in the making, with its metrics; it is visible under its name once it is closed.
+
+    Args:
+        encoding: Its format.
+        storage: Where to.
+        location: Its location, which must be free.
+        schema: Its columns with field ids.
+
+    Raises:
+        UnsupportedError: The format cannot hold a column's type.
+    """
+
+    def __init__(self, encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> None:
+        self._file_format = encoding.file_format
+        self._location = location
+        self._schema = schema
+        self._metrics = RowMetrics(schema)
+        self._output = _OUTPUTS[encoding.file_format](encoding, storage, location, schema)
+
+    @property
+    def size_bytes(self) -> int:
+        """What has been written so far."""
+        return self._output.size_bytes
+
+    def write(self, rows: pa.Table) -> None:
+        """Write rows with exactly the file's schema; a Parquet file gets a row group of them."""
+        if not isinstance(self._output, ParquetOutput):
+            self._metrics.update(rows)
+        self._output.write(rows)
+
+    def close(
+        self,
+        modes: Mapping[int, MetricsMode],
+        *,
+        spec_id: int = 0,
+        partition: tuple[Any, ...] = (),
+        sort_order_id: int | None = None,
+        nan_value_counts: Mapping[int, int] | None = None,
+    ) -> DataFile:
+        """Finish the file.
+
+        Args:
+            modes: Which metrics to keep, by field id.
+            spec_id: The partition spec.
+            partition: The partition, in physical values.
+            sort_order_id: The sort order that the rows obey.
+            nan_value_counts: NaNs by field id, if they were counted.
+        """
+        size_bytes = self._output.close()
+        if isinstance(self._output, ParquetOutput):
+            return parquet_data_file(
+                self._location,
+                self._output.metadata,
+                size_bytes,
+                self._schema,
+                modes,
+                spec_id=spec_id,
+                partition=partition,
+                sort_order_id=sort_order_id,
+                nan_value_counts=nan_value_counts,
+            )
+        described = self._metrics.data_file(
+            self._location,
+            self._file_format,
+            size_bytes,
+            modes,
+            spec_id=spec_id,
+            partition=partition,
+            sort_order_id=sort_order_id,
+        )
+        if isinstance(self._output, ShardOutput):
+            return replace(described, split_offsets=self._output.stripe_offsets)
+        return described
+
+    def abort(self) -> None:
+        """Give the file up; nothing of it remains."""
+        self._output.abort()
+
+
+def _parquet(encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> FileOutput:
+    ascending = encoding.ascending
+    return ParquetOutput(
+        storage,
+        location,
+        schema,
+        compression=encoding.codec,
+        compression_level=encoding.codec_level,
+        use_dictionary=[name for name in schema.names if name not in ascending] if ascending else True,
+        column_encoding=dict.fromkeys(ascending, "DELTA_BINARY_PACKED") or None,
+    )
+
+
+def _orc(encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> FileOutput:
+    return OrcOutput(storage, location, orc_schema(schema), codec=encoding.codec, refused=ORC_TIMES)
+
+
+def _avro(encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> FileOutput:
+    return AvroOutput(storage, location, avro_schema(schema), codec=encoding.codec)
+
+
+def _without_unknown(schema: pa.Schema) -> pa.Schema:
+    """The columns but those of the type unknown, which have no values."""
+    return pa.schema([field for field in schema if not pa.types.is_null(field.type)])
+
+
+def _amudai(encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> FileOutput:
+    return ShardOutput(storage, location, _without_unknown(schema), profile=encoding.codec)
+
+
+_OUTPUTS: dict[str, Callable[[FileEncoding, Storage, str, pa.Schema], FileOutput]] = {
+    "parquet": _parquet,
+    "orc": _orc,
+    "avro": _avro,
+    AMUDAI: _amudai,
+}

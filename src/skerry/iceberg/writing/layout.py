@@ -1,0 +1,303 @@
+"""How a table wants its data files: everything a writing or describing task must know, as small picklable values."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table.sorting import SortOrder
+
+from skerry.errors import SchemaError
+from skerry.iceberg.metadata.schema import to_arrow_schema
+from skerry.iceberg.metadata.state import MAIN, TableState
+from skerry.iceberg.partitioning.partitions import partition_columns, partition_path, split_by_partition
+from skerry.iceberg.partitioning.sorting import sort_indices
+from skerry.iceberg.writing.file_writers import FileEncoding
+from skerry.iceberg.writing.metrics import MetricsMode, metrics_modes, parquet_data_file
+from skerry.storage import Storage, join
+from skerry.table.files.data_file import DataFile
+from skerry.table.owned_files import OwnedFiles, owned_files
+from skerry.table.properties import whole_number
+from skerry.table.rows.metadata_columns import LINEAGE_COLUMNS
+from skerry.table.rows.schema import leaves
+from skerry.table.rows.values import physical_value
+from skerry.table.statistics.column_statistics import SketchPolicy
+
+__all__ = ["FileLayout", "file_layout"]
+
+VERSION_WITH_LINEAGE = 3
+DEFAULT_TARGET_FILE_SIZE_BYTES = 512 << 20
+DEFAULT_ROW_GROUP_SIZE_BYTES = 128 << 20
+
+
+@dataclass(frozen=True)
+class FileLayout:
+    """What the files of one write must look like.
+
+    Args:
+        table: Table name, for messages.
+        folder: Where data files go.
+        schema_json: Iceberg schema.
+        spec_json: Partition spec.
+        sort_order_json: Sort order.
+        modes: Metrics mode by field id.
+        sketched: Field ids of the columns to sample.
+        file_format: `parquet`, `orc`, `avro` or `amudai`.
+        codec: Compression codec, in the words of the format's writer.
+        codec_level: Its level, None for the codec's default.
+        target_file_size_bytes: A file is closed when it has grown to this.
+        row_group_size_bytes: A row group is closed when its rows take this much memory.
+        storage_options: Options of the storage that the files lie in. Holds credentials, so it is never printed.
+        deletes: The format of delete files.
+        deletes_by_partition: Whether one file of positions is of all data files of a partition, instead of one.
+        lineage: Whether rows come with `_row_id` and `_last_updated_sequence_number`, because they are written anew.
+        presorted: Whether rows come in the sort order, so that writers need not wait for all rows of a file.
+    """
+
+    table: str
+    folder: str
+    schema_json: str
+    spec_json: str
+    sort_order_json: str
+    modes: Mapping[int, MetricsMode]
+    sketched: tuple[int, ...]
+    file_format: str = "parquet"
+    codec: str = "zstd"
+    codec_level: int | None = None
+    target_file_size_bytes: int = DEFAULT_TARGET_FILE_SIZE_BYTES
+    row_group_size_bytes: int = DEFAULT_ROW_GROUP_SIZE_BYTES
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    deletes: FileEncoding = field(default_factory=FileEncoding)
+    deletes_by_partition: bool = False
+    lineage: bool = False
+    presorted: bool = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: self.__dict__[name] for name in self.__dataclass_fields__}
+
+    @cached_property
+    def iceberg_schema(self) -> Schema:
+        """The table's schema."""
+        return Schema.model_validate_json(self.schema_json)
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The table's schema as Arrow, with field ids."""
+        return to_arrow_schema(self.iceberg_schema)
+
+    @cached_property
+    def file_schema(self) -> pa.Schema:
+        """The columns of data files: the table's, and those of row lineage behind them."""
+        if not self.lineage:
+            return self.schema
+        return pa.schema([*self.schema, *LINEAGE_COLUMNS], self.schema.metadata)
+
+    @property
+    def encoding(self) -> FileEncoding:
+        """The format of data files."""
+        return FileEncoding(self.file_format, self.codec, self.codec_level)
+
+    @cached_property
+    def spec(self) -> PartitionSpec:
+        """The partition spec."""
+        return PartitionSpec.model_validate_json(self.spec_json)
+
+    @cached_property
+    def sort_order(self) -> SortOrder:
+        """The sort order."""
+        return SortOrder.model_validate_json(self.sort_order_json)
+
+    @cached_property
+    def storage(self) -> Storage:
+        """Access to the files."""
+        return Storage(self.storage_options)
+
+    @property
+    def is_partitioned(self) -> bool:
+        """Whether the spec has fields."""
+        return not self.spec.is_unpartitioned()
+
+    @property
+    def is_sorted(self) -> bool:
+        """Whether files must be sorted."""
+        return not self.sort_order.is_unsorted
+
+    @property
+    def sorts(self) -> bool:
+        """Whether writers must sort."""
+        return self.is_sorted and not self.presorted
+
+    def split(self, batch: pa.RecordBatch) -> list[tuple[tuple[Any, ...], pa.RecordBatch]]:
+        """The rows of a batch by partition, as (partition values, rows) in a fixed order."""
+        if not self.is_partitioned:
+            return [((), batch)]
+        return split_by_partition(self.iceberg_schema, self.spec, batch)
+
+    def sort(self, rows: pa.Table) -> pa.Table:
+        """Rows in the table's sort order."""
+        return rows.take(sort_indices(self.iceberg_schema, self.sort_order, rows)) if self.sorts else rows
+
+    def owned_files(self) -> AbstractContextManager[OwnedFiles]:
+        """Own everything that is written to the folder, which no other write uses."""
+        return owned_files(self.storage, self.folder)
+
+    def partition_folder(self, partition: tuple[Any, ...]) -> str:
+        """The folder of a partition's files."""
+        return (
+            join(self.folder, partition_path(self.iceberg_schema, self.spec, partition)) if partition else self.folder
+        )
+
+    def partition_of(
+        self, footer: pq.FileMetaData, read: Callable[[list[str]], pa.Table], *, has_own_names: bool = True
+    ) -> tuple[Any, ...]:
+        """The partition that all rows of a file belong to, computed from the rows.
+
+        Where every transform keeps the order, the least and the greatest value decide; else the columns are read.
+
+        Args:
+            footer: The file's footer.
+            read: Reads top-level columns of the file.
+            has_own_names: Whether the file names its columns as the table does; else the columns are read.
+
+        Raises:
+            SchemaError: The rows belong to several partitions.
+        """
+        if not self.is_partitioned or footer.num_rows == 0:
+            return ()
+        names = [str(self.iceberg_schema.find_column_name(field.source_id)) for field in self.spec.fields]
+        extremes = self._extremes(footer, names) if has_own_names else None
+        rows = extremes if extremes is not None else read(sorted({name.partition(".")[0] for name in names}))
+        values = []
+        for partition_field, column in zip(
+            self.spec.fields, partition_columns(self.iceberg_schema, self.spec, rows), strict=True
+        ):
+            distinct = pc.unique(column)
+            if len(distinct) != 1:
+                raise SchemaError(
+                    f"a data file holds rows of {len(distinct)} partitions: "
+                    f"{partition_field.name} is {', '.join(map(str, distinct[:3].to_pylist()))}"
+                )
+            values.append(physical_value(distinct.type, distinct[0]))
+        return tuple(values)
+
+    def _extremes(self, footer: pq.FileMetaData, names: list[str]) -> pa.Table | None:
+        """The least and greatest value of each partition column, as two rows; None if the footer does not decide."""
+        if not all(field.transform.preserves_order for field in self.spec.fields):
+            return None
+        columns = {}
+        positions = {footer.schema.column(index).path: index for index in range(footer.num_columns)}
+        for name in names:
+            type_ = next((found.type for found in leaves(self.schema) if found.name == name), None)
+            if type_ is None or "." in name or not _has_exact_bounds(type_):
+                return None
+            bounds: list[Any] = []
+            nulls = 0
+            for group in range(footer.num_row_groups):
+                statistics = footer.row_group(group).column(positions[name]).statistics
+                if statistics is None or not statistics.has_null_count:
+                    return None
+                nulls += statistics.null_count
+                if statistics.has_min_max:
+                    bounds += [statistics.min, statistics.max]
+            if nulls not in (0, footer.num_rows) or bool(bounds) == (nulls == footer.num_rows):
+                return None
+            columns[name] = pa.array([min(bounds), max(bounds)] if bounds else [None, None], type_)
+        return pa.table(columns)
+
+    def data_file(
+        self,
+        location: str,
+        footer: pq.FileMetaData,
+        file_size_bytes: int,
+        *,
+        partition: tuple[Any, ...] = (),
+        nan_value_counts: Mapping[int, int] | None = None,
+        is_sorted: bool = False,
+    ) -> DataFile:
+        """A Parquet file with its metrics as the table wants them kept.
+
+        Args:
+            location: Where the file lies.
+            footer: Its footer.
+            file_size_bytes: Its exact size.
+            partition: Its partition values.
+            nan_value_counts: NaNs by field id, which footers do not tell.
+            is_sorted: Whether its rows obey the sort order.
+        """
+        return parquet_data_file(
+            location,
+            footer,
+            file_size_bytes,
+            self.schema,
+            self.modes,
+            spec_id=self.spec.spec_id,
+            partition=partition,
+            sort_order_id=self.sort_order.order_id if is_sorted and self.is_sorted else None,
+            nan_value_counts=nan_value_counts,
+        )
+
+
+def file_layout(state: TableState, *, ref: str = MAIN, lineage: bool = False) -> FileLayout:
+    """The layout of files that are about to be added to a table.
+
+    Data files of one write share a folder of their own, so that what a killed writer leaves behind is one folder.
+
+    Args:
+        state: The table.
+        ref: The branch that they are added to.
+        lineage: Whether they hold rows that were in the table before, which keep their row ids in version 3.
+
+    Raises:
+        SchemaError: A table property has no legal value, or a column has the name of one of row lineage.
+        UnsupportedError: The table's warehouse was copied or moved, and the files would lie in the old place.
+    """
+    state.storage.check_writable(state.data_folder)
+    properties = state.properties
+    lineage = lineage and state.metadata.format_version >= VERSION_WITH_LINEAGE
+    if lineage and (taken := set(LINEAGE_COLUMNS.names).intersection(state.schema.names)):
+        raise SchemaError(f"column {min(taken)!r} has a name that row lineage needs; rename it", location=state.name)
+    encoding = FileEncoding.from_properties(properties)
+    granularity = properties.get("write.delete.granularity", "file").strip().lower()
+    if granularity not in ("file", "partition"):
+        raise SchemaError(f"table property write.delete.granularity must be file or partition, found {granularity!r}")
+    policy = SketchPolicy.from_properties(properties)
+    policy.check(state.schema)
+    # Which of them can be published is decided at commit; a sample that is not needed then costs little.
+    candidates = policy.columns(
+        state.schema, created=state.snapshot(ref) is None, sketched=[leaf.field_id for leaf in leaves(state.schema)]
+    )
+    sort_order = state.metadata.sort_order()
+    return FileLayout(
+        table=state.name,
+        folder=join(state.data_folder, str(uuid.uuid4())),
+        schema_json=state.metadata.schema().model_dump_json(),
+        spec_json=state.spec.model_dump_json(),
+        sort_order_json=sort_order.model_dump_json(),
+        modes=metrics_modes(state.schema, properties, tuple(field.source_id for field in sort_order.fields)),
+        sketched=tuple(leaf.field_id for leaf in candidates),
+        file_format=encoding.file_format,
+        codec=encoding.codec,
+        codec_level=encoding.codec_level,
+        target_file_size_bytes=whole_number(properties, "write.target-file-size-bytes", DEFAULT_TARGET_FILE_SIZE_BYTES),
+        row_group_size_bytes=whole_number(
+            properties, "write.parquet.row-group-size-bytes", DEFAULT_ROW_GROUP_SIZE_BYTES
+        ),
+        storage_options=dict(state.storage.options),
+        deletes=FileEncoding.from_properties(properties, deletes=True),
+        deletes_by_partition=granularity == "partition",
+        lineage=lineage,
+    )
+
+
+def _has_exact_bounds(type_: pa.DataType) -> bool:
+    """Types whose footer statistics are values of the column: never cut short, no NaN, no unit to mistake."""
+    return pa.types.is_integer(type_) or pa.types.is_date(type_) or pa.types.is_timestamp(type_)
