@@ -44,9 +44,9 @@ FILTERS = {"all files": None, "one day": "dt = '2026-01-05'", "one file by bound
 
 def entries_of(state: Any, number: int) -> list[Any]:
     """The entries of one manifest."""
-    from skerry.paimon.binary_row import encode_rows
-    from skerry.paimon.manifest import DataFileMeta, FileKind, FileSource, ManifestEntry
-    from skerry.paimon.simple_stats import SimpleStats
+    from skerry.paimon.manifests.manifest import DataFileMeta, FileKind, FileSource, ManifestEntry
+    from skerry.paimon.values.binary_row import encode_rows
+    from skerry.paimon.values.simple_stats import SimpleStats
 
     types = [field.type for field in state.schema.fields]
     files = range(number * FILES_PER_MANIFEST, (number + 1) * FILES_PER_MANIFEST)
@@ -90,11 +90,11 @@ def entries_of(state: Any, number: int) -> list[Any]:
 
 def make(location: str) -> None:
     """Write the table's metadata, once."""
-    from skerry.paimon.creation import create_table, first_schema
-    from skerry.paimon.manifest import encode_manifest
-    from skerry.paimon.manifest_list import encode_manifest_list, summarize
-    from skerry.paimon.snapshot import CommitKind, Snapshot, encode_snapshot
-    from skerry.paimon.snapshots import write_hint
+    from skerry.paimon.manifests.manifest import encode_manifest
+    from skerry.paimon.manifests.manifest_list import encode_manifest_list, summarize
+    from skerry.paimon.metadata.creation import create_table, first_schema
+    from skerry.paimon.metadata.snapshot import CommitKind, Snapshot, encode_snapshot
+    from skerry.paimon.metadata.snapshots import write_hint
     from skerry.storage import Storage
 
     storage = Storage()
@@ -135,8 +135,8 @@ def make(location: str) -> None:
 
 
 def plan_here(location: str) -> Callable[[str | None], int]:
-    from skerry.paimon.fallback_scan import scan
-    from skerry.paimon.state import load_state
+    from skerry.paimon.metadata.state import load_state
+    from skerry.paimon.reading.fallback_scan import scan
     from skerry.storage import Storage
 
     def plan(where: str | None) -> int:

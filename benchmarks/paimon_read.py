@@ -27,8 +27,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from skerry.paimon.fallback_scan import scan
-from skerry.paimon.state import load_state
+from skerry.paimon.metadata.state import load_state
+from skerry.paimon.reading.fallback_scan import scan
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
 

@@ -68,7 +68,7 @@ def test_external_files_of_paimon_tables(tmp_path):
     properties = {"write-only": "true"}
     table = skerry.connect(lake).create_table("d.t", SCHEMA, format="paimon", properties=properties)
     table.append(rows(1))
-    from skerry.paimon.file_places import check_location
+    from skerry.paimon.planning.file_locations import check_location
 
     for allowed in ([], [str(raw)]):
         state = skerry.connect(lake, allowed_locations=allowed).load_table("d.t")._backend.implementation.refresh()

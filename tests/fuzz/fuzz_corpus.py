@@ -38,21 +38,21 @@ from skerry.iceberg.manifests.manifest_list import ManifestFile, decode_manifest
 from skerry.iceberg.manifests.reader import decode_manifest
 from skerry.iceberg.writing.file_writers import FileEncoding, FileWriter
 from skerry.kernels import cache as kernel_cache
-from skerry.paimon.binary_reading import decode_rows
-from skerry.paimon.binary_row import encode_rows
-from skerry.paimon.consumers import find_consumer
-from skerry.paimon.deletion_vectors import VectorBits, encode_vectors, find_vector
 from skerry.paimon.file_index import BloomFilterBuilder, FileIndex, IndexedColumn, encode_container
-from skerry.paimon.index_manifest import IndexManifestEntry, read_index_manifest
-from skerry.paimon.manifest import decode_entries
-from skerry.paimon.manifest import decode_manifest as decode_paimon_manifest
-from skerry.paimon.manifest_list import read_manifest_list as read_paimon_manifest_list
-from skerry.paimon.paths import TablePaths
-from skerry.paimon.schema import decode_schema
-from skerry.paimon.snapshot import decode_snapshot
-from skerry.paimon.statistics_file import decode_statistics
-from skerry.paimon.tags import decode_tag
-from skerry.paimon.types import decode_type
+from skerry.paimon.manifests.deletion_vectors import VectorBits, encode_vectors, find_vector
+from skerry.paimon.manifests.index_manifest import IndexManifestEntry, read_index_manifest
+from skerry.paimon.manifests.manifest import decode_entries
+from skerry.paimon.manifests.manifest import decode_manifest as decode_paimon_manifest
+from skerry.paimon.manifests.manifest_list import read_manifest_list as read_paimon_manifest_list
+from skerry.paimon.metadata.consumers import find_consumer
+from skerry.paimon.metadata.paths import TablePaths
+from skerry.paimon.metadata.schema import decode_schema
+from skerry.paimon.metadata.snapshot import decode_snapshot
+from skerry.paimon.metadata.tags import decode_tag
+from skerry.paimon.statistics.statistics_file import decode_statistics
+from skerry.paimon.values.binary_reading import decode_rows
+from skerry.paimon.values.binary_row import encode_rows
+from skerry.paimon.values.types import decode_type
 from skerry.paimon.writing.dynamic_buckets import read_hashes
 from skerry.puffin.deletion_vector import decode_deletion_vector, encode_deletion_vector
 from skerry.storage import Storage

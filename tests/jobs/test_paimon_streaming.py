@@ -13,8 +13,8 @@ from skerry.errors import FormatError, NotFoundError, SchemaError, UnsupportedEr
 from skerry.jobs.paimon_streaming import ComparedTask, PaimonOffset, PaimonStream, ToldTask
 from skerry.jobs.stream_choice import Limits, StreamChoice
 from skerry.jobs.stream_tasks import RowsTask
-from skerry.paimon.consumers import read_consumers
-from skerry.paimon.schema_evolution import ChangeSchema, commit_schema
+from skerry.paimon.evolution.schema_evolution import ChangeSchema, commit_schema
+from skerry.paimon.metadata.consumers import read_consumers
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
 

@@ -12,7 +12,7 @@ import skerry
 from skerry.errors import StorageError, StreamNameError
 from skerry.iceberg.commit import IcebergTarget
 from skerry.paimon.commit import PaimonTarget
-from skerry.paimon.stream_marks import mark_location, stream_user
+from skerry.paimon.metadata.stream_marks import mark_location, stream_user
 
 TARGETS = {"iceberg": IcebergTarget, "paimon": PaimonTarget}
 

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from skerry.paimon.state import PaimonState, load_state
+from skerry.paimon.metadata.state import PaimonState, load_state
 from skerry.storage import Storage
 
 SHIPPED = Path(__file__).parent / "data"

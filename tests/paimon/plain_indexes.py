@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from skerry.bitmaps import roaring32_from_positions
 from skerry.paimon.file_index.keys import as_key, key_form
-from skerry.paimon.types import MAX_LENGTH, AtomicType, TypeRoot
+from skerry.paimon.values.types import MAX_LENGTH, AtomicType, TypeRoot
 
 STRING = AtomicType(TypeRoot.VARCHAR, length=MAX_LENGTH)
 INT, BIGINT, TINYINT = AtomicType(TypeRoot.INT), AtomicType(TypeRoot.BIGINT), AtomicType(TypeRoot.TINYINT)

@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from skerry.paimon.arrow_types import arrow_type
-from skerry.paimon.types import (
+from skerry.paimon.values.arrow_types import arrow_type
+from skerry.paimon.values.types import (
     MAX_LENGTH,
     ArrayType,
     AtomicType,

@@ -10,15 +10,15 @@ from typing import Any
 import pyarrow as pa
 from plain_rows import array_of, with_arity
 
-from skerry.paimon.creation import create_table, first_schema
-from skerry.paimon.index_manifest import IndexManifestEntry, encode_index_manifest
-from skerry.paimon.manifest import DataFileMeta, FileKind, ManifestEntry, encode_manifest
-from skerry.paimon.manifest_list import encode_manifest_list, summarize
-from skerry.paimon.planned_splits import PaimonPlan
-from skerry.paimon.planning import ScanPlanner
-from skerry.paimon.simple_stats import SimpleStats
-from skerry.paimon.snapshot import CommitKind, Snapshot, encode_snapshot
-from skerry.paimon.state import PaimonState, load_state
+from skerry.paimon.manifests.index_manifest import IndexManifestEntry, encode_index_manifest
+from skerry.paimon.manifests.manifest import DataFileMeta, FileKind, ManifestEntry, encode_manifest
+from skerry.paimon.manifests.manifest_list import encode_manifest_list, summarize
+from skerry.paimon.metadata.creation import create_table, first_schema
+from skerry.paimon.metadata.snapshot import CommitKind, Snapshot, encode_snapshot
+from skerry.paimon.metadata.state import PaimonState, load_state
+from skerry.paimon.planning.plan import ScanPlanner
+from skerry.paimon.planning.planned_splits import PaimonPlan
+from skerry.paimon.values.simple_stats import SimpleStats
 from skerry.storage import Storage
 from skerry.table.predicate import conjuncts_of, parse
 

@@ -27,9 +27,9 @@ from skerry.errors import (
 from skerry.iceberg.operations import RowDelta
 from skerry.iceberg.writing.delete_files import write_equality_deletes
 from skerry.jobs.iceberg_to_paimon import plan_paimon, publish_paimon
-from skerry.paimon.live_files import index_entries, live_entries
-from skerry.paimon.schemas import schema_ids
-from skerry.paimon.snapshot import CommitKind
+from skerry.paimon.manifests.live_files import index_entries, live_entries
+from skerry.paimon.metadata.schemas import schema_ids
+from skerry.paimon.metadata.snapshot import CommitKind
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage, name
 from skerry.table.owned_files import owned_files

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from plain_rows import array_of, java_vectors, plain_hash, plain_row, types, values, with_arity
 
 from skerry.errors import FormatError, SchemaError, UnsupportedError
-from skerry.paimon import byte_spans
-from skerry.paimon.binary_reading import decode_rows
-from skerry.paimon.binary_row import encode_rows
-from skerry.paimon.buckets import assign_buckets, buckets_of_rows
-from skerry.paimon.options import BucketFunction
-from skerry.paimon.types import PaimonType, decode_type
+from skerry.paimon.metadata.buckets import assign_buckets, buckets_of_rows
+from skerry.paimon.metadata.options import BucketFunction
+from skerry.paimon.values import byte_spans
+from skerry.paimon.values.binary_reading import decode_rows
+from skerry.paimon.values.binary_row import encode_rows
+from skerry.paimon.values.types import PaimonType, decode_type
 
 decimal.getcontext().prec = 60
 VECTORS = java_vectors()

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skerry.errors import SchemaError, UnsupportedError
-from skerry.paimon.arrow_types import arrow_type
-from skerry.paimon.casts import plan_cast
-from skerry.paimon.types import AtomicType, decode_type
+from skerry.paimon.values.arrow_types import arrow_type
+from skerry.paimon.values.casts import plan_cast
+from skerry.paimon.values.types import AtomicType, decode_type
 
 
 def type_of(text: str) -> AtomicType:

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pytest
 from paimon_peers import JavaPaimon, PyPaimon
 
-from skerry.paimon.snapshots import snapshot_ids
+from skerry.paimon.metadata.snapshots import snapshot_ids
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
 

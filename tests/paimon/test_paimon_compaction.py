@@ -12,9 +12,9 @@ from paimon_peers import JavaPaimon, PyPaimon, java_rows
 
 from skerry.errors import UnsupportedError
 from skerry.paimon.compaction_plan import SortedRun, TreeShape, plan_full, plan_universal, sorted_runs
-from skerry.paimon.live_files import index_entries, live_entries
-from skerry.paimon.manifest import DataFileMeta, FileSource
-from skerry.paimon.snapshot import CommitKind
+from skerry.paimon.manifests.live_files import index_entries, live_entries
+from skerry.paimon.manifests.manifest import DataFileMeta, FileSource
+from skerry.paimon.metadata.snapshot import CommitKind
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
 

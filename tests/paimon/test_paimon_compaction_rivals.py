@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from skerry.errors import ConflictError, SkerryError
-from skerry.paimon.live_files import index_entries, live_entries
+from skerry.paimon.manifests.live_files import index_entries, live_entries
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
 from skerry.table.tasks import Progress, ThreadExecutor

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skerry.errors import FormatError, SchemaError, UnsupportedError
-from skerry.paimon.deletion_vectors import VectorBits, decode_vector, encode_vectors, find_vector
-from skerry.paimon.index_manifest import DeletionVectorMeta
+from skerry.paimon.manifests.deletion_vectors import VectorBits, decode_vector, encode_vectors, find_vector
+from skerry.paimon.manifests.index_manifest import DeletionVectorMeta
 
 BITS = pytest.mark.parametrize("bits", list(VectorBits))
 

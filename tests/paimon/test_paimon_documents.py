@@ -14,15 +14,20 @@ from hypothesis import given
 from plain_rows import types
 
 from skerry.errors import AlreadyExistsError, ConflictError, FormatError, NotFoundError, SchemaError, UnsupportedError
-from skerry.paimon.arrow_types import arrow_type, to_arrow_schema, to_paimon_fields
-from skerry.paimon.branches import branch_names, create_branch, delete_branch, fast_forward, on_branch
-from skerry.paimon.changelogs import changelog_ids, read_changelog
-from skerry.paimon.consumers import delete_consumer, find_consumer, least_next_snapshot, read_consumers, write_consumer
-from skerry.paimon.paths import TablePaths, escape_path_name
-from skerry.paimon.schema import decode_schema, encode_schema
-from skerry.paimon.schemas import create_schema, latest_schema, read_schema
-from skerry.paimon.snapshot import CommitKind, Snapshot, decode_snapshot, encode_snapshot
-from skerry.paimon.snapshots import (
+from skerry.paimon.metadata.branches import branch_names, create_branch, delete_branch, fast_forward, on_branch
+from skerry.paimon.metadata.changelogs import changelog_ids, read_changelog
+from skerry.paimon.metadata.consumers import (
+    delete_consumer,
+    find_consumer,
+    least_next_snapshot,
+    read_consumers,
+    write_consumer,
+)
+from skerry.paimon.metadata.paths import TablePaths, escape_path_name
+from skerry.paimon.metadata.schema import decode_schema, encode_schema
+from skerry.paimon.metadata.schemas import create_schema, latest_schema, read_schema
+from skerry.paimon.metadata.snapshot import CommitKind, Snapshot, decode_snapshot, encode_snapshot
+from skerry.paimon.metadata.snapshots import (
     earliest_snapshot,
     latest_snapshot,
     read_snapshot,
@@ -30,10 +35,9 @@ from skerry.paimon.snapshots import (
     snapshot_at_watermark,
     write_hint,
 )
-from skerry.paimon.state import load_state
-from skerry.paimon.statistics_file import ColStats, StatisticsFile, decode_statistics, encode_statistics
-from skerry.paimon.tags import create_tag, decode_tag, delete_tag, encode_tag, read_tag, tag_names
-from skerry.paimon.time_travel import (
+from skerry.paimon.metadata.state import load_state
+from skerry.paimon.metadata.tags import create_tag, decode_tag, delete_tag, encode_tag, read_tag, tag_names
+from skerry.paimon.metadata.time_travel import (
     state_as_of,
     state_at_ref,
     state_at_snapshot,
@@ -41,7 +45,9 @@ from skerry.paimon.time_travel import (
     state_at_version,
     state_at_watermark,
 )
-from skerry.paimon.types import PaimonType, decode_type, encode_type
+from skerry.paimon.statistics.statistics_file import ColStats, StatisticsFile, decode_statistics, encode_statistics
+from skerry.paimon.values.arrow_types import arrow_type, to_arrow_schema, to_paimon_fields
+from skerry.paimon.values.types import PaimonType, decode_type, encode_type
 from skerry.storage import Storage, join
 from skerry.table.owned_files import owned_files
 

@@ -12,11 +12,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skerry.paimon.arrow_types import arrow_type
-from skerry.paimon.fallback_scan import scan
-from skerry.paimon.schema import TableSchema, encode_schema
+from skerry.paimon.metadata.schema import TableSchema, encode_schema
+from skerry.paimon.reading.fallback_scan import scan
 from skerry.paimon.table import PaimonTable
-from skerry.paimon.types import ArrayType, AtomicType, DataField, MapType, PaimonType, RowType, TypeRoot, decode_type
+from skerry.paimon.values.arrow_types import arrow_type
+from skerry.paimon.values.types import (
+    ArrayType,
+    AtomicType,
+    DataField,
+    MapType,
+    PaimonType,
+    RowType,
+    TypeRoot,
+    decode_type,
+)
 from skerry.storage import Storage
 
 WIDER = {

@@ -15,9 +15,9 @@ from paimon_peers import JavaPaimon, java_rows
 
 from skerry.errors import NotFoundError, SchemaError, UnsupportedError
 from skerry.jobs.paimon_to_iceberg import plan_iceberg
-from skerry.paimon.changes import changes
-from skerry.paimon.planned_splits import SplitUnion
-from skerry.paimon.schema_evolution import ChangeOptions, commit_schema
+from skerry.paimon.evolution.schema_evolution import ChangeOptions, commit_schema
+from skerry.paimon.planning.planned_splits import SplitUnion
+from skerry.paimon.reading.changes import changes
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
 from skerry.table.statistics.column_statistics import FreshnessState

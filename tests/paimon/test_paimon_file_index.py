@@ -46,7 +46,7 @@ from skerry.paimon.file_index import (
     encode_container,
 )
 from skerry.paimon.file_index.keys import as_key
-from skerry.paimon.types import AtomicType
+from skerry.paimon.values.types import AtomicType
 from skerry.table.predicate import (
     ALWAYS_FALSE,
     ALWAYS_TRUE,

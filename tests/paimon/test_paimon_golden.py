@@ -7,8 +7,8 @@ import pyarrow.compute as pc
 import pytest
 from golden_tables import GoldenTable, golden_tables, sorted_rows
 
-from skerry.paimon.changes import changes
-from skerry.paimon.fallback_scan import scan
+from skerry.paimon.reading.changes import changes
+from skerry.paimon.reading.fallback_scan import scan
 
 TABLES = golden_tables()
 WITH_CHANGELOG = [table for table in TABLES if (table.folder / "changelog.parquet").exists()]

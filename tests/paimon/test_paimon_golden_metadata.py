@@ -12,17 +12,17 @@ import pytest
 from golden_tables import SHIPPED, GoldenTable, golden_tables
 
 from skerry.avro import read_columns, read_header
-from skerry.paimon.fallback_scan import scan
-from skerry.paimon.index_manifest import encode_index_manifest, read_index_manifest
-from skerry.paimon.manifest import encode_manifest, read_manifest
-from skerry.paimon.manifest_list import encode_manifest_list, read_manifest_list, summarize
-from skerry.paimon.planning import ScanPlanner
-from skerry.paimon.schema import decode_schema, encode_schema
-from skerry.paimon.snapshot import Snapshot, decode_snapshot, encode_snapshot
-from skerry.paimon.snapshots import read_snapshot, snapshot_ids
-from skerry.paimon.state import PaimonState
-from skerry.paimon.statistics_file import decode_statistics, encode_statistics
-from skerry.paimon.tags import encode_tag, read_tags
+from skerry.paimon.manifests.index_manifest import encode_index_manifest, read_index_manifest
+from skerry.paimon.manifests.manifest import encode_manifest, read_manifest
+from skerry.paimon.manifests.manifest_list import encode_manifest_list, read_manifest_list, summarize
+from skerry.paimon.metadata.schema import decode_schema, encode_schema
+from skerry.paimon.metadata.snapshot import Snapshot, decode_snapshot, encode_snapshot
+from skerry.paimon.metadata.snapshots import read_snapshot, snapshot_ids
+from skerry.paimon.metadata.state import PaimonState
+from skerry.paimon.metadata.tags import encode_tag, read_tags
+from skerry.paimon.planning.plan import ScanPlanner
+from skerry.paimon.reading.fallback_scan import scan
+from skerry.paimon.statistics.statistics_file import decode_statistics, encode_statistics
 from skerry.storage import Storage
 
 STORAGE = Storage()

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 from skerry.avro import read_header, write_container
 from skerry.errors import FormatError, NotFoundError, SchemaError, UnsupportedError
-from skerry.paimon.index_manifest import (
+from skerry.paimon.manifests.index_manifest import (
     DeletionVectorMeta,
     GlobalIndexMeta,
     IndexManifestEntry,
     encode_index_manifest,
     read_index_manifest,
 )
-from skerry.paimon.manifest import (
+from skerry.paimon.manifests.manifest import (
     DataFileMeta,
     FileKind,
     FileSource,
@@ -33,9 +33,9 @@ from skerry.paimon.manifest import (
     encode_manifest,
     read_manifest,
 )
-from skerry.paimon.manifest_list import ManifestFileMeta, encode_manifest_list, read_manifest_list
-from skerry.paimon.metadata_file import MetadataEncoding, encode_metadata, required
-from skerry.paimon.simple_stats import SimpleStats
+from skerry.paimon.manifests.manifest_list import ManifestFileMeta, encode_manifest_list, read_manifest_list
+from skerry.paimon.manifests.metadata_file import MetadataEncoding, encode_metadata, required
+from skerry.paimon.values.simple_stats import SimpleStats
 from skerry.storage import Storage
 
 STORAGE = Storage()

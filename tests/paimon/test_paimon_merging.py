@@ -16,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skerry.errors import FormatError, SchemaError, UnsupportedError
-from skerry.paimon.arrow_types import to_paimon_fields
 from skerry.paimon.merging import (
     MergeFunction,
     OrderKeys,
@@ -28,7 +27,8 @@ from skerry.paimon.merging import (
     sort_records,
 )
 from skerry.paimon.merging import records as records_module
-from skerry.paimon.schema import TableSchema
+from skerry.paimon.metadata.schema import TableSchema
+from skerry.paimon.values.arrow_types import to_paimon_fields
 
 Row = dict[str, Any]
 RETRACT = (RowKind.UPDATE_BEFORE, RowKind.DELETE)

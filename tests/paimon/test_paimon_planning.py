@@ -16,19 +16,19 @@ from hypothesis import strategies as st
 from planning_tables import STORAGE, MadeTable, plan, planned_names
 
 from skerry.errors import FormatError, NotFoundError, SkerryError, UnsupportedError
-from skerry.paimon.buckets import assign_buckets
-from skerry.paimon.entry_columns import live_rows
-from skerry.paimon.fallback_scan import scan
+from skerry.paimon.evolution.schema_evolution import ChangeSchema, commit_schema
 from skerry.paimon.file_index import BloomFilterBuilder, encode_container
-from skerry.paimon.index_manifest import DELETION_VECTORS, HASH, DeletionVectorMeta, IndexManifestEntry
-from skerry.paimon.manifest import FileKind, ManifestEntry, batch_of
-from skerry.paimon.options import BucketFunction
-from skerry.paimon.planning import ScanPlanner
-from skerry.paimon.schema_evolution import ChangeSchema, commit_schema
-from skerry.paimon.sections import KeyRanges, Sections, overlapping_sections, sorted_runs
-from skerry.paimon.splits import Split, VectorLocation
+from skerry.paimon.manifests.index_manifest import DELETION_VECTORS, HASH, DeletionVectorMeta, IndexManifestEntry
+from skerry.paimon.manifests.manifest import FileKind, ManifestEntry, batch_of
+from skerry.paimon.metadata.buckets import assign_buckets
+from skerry.paimon.metadata.options import BucketFunction
+from skerry.paimon.planning.entry_columns import live_rows
+from skerry.paimon.planning.plan import ScanPlanner
+from skerry.paimon.planning.sections import KeyRanges, Sections, overlapping_sections, sorted_runs
+from skerry.paimon.planning.splits import Split, VectorLocation
+from skerry.paimon.reading.fallback_scan import scan
 from skerry.paimon.table import PaimonTable
-from skerry.paimon.types import decode_type
+from skerry.paimon.values.types import decode_type
 
 COLUMNS = pa.schema(
     [

@@ -16,13 +16,13 @@ import pytest
 from golden_tables import SHIPPED, sorted_rows
 
 from skerry.errors import FormatError, NotFoundError, SchemaError, SkerryError, UnsupportedError
-from skerry.paimon.changes import changes
-from skerry.paimon.fallback_scan import scan
-from skerry.paimon.merge_reading import KeyedRecords, RunReader, merge_sorted_runs
 from skerry.paimon.merging import MergeFunction, Records
-from skerry.paimon.reading import SplitReader
-from skerry.paimon.scan import PaimonScan
-from skerry.paimon.state import load_state
+from skerry.paimon.metadata.state import load_state
+from skerry.paimon.reading.changes import changes
+from skerry.paimon.reading.fallback_scan import scan
+from skerry.paimon.reading.merging import KeyedRecords, RunReader, merge_sorted_runs
+from skerry.paimon.reading.rows import SplitReader
+from skerry.paimon.reading.scan import PaimonScan
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
 

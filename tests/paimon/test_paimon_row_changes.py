@@ -10,8 +10,8 @@ import pytest
 from paimon_peers import JavaPaimon, PyPaimon, java_rows
 
 from skerry.errors import SchemaError, UnsupportedError
-from skerry.paimon.live_files import index_entries, live_entries
-from skerry.paimon.snapshot import CommitKind
+from skerry.paimon.manifests.live_files import index_entries, live_entries
+from skerry.paimon.metadata.snapshot import CommitKind
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
 

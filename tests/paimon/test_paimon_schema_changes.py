@@ -13,17 +13,17 @@ from hypothesis import given
 from plain_rows import atomic_types
 
 from skerry.errors import ConflictError, SchemaError, UnsupportedError
-from skerry.paimon import schema_evolution
-from skerry.paimon.creation import create_table, first_schema
-from skerry.paimon.refusals import check_readable, check_schema, check_writable
-from skerry.paimon.schema import TableSchema
-from skerry.paimon.schema_draft import SchemaDraft
-from skerry.paimon.schema_evolution import ChangeOptions, ChangeSchema, commit_schema
-from skerry.paimon.schemas import create_schema, schema_ids
-from skerry.paimon.snapshot import CommitKind, Snapshot, encode_snapshot
-from skerry.paimon.state import PaimonState, load_state
-from skerry.paimon.type_widening import is_wider
-from skerry.paimon.types import PaimonType, decode_type
+from skerry.paimon.evolution import schema_evolution
+from skerry.paimon.evolution.schema_draft import SchemaDraft
+from skerry.paimon.evolution.schema_evolution import ChangeOptions, ChangeSchema, commit_schema
+from skerry.paimon.evolution.type_widening import is_wider
+from skerry.paimon.metadata.creation import create_table, first_schema
+from skerry.paimon.metadata.schema import TableSchema
+from skerry.paimon.metadata.schemas import create_schema, schema_ids
+from skerry.paimon.metadata.snapshot import CommitKind, Snapshot, encode_snapshot
+from skerry.paimon.metadata.state import PaimonState, load_state
+from skerry.paimon.metadata.validation import check_readable, check_schema, check_writable
+from skerry.paimon.values.types import PaimonType, decode_type
 from skerry.storage import Storage
 from skerry.table.rows.incoming import WRITE_DEFAULT_KEY
 

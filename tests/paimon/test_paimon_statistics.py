@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from paimon_peers import JavaPaimon, PyPaimon
 
-from skerry.paimon.samples import FOLDER, statistics_location
-from skerry.paimon.snapshot import CommitKind
+from skerry.paimon.metadata.snapshot import CommitKind
+from skerry.paimon.statistics.samples import FOLDER, statistics_location
 from skerry.paimon.table import PaimonTable
 from skerry.puffin import PuffinReader
 from skerry.storage import Storage

@@ -15,11 +15,11 @@ import pytest
 from paimon_peers import JavaPaimon
 
 from skerry.errors import SchemaError, UnsupportedError
-from skerry.paimon.arrow_types import arrow_type
-from skerry.paimon.binary_row import encode_rows
-from skerry.paimon.partition_names import partition_texts
+from skerry.paimon.metadata.partition_names import partition_texts
 from skerry.paimon.table import PaimonTable
-from skerry.paimon.types import DataField, decode_type
+from skerry.paimon.values.arrow_types import arrow_type
+from skerry.paimon.values.binary_row import encode_rows
+from skerry.paimon.values.types import DataField, decode_type
 from skerry.storage import Storage
 
 NS = pa.timestamp("ns")

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from skerry.errors import StorageError
-from skerry.paimon.live_files import live_entries
-from skerry.paimon.schema_evolution import ChangeOptions, commit_schema
-from skerry.paimon.snapshot import CommitKind
+from skerry.paimon.evolution.schema_evolution import ChangeOptions, commit_schema
+from skerry.paimon.manifests.live_files import live_entries
+from skerry.paimon.metadata.snapshot import CommitKind
 from skerry.paimon.table import PaimonTable
 from skerry.paimon.writing.bucket_book import BucketBook
 from skerry.storage import Storage

@@ -13,9 +13,9 @@ import pytest
 from paimon_peers import JavaPaimon, PyPaimon, java_rows
 
 from skerry.errors import AlreadyExistsError, ConflictError, SchemaError, UnsupportedError
-from skerry.paimon.live_files import delta_entries, index_entries, live_entries
+from skerry.paimon.manifests.live_files import delta_entries, index_entries, live_entries
+from skerry.paimon.metadata.snapshot import CommitKind
 from skerry.paimon.operations import CommitId
-from skerry.paimon.snapshot import CommitKind
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
 

@@ -14,7 +14,7 @@ import pytest
 import skerry
 import skerry.spark
 from skerry.errors import SchemaError, UnsupportedError
-from skerry.paimon.live_files import live_entries
+from skerry.paimon.manifests.live_files import live_entries
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
 

@@ -21,12 +21,12 @@ from skerry.jobs.merge import MergeClauses
 from skerry.jobs.paimon_merge import merge_paimon
 from skerry.jobs.rewrite_deletes import DeletesSummary
 from skerry.jobs.rewrite_manifests import ManifestSummary
-from skerry.paimon.changes import changes
 from skerry.paimon.changing import append
-from skerry.paimon.fallback_scan import scan
-from skerry.paimon.reachable_table import ReachablePaimonTable
-from skerry.paimon.scan import PaimonScan
-from skerry.paimon.schema_evolution import ChangeOptions, ChangeSchema, SchemaChange, commit_schema
+from skerry.paimon.cleaning.reachable_table import ReachablePaimonTable
+from skerry.paimon.evolution.schema_evolution import ChangeOptions, ChangeSchema, SchemaChange, commit_schema
+from skerry.paimon.reading.changes import changes
+from skerry.paimon.reading.fallback_scan import scan
+from skerry.paimon.reading.scan import PaimonScan
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
 from skerry.table.files.data_file import DataFile, WrittenFile

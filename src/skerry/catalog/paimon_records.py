@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from skerry.paimon.reachability import FileUse, PaimonFile
-from skerry.paimon.snapshot import CommitKind
-from skerry.paimon.snapshot import Snapshot as PaimonSnapshot
+from skerry.paimon.cleaning.reachability import FileUse, PaimonFile
+from skerry.paimon.metadata.snapshot import CommitKind
+from skerry.paimon.metadata.snapshot import Snapshot as PaimonSnapshot
 from skerry.table.history import Snapshot, of_millis
 from skerry.table.table_files import FileKind, TableFile
 

@@ -129,7 +129,7 @@ class PaimonTables:
             raise SchemaError(
                 "a Paimon table is nothing but its folder: purge=True drops it with its files", location=name
             )
-        from skerry.paimon.paths import TablePaths
+        from skerry.paimon.metadata.paths import TablePaths
 
         location = self.location(name)
         schemas = [file.location for file in self.storage.list_folder(TablePaths(location).schemas).files]
@@ -146,7 +146,7 @@ class PaimonTables:
         return len(parts) == 2 and not self.exists(name) and self._remains(self._location(parts))
 
     def _remains(self, location: str) -> bool:
-        from skerry.paimon.paths import TablePaths
+        from skerry.paimon.metadata.paths import TablePaths
 
         return bool(self.storage.list_folder(TablePaths(location).snapshots).files)
 
@@ -161,8 +161,8 @@ class PaimonTables:
         return known if known is not None and known[0] == version else (version, backend.sketches())
 
     def _is_table(self, location: str) -> bool:
-        from skerry.paimon.paths import TablePaths
-        from skerry.paimon.schemas import schema_ids
+        from skerry.paimon.metadata.paths import TablePaths
+        from skerry.paimon.metadata.schemas import schema_ids
 
         return bool(schema_ids(self.storage, TablePaths(location)))
 

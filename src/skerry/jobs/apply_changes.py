@@ -19,10 +19,10 @@ from skerry.jobs.row_changes import ChangeRequest
 from skerry.paimon.changing import ChangeRequest as PaimonRequest
 from skerry.paimon.changing import append_batches
 from skerry.paimon.changing import redo_after_conflicts as redo_in_paimon
-from skerry.paimon.options import MergeEngine
+from skerry.paimon.metadata.options import MergeEngine
+from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.record_changes import refuse_deletes
 from skerry.paimon.row_tasks import RowJob
-from skerry.paimon.state import PaimonState
 from skerry.paimon.writing.table_writers import KIND_COLUMN
 from skerry.table.merging import Delete, Insert, Update
 from skerry.table.rows.incoming import conform, open_stream

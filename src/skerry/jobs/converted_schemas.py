@@ -28,8 +28,17 @@ from skerry.errors import SchemaError, UnsupportedError
 from skerry.iceberg.evolution.schema_evolution import NAME_MAPPING_PROPERTY
 from skerry.iceberg.metadata.schema import to_iceberg_schema
 from skerry.jobs.add_files import file_schema
-from skerry.paimon.schema import TableSchema
-from skerry.paimon.types import ArrayType, AtomicType, DataField, MapType, MultisetType, PaimonType, RowType, TypeRoot
+from skerry.paimon.metadata.schema import TableSchema
+from skerry.paimon.values.types import (
+    ArrayType,
+    AtomicType,
+    DataField,
+    MapType,
+    MultisetType,
+    PaimonType,
+    RowType,
+    TypeRoot,
+)
 from skerry.parquet import read_metadata
 from skerry.table.files.evolution import names_of
 from skerry.table.tasks import FileTask

@@ -28,14 +28,14 @@ from skerry.jobs.paimon_schemas import (
     table_options,
     table_schema,
 )
-from skerry.paimon.deletion_positions import Positions
 from skerry.paimon.first_commit import FirstRows, check_free, create_with_rows
 from skerry.paimon.foreign_stats import ColumnFacts, encode_facts
-from skerry.paimon.manifest import DataFileMeta, FileKind, FileSource, ManifestEntry
+from skerry.paimon.manifests.manifest import DataFileMeta, FileKind, FileSource, ManifestEntry
+from skerry.paimon.metadata.schema import TableSchema
+from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.operations.samples import partition_key
-from skerry.paimon.samples import delete_key
-from skerry.paimon.schema import TableSchema
-from skerry.paimon.state import PaimonState
+from skerry.paimon.planning.deletion_positions import Positions
+from skerry.paimon.statistics.samples import delete_key
 from skerry.paimon.writing.data_files import local_millis
 from skerry.storage import Storage, name
 from skerry.table.files.data_file import DataFile, DeleteKind

@@ -17,8 +17,8 @@ from skerry.jobs.exchange import TableWrite
 from skerry.jobs.paimon_streaming import PaimonStream
 from skerry.jobs.publication import Publication, WriteMode
 from skerry.jobs.stream_choice import StreamChoice, TableStream
-from skerry.paimon.options import MergeEngine
-from skerry.paimon.scan import PaimonScan
+from skerry.paimon.metadata.options import MergeEngine
+from skerry.paimon.reading.scan import PaimonScan
 from skerry.paimon.table import PaimonTable
 from skerry.table.predicate import Predicate
 from skerry.table.rows.incoming import conform

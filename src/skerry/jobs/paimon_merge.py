@@ -12,9 +12,9 @@ from skerry.jobs.matching import refuse_repeated
 from skerry.jobs.merge import MergeClauses, bind_rules, read_source
 from skerry.jobs.rewrite import Rows
 from skerry.paimon.changing import ChangeRequest
+from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.row_tasks import Decided
 from skerry.paimon.row_transforms import transform_rows
-from skerry.paimon.state import PaimonState
 from skerry.table.merging import NOTHING, MergeRules, MergeSource, key_predicate
 from skerry.table.predicate import Predicate, disjunction
 from skerry.table.rows.incoming import open_stream

@@ -2,8 +2,8 @@
 
 A batch is committed in the name of a user that is its query's own, its number the commit's identifier: Paimon's way,
 which its other engines understand. That holds while the snapshot is there. So that the expiry of snapshots cannot make
-a batch come twice, a mark beside the table says how far the stream has come (`skerry.paimon.stream_marks`), and by the
-count of which query.
+a batch come twice, a mark beside the table says how far the stream has come (`skerry.paimon.metadata.stream_marks`),
+and by the count of which query.
 """
 
 from __future__ import annotations
@@ -15,12 +15,19 @@ from dataclasses import replace
 from skerry.errors import CommitUnknownError, SkerryError
 from skerry.paimon.changing import ChangeRequest
 from skerry.paimon.commit import PaimonTarget, StagedCommit
-from skerry.paimon.commit_lookup import find_commit
+from skerry.paimon.metadata.paths import MAIN_BRANCH
+from skerry.paimon.metadata.snapshots import earliest_id
+from skerry.paimon.metadata.state import PaimonState
+from skerry.paimon.metadata.stream_marks import (
+    StreamMark,
+    delete_mark,
+    mark_location,
+    read_mark,
+    stream_user,
+    write_mark,
+)
 from skerry.paimon.operations import CommitId, TableChange
-from skerry.paimon.paths import MAIN_BRANCH
-from skerry.paimon.snapshots import earliest_id
-from skerry.paimon.state import PaimonState
-from skerry.paimon.stream_marks import StreamMark, delete_mark, mark_location, read_mark, stream_user, write_mark
+from skerry.paimon.operations.lookup import find_commit
 from skerry.table.owned_files import OwnedFiles, after_publish
 from skerry.table.stream_batch import LastBatch, StreamBatch, has_batch
 

@@ -33,9 +33,9 @@ from skerry.paimon.changing import (
     overwrite_partitions,
     redo_after_conflicts,
 )
+from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.operations import AppendRows, OverwritePartitions
 from skerry.paimon.row_changes import upsert
-from skerry.paimon.state import PaimonState
 from skerry.paimon.table import PaimonTable
 from skerry.paimon.writing.bucket_book import BucketBook
 from skerry.paimon.writing.data_files import WrittenDataFile

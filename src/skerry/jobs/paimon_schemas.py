@@ -21,15 +21,15 @@ from pyiceberg.transforms import IdentityTransform, VoidTransform
 from skerry.errors import FormatError, SchemaError, SkerryError, UnsupportedError
 from skerry.iceberg.metadata.state import OUTSIDE_PROPERTY, TableState
 from skerry.iceberg.reading.scan import scan
-from skerry.paimon.arrow_types import arrow_type, identified_fields
-from skerry.paimon.binary_row import encode_rows
 from skerry.paimon.foreign_columns import columns_in_file
-from skerry.paimon.options import CoreOptions
-from skerry.paimon.partition_names import partition_texts
-from skerry.paimon.refusals import check_readable, check_schema
-from skerry.paimon.schema import TableSchema
-from skerry.paimon.simple_stats import EMPTY_ROW
-from skerry.paimon.types import ArrayType, DataField, MapType, PaimonType, RowType, field_ids
+from skerry.paimon.metadata.options import CoreOptions
+from skerry.paimon.metadata.partition_names import partition_texts
+from skerry.paimon.metadata.schema import TableSchema
+from skerry.paimon.metadata.validation import check_readable, check_schema
+from skerry.paimon.values.arrow_types import arrow_type, identified_fields
+from skerry.paimon.values.binary_row import encode_rows
+from skerry.paimon.values.simple_stats import EMPTY_ROW
+from skerry.paimon.values.types import ArrayType, DataField, MapType, PaimonType, RowType, field_ids
 from skerry.paimon.writing.file_writers import FileEncoding
 from skerry.storage import Storage, is_within
 from skerry.table.files.evolution import NameMapping

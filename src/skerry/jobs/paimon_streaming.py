@@ -20,19 +20,19 @@ import pyarrow as pa
 from skerry.errors import FormatError, NotFoundError, UnsupportedError
 from skerry.jobs.stream_choice import EARLIEST, LATEST, StreamChoice
 from skerry.jobs.stream_tasks import RowsTask
-from skerry.paimon.changes import PaimonChanges, changes_rows, has_changelog, read_commit, told_rows
-from skerry.paimon.consumers import write_consumer
-from skerry.paimon.live_files import delta_entries
-from skerry.paimon.manifest import FileKind
-from skerry.paimon.manifest_list import read_manifest_list
-from skerry.paimon.planning import ScanPlanner
-from skerry.paimon.reading import SplitReader
-from skerry.paimon.scan import PaimonScan
-from skerry.paimon.schemas import schema_ids
-from skerry.paimon.snapshot import CommitKind, Snapshot
-from skerry.paimon.snapshots import find_snapshot, read_snapshot
-from skerry.paimon.splits import Split
-from skerry.paimon.state import PaimonState
+from skerry.paimon.manifests.live_files import delta_entries
+from skerry.paimon.manifests.manifest import FileKind
+from skerry.paimon.manifests.manifest_list import read_manifest_list
+from skerry.paimon.metadata.consumers import write_consumer
+from skerry.paimon.metadata.schemas import schema_ids
+from skerry.paimon.metadata.snapshot import CommitKind, Snapshot
+from skerry.paimon.metadata.snapshots import find_snapshot, read_snapshot
+from skerry.paimon.metadata.state import PaimonState
+from skerry.paimon.planning.plan import ScanPlanner
+from skerry.paimon.planning.splits import Split
+from skerry.paimon.reading.changes import PaimonChanges, changes_rows, has_changelog, read_commit, told_rows
+from skerry.paimon.reading.rows import SplitReader
+from skerry.paimon.reading.scan import PaimonScan
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
 from skerry.table.predicate import conjuncts_of

@@ -35,17 +35,17 @@ from skerry.iceberg.table import IcebergTable
 from skerry.iceberg.writing.bounds import encode_bounds
 from skerry.iceberg.writing.delete_files import FileDeletes, write_deletion_vectors, write_position_deletes
 from skerry.jobs.converted_schemas import FileShape, NamesInFiles, iceberg_schema, read_shape
-from skerry.paimon.binary_reading import decode_rows
-from skerry.paimon.deletion_positions import deleted_positions
-from skerry.paimon.file_places import check_location
-from skerry.paimon.file_splits import FileSplits
-from skerry.paimon.live_files import live_entries
-from skerry.paimon.manifest import ManifestEntry as PaimonEntry
-from skerry.paimon.options import FALLBACK_BRANCH
-from skerry.paimon.samples import delete_key, sample_of
-from skerry.paimon.splits import SplitFile
-from skerry.paimon.state import PaimonState
+from skerry.paimon.manifests.live_files import live_entries
+from skerry.paimon.manifests.manifest import ManifestEntry as PaimonEntry
+from skerry.paimon.metadata.options import FALLBACK_BRANCH
+from skerry.paimon.metadata.state import PaimonState
+from skerry.paimon.planning.deletion_positions import deleted_positions
+from skerry.paimon.planning.file_locations import check_location
+from skerry.paimon.planning.file_splits import FileSplits
+from skerry.paimon.planning.splits import SplitFile
+from skerry.paimon.statistics.samples import delete_key, sample_of
 from skerry.paimon.stats_reading import read_stats
+from skerry.paimon.values.binary_reading import decode_rows
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.storage import is_within, join
 from skerry.table.files.data_file import DataFile

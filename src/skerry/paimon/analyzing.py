@@ -12,16 +12,16 @@ from dataclasses import dataclass
 
 from skerry.errors import ConflictError
 from skerry.paimon.changing import ChangeRequest, commit_files, redo_after_conflicts
-from skerry.paimon.file_splits import FileSplits
-from skerry.paimon.live_files import live_entries
-from skerry.paimon.manifest import ManifestEntry
+from skerry.paimon.manifests.live_files import live_entries
+from skerry.paimon.manifests.manifest import ManifestEntry
+from skerry.paimon.metadata.snapshot import CommitKind
+from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.operations import CommitId, TableChange
 from skerry.paimon.operations.samples import partition_key
-from skerry.paimon.reading import SplitReader
-from skerry.paimon.samples import delete_key, sample_of
-from skerry.paimon.snapshot import CommitKind
-from skerry.paimon.splits import Split
-from skerry.paimon.state import PaimonState
+from skerry.paimon.planning.file_splits import FileSplits
+from skerry.paimon.planning.splits import Split
+from skerry.paimon.reading.rows import SplitReader
+from skerry.paimon.statistics.samples import delete_key, sample_of
 from skerry.paimon.writing.data_files import WrittenDataFile
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.table.rows.schema import leaves

@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from skerry.errors import ConflictError
 from skerry.paimon.commit import PaimonTarget, retry_policy
-from skerry.paimon.commit_lookup import find_commit
-from skerry.paimon.live_files import index_entries
+from skerry.paimon.manifests.live_files import index_entries
+from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.operations import AppendRows, CommitId, OverwritePartitions, TableChange
-from skerry.paimon.state import PaimonState
+from skerry.paimon.operations.lookup import find_commit
 from skerry.paimon.writing.bucket_book import BucketBook
 from skerry.paimon.writing.data_files import WrittenDataFile
 from skerry.paimon.writing.dynamic_buckets import DynamicBuckets

@@ -22,17 +22,17 @@ from skerry.errors import (
     ConflictError,
     StorageError,
 )
-from skerry.paimon.index_manifest import IndexManifestEntry, encode_index_manifest
-from skerry.paimon.live_files import index_entries, live_entries, read_manifests, snapshot_manifests
-from skerry.paimon.manifest import FileKind, FileSource, ManifestEntry, encode_manifest
-from skerry.paimon.manifest_list import ManifestFileMeta, encode_manifest_list, summarize
-from skerry.paimon.manifest_merging import ManifestSizes, cancelled_entries, plan_merging
-from skerry.paimon.metadata_file import MetadataEncoding
+from skerry.paimon.manifests.index_manifest import IndexManifestEntry, encode_index_manifest
+from skerry.paimon.manifests.live_files import index_entries, live_entries, read_manifests, snapshot_manifests
+from skerry.paimon.manifests.manifest import FileKind, FileSource, ManifestEntry, encode_manifest
+from skerry.paimon.manifests.manifest_list import ManifestFileMeta, encode_manifest_list, summarize
+from skerry.paimon.manifests.merging import ManifestSizes, cancelled_entries, plan_merging
+from skerry.paimon.manifests.metadata_file import MetadataEncoding
+from skerry.paimon.metadata.snapshot import CommitKind, Snapshot, decode_snapshot, encode_snapshot
+from skerry.paimon.metadata.snapshots import find_snapshot, write_hint
+from skerry.paimon.metadata.state import PaimonState, load_state
 from skerry.paimon.operations.change import IndexChange, TableChange
-from skerry.paimon.snapshot import CommitKind, Snapshot, decode_snapshot, encode_snapshot
-from skerry.paimon.snapshots import find_snapshot, write_hint
-from skerry.paimon.state import PaimonState, load_state
-from skerry.paimon.table_statistics import stage_statistics
+from skerry.paimon.statistics.published import stage_statistics
 from skerry.storage import Storage
 from skerry.table.commit import NotPublishedError, RetryPolicy
 from skerry.table.owned_files import OwnedFiles, after_publish

@@ -19,12 +19,12 @@ from skerry.errors import CommitUnknownError, ConflictError
 from skerry.paimon.changing import ChangeRequest
 from skerry.paimon.commit import retry_policy
 from skerry.paimon.compaction_tasks import BucketTask, CompactionRules, TaskResult, plan_compaction, run_task
-from skerry.paimon.live_files import index_entries
+from skerry.paimon.manifests.live_files import index_entries
+from skerry.paimon.metadata.snapshot import CommitKind
+from skerry.paimon.metadata.state import PaimonState
+from skerry.paimon.metadata.validation import check_rewritable
 from skerry.paimon.operations import IndexChange, ReplaceFiles
-from skerry.paimon.refusals import check_rewritable
-from skerry.paimon.row_vectors import change_vectors
-from skerry.paimon.snapshot import CommitKind
-from skerry.paimon.state import PaimonState
+from skerry.paimon.operations.row_vectors import change_vectors
 from skerry.paimon.writing.bucket_book import BucketBook
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.table.commit import commit

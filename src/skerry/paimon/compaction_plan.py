@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from skerry.paimon.manifest import DataFileMeta, ManifestEntry
-from skerry.paimon.options import CoreOptions
+from skerry.paimon.manifests.manifest import DataFileMeta, ManifestEntry
+from skerry.paimon.metadata.options import CoreOptions
 
 __all__ = ["CompactionUnit", "SortedRun", "TreeShape", "plan_full", "plan_small_files", "plan_universal", "sorted_runs"]
 

@@ -19,14 +19,14 @@ from skerry.paimon.compaction_plan import (
     plan_universal,
     sorted_runs,
 )
-from skerry.paimon.file_splits import FileSplits, key_sections
-from skerry.paimon.live_files import live_entries
-from skerry.paimon.manifest import FileSource, ManifestEntry
+from skerry.paimon.manifests.live_files import live_entries
+from skerry.paimon.manifests.manifest import FileSource, ManifestEntry
 from skerry.paimon.merging import Records
-from skerry.paimon.reading import SplitReader
-from skerry.paimon.splits import VectorLocation
-from skerry.paimon.state import PaimonState
-from skerry.paimon.vector_locations import VectorKey
+from skerry.paimon.metadata.state import PaimonState
+from skerry.paimon.planning.file_splits import FileSplits, key_sections
+from skerry.paimon.planning.splits import VectorLocation
+from skerry.paimon.planning.vector_locations import VectorKey
+from skerry.paimon.reading.rows import SplitReader
 from skerry.paimon.writing.data_files import BucketFiles, BucketPlace, WrittenDataFile
 from skerry.paimon.writing.key_sorting import file_rows
 from skerry.paimon.writing.layout import WriteLayout

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from skerry.errors import NotFoundError, SchemaError, SkerryError, UnsupportedError
-from skerry.paimon.consumers import least_next_snapshot
-from skerry.paimon.reachability import MetadataReader, PaimonFile, kept_changelogs, kept_snapshots, reachable
-from skerry.paimon.snapshot import Snapshot
-from skerry.paimon.snapshots import find_snapshot, snapshot_ids, write_hint
-from skerry.paimon.state import PaimonState
+from skerry.paimon.cleaning.reachability import MetadataReader, PaimonFile, kept_changelogs, kept_snapshots, reachable
+from skerry.paimon.metadata.consumers import least_next_snapshot
+from skerry.paimon.metadata.snapshot import Snapshot
+from skerry.paimon.metadata.snapshots import find_snapshot, snapshot_ids, write_hint
+from skerry.paimon.metadata.state import PaimonState
 from skerry.storage import is_within
 from skerry.table.history import in_utc
 from skerry.table.tasks import Executor, Progress, Watcher

@@ -18,16 +18,16 @@ from skerry.errors import (
     StorageError,
 )
 from skerry.paimon.commit import PaimonTarget
-from skerry.paimon.deletion_positions import Positions
-from skerry.paimon.manifest import ManifestEntry
+from skerry.paimon.manifests.manifest import ManifestEntry
+from skerry.paimon.metadata.published_file import holds, publish_file
+from skerry.paimon.metadata.schema import TableSchema, encode_schema
+from skerry.paimon.metadata.schemas import schema_ids
+from skerry.paimon.metadata.snapshot import CommitKind, encode_snapshot
+from skerry.paimon.metadata.snapshots import LATEST, write_hint
+from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.operations.change import CommitId, TableChange
-from skerry.paimon.published_file import holds, publish_file
-from skerry.paimon.row_vectors import FileKey, change_vectors
-from skerry.paimon.schema import TableSchema, encode_schema
-from skerry.paimon.schemas import schema_ids
-from skerry.paimon.snapshot import CommitKind, encode_snapshot
-from skerry.paimon.snapshots import LATEST, write_hint
-from skerry.paimon.state import PaimonState
+from skerry.paimon.operations.row_vectors import FileKey, change_vectors
+from skerry.paimon.planning.deletion_positions import Positions
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.storage import join
 from skerry.table.owned_files import OwnedFiles, PublishStep, after_publish

@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from skerry.paimon.arrow_types import arrow_type
-from skerry.paimon.binary_row import encode_rows
-from skerry.paimon.schema import TableSchema
-from skerry.paimon.simple_stats import SimpleStats
-from skerry.paimon.types import AtomicType, DataField, PaimonType, TypeRoot
+from skerry.paimon.metadata.schema import TableSchema
+from skerry.paimon.values.arrow_types import arrow_type
+from skerry.paimon.values.binary_row import encode_rows
+from skerry.paimon.values.simple_stats import SimpleStats
+from skerry.paimon.values.types import AtomicType, DataField, PaimonType, TypeRoot
 
 __all__ = ["ColumnFacts", "FileFacts", "encode_facts"]
 

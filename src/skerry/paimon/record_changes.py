@@ -19,7 +19,8 @@ import pyarrow as pa
 
 from skerry.errors import UnsupportedError
 from skerry.paimon.changing import commit_rows, known_buckets
-from skerry.paimon.options import MergeEngine
+from skerry.paimon.metadata.options import MergeEngine
+from skerry.paimon.planning.splits import Split
 from skerry.paimon.row_tasks import (
     INSERT_KIND,
     UPDATE_AFTER_KIND,
@@ -31,7 +32,6 @@ from skerry.paimon.row_tasks import (
     change_bucket,
     with_kind,
 )
-from skerry.paimon.splits import Split
 from skerry.paimon.writing.bucket_book import BucketBook
 from skerry.paimon.writing.table_writers import WrittenRows, write_rows
 from skerry.table.predicate import Predicate

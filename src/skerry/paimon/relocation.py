@@ -16,16 +16,16 @@ from typing import Any, Final
 
 from skerry.avro import rewrite_records
 from skerry.errors import FormatError, NotFoundError, UnsupportedError
-from skerry.paimon.branches import branch_names, on_branch
-from skerry.paimon.changelogs import changelog_ids
-from skerry.paimon.index_manifest import read_index_manifest
-from skerry.paimon.manifest import read_entries
-from skerry.paimon.manifest_list import read_manifest_list
-from skerry.paimon.paths import MAIN_BRANCH, TablePaths
-from skerry.paimon.schemas import schema_ids
-from skerry.paimon.snapshot import decode_object
-from skerry.paimon.snapshots import snapshot_ids
-from skerry.paimon.tags import tag_names
+from skerry.paimon.manifests.index_manifest import read_index_manifest
+from skerry.paimon.manifests.manifest import read_entries
+from skerry.paimon.manifests.manifest_list import read_manifest_list
+from skerry.paimon.metadata.branches import branch_names, on_branch
+from skerry.paimon.metadata.changelogs import changelog_ids
+from skerry.paimon.metadata.paths import MAIN_BRANCH, TablePaths
+from skerry.paimon.metadata.schemas import schema_ids
+from skerry.paimon.metadata.snapshot import decode_object
+from skerry.paimon.metadata.snapshots import snapshot_ids
+from skerry.paimon.metadata.tags import tag_names
 from skerry.storage import Move, Storage
 
 __all__ = ["relocate_paimon_table"]

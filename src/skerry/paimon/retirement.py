@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 
 from skerry.errors import AlreadyExistsError, ConflictError
-from skerry.paimon.schemas import schema_ids
-from skerry.paimon.snapshots import snapshot_ids
-from skerry.paimon.state import PaimonState, load_state
+from skerry.paimon.metadata.schemas import schema_ids
+from skerry.paimon.metadata.snapshots import snapshot_ids
+from skerry.paimon.metadata.state import PaimonState, load_state
 
 __all__ = ["Retirement"]
 

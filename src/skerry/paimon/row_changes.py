@@ -24,19 +24,19 @@ from skerry.paimon.changing import (
     overwrite_partitions,
     redo_after_conflicts,
 )
-from skerry.paimon.deletion_positions import Positions
-from skerry.paimon.file_splits import FileSplits
-from skerry.paimon.live_files import index_entries, live_entries
-from skerry.paimon.manifest import FileSource, ManifestEntry
+from skerry.paimon.manifests.live_files import index_entries, live_entries
+from skerry.paimon.manifests.manifest import FileSource, ManifestEntry
+from skerry.paimon.metadata.snapshot import CommitKind
+from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.operations import IndexChange, ReplaceFiles
-from skerry.paimon.partition_choice import names_partitions, partitions_where
+from skerry.paimon.operations.row_vectors import FileKey, change_vectors
+from skerry.paimon.planning.deletion_positions import Positions
+from skerry.paimon.planning.file_splits import FileSplits
+from skerry.paimon.planning.partition_choice import names_partitions, partitions_where
+from skerry.paimon.planning.splits import Split
 from skerry.paimon.record_changes import DeleteRows, change_records
 from skerry.paimon.row_tasks import PLACE_FIELDS, FileRewrite, RowJob, find_keys, find_rows, rewrite_file
-from skerry.paimon.row_vectors import FileKey, change_vectors
-from skerry.paimon.samples import delete_key
-from skerry.paimon.snapshot import CommitKind
-from skerry.paimon.splits import Split
-from skerry.paimon.state import PaimonState
+from skerry.paimon.statistics.samples import delete_key
 from skerry.paimon.writing.bucket_book import BucketBook
 from skerry.paimon.writing.data_files import WrittenDataFile
 from skerry.paimon.writing.table_writers import write_rows

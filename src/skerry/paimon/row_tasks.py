@@ -16,14 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skerry.paimon.changing import ChangeRequest
-from skerry.paimon.deletion_positions import Positions
-from skerry.paimon.manifest import ManifestEntry
-from skerry.paimon.planned_splits import PlannedSplits
-from skerry.paimon.planning import ScanPlanner
-from skerry.paimon.reading import SplitReader
-from skerry.paimon.refusals import check_rewritable
-from skerry.paimon.splits import Split
-from skerry.paimon.state import PaimonState
+from skerry.paimon.manifests.manifest import ManifestEntry
+from skerry.paimon.metadata.state import PaimonState
+from skerry.paimon.metadata.validation import check_rewritable
+from skerry.paimon.planning.deletion_positions import Positions
+from skerry.paimon.planning.plan import ScanPlanner
+from skerry.paimon.planning.planned_splits import PlannedSplits
+from skerry.paimon.planning.splits import Split
+from skerry.paimon.reading.rows import SplitReader
 from skerry.paimon.writing.bucket_book import BucketBook
 from skerry.paimon.writing.data_files import BucketFiles, BucketPlace, WrittenDataFile
 from skerry.paimon.writing.dynamic_buckets import OneBucket

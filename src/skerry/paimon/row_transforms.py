@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from skerry.errors import UnsupportedError
 from skerry.paimon.changing import ChangeRequest, redo_after_conflicts
-from skerry.paimon.options import MergeEngine
+from skerry.paimon.metadata.options import MergeEngine
+from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.record_changes import change_records
 from skerry.paimon.row_changes import merged_positions, replace_positions
 from skerry.paimon.row_tasks import PLACE_FIELDS, RowJob, RowTransform, decide_places
-from skerry.paimon.state import PaimonState
 from skerry.table.summaries import RowChanges
 
 __all__ = ["transform_rows"]

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from skerry.errors import FormatError
-from skerry.paimon.binary_reading import decode_rows
-from skerry.paimon.manifest import DataFileMeta
-from skerry.paimon.schema import TableSchema
+from skerry.paimon.manifests.manifest import DataFileMeta
+from skerry.paimon.metadata.schema import TableSchema
+from skerry.paimon.values.binary_reading import decode_rows
 
 __all__ = ["FileStats", "read_stats"]
 

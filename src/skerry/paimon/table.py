@@ -10,22 +10,22 @@ import pyarrow as pa
 
 from skerry.errors import UnsupportedError
 from skerry.paimon.analyzing import AnalyzeCounts, analyze
-from skerry.paimon.branch_statistics import column_freshness, column_statistics
 from skerry.paimon.changing import ChangeRequest, append, overwrite_partitions
 from skerry.paimon.commit import PaimonTarget, retry_policy
 from skerry.paimon.compaction import CompactionCounts, compact, compact_due
 from skerry.paimon.compaction_tasks import CompactionRules
-from skerry.paimon.creation import create_table, first_schema
 from skerry.paimon.expiry import ExpiryPlan, ExpiryRule, expire_snapshots
-from skerry.paimon.fallback import fallback_state
-from skerry.paimon.fallback_scan import scan
+from skerry.paimon.metadata.creation import create_table, first_schema
+from skerry.paimon.metadata.fallback_branch import fallback_state
+from skerry.paimon.metadata.paths import MAIN_BRANCH
+from skerry.paimon.metadata.snapshot import Snapshot
+from skerry.paimon.metadata.state import PaimonState, load_state
 from skerry.paimon.operations import CommitId, TableChange
-from skerry.paimon.partition_choice import names_partitions, partitions_where
-from skerry.paimon.paths import MAIN_BRANCH
+from skerry.paimon.planning.partition_choice import names_partitions, partitions_where
+from skerry.paimon.reading.fallback_scan import scan
+from skerry.paimon.reading.scan import PaimonScan
 from skerry.paimon.row_changes import delete, overwrite, upsert
-from skerry.paimon.scan import PaimonScan
-from skerry.paimon.snapshot import Snapshot
-from skerry.paimon.state import PaimonState, load_state
+from skerry.paimon.statistics.branches import column_freshness, column_statistics
 from skerry.paimon.table_refs import TableRefs
 from skerry.storage import Storage
 from skerry.storage import name as folder_name
@@ -181,11 +181,11 @@ class PaimonTable(TableRefs):
         ref: str | None = None,
         as_of: datetime | None = None,
     ) -> PaimonScan:
-        """Describe a read of the table; see `skerry.paimon.fallback_scan.scan`."""
+        """Describe a read of the table; see `skerry.paimon.reading.fallback_scan.scan`."""
         return scan(self.state, columns, where, limit=limit, snapshot=snapshot, ref=ref, as_of=as_of)
 
     def statistics(self, where: str | Any = None) -> dict[str, ColumnStatistics]:
-        """What is known about every primitive column; see `skerry.paimon.branch_statistics.column_statistics`."""
+        """What is known about every primitive column; see `skerry.paimon.statistics.branches.column_statistics`."""
         return column_statistics(self.state, where)
 
     def freshness(self) -> dict[str, Freshness]:

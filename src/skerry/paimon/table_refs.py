@@ -8,14 +8,14 @@ from datetime import datetime, timedelta
 from typing import Self
 
 from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError
-from skerry.paimon import branches, tags
-from skerry.paimon.options import FALLBACK_BRANCH
-from skerry.paimon.paths import MAIN_BRANCH
-from skerry.paimon.reachability import MetadataReader, kept_snapshots, reachable
-from skerry.paimon.snapshot import Snapshot
-from skerry.paimon.snapshots import find_snapshot, read_snapshot, snapshot_ids, write_hint
-from skerry.paimon.state import PaimonState, load_state
-from skerry.paimon.time_travel import state_as_of, state_at_ref, state_at_snapshot
+from skerry.paimon.cleaning.reachability import MetadataReader, kept_snapshots, reachable
+from skerry.paimon.metadata import branches, tags
+from skerry.paimon.metadata.options import FALLBACK_BRANCH
+from skerry.paimon.metadata.paths import MAIN_BRANCH
+from skerry.paimon.metadata.snapshot import Snapshot
+from skerry.paimon.metadata.snapshots import find_snapshot, read_snapshot, snapshot_ids, write_hint
+from skerry.paimon.metadata.state import PaimonState, load_state
+from skerry.paimon.metadata.time_travel import state_as_of, state_at_ref, state_at_snapshot
 from skerry.paimon.writing.bucket_book import BucketBook
 from skerry.storage import is_within
 from skerry.table.history import Ref, of_millis

@@ -23,7 +23,7 @@ from skerry.jobs.analyze import catch_up
 from skerry.jobs.describe import DescribeTask, describe_file
 from skerry.jobs.paimon_publish import ShareLayout, owned_shares, publish_shares
 from skerry.jobs.publication import Publication
-from skerry.paimon.live_files import delta_entries
+from skerry.paimon.manifests.live_files import delta_entries
 from skerry.paimon.table import PaimonTable
 from skerry.spark.arrow_writer import write_frame_as_arrow
 from skerry.spark.executor import SparkExecutor

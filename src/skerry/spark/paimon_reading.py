@@ -17,13 +17,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import ByteType, StructField, StructType
 
-from skerry.paimon.column_statistics import file_statistics
-from skerry.paimon.planned_splits import PlannedSplits
-from skerry.paimon.reading import SplitReader
-from skerry.paimon.scan import PaimonScan
-from skerry.paimon.schema import VALUE_KIND
-from skerry.paimon.splits import Section, Split, SplitFile
-from skerry.paimon.state import PaimonState
+from skerry.paimon.metadata.schema import VALUE_KIND
+from skerry.paimon.metadata.state import PaimonState
+from skerry.paimon.planning.planned_splits import PlannedSplits
+from skerry.paimon.planning.splits import Section, Split, SplitFile
+from skerry.paimon.reading.rows import SplitReader
+from skerry.paimon.reading.scan import PaimonScan
+from skerry.paimon.statistics.columns import file_statistics
 from skerry.spark.arrow_reader import read_through_arrow
 from skerry.spark.conditions import to_condition
 from skerry.spark.file_choice import agrees, read_by_spark

@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from skerry.catalog import Table
-from skerry.paimon.scan import PaimonScan
+from skerry.paimon.reading.scan import PaimonScan
 from skerry.paimon.table import PaimonTable
 from skerry.spark.iceberg_reading import IcebergRead
 from skerry.spark.jvm import is_classic

@@ -21,7 +21,7 @@ from skerry.paimon.file_index.container import decode_container, encode_containe
 from skerry.paimon.file_index.cursor import Cursor
 from skerry.paimon.file_index.keys import Leaf, loosened
 from skerry.paimon.file_index.row_sets import ALL_ROWS, NO_ROWS, RowSet, intersection, union
-from skerry.paimon.types import AtomicType
+from skerry.paimon.values.types import AtomicType
 from skerry.table.predicate import And, Constant, IsNull, Or, Predicate
 
 if TYPE_CHECKING:

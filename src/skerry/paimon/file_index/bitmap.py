@@ -23,7 +23,7 @@ from skerry.errors import UnsupportedError
 from skerry.paimon.file_index.cursor import I32, U8, Cursor
 from skerry.paimon.file_index.keys import Leaf, key_form, matches, take_key
 from skerry.paimon.file_index.row_sets import complement, union
-from skerry.paimon.types import AtomicType, TypeRoot
+from skerry.paimon.values.types import AtomicType, TypeRoot
 from skerry.table.predicate import IsNull
 
 __all__ = ["TYPE", "BitmapIndex", "can_index"]

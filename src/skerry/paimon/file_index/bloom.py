@@ -23,7 +23,7 @@ from skerry.errors import SchemaError
 from skerry.kernels import kernel, load_u32, load_u64, rotate_left
 from skerry.paimon.file_index.cursor import I32, Cursor
 from skerry.paimon.file_index.keys import Leaf
-from skerry.paimon.types import AtomicType, TypeRoot
+from skerry.paimon.values.types import AtomicType, TypeRoot
 from skerry.table.predicate import Comparison, In, Operator
 
 __all__ = ["TYPE", "BloomFilter", "BloomFilterBuilder", "can_index"]

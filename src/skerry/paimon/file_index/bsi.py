@@ -20,7 +20,7 @@ from skerry.paimon.file_index.bit_slices import MAX_SLICES, SlicedNumbers
 from skerry.paimon.file_index.cursor import I64, U8, Cursor
 from skerry.paimon.file_index.keys import Leaf, intervals_of
 from skerry.paimon.file_index.row_sets import complement
-from skerry.paimon.types import AtomicType, TypeRoot
+from skerry.paimon.values.types import AtomicType, TypeRoot
 from skerry.table.predicate import IsNull
 
 __all__ = ["TYPE", "BitSlicedIndex", "can_index"]

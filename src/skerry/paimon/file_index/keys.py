@@ -16,7 +16,7 @@ from decimal import Context, Decimal
 from typing import Any, Final, TypeAlias
 
 from skerry.paimon.file_index.cursor import I32, I64, Cursor
-from skerry.paimon.types import AtomicType, TypeRoot
+from skerry.paimon.values.types import AtomicType, TypeRoot
 from skerry.table.predicate import Comparison, In, IsMinusZero, IsNaN, IsNull, Operator, StartsWith
 
 __all__ = ["Interval", "Leaf", "as_key", "intervals_of", "is_lossy", "key_form", "loosened", "matches", "take_key"]

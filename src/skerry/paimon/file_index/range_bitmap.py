@@ -25,7 +25,7 @@ from skerry.paimon.file_index.bit_slices import SlicedNumbers
 from skerry.paimon.file_index.cursor import I32, U8, Cursor
 from skerry.paimon.file_index.keys import Leaf, intervals_of, key_form, take_key
 from skerry.paimon.file_index.row_sets import NO_ROWS, complement
-from skerry.paimon.types import AtomicType, TypeRoot
+from skerry.paimon.values.types import AtomicType, TypeRoot
 from skerry.table.predicate import IsNull
 
 __all__ = ["TYPE", "RangeBitmapIndex", "can_index"]

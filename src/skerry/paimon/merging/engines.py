@@ -29,8 +29,8 @@ from skerry.paimon.merging.functions import AggregateFunction, ColumnFunction, c
 from skerry.paimon.merging.order_keys import OrderKeys, encode_order_keys
 from skerry.paimon.merging.records import RETRACTS, MergeOrder, Records, RowKind
 from skerry.paimon.merging.sequence_groups import SequenceGroup, group_of, sequence_groups
-from skerry.paimon.options import CoreOptions, MergeEngine
-from skerry.paimon.schema import TableSchema
+from skerry.paimon.metadata.options import CoreOptions, MergeEngine
+from skerry.paimon.metadata.schema import TableSchema
 
 __all__ = ["MergeFunction", "check_kinds"]
 

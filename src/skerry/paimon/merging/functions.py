@@ -29,8 +29,8 @@ from skerry.paimon.merging.picks import Pick, pick_records
 from skerry.paimon.merging.records import MergeOrder
 from skerry.paimon.merging.sums import fold_numbers
 from skerry.paimon.merging.values import Decimals, JoinedStrings, RoaringBitmaps, ThetaSketches, fold_values
-from skerry.paimon.option_values import parse_bool, parse_int, parse_list
-from skerry.paimon.options import CoreOptions
+from skerry.paimon.metadata.option_values import parse_bool, parse_int, parse_list
+from skerry.paimon.metadata.options import CoreOptions
 
 __all__ = ["AggregateFunction", "ColumnFunction", "column_function"]
 

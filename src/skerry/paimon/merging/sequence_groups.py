@@ -9,9 +9,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from skerry.errors import SchemaError
-from skerry.paimon.option_values import parse_list
-from skerry.paimon.options import CoreOptions
-from skerry.paimon.schema import TableSchema
+from skerry.paimon.metadata.option_values import parse_list
+from skerry.paimon.metadata.options import CoreOptions
+from skerry.paimon.metadata.schema import TableSchema
 
 __all__ = ["SequenceGroup", "sequence_groups"]
 

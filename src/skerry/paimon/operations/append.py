@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from skerry.errors import ConflictError
-from skerry.paimon.commit_lookup import find_commit
-from skerry.paimon.index_manifest import HASH
-from skerry.paimon.live_files import index_entries
+from skerry.paimon.manifests.index_manifest import HASH
+from skerry.paimon.manifests.live_files import index_entries
+from skerry.paimon.metadata.snapshot import CommitKind
+from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.operations.change import CommitId, IndexChange, TableChange
+from skerry.paimon.operations.lookup import find_commit
 from skerry.paimon.operations.samples import added_samples
-from skerry.paimon.snapshot import CommitKind
-from skerry.paimon.state import PaimonState
 from skerry.paimon.writing.bucket_book import BucketBook
 from skerry.paimon.writing.data_files import WrittenDataFile
 from skerry.paimon.writing.dynamic_buckets import DynamicBuckets

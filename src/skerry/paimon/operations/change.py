@@ -6,9 +6,9 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from skerry.paimon.index_manifest import IndexManifestEntry
-from skerry.paimon.manifest import ManifestEntry
-from skerry.paimon.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
+from skerry.paimon.manifests.index_manifest import IndexManifestEntry
+from skerry.paimon.manifests.manifest import ManifestEntry
+from skerry.paimon.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
 from skerry.table.statistics.table_sample import SampleChange, TableSample
 
 __all__ = ["CommitId", "IndexChange", "TableChange"]

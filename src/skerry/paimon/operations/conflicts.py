@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from skerry.errors import ConflictError, FormatError
-from skerry.paimon.index_manifest import IndexManifestEntry
-from skerry.paimon.manifest import FileIdentity, FileKind, ManifestEntry
+from skerry.paimon.manifests.index_manifest import IndexManifestEntry
+from skerry.paimon.manifests.manifest import FileIdentity, FileKind, ManifestEntry
+from skerry.paimon.metadata.schema import TableSchema
 from skerry.paimon.operations.change import IndexChange
-from skerry.paimon.schema import TableSchema
-from skerry.paimon.sections import check_levels as check_overlaps
-from skerry.paimon.sections import key_ranges
+from skerry.paimon.planning.sections import check_levels as check_overlaps
+from skerry.paimon.planning.sections import key_ranges
 
 __all__ = ["check_entries", "check_indexes", "check_levels"]
 

@@ -9,13 +9,13 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from skerry.errors import ConflictError
-from skerry.paimon.live_files import index_entries, live_entries
-from skerry.paimon.manifest import FileKind, ManifestEntry
+from skerry.paimon.manifests.live_files import index_entries, live_entries
+from skerry.paimon.manifests.manifest import FileKind, ManifestEntry
+from skerry.paimon.metadata.snapshot import CommitKind
+from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.operations.change import CommitId, IndexChange, TableChange
 from skerry.paimon.operations.conflicts import check_entries, check_indexes, check_levels
 from skerry.paimon.operations.samples import replaced_samples
-from skerry.paimon.snapshot import CommitKind
-from skerry.paimon.state import PaimonState
 from skerry.paimon.writing.data_files import WrittenDataFile
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.paimon.writing.table_writers import WrittenRows

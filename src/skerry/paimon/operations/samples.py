@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from skerry.paimon.manifest import ManifestEntry
-from skerry.paimon.options import MergeEngine
-from skerry.paimon.state import PaimonState
+from skerry.paimon.manifests.manifest import ManifestEntry
+from skerry.paimon.metadata.options import MergeEngine
+from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.writing.data_files import WrittenDataFile
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.table.statistics.file_groups import SketchedFile, key_of

@@ -12,7 +12,7 @@ import pyarrow as pa
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.paimon.file_index import BloomFilterBuilder, encode_container
 from skerry.paimon.file_index.bloom import TYPE
-from skerry.paimon.types import AtomicType
+from skerry.paimon.values.types import AtomicType
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.storage import name as file_name
 

@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from skerry.paimon.live_files import delta_entries, live_entries
-from skerry.paimon.manifest import FileKind, ManifestEntry
-from skerry.paimon.snapshot import CommitKind, Snapshot
-from skerry.paimon.snapshots import find_snapshot
-from skerry.paimon.state import PaimonState
+from skerry.paimon.manifests.live_files import delta_entries, live_entries
+from skerry.paimon.manifests.manifest import FileKind, ManifestEntry
+from skerry.paimon.metadata.snapshot import CommitKind, Snapshot
+from skerry.paimon.metadata.snapshots import find_snapshot
+from skerry.paimon.metadata.state import PaimonState
 
 __all__ = ["BucketBook"]
 

@@ -12,10 +12,10 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skerry.paimon.binary_row import encode_rows
-from skerry.paimon.manifest import DataFileMeta, FileKind, FileSource, ManifestEntry
-from skerry.paimon.schema import SEQUENCE_NUMBER, VALUE_KIND
-from skerry.paimon.simple_stats import EMPTY_ROW, EMPTY_STATS, SimpleStats
+from skerry.paimon.manifests.manifest import DataFileMeta, FileKind, FileSource, ManifestEntry
+from skerry.paimon.metadata.schema import SEQUENCE_NUMBER, VALUE_KIND
+from skerry.paimon.values.binary_row import encode_rows
+from skerry.paimon.values.simple_stats import EMPTY_ROW, EMPTY_STATS, SimpleStats
 from skerry.paimon.writing.bloom_filters import IndexBuilder
 from skerry.paimon.writing.file_stats import ColumnStats, encode_stats, stats_mode
 from skerry.paimon.writing.file_writers import open_output

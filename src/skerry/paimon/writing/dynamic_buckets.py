@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from skerry.errors import FormatError, SchemaError
-from skerry.paimon.index_manifest import HASH, IndexManifestEntry
-from skerry.paimon.state import PaimonState
+from skerry.paimon.manifests.index_manifest import HASH, IndexManifestEntry
+from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.storage import Storage
 

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skerry.errors import SchemaError
-from skerry.paimon.binary_row import encode_rows
-from skerry.paimon.options import CoreOptions, FileFormat
-from skerry.paimon.simple_stats import SimpleStats
-from skerry.paimon.types import DataField
+from skerry.paimon.metadata.options import CoreOptions, FileFormat
+from skerry.paimon.values.binary_row import encode_rows
+from skerry.paimon.values.simple_stats import SimpleStats
+from skerry.paimon.values.types import DataField
 
 __all__ = ["ColumnStats", "StatsKind", "StatsMode", "encode_stats", "stats_mode", "truncated_max", "truncated_min"]
 

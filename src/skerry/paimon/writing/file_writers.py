@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from skerry.errors import SchemaError
-from skerry.paimon.options import CoreOptions, FileFormat
+from skerry.paimon.metadata.options import CoreOptions, FileFormat
 from skerry.paimon.writing.avro_layout import avro_schema, stored_rows
 from skerry.paimon.writing.orc_layout import ORC_TIMES, orc_schema
 from skerry.paimon.writing.parquet_layout import PaimonParquetOutput

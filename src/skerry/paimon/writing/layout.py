@@ -13,12 +13,12 @@ from typing import Final
 import pyarrow as pa
 
 from skerry.errors import SchemaError
-from skerry.paimon.options import CoreOptions, MergeEngine
-from skerry.paimon.partition_names import partition_texts
-from skerry.paimon.paths import MAIN_BRANCH, TablePaths
-from skerry.paimon.refusals import check_writable
-from skerry.paimon.schema import TableSchema
-from skerry.paimon.state import PaimonState
+from skerry.paimon.metadata.options import CoreOptions, MergeEngine
+from skerry.paimon.metadata.partition_names import partition_texts
+from skerry.paimon.metadata.paths import MAIN_BRANCH, TablePaths
+from skerry.paimon.metadata.schema import TableSchema
+from skerry.paimon.metadata.state import PaimonState
+from skerry.paimon.metadata.validation import check_writable
 from skerry.paimon.writing.file_writers import FileEncoding
 from skerry.storage import Storage, local_path
 from skerry.table.owned_files import OwnedFiles, owned_files

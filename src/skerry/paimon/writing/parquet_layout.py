@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from skerry.paimon.schema import KEY_PREFIX, SEQUENCE_NUMBER
+from skerry.paimon.metadata.schema import KEY_PREFIX, SEQUENCE_NUMBER
 from skerry.parquet import annotate_timestamps
 from skerry.storage import Storage
 from skerry.table.files.evolution import map_fields

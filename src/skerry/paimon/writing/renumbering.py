@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 
 from skerry.avro import read_batches, read_columns
 from skerry.errors import FormatError
-from skerry.paimon.manifest import FileSource
-from skerry.paimon.options import FileFormat
-from skerry.paimon.schema import KEY_PREFIX, SEQUENCE_NUMBER
+from skerry.paimon.manifests.manifest import FileSource
+from skerry.paimon.metadata.options import FileFormat
+from skerry.paimon.metadata.schema import KEY_PREFIX, SEQUENCE_NUMBER
 from skerry.paimon.writing.data_files import BucketFiles, WrittenDataFile
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.storage import Storage

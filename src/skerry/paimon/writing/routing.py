@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skerry.errors import SchemaError
-from skerry.paimon.binary_row import encode_rows
-from skerry.paimon.buckets import assign_buckets
-from skerry.paimon.types import PaimonType
+from skerry.paimon.metadata.buckets import assign_buckets
+from skerry.paimon.values.binary_row import encode_rows
+from skerry.paimon.values.types import PaimonType
 from skerry.paimon.writing.data_files import BucketPlace
 from skerry.paimon.writing.layout import WriteLayout
 

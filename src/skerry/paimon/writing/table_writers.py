@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skerry.errors import SchemaError
-from skerry.paimon.binary_row import encode_rows
-from skerry.paimon.index_manifest import IndexManifestEntry
+from skerry.paimon.manifests.index_manifest import IndexManifestEntry
 from skerry.paimon.merging import MergeFunction, Records
-from skerry.paimon.options import ChangelogProducer
+from skerry.paimon.metadata.options import ChangelogProducer
+from skerry.paimon.values.binary_row import encode_rows
 from skerry.paimon.writing.bucket_book import BucketBook
 from skerry.paimon.writing.data_files import BucketFiles, BucketPlace, WrittenDataFile
 from skerry.paimon.writing.dynamic_buckets import KeyBuckets

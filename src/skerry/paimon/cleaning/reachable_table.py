@@ -1,0 +1,117 @@
+"""A Paimon table as cleaning sees it: all that its branches, tags, changelogs and consumers hold on to.
+
+The table is its folder, so that there are no states which only a listing shows.
+
+Spec: `formats/paimon.md` §§ 1, 13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from skerry.errors import NotFoundError
+from skerry.paimon.cleaning.reachability import MetadataReader, kept_changelogs, kept_snapshots, reachable
+from skerry.paimon.metadata.branches import branch_names, on_branch
+from skerry.paimon.metadata.paths import MAIN_BRANCH, TablePaths
+from skerry.paimon.metadata.schemas import schema_ids
+from skerry.paimon.metadata.state import PaimonState, load_state
+from skerry.paimon.metadata.stream_marks import marks_folder
+from skerry.storage import FileStatus, Storage, file_key, name
+from skerry.table.reachability import FileKey, TableKind
+from skerry.table.tasks import Executor
+
+__all__ = ["ReachablePaimonTable"]
+
+
+class ReachablePaimonTable:
+    """Tells which files a Paimon table needs; see `skerry.table.reachability.ReachableTable`.
+
+    Args:
+        state: A state of its main branch.
+        executor: Where manifests are read; threads of this process by default.
+    """
+
+    kind = TableKind.PAIMON
+
+    def __init__(self, state: PaimonState, executor: Executor | None = None) -> None:
+        self._state = state
+        self._executor = executor
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self._state.name
+
+    @property
+    def identity(self) -> str:
+        """Its folder and when its first schema was made: tables have no id of their own."""
+        first = min(schema_ids(self.storage, self._paths), default=0)
+        return f"{self.location} {self._state.schema_by_id(first).time_millis}"
+
+    @property
+    def location(self) -> str:
+        """The table's folder."""
+        return self._state.location
+
+    @property
+    def storage(self) -> Storage:
+        """Where it lies."""
+        return self._state.storage
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The table's folder and those of its branches."""
+        return tuple(paths.branch_root for paths in self._branches())
+
+    @property
+    def _paths(self) -> TablePaths:
+        return self._state.paths
+
+    def _branches(self) -> list[TablePaths]:
+        names = [MAIN_BRANCH, *branch_names(self.storage, self._paths)]
+        return [on_branch(self._paths, branch) for branch in names]
+
+    def newest(self) -> str:
+        """Load the newest state: what lies in the folders that name files, of all branches.
+
+        Raises:
+            NotFoundError: The table is gone.
+        """
+        self._state = load_state(self.storage, self.location, table=self.name)
+        found = sorted((file.location, file.size_bytes, file.modified.timestamp()) for file in self._metadata_files())
+        return repr(found)
+
+    def reached(self, markers: Sequence[str]) -> Mapping[FileKey, str]:
+        """The files that snapshots, tags and changelogs of all branches need, and those that name them.
+
+        Raises:
+            FormatError: Metadata is corrupt.
+            NotFoundError: Metadata is missing.
+        """
+        found = {file_key(file.location): file.location for file in self._metadata_files()}
+        reader = MetadataReader(self._state, executor=self._executor)
+        runs = [*kept_snapshots(self._state), *([changelog] for changelog in kept_changelogs(self._state))]
+        for run in runs:
+            found |= {file_key(file.location): file.location for file in reachable(self._state, run, reader)}
+        return found
+
+    def _metadata_files(self) -> Iterator[FileStatus]:
+        """Schemas, snapshots, tags, changelogs, consumers and marks of streams of all branches, and hints.
+
+        What begins with a dot is still being written, or never was.
+        """
+        for paths in self._branches():
+            folders = (
+                paths.schemas,
+                paths.snapshots,
+                paths.tags,
+                paths.changelogs,
+                paths.consumers,
+                marks_folder(paths),
+            )
+            for folder in folders:
+                try:
+                    files = self.storage.list_folder(folder).files
+                except NotFoundError:
+                    continue
+                yield from (file for file in files if not name(file.location).startswith("."))

@@ -1,0 +1,1 @@
+"""Evolution: schemas and options that change."""

@@ -1,0 +1,1 @@
+"""Manifests: which data files, index files and deletion vectors a snapshot has."""

@@ -1,0 +1,280 @@
+"""Files of the metadata: manifests, their lists, index manifests. Read into columns, and written from them.
+
+They are Avro, or ORC by the option `manifest.format`; a reader goes by what the bytes are.
+
+Fields are found by name. What a file lacks is null where it may be; what it has beyond is passed over, since every
+version of Paimon adds some.
+
+Spec: `formats/paimon.md` § 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skerry.avro import ContainerEncoder, read_columns
+from skerry.errors import FormatError, SchemaError, UnsupportedError
+from skerry.paimon.manifests.orc_metadata import ORC_MAGIC, decode_orc, encode_orc
+from skerry.paimon.metadata.options import CoreOptions
+from skerry.storage import Storage
+
+__all__ = [
+    "MetadataEncoding",
+    "decode_metadata",
+    "encode_metadata",
+    "list_of",
+    "read_metadata",
+    "required",
+    "stats_struct",
+    "to_batch",
+]
+
+_VERSION_FIELD: Final = "_VERSION"
+_RULE: Final = "Paimon: Manifest"
+
+_FEW_ROWS: Final = 32
+"""Up to so many rows are encoded one by one: columns have a price of their own, some milliseconds for a manifest."""
+
+_CODECS: Final = {"zstd": "zstandard", "none": "null", "deflate": "deflate", "snappy": "snappy", "null": "null"}
+"""Avro's names of what `manifest.compression` says."""
+
+
+def required(name: str, type_: pa.DataType) -> pa.Field:
+    """A column that is never null."""
+    return pa.field(name, type_, nullable=False)
+
+
+def list_of(type_: pa.DataType) -> pa.DataType:
+    """Lists without nulls in them."""
+    return pa.list_(pa.field("item", type_, nullable=False))
+
+
+def stats_struct() -> pa.StructType:
+    """SimpleStats as a column."""
+    return pa.struct(
+        [
+            required("_MIN_VALUES", pa.binary()),
+            required("_MAX_VALUES", pa.binary()),
+            pa.field("_NULL_COUNTS", pa.list_(pa.int64())),
+        ]
+    )
+
+
+def read_metadata(
+    storage: Storage, location: str, schema: pa.Schema, version: int, *, size: int | None = None
+) -> pa.RecordBatch:
+    """Read a file into columns.
+
+    Args:
+        storage: Access to the file.
+        location: The file.
+        schema: The columns that are wanted; a struct's fields, too.
+        version: What `_VERSION` must be.
+        size: Its bytes as the metadata has them; None if that does not tell.
+
+    Raises:
+        NotFoundError: There is no such file.
+        FormatError: It is corrupt, or not of that size.
+        UnsupportedError: It is of another version.
+    """
+    data = storage.read(location)
+    if size is not None and len(data) != size:
+        raise FormatError(f"the file has {len(data)} bytes, the metadata says {size}", location=location, rule=_RULE)
+    return decode_metadata(data, schema, version, location=location)
+
+
+def decode_metadata(data: bytes, schema: pa.Schema, version: int, *, location: str | None = None) -> pa.RecordBatch:
+    """Decode a file into columns; see `read_metadata`."""
+    names = [_VERSION_FIELD, *schema.names]
+    if data.startswith(ORC_MAGIC):
+        batch = decode_orc(data, names, location=location)
+    else:
+        batch = read_columns(data, names, ignore_missing=True, location=location)
+    try:
+        _check_version(batch, version)
+        columns = [
+            _conform(batch.column(field.name) if field.name in batch.schema.names else None, field, batch.num_rows)
+            for field in schema
+        ]
+    except (FormatError, UnsupportedError) as error:
+        error.location = location
+        raise
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _check_version(batch: pa.RecordBatch, version: int) -> None:
+    if _VERSION_FIELD not in batch.schema.names:
+        raise FormatError(f"there is no field {_VERSION_FIELD}", rule=_RULE)
+    if batch.num_rows == 0:
+        return
+    others = [found for found in pc.unique(batch.column(_VERSION_FIELD)).to_pylist() if found != version]
+    if others:
+        raise UnsupportedError(f"version {others[0]} is not supported, only {version}")
+
+
+def _conform(array: pa.Array | None, field: pa.Field, count: int, around: pa.StructArray | None = None) -> pa.Array:
+    """A column as it is wanted; one that is missing is null.
+
+    Args:
+        array: The column; None if the file lacks it.
+        field: What is wanted.
+        count: Its rows.
+        around: The structs that it is a member of; what is below a null one is null as well.
+
+    Raises:
+        FormatError: It is of another type, or null where it must not be.
+    """
+    if array is None:
+        if not field.nullable:
+            raise FormatError(f"there is no field {field.name}", rule=_RULE)
+        return pa.nulls(count, field.type)
+    if not field.nullable and array.null_count > (around.null_count if around is not None else 0):
+        raise FormatError(f"field {field.name} is null", rule=_RULE)
+    if pa.types.is_struct(field.type) and pa.types.is_struct(array.type):
+        names = [child.name for child in array.type]
+        children = [
+            _conform(array.field(names.index(child.name)) if child.name in names else None, child, count, array)
+            for child in field.type
+        ]
+        mask = array.is_null() if array.null_count else None
+        return pa.StructArray.from_arrays(children, fields=list(field.type), mask=mask)
+    if array.type == field.type:
+        return array
+    if pa.types.is_list(field.type) and pa.types.is_list(array.type):
+        items = _conform(array.values, field.type.value_field, len(array.values))
+        return pa.ListArray.from_arrays(array.offsets, items, type=field.type, mask=array.is_null())
+    try:
+        return array.cast(field.type)
+    except pa.ArrowException as error:
+        raise FormatError(f"field {field.name} is of type {array.type}, expected {field.type}", rule=_RULE) from error
+
+
+# Writing ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataEncoding:
+    """How a table wants its manifests.
+
+    Args:
+        file_format: The option `manifest.format`.
+        compression: The option `manifest.compression`.
+    """
+
+    file_format: str = "avro"
+    compression: str = "zstd"
+
+    @classmethod
+    def from_options(cls, options: CoreOptions) -> MetadataEncoding:
+        """How a table's options want them."""
+        return cls(options.manifest_format, options.manifest_compression)
+
+
+def encode_metadata(batch: pa.RecordBatch, version: int, encoding: MetadataEncoding | None = None) -> bytes:
+    """Make a file.
+
+    Args:
+        batch: Its columns, without the version; required ones are not nullable.
+        version: The version.
+        encoding: Its format and compression; Paimon's defaults if None.
+
+    Raises:
+        SchemaError: A required column is null.
+        UnsupportedError: The compression is not known.
+    """
+    encoding = encoding or MetadataEncoding()
+    versions = pa.repeat(pa.scalar(version, pa.int32()), batch.num_rows)
+    schema = pa.schema([pa.field(_VERSION_FIELD, pa.int32(), nullable=False), *batch.schema])
+    rows = pa.Table.from_arrays([versions, *batch.columns], schema=schema)
+    if encoding.file_format == "orc":
+        for column, field in zip(rows.columns, schema, strict=True):
+            _check_required(column, field)
+        return encode_orc(rows, compression=encoding.compression)
+    codec = _CODECS.get(encoding.compression)
+    if codec is None:
+        raise UnsupportedError(f"table option manifest.compression={encoding.compression} is not supported")
+    kind, name, *fields = _record("record", schema).items()
+    encoder = ContainerEncoder(dict([kind, name, ("namespace", _NAMESPACE), *fields]), codec=codec)
+    few = len(rows) <= _FEW_ROWS
+    blocks = encoder.encode(rows.cast(_numbered(schema)).to_pylist()) if few else encoder.encode_columns(rows)
+    return b"".join([encoder.header, *blocks])
+
+
+def _check_required(column: pa.ChunkedArray | pa.Array, field: pa.Field) -> None:
+    """Refuse nulls where none may be, members of structs included; ORC has no such rule itself."""
+    if not field.nullable and column.null_count:
+        raise SchemaError(f"field {field.name} is null", rule=_RULE)
+    if pa.types.is_struct(field.type):
+        present = column.drop_null() if column.null_count else column
+        for member, values in zip(field.type, present.flatten(), strict=True):
+            _check_required(values, member)
+
+
+def to_batch(records: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
+    """Records as columns.
+
+    Args:
+        records: One sequence or mapping of values per record, in the order of the schema.
+        schema: The columns.
+
+    Raises:
+        SchemaError: A value does not fit its column.
+    """
+    columns = zip(*records, strict=True) if records else ((),) * len(schema)
+    try:
+        arrays = [pa.array(list(values), field.type) for values, field in zip(columns, schema, strict=True)]
+    except (pa.ArrowException, OverflowError, TypeError) as error:
+        raise SchemaError(f"a record does not fit the metadata: {error}", rule=_RULE) from error
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _numbered(schema: pa.Schema) -> pa.Schema:
+    """A schema with numbers in place of timestamps, which as Python objects would be of the time zone here.
+
+    Every column may be null: what must not is found by the Avro schema.
+    """
+    return pa.schema([pa.field(field.name, _numbered_type(field.type)) for field in schema])
+
+
+def _numbered_type(type_: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(type_):
+        return pa.struct([pa.field(field.name, _numbered_type(field.type)) for field in type_])
+    return pa.int64() if pa.types.is_timestamp(type_) else type_
+
+
+_NAMESPACE: Final = "org.apache.paimon.avro.generated"
+
+
+def _record(name: str, fields: Iterable[pa.Field]) -> dict[str, Any]:
+    """The Avro schema of records; those within others are named after their path, as Java does."""
+    return {"type": "record", "name": name, "fields": [_field(name, field) for field in fields]}
+
+
+def _field(parent: str, field: pa.Field) -> dict[str, Any]:
+    type_ = _type(f"{parent}_{field.name}", field)
+    return {"name": field.name, "type": type_, **({"default": None} if field.nullable else {})}
+
+
+def _type(path: str, field: pa.Field) -> Any:
+    type_ = field.type
+    if pa.types.is_struct(type_):
+        plain: Any = _record(path, type_)
+    elif pa.types.is_list(type_):
+        plain = {"type": "array", "items": _type(path, type_.value_field)}
+    else:
+        plain = _AVRO_TYPES[type_]
+    return ["null", plain] if field.nullable else plain
+
+
+_AVRO_TYPES: Final[dict[pa.DataType, Any]] = {
+    pa.int32(): "int",
+    pa.int64(): "long",
+    pa.string(): "string",
+    pa.binary(): "bytes",
+    pa.timestamp("ms"): {"type": "long", "logicalType": "timestamp-millis"},
+}

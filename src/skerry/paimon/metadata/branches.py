@@ -1,0 +1,156 @@
+"""Branches: schemas, snapshots and tags of their own over the data files of the table.
+
+Spec: `formats/paimon.md` § 13.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from skerry.errors import AlreadyExistsError, ConflictError, NotFoundError, SchemaError
+from skerry.paimon.metadata.file_names import checked_name
+from skerry.paimon.metadata.paths import MAIN_BRANCH, TablePaths
+from skerry.paimon.metadata.published_file import publish_file
+from skerry.paimon.metadata.schemas import schema_ids
+from skerry.paimon.metadata.snapshot import encode_snapshot
+from skerry.paimon.metadata.snapshots import latest_snapshot, snapshot_ids, write_hint
+from skerry.paimon.metadata.tags import read_tag, tag_names
+from skerry.storage import Storage, name
+from skerry.table.owned_files import OwnedFiles, PublishStep, after_publish
+from skerry.table.rows.schema import nearest
+
+__all__ = ["branch_names", "create_branch", "delete_branch", "fast_forward", "on_branch"]
+
+_PREFIX: Final = "branch-"
+
+
+def on_branch(paths: TablePaths, branch: str) -> TablePaths:
+    """Where the files of another branch of the same table lie."""
+    return replace(paths, branch=branch)
+
+
+def branch_names(storage: Storage, paths: TablePaths) -> list[str]:
+    """The names of a table's branches beside `main`, in their order."""
+    names = (name(folder) for folder in storage.list_folder(paths.branches).folders)
+    found = sorted(text.removeprefix(_PREFIX) for text in names if text.startswith(_PREFIX) and text != _PREFIX)
+    return [branch for branch in found if schema_ids(storage, on_branch(paths, branch))]
+
+
+def create_branch(
+    storage: Storage, paths: TablePaths, branch: str, files: OwnedFiles, *, tag: str | None = None
+) -> TablePaths:
+    """Make a branch.
+
+    The newest schema is written last: without any schema there is no branch, so that nobody sees half of one.
+
+    Args:
+        storage: Access to the table's files.
+        paths: Where those of the branch lie that it is made from.
+        branch: Its name.
+        files: Owns what is there for the branch alone, until there may be a branch.
+        tag: The tag that it begins with; None for a branch without rows.
+
+    Returns:
+        Where its files lie.
+
+    Raises:
+        AlreadyExistsError: There is such a branch.
+        NotFoundError: There is no such tag.
+        SchemaError: It cannot be a name.
+    """
+    if branch == MAIN_BRANCH or branch.isdigit():
+        raise SchemaError(f"{branch!r} cannot be the name of a branch")
+    target = on_branch(paths, checked_name(branch, "branch"))
+    if schema_ids(storage, target):
+        raise AlreadyExistsError(f"there is a branch {branch!r} already", location=target.branch_root)
+    ids = schema_ids(storage, paths)
+    if tag is not None:
+        snapshot = read_tag(storage, paths, tag).snapshot
+        ids = [number for number in ids if number <= snapshot.schema_id]
+        files.add(target.tag(tag), target.snapshot(snapshot.id))
+        _copy(storage, paths.tag(tag), target.tag(tag))
+        storage.write(target.snapshot(snapshot.id), _snapshot_file(storage, paths, snapshot.id, tag), overwrite=True)
+        write_hint(storage, target, snapshot.id)
+    PublishStep((), files)  # with a schema it is a branch
+    for number in ids:
+        _copy(storage, paths.schema(number), target.schema(number))
+    return target
+
+
+def _snapshot_file(storage: Storage, paths: TablePaths, snapshot_id: int, tag: str) -> bytes:
+    """The file of a snapshot; if it has expired, what its tag has kept of it."""
+    try:
+        return storage.read(paths.snapshot(snapshot_id))
+    except NotFoundError:
+        return encode_snapshot(read_tag(storage, paths, tag).snapshot)
+
+
+def _copy(storage: Storage, source: str, target: str) -> None:
+    storage.write(target, storage.read(source), overwrite=True)
+
+
+def delete_branch(storage: Storage, paths: TablePaths, branch: str) -> None:
+    """Take a branch away; the data files that only it had stay until they are looked for.
+
+    Raises:
+        NotFoundError: There is no such branch.
+        SchemaError: It is `main`.
+    """
+    if branch == MAIN_BRANCH:
+        raise SchemaError("the branch main cannot be deleted")
+    target = on_branch(paths, checked_name(branch, "branch"))
+    if not schema_ids(storage, target):
+        raise NotFoundError(
+            f"no branch {branch!r}{nearest(branch, branch_names(storage, paths))}", location=target.branch_root
+        )
+    storage.delete([file.location for file in storage.list(target.branch_root)])
+
+
+def fast_forward(storage: Storage, paths: TablePaths, branch: str) -> None:
+    """Move a branch on to the newest snapshot of another one that was made from it.
+
+    Every snapshot is put into place like a commit, in order, so that the commit of a rival is noticed and not lost.
+
+    Args:
+        storage: Access to the table's files.
+        paths: Where those of the branch lie that is moved.
+        branch: The one that it moves to.
+
+    Raises:
+        ConflictError: The branches have gone different ways.
+        NotFoundError: There is no such branch, or it has no snapshot.
+    """
+    source = on_branch(paths, branch)
+    if latest_snapshot(storage, source) is None:
+        raise NotFoundError(f"there is no branch {branch!r}, or it has no snapshot", location=source.snapshots)
+    ids = snapshot_ids(storage, source)
+    newest = latest_snapshot(storage, paths)
+    if newest is not None and newest.id > ids[-1]:
+        raise ConflictError(
+            f"branch {paths.branch!r} has snapshot {newest.id}, which {branch!r} does not have", retryable=False
+        )
+    if newest is not None and newest.id < ids[0] - 1:
+        raise ConflictError(f"branch {branch!r} begins behind the newest snapshot {newest.id}", retryable=False)
+    for number in schema_ids(storage, source):
+        _put(storage, source.schema(number), paths.schema(number))
+    for number in ids:
+        _put(storage, source.snapshot(number), paths.snapshot(number))
+        if newest is None or number > newest.id:
+            with after_publish("the hint at the newest snapshot"):
+                write_hint(storage, paths, number)
+    for tag in tag_names(storage, source):
+        _put(storage, source.tag(tag), paths.tag(tag))
+
+
+def _put(storage: Storage, source: str, target: str) -> None:
+    """Copy a file, unless it is there already.
+
+    Raises:
+        CommitUnknownError: It may or may not be there now.
+        ConflictError: There is another one.
+    """
+    try:
+        publish_file(storage, target, storage.read(source), "the branch's newest snapshot")
+    except ConflictError as error:
+        raise ConflictError("the branches have gone different ways", location=target, retryable=False) from error

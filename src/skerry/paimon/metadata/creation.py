@@ -1,0 +1,92 @@
+"""Making a table: its first schema.
+
+Spec: Paimon, Schema; `formats/paimon.md` §§ 2, 14.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from skerry.errors import AlreadyExistsError, ConflictError, SchemaError
+from skerry.paimon.metadata.options import CoreOptions
+from skerry.paimon.metadata.schema import TableSchema
+from skerry.paimon.metadata.schemas import create_schema, schema_ids
+from skerry.paimon.metadata.state import PaimonState
+from skerry.paimon.metadata.validation import check_schema
+from skerry.paimon.values.arrow_types import to_paimon_fields
+from skerry.paimon.values.types import field_ids
+from skerry.storage import Storage
+from skerry.table.rows.schema import nearest
+from skerry.table.statistics.column_statistics import SketchPolicy
+
+__all__ = ["create_table", "first_schema"]
+
+
+def first_schema(
+    columns: pa.Schema,
+    *,
+    partition_by: Sequence[str] = (),
+    primary_key: Sequence[str] = (),
+    properties: Mapping[str, str] | None = None,
+    comment: str | None = None,
+) -> TableSchema:
+    """The schema of a new table.
+
+    Args:
+        columns: Its columns.
+        partition_by: Names of the partition keys.
+        primary_key: Names of the columns that identify a row; they have no nulls.
+        properties: The table's options.
+        comment: What the table is.
+
+    Raises:
+        SchemaError: A column or key does not fit; the message names it.
+        UnsupportedError: An option is not supported; the message names it.
+    """
+    fields = to_paimon_fields(columns)
+    names = [field.name for field in fields]
+    for what, keys in (("partition_by", partition_by), ("primary_key", primary_key)):
+        if isinstance(keys, str):
+            raise SchemaError(f"{what} must be a list of columns, found {keys!r}")
+        for key in keys:
+            if key not in names:
+                raise SchemaError(f"{what}: no column {key!r}{nearest(key, names)}")
+        if len(set(keys)) < len(keys):
+            raise SchemaError(f"{what}: a column is named twice in {list(keys)}")
+    fields = tuple(
+        replace(field, type=replace(field.type, nullable=False)) if field.name in primary_key else field
+        for field in fields
+    )
+    schema = TableSchema(
+        id=0,
+        fields=fields,
+        highest_field_id=max((number for field in fields for number in field_ids(field)), default=-1),
+        partition_keys=tuple(partition_by),
+        primary_keys=tuple(primary_key),
+        options=dict(properties or {}),
+        comment=comment,
+        time_millis=int(time.time() * 1000),
+    )
+    check_schema(schema)
+    SketchPolicy.from_properties(schema.options).check(schema.arrow_schema)
+    return schema
+
+
+def create_table(storage: Storage, location: str, schema: TableSchema, *, name: str) -> PaimonState:
+    """Write the first schema of a table.
+
+    Raises:
+        AlreadyExistsError: There is a table already.
+    """
+    paths = CoreOptions(schema.options).paths(location)
+    if schema_ids(storage, paths):
+        raise AlreadyExistsError(f"table {name!r} exists already", location=location)
+    try:
+        create_schema(storage, paths, schema)
+    except ConflictError as error:
+        raise AlreadyExistsError(f"table {name!r} exists already", location=location) from error
+    return PaimonState(name, location, storage, schema, None)

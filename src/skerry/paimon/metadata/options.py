@@ -1,0 +1,429 @@
+"""A table's options with their types and defaults.
+
+Only those are here that decide on something in this package; which of the others must be refused says
+`skerry.paimon.metadata.validation`.
+
+Spec: `formats/paimon.md`; Java's CoreOptions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, TypeVar
+
+from skerry.paimon.metadata.option_values import (
+    parse_bool,
+    parse_choice,
+    parse_duration_ms,
+    parse_int,
+    parse_list,
+    parse_size_bytes,
+)
+from skerry.paimon.metadata.paths import MAIN_BRANCH, TablePaths
+
+__all__ = ["FALLBACK_BRANCH", "BucketFunction", "ChangelogProducer", "CoreOptions", "FileFormat", "MergeEngine"]
+
+FALLBACK_BRANCH: Final = "scan.fallback-branch"
+Choice = TypeVar("Choice", bound=Enum)
+_MEBIBYTE: Final = 1 << 20
+
+
+class MergeEngine(Enum):
+    """How records of one key become one row."""
+
+    DEDUPLICATE = "deduplicate"
+    PARTIAL_UPDATE = "partial-update"
+    AGGREGATION = "aggregation"
+    FIRST_ROW = "first-row"
+
+
+class ChangelogProducer(Enum):
+    """What writes changelog files."""
+
+    NONE = "none"
+    INPUT = "input"
+    LOOKUP = "lookup"
+    FULL_COMPACTION = "full-compaction"
+
+
+class BucketFunction(Enum):
+    """How a bucket key becomes a bucket."""
+
+    DEFAULT = "default"
+    MOD = "mod"
+    HIVE = "hive"
+
+
+class FileFormat(Enum):
+    """Formats of data files."""
+
+    PARQUET = "parquet"
+    ORC = "orc"
+    AVRO = "avro"
+    AMUDAI = "amudai"
+    """Of tables that were created so: no other engine reads them."""
+
+
+@dataclass(frozen=True)
+class CoreOptions:
+    """A table's options, each read when it is asked for.
+
+    Every property raises `SchemaError` for a text that is no value of its type, and `UnsupportedError` for an unknown
+    choice; the message names the option.
+
+    Args:
+        options: Texts by name, as the schema file has them.
+    """
+
+    options: Mapping[str, str]
+
+    def _bool(self, name: str, default: bool) -> bool:
+        text = self.options.get(name)
+        return default if text is None else parse_bool(name, text)
+
+    def _int(self, name: str, default: int) -> int:
+        text = self.options.get(name)
+        return default if text is None else parse_int(name, text)
+
+    def _size(self, name: str, default: int) -> int:
+        text = self.options.get(name)
+        return default if text is None else parse_size_bytes(name, text)
+
+    def _duration(self, name: str, default: int) -> int:
+        text = self.options.get(name)
+        return default if text is None else parse_duration_ms(name, text)
+
+    def _choice(self, name: str, default: Choice) -> Choice:
+        text = self.options.get(name)
+        return default if text is None else parse_choice(name, text, type(default))
+
+    def _names(self, name: str) -> tuple[str, ...]:
+        return parse_list(self.options.get(name, ""))
+
+    def field(self, column: str, option: str) -> str | None:
+        """The text of `fields.<column>.<option>`; None if not set."""
+        return self.options.get(f"fields.{column}.{option}")
+
+    # ---- layout ----
+
+    def paths(self, root: str, branch: str = MAIN_BRANCH) -> TablePaths:
+        """Where the files of the table lie."""
+        return TablePaths(
+            root,
+            branch,
+            data_folder=self.options.get("data-file.path-directory", "").strip("/"),
+            default_partition=self.options.get("partition.default-name", "__DEFAULT_PARTITION__"),
+            index_beside_data=self._bool("index-file-in-data-file-dir", False),
+        )
+
+    @property
+    def fallback_branch(self) -> str | None:
+        """The branch that batch reads take those partitions from which this one does not have; None for none."""
+        return self.options.get(FALLBACK_BRANCH, "").strip() or None
+
+    @property
+    def legacy_partition_names(self) -> bool:
+        """Whether paths have partition values in their internal form, such as days as numbers."""
+        return self._bool("partition.legacy-name", True)
+
+    @property
+    def bucket(self) -> int:
+        """Buckets of a partition; -1 for none (append) or as many as it takes (primary key), -2 to decide later."""
+        return self._int("bucket", -1)
+
+    @property
+    def bucket_function(self) -> BucketFunction:
+        """How a bucket key becomes a bucket."""
+        return self._choice("bucket-function.type", BucketFunction.DEFAULT)
+
+    @property
+    def dynamic_bucket_target_rows(self) -> int:
+        """Keys of a dynamic bucket before another one is begun."""
+        return self._int("dynamic-bucket.target-row-num", 2_000_000)
+
+    @property
+    def dynamic_bucket_max(self) -> int:
+        """The most dynamic buckets of a partition; -1 for as many as there can be."""
+        return self._int("dynamic-bucket.max-buckets", -1)
+
+    # ---- rows ----
+
+    @property
+    def merge_engine(self) -> MergeEngine:
+        """How records of one key become one row."""
+        return self._choice("merge-engine", MergeEngine.DEDUPLICATE)
+
+    @property
+    def ignore_delete(self) -> bool:
+        """Whether records of kind -U and -D are passed over, at writing and at merging."""
+        return any(self._bool(name, False) for name in _IGNORE_DELETE)
+
+    @property
+    def ignore_update_before(self) -> bool:
+        """Whether records of kind -U are passed over."""
+        return self._bool("ignore-update-before", False)
+
+    @property
+    def sequence_fields(self) -> tuple[str, ...]:
+        """The columns that order records of one key before their sequence number does."""
+        return self._names("sequence.field")
+
+    @property
+    def sequence_descending(self) -> bool:
+        """Whether the least of `sequence_fields` comes last."""
+        return self.options.get("sequence.field.sort-order", "ascending").strip().lower() == "descending"
+
+    @property
+    def rowkind_field(self) -> str | None:
+        """The column that says what kind of record a row is."""
+        return self.options.get("rowkind.field")
+
+    @property
+    def changelog_producer(self) -> ChangelogProducer:
+        """What writes changelog files."""
+        return self._choice("changelog-producer", ChangelogProducer.NONE)
+
+    @property
+    def deletion_vectors(self) -> bool:
+        """Whether deleted rows are marked in vectors."""
+        return self._bool("deletion-vectors.enabled", False)
+
+    @property
+    def deletion_vectors_64(self) -> bool:
+        """Whether vectors that are written have 64 bits."""
+        return self._bool("deletion-vectors.bitmap64", False)
+
+    @property
+    def deletion_vectors_merge_on_read(self) -> bool:
+        """Whether level 0 is merged at reading although there are deletion vectors."""
+        return self._bool("deletion-vectors.merge-on-read", False)
+
+    @property
+    def row_tracking(self) -> bool:
+        """Whether rows have ids."""
+        return self._bool("row-tracking.enabled", False)
+
+    @property
+    def batch_reads_skip_level_0(self) -> bool:
+        """Whether files of level 0 are invisible until they are compacted (primary-key tables)."""
+        return (
+            not self.deletion_vectors_merge_on_read
+            if self.deletion_vectors
+            else self.merge_engine is MergeEngine.FIRST_ROW
+        )
+
+    @property
+    def compacts_by_lookup(self) -> bool:
+        """Whether compaction merges what a key has in higher levels into what it writes to a lower one."""
+        return (
+            self.merge_engine is MergeEngine.FIRST_ROW
+            or self.changelog_producer is ChangelogProducer.LOOKUP
+            or self.deletion_vectors
+            or self._bool("force-lookup", False)
+        )
+
+    @property
+    def file_index_read(self) -> bool:
+        """Whether file indexes are used."""
+        return self._bool("file-index.read.enabled", True)
+
+    # ---- files ----
+
+    @property
+    def file_format(self) -> FileFormat:
+        """The format of data files."""
+        return self._choice("file.format", FileFormat.PARQUET)
+
+    @property
+    def file_compression(self) -> str:
+        """Their compression."""
+        return self.options.get("file.compression", "zstd").strip().lower()
+
+    @property
+    def file_compression_zstd_level(self) -> int:
+        """The level of zstd."""
+        return self._int("file.compression.zstd-level", 1)
+
+    @property
+    def changelog_file_format(self) -> FileFormat:
+        """The format of changelog files."""
+        return self._choice("changelog-file.format", self.file_format)
+
+    @property
+    def changelog_file_compression(self) -> str:
+        """Their compression."""
+        return self.options.get("changelog-file.compression", self.file_compression).strip().lower()
+
+    @property
+    def data_file_prefix(self) -> str:
+        """What names of data files begin with."""
+        return self.options.get("data-file.prefix", "data-")
+
+    @property
+    def changelog_file_prefix(self) -> str:
+        """What names of changelog files begin with."""
+        return self.options.get("changelog-file.prefix", "changelog-")
+
+    @property
+    def suffix_includes_compression(self) -> bool:
+        """Whether names of data files tell their compression."""
+        return self._bool("file.suffix.include.compression", False)
+
+    @property
+    def thin_mode(self) -> bool:
+        """Whether primary-key files leave out the columns `_KEY_…`."""
+        return self._bool("data-file.thin-mode", False)
+
+    @property
+    def stats_mode(self) -> str:
+        """Which statistics files have of a column: `none`, `counts`, `full` or `truncate(n)`."""
+        return self.options.get("metadata.stats-mode", "truncate(16)").strip().lower()
+
+    @property
+    def stats_dense_store(self) -> bool:
+        """Whether columns without statistics are left out of them."""
+        return self._bool("metadata.stats-dense-store", True)
+
+    @property
+    def target_file_size(self) -> int | None:
+        """Bytes that data files should have; None for the default, which differs by kind of table."""
+        return self._size("target-file-size", 0) or None
+
+    @property
+    def split_target_size(self) -> int:
+        """Bytes that a task of a scan should read."""
+        return self._size("source.split.target-size", 128 * _MEBIBYTE)
+
+    @property
+    def split_open_file_cost(self) -> int:
+        """Bytes that opening a file counts as."""
+        return self._size("source.split.open-file-cost", 4 * _MEBIBYTE)
+
+    @property
+    def file_index_in_manifest_threshold(self) -> int:
+        """The largest file index in bytes that lies in the manifest."""
+        return self._size("file-index.in-manifest-threshold", 500)
+
+    @property
+    def deletion_vector_file_target_size(self) -> int:
+        """Bytes that index files of deletion vectors should have."""
+        return self._size("deletion-vector.index-file.target-size", 2 * _MEBIBYTE)
+
+    # ---- metadata ----
+
+    @property
+    def manifest_format(self) -> str:
+        """Format of manifests, their lists and index manifests."""
+        return self.options.get("manifest.format", "avro").strip().lower()
+
+    @property
+    def manifest_compression(self) -> str:
+        """Compression of manifests."""
+        return self.options.get("manifest.compression", "zstd").strip().lower()
+
+    @property
+    def manifest_target_file_size(self) -> int:
+        """Bytes that manifests should have."""
+        return self._size("manifest.target-file-size", 8 * _MEBIBYTE)
+
+    @property
+    def manifest_full_compaction_threshold(self) -> int:
+        """Bytes of changes from which on all manifests are rewritten."""
+        return self._size("manifest.full-compaction-threshold-size", 16 * _MEBIBYTE)
+
+    @property
+    def manifest_merge_min_count(self) -> int:
+        """Manifests from which on small ones are merged."""
+        return self._int("manifest.merge-min-count", 30)
+
+    @property
+    def commit_max_retries(self) -> int:
+        """Attempts to commit after the first."""
+        return self._int("commit.max-retries", 10)
+
+    @property
+    def commit_min_retry_wait_ms(self) -> int:
+        """The wait before the first of them."""
+        return self._duration("commit.min-retry-wait", 10)
+
+    @property
+    def commit_max_retry_wait_ms(self) -> int:
+        """The longest wait before one."""
+        return self._duration("commit.max-retry-wait", 10_000)
+
+    @property
+    def commit_timeout_ms(self) -> int | None:
+        """How long to go on trying; None for no limit."""
+        return self._duration("commit.timeout", 0) or None
+
+    @property
+    def snapshot_num_retained_min(self) -> int:
+        """Snapshots that are kept whatever their age."""
+        return self._int("snapshot.num-retained.min", 10)
+
+    @property
+    def snapshot_num_retained_max(self) -> int:
+        """The most snapshots that are kept."""
+        return self._int("snapshot.num-retained.max", 2**31 - 1)
+
+    @property
+    def snapshot_time_retained_ms(self) -> int:
+        """The age up to which snapshots are kept."""
+        return self._duration("snapshot.time-retained", 3_600_000)
+
+    @property
+    def changelog_num_retained_min(self) -> int:
+        """Changelogs that are kept whatever their age."""
+        return self._int("changelog.num-retained.min", self.snapshot_num_retained_min)
+
+    @property
+    def changelog_num_retained_max(self) -> int:
+        """The most changelogs that are kept."""
+        return self._int("changelog.num-retained.max", self.snapshot_num_retained_max)
+
+    @property
+    def changelog_time_retained_ms(self) -> int:
+        """The age up to which changelogs are kept."""
+        return self._duration("changelog.time-retained", self.snapshot_time_retained_ms)
+
+    # ---- compaction ----
+
+    @property
+    def write_only(self) -> bool:
+        """Whether writers leave compaction to others."""
+        return self._bool("write-only", False)
+
+    @property
+    def compaction_trigger(self) -> int:
+        """Sorted runs of a bucket from which on it is compacted."""
+        return self._int("num-sorted-run.compaction-trigger", 5)
+
+    @property
+    def num_levels(self) -> int:
+        """Levels of the LSM tree, level 0 included."""
+        return self._int("num-levels", self.compaction_trigger + 1)
+
+    @property
+    def max_size_amplification_percent(self) -> int:
+        """Bytes in percent of the oldest run that younger ones may have."""
+        return self._int("compaction.max-size-amplification-percent", 200)
+
+    @property
+    def size_ratio(self) -> int:
+        """Percent by which a run may be larger than those before it to be compacted with them."""
+        return self._int("compaction.size-ratio", 1)
+
+    @property
+    def compaction_min_file_num(self) -> int:
+        """Small files of an append table from which on they are compacted."""
+        return self._int("compaction.min.file-num", 5)
+
+
+_IGNORE_DELETE: Final = (
+    "ignore-delete",
+    "first-row.ignore-delete",
+    "deduplicate.ignore-delete",
+    "partial-update.ignore-delete",
+)

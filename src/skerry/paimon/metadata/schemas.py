@@ -1,0 +1,61 @@
+"""The folder of schema files: which there are, the newest, and how another one is added.
+
+Spec: Paimon, Schema; `formats/paimon.md` §§ 1, 2.
+"""
+
+from __future__ import annotations
+
+from skerry.errors import FormatError, NotFoundError
+from skerry.paimon.metadata.numbered_files import numbered_files
+from skerry.paimon.metadata.paths import TablePaths
+from skerry.paimon.metadata.published_file import publish_file
+from skerry.paimon.metadata.schema import TableSchema, decode_schema, encode_schema
+from skerry.storage import Storage
+
+__all__ = ["create_schema", "latest_schema", "read_schema", "schema_ids"]
+
+_PREFIX = "schema-"
+
+
+def schema_ids(storage: Storage, paths: TablePaths) -> list[int]:
+    """The ids of the schemas of a branch, ascending; none if there is no such branch."""
+    return numbered_files(storage, paths.schemas, _PREFIX)
+
+
+def latest_schema(storage: Storage, paths: TablePaths) -> TableSchema:
+    """The newest schema of a branch.
+
+    Raises:
+        NotFoundError: There is no table, or no such branch.
+        FormatError: The file is corrupt.
+        UnsupportedError: Its version or a type in it is not known.
+    """
+    ids = schema_ids(storage, paths)
+    if not ids:
+        raise NotFoundError("no Paimon table, or no such branch: there is no schema file", location=paths.schemas)
+    return read_schema(storage, paths, ids[-1])
+
+
+def read_schema(storage: Storage, paths: TablePaths, schema_id: int) -> TableSchema:
+    """The schema of an id.
+
+    Raises:
+        NotFoundError: There is none.
+        FormatError: The file is corrupt.
+        UnsupportedError: Its version or a type in it is not known.
+    """
+    location = paths.schema(schema_id)
+    schema = decode_schema(storage.read(location), location=location)
+    if schema.id != schema_id:
+        raise FormatError(f"the schema's id is {schema.id}, its file's name says {schema_id}", location=location)
+    return schema
+
+
+def create_schema(storage: Storage, paths: TablePaths, schema: TableSchema) -> None:
+    """Add a schema, unless another writer was first.
+
+    Raises:
+        CommitUnknownError: It may or may not have been added.
+        ConflictError: There is a schema of that id.
+    """
+    publish_file(storage, paths.schema(schema.id), encode_schema(schema), f"schema {schema.id}")

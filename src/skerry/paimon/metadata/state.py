@@ -1,0 +1,107 @@
+"""One published state of a Paimon table: its newest schema and snapshot, and where they came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import pyarrow as pa
+
+from skerry.paimon.metadata.options import CoreOptions
+from skerry.paimon.metadata.paths import MAIN_BRANCH, TablePaths
+from skerry.paimon.metadata.schema import TableSchema
+from skerry.paimon.metadata.schemas import latest_schema, read_schema
+from skerry.paimon.metadata.snapshot import Snapshot
+from skerry.paimon.metadata.snapshots import latest_snapshot
+from skerry.storage import Storage, name
+
+__all__ = ["PaimonState", "load_state"]
+
+
+@dataclass(frozen=True)
+class PaimonState:
+    """A branch of a table as it was found, immutable.
+
+    Args:
+        name: The table's name, for messages.
+        location: The table's folder.
+        storage: Access to the table's files.
+        schema: The newest schema, which may be newer than the snapshot.
+        snapshot: The newest snapshot; None before the first commit.
+        branch: The branch.
+    """
+
+    name: str
+    location: str
+    storage: Storage = field(repr=False)
+    schema: TableSchema
+    snapshot: Snapshot | None
+    branch: str = MAIN_BRANCH
+
+    @cached_property
+    def options(self) -> CoreOptions:
+        """The table's options, typed."""
+        return CoreOptions(self.schema.options)
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The table's options as they are written."""
+        return dict(self.schema.options)
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The newest schema as Arrow, with field ids."""
+        return self.schema.arrow_schema
+
+    @cached_property
+    def paths(self) -> TablePaths:
+        """Where the table's files lie."""
+        return self.options.paths(self.location, self.branch)
+
+    @property
+    def version(self) -> str:
+        """What tells the state from others of the branch, whose snapshots can have had the same number."""
+        snapshot = self.snapshot
+        of_snapshot = f"{snapshot.id} {snapshot.commit_user} {snapshot.time_millis}" if snapshot is not None else ""
+        return f"{self.schema.id} {of_snapshot}"
+
+    def schema_by_id(self, schema_id: int) -> TableSchema:
+        """A schema of the branch; schema files never change, so each is read once.
+
+        Raises:
+            NotFoundError: There is none of that id.
+            FormatError: The file is corrupt.
+        """
+        found = self._schemas.get(schema_id)
+        if found is None:
+            found = self._schemas[schema_id] = read_schema(self.storage, self.paths, schema_id)
+        return found
+
+    @cached_property
+    def _schemas(self) -> dict[int, TableSchema]:
+        return {self.schema.id: self.schema}
+
+    def at(self, snapshot: Snapshot) -> PaimonState:
+        """The state that a snapshot of this branch is: with the schema that was the newest then."""
+        state = replace(self, snapshot=snapshot, schema=self.schema_by_id(snapshot.schema_id))
+        state._schemas.update(self._schemas)
+        return state
+
+
+def load_state(storage: Storage, location: str, *, branch: str = MAIN_BRANCH, table: str | None = None) -> PaimonState:
+    """Load the newest state of a branch.
+
+    Args:
+        storage: Access to the table's files.
+        location: The table's folder.
+        branch: The branch.
+        table: The table's name; that of its folder if None.
+
+    Raises:
+        NotFoundError: There is no table, or no such branch.
+        FormatError: The schema or snapshot file is corrupt.
+        UnsupportedError: Their version is not known.
+    """
+    paths = TablePaths(location, branch)
+    schema = latest_schema(storage, paths)
+    return PaimonState(table or name(location), location, storage, schema, latest_snapshot(storage, paths), branch)

@@ -1,0 +1,305 @@
+"""What is not done here, by the option that asks for it: refused with its name, never passed over in silence.
+
+Four questions are kept apart: can such a table be (`check_schema`), can it be read without wrong rows
+(`check_readable`), can rows be written to it so that nothing is missing that it promises (`check_writable`), and can
+rows of it be written to another file (`check_rewritable`).
+
+Spec: `formats/paimon.md` § 14; Java's SchemaValidation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from skerry.errors import SchemaError, UnsupportedError
+from skerry.paimon.metadata.buckets import check_bucket_key
+from skerry.paimon.metadata.option_values import parse_bool, parse_list
+from skerry.paimon.metadata.options import ChangelogProducer, CoreOptions, MergeEngine
+from skerry.paimon.metadata.paths import POSTPONE_BUCKET
+from skerry.paimon.metadata.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+from skerry.paimon.values.types import AtomicType
+
+__all__ = ["check_readable", "check_rewritable", "check_schema", "check_writable"]
+
+_RULE: Final = "Paimon: table options"
+_SYSTEM_NAMES: Final = (SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "rowkind", "_ROW_ID")
+_DEFAULT_FUNCTION: Final = "default-aggregate-function"
+
+
+# What a table can be ------------------------------------------------------------------------------------------------
+
+
+def check_schema(schema: TableSchema) -> None:
+    """Refuse a schema that no table can have.
+
+    Raises:
+        SchemaError: A column, key or option does not go together with the others; the message names it.
+        UnsupportedError: An option has a value that is not known.
+
+    Spec: `formats/paimon.md` § 14, last row.
+    """
+    for field in schema.fields:
+        if field.name in _SYSTEM_NAMES or field.name.startswith(KEY_PREFIX):
+            raise SchemaError(f"column {field.name!r} has a name that Paimon uses itself", rule=_RULE)
+    _check_keys(schema)
+    _check_buckets(schema)
+    _check_rows(schema)
+    for name in schema.options:
+        if name.startswith("fields."):
+            _check_field_option(schema, name)
+
+
+def _check_keys(schema: TableSchema) -> None:
+    for what, keys in (("primary key", schema.primary_keys), ("partition key", schema.partition_keys)):
+        if len(set(keys)) < len(keys):
+            raise SchemaError(f"a {what} has a column twice: {', '.join(keys)}")
+        for field in schema.fields_of(keys):
+            if not isinstance(field.type, AtomicType):
+                raise SchemaError(f"column {field.name!r} of type {field.type} cannot be part of a {what}")
+    if schema.primary_keys and not schema.trimmed_primary_keys:
+        raise SchemaError("the primary key must have a column that is no partition key")
+    if schema.partition_keys and len(schema.partition_keys) == len(schema.fields):
+        raise SchemaError("a table must have a column that is no partition key")
+    for field in schema.fields_of(schema.primary_keys):
+        if field.type.nullable:
+            raise SchemaError(f"column {field.name!r} of the primary key must be NOT NULL")
+
+
+def _check_buckets(schema: TableSchema) -> None:
+    options = CoreOptions(schema.options)
+    bucket, has_key = options.bucket, "bucket-key" in schema.options
+    if bucket == -1:
+        if has_key:
+            raise SchemaError("bucket-key needs the option bucket with the number of buckets", rule=_RULE)
+        return
+    if bucket < 1 and not (bucket == POSTPONE_BUCKET and schema.primary_keys):
+        raise SchemaError(f"bucket must be 1 or more, or -1, found {bucket}", rule=_RULE)
+    if not schema.bucket_keys:
+        raise SchemaError("an append table with a fixed number of buckets needs the option bucket-key", rule=_RULE)
+    fields = schema.fields_of(schema.bucket_keys)
+    for field in fields:
+        if not isinstance(field.type, AtomicType):
+            raise SchemaError(f"column {field.name!r} of type {field.type} cannot be part of bucket-key", rule=_RULE)
+        if schema.primary_keys and field.name not in schema.primary_keys:
+            raise SchemaError(f"column {field.name!r} of bucket-key must be part of the primary key", rule=_RULE)
+    check_bucket_key(options.bucket_function, [field.type for field in fields])
+
+
+def _check_rows(schema: TableSchema) -> None:
+    """Options about merging, changelogs and deletes that do not go together."""
+    options = CoreOptions(schema.options)
+    producer, engine = options.changelog_producer, options.merge_engine
+    if not schema.primary_keys and producer is not ChangelogProducer.NONE:
+        raise SchemaError("changelog-producer needs a primary key", rule=_RULE)
+    if engine is MergeEngine.FIRST_ROW:
+        if options.sequence_fields:
+            raise SchemaError("sequence.field does not go together with merge-engine=first-row", rule=_RULE)
+        if options.deletion_vectors:
+            raise SchemaError("deletion-vectors.enabled does not go together with merge-engine=first-row", rule=_RULE)
+        if producer not in (ChangelogProducer.NONE, ChangelogProducer.LOOKUP):
+            raise SchemaError("merge-engine=first-row needs changelog-producer none or lookup", rule=_RULE)
+    if options.deletion_vectors and producer is ChangelogProducer.FULL_COMPACTION:
+        raise SchemaError("deletion-vectors.enabled needs another changelog-producer than full-compaction", rule=_RULE)
+    for option, names in (("sequence.field", options.sequence_fields), ("rowkind.field", _one(options.rowkind_field))):
+        for name in names:
+            if name not in schema.fields_by_name:
+                raise SchemaError(f"{option} names {name!r}, which is no column", rule=_RULE)
+    if len(set(options.sequence_fields)) < len(options.sequence_fields):
+        raise SchemaError("sequence.field names a column twice", rule=_RULE)
+    for name in options.sequence_fields:
+        if options.field(name, "aggregate-function") is not None:
+            raise SchemaError(f"column {name!r} of sequence.field cannot have an aggregate-function", rule=_RULE)
+    if options.sequence_fields and schema.is_cross_partition:
+        raise SchemaError("sequence.field needs all partition keys in the primary key", rule=_RULE)
+    if options.row_tracking and (schema.primary_keys or options.bucket != -1):
+        raise SchemaError("row-tracking.enabled needs a table without primary key and buckets", rule=_RULE)
+
+
+def _one(name: str | None) -> tuple[str, ...]:
+    return () if name is None else (name,)
+
+
+def _check_field_option(schema: TableSchema, option: str) -> None:
+    """Options of columns must be of columns that there are."""
+    named = option.split(".")[1]
+    if named == _DEFAULT_FUNCTION:
+        return
+    for name in parse_list(named):
+        if name not in schema.fields_by_name:
+            raise SchemaError(f"option {option} names {name!r}, which is no column", rule=_RULE)
+
+
+# What can be read ---------------------------------------------------------------------------------------------------
+
+_UNREADABLE_IF_TRUE: Final = (
+    "data-evolution.enabled",
+    "chain-table.enabled",
+    "pk-clustering-override",
+    "query-auth.enabled",
+    "sequence.snapshot-ordering",
+    "postpone.merge-on-read",
+)
+_UNREADABLE_IF_SET: Final = (
+    "scan.fallback-delta-branch",
+    "scan.primary-branch",
+    "scan.snapshot-id",
+    "scan.tag-name",
+    "scan.version",
+    "scan.timestamp",
+    "scan.timestamp-millis",
+    "scan.watermark",
+    "scan.file-creation-time-millis",
+    "scan.creation-time-millis",
+    "scan.bucket",
+    "incremental-between",
+    "incremental-between-timestamp",
+    "incremental-to-auto-tag",
+)
+"""Options that make a plain read of the table mean something else; what they ask for is asked of a scan here."""
+
+_PLAIN_VALUES: Final[Mapping[str, tuple[str, ...]]] = {
+    "type": ("table",),
+    "manifest.format": ("avro", "orc"),
+    "scan.mode": ("default", "latest", "latest-full", "full"),
+}
+_PATH_STRATEGY: Final = "data-file.external-paths.strategy"
+
+
+def check_readable(schema: TableSchema) -> None:
+    """Refuse a table whose rows cannot be told, or would be wrong.
+
+    Raises:
+        UnsupportedError: An option asks for what is not done here; the message names it.
+        SchemaError: An option has a value that is none.
+    """
+    options = schema.options
+    _refuse_if_true(options, _UNREADABLE_IF_TRUE)
+    _refuse_if_set(options, _UNREADABLE_IF_SET)
+    for name, plain in _PLAIN_VALUES.items():
+        if options.get(name, plain[0]).strip().lower() not in plain:
+            raise UnsupportedError(f"table option {name}={options[name]} is not supported", rule=_RULE)
+    core = CoreOptions(options)
+    _ = (core.merge_engine, core.changelog_producer, core.bucket_function, core.bucket)  # refused where unknown
+
+
+def _refuse_if_true(options: Mapping[str, str], names: tuple[str, ...]) -> None:
+    for name in names:
+        if parse_bool(name, options.get(name, "false")):
+            raise UnsupportedError(f"table option {name}=true is not supported", rule=_RULE)
+
+
+def _refuse_if_set(options: Mapping[str, str], names: tuple[str, ...]) -> None:
+    for name in names:
+        if options.get(name, "").strip():
+            raise UnsupportedError(f"table option {name}={options[name]} is not supported", rule=_RULE)
+
+
+# What can be written ------------------------------------------------------------------------------------------------
+
+_UNWRITABLE_IF_TRUE: Final = (
+    "clustering.incremental",
+    "commit.force-compact",
+    "delete.force-produce-changelog",
+    "force-lookup",
+    "primary-key.nullable",
+    "tag.create-success-file",
+)
+_UNWRITABLE_IF_SET: Final = (
+    "clustering.columns",
+    "commit.callbacks",
+    "file.compression.per.level",
+    "file.format.per.level",
+    "global-index.external-path",
+    "metadata.stats-mode.per.level",
+    "metastore.tag-to-partition",
+    "partition.expiration-time",
+    "partition.mark-done-action",
+    "pk-bitmap.index.columns",
+    "pk-btree.index.columns",
+    "pk-full-text.index.columns",
+    "pk-multivalue.index.columns",
+    "pk-vector.index.columns",
+    "record-level.expire-time",
+    "tag.callbacks",
+    "upsert-key",
+)
+_ICEBERG: Final = "metadata.iceberg.storage"
+_WRITTEN_INDEX: Final = "bloom-filter"
+
+
+def check_writable(schema: TableSchema) -> None:
+    """Refuse a table that promises what rows written here would not have.
+
+    Raises:
+        UnsupportedError: An option asks for what is not done here; the message names it.
+        SchemaError: An option has a value that is none, or does not go together with others.
+    """
+    check_readable(schema)
+    check_schema(schema)
+    options = schema.options
+    _refuse_if_true(options, _UNWRITABLE_IF_TRUE)
+    _refuse_if_set(options, _UNWRITABLE_IF_SET)
+    if options.get("tag.automatic-creation", "none").strip().lower() != "none":
+        raise UnsupportedError(
+            f"table option tag.automatic-creation={options['tag.automatic-creation']} is not supported", rule=_RULE
+        )
+    if options.get(_ICEBERG, "disabled").strip().lower() != "disabled":
+        # Java writes Iceberg's metadata with every commit; readers of it would miss the rows
+        raise UnsupportedError(f"table option {_ICEBERG}={options[_ICEBERG]} is not supported for writing", rule=_RULE)
+    if options.get("data-file.external-paths", "").strip():
+        # without a strategy the paths say where files may lie, and writers go on writing to the table's folder
+        strategy = options.get(_PATH_STRATEGY, "none").strip().lower()
+        if strategy != "none":
+            raise UnsupportedError(f"table option {_PATH_STRATEGY}={strategy} is not supported", rule=_RULE)
+    for name, text in options.items():
+        parts = name.split(".")
+        if parts[0] == "file-index" and parts[-1] == "columns" and parts[1] != _WRITTEN_INDEX and text.strip():
+            raise UnsupportedError(f"table option {name}: only {_WRITTEN_INDEX} indexes are written", rule=_RULE)
+    core = CoreOptions(options)
+    _ = (core.file_format, core.changelog_file_format)  # refused where unknown
+    if schema.primary_keys:
+        _check_writable_keys(schema, core)
+
+
+def _check_writable_keys(schema: TableSchema, options: CoreOptions) -> None:
+    """Refuse primary-key tables whose readers would not see what is written, or would miss its changelog."""
+    if options.changelog_producer in (ChangelogProducer.LOOKUP, ChangelogProducer.FULL_COMPACTION):
+        raise UnsupportedError(
+            f"table option changelog-producer={options.changelog_producer.value} is not supported for writing",
+            rule=_RULE,
+        )
+    if options.bucket == POSTPONE_BUCKET:
+        raise UnsupportedError("table option bucket=-2 is not supported for writing", rule=_RULE)
+    if schema.is_cross_partition and options.bucket == -1:
+        raise UnsupportedError(
+            "table option bucket=-1 is not supported for writing where a partition key is not part of the primary key",
+            rule=_RULE,
+        )
+    if options.batch_reads_skip_level_0:
+        option = "deletion-vectors.enabled=true" if options.deletion_vectors else "merge-engine=first-row"
+        raise UnsupportedError(
+            f"table option {option} is not supported for writing: readers would not see the rows until compaction",
+            rule=_RULE,
+        )
+
+
+# What can be written anew --------------------------------------------------------------------------------------------
+
+
+def check_rewritable(schema: TableSchema, what: str, name: str) -> None:
+    """Refuse a table whose rows have ids that files written anew would not have.
+
+    Args:
+        schema: The table's schema.
+        what: What is not done with such tables, for the message.
+        name: The table.
+
+    Raises:
+        UnsupportedError: Its rows have ids.
+    """
+    if CoreOptions(schema.options).row_tracking:
+        raise UnsupportedError(
+            f"table option row-tracking.enabled=true: {what}, as files that are written anew would lose their row ids",
+            location=name,
+        )

@@ -1,0 +1,36 @@
+"""Finding a commit that was made already.
+
+Spec: `formats/paimon.md` § 4, streaming replay.
+"""
+
+from __future__ import annotations
+
+from skerry.paimon.metadata.snapshot import CommitKind, Snapshot
+from skerry.paimon.metadata.snapshots import find_snapshot
+from skerry.paimon.metadata.state import PaimonState
+from skerry.paimon.operations.change import CommitId
+
+__all__ = ["find_commit"]
+
+
+def find_commit(
+    state: PaimonState, commit_id: CommitId, kind: CommitKind | None = None, *, after: int = 0
+) -> Snapshot | None:
+    """The snapshot by which a user has committed something of this number, or of a later one, already.
+
+    Args:
+        state: The newest state.
+        commit_id: Who commits.
+        kind: Only commits of this kind.
+        after: A snapshot, before or at which that cannot have been.
+    """
+    if state.snapshot is None or commit_id.is_batch:
+        return None
+    for snapshot_id in range(state.snapshot.id, after, -1):
+        found = state.snapshot if snapshot_id == state.snapshot.id else None
+        found = found or find_snapshot(state.storage, state.paths, snapshot_id)
+        if found is None:
+            return None
+        if found.commit_user == commit_id.user and kind in (None, found.commit_kind):
+            return found if found.commit_identifier >= commit_id.identifier else None
+    return None

@@ -1,0 +1,1 @@
+"""Planning: from a condition to the splits of buckets that can hold such rows."""

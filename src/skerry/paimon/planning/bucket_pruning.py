@@ -1,0 +1,117 @@
+"""Which buckets can hold wanted rows: a condition that fixes the bucket key leaves few.
+
+Spec: `formats/paimon.md` § 7.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skerry.paimon.metadata.buckets import assign_buckets
+from skerry.paimon.metadata.schema import TableSchema
+from skerry.paimon.metadata.state import PaimonState
+from skerry.paimon.planning.entry_columns import same_type
+from skerry.paimon.values.byte_spans import Longs
+from skerry.paimon.values.types import AtomicType, DataField, TypeRoot
+from skerry.table.predicate import Comparison, In, IsNull, Operator, Predicate
+from skerry.table.predicate.arrow import arrow_array
+
+__all__ = ["BucketPruner"]
+
+_MAX_KEYS: Final = 1_000
+"""Bucket keys that are tried; conditions that leave more do not prune."""
+
+
+@dataclass(frozen=True)
+class BucketPruner:
+    """Finds the buckets that can hold wanted rows.
+
+    Args:
+        state: The table, with the schema of the scan.
+        conjuncts: Predicates that wanted rows fulfil one and all.
+    """
+
+    state: PaimonState
+    conjuncts: tuple[Predicate, ...]
+
+    def may_hold(self, buckets: Longs, totals: Longs, schema_ids: Longs) -> npt.NDArray[np.bool_]:
+        """Which files may hold wanted rows, by their bucket.
+
+        Args:
+            buckets: int64[files] Their buckets.
+            totals: int64[files] How many buckets there were when they were written.
+            schema_ids: int64[files] The schemas that they were written with.
+        """
+        may = np.full(len(buckets), True)
+        if self._keys is None:
+            return may
+        known = np.isin(schema_ids, [number for number in np.unique(schema_ids) if self._hashes_alike(int(number))])
+        for total in np.unique(totals[totals > 0]):
+            wanted = assign_buckets(self.state.options.bucket_function, self._types, self._keys, int(total))
+            may &= (totals != total) | ~known | np.isin(buckets, wanted)
+        return may
+
+    @property
+    def prunes(self) -> bool:
+        """Whether the condition says anything of bucket keys."""
+        return self._keys is not None
+
+    @cached_property
+    def _fields(self) -> tuple[DataField, ...]:
+        schema = self.state.schema
+        return schema.fields_of(schema.bucket_keys)
+
+    @property
+    def _types(self) -> list[Any]:
+        return [field.type for field in self._fields]
+
+    def _hashes_alike(self, schema_id: int) -> bool:
+        """Whether keys were hashed with the types that they have now."""
+        schema: TableSchema = self.state.schema_by_id(schema_id)
+        types = {field.id: field.type for field in schema.fields}
+        return all(field.id in types and same_type(types[field.id], field.type) for field in self._fields)
+
+    @cached_property
+    def _keys(self) -> list[pa.Array] | None:
+        """The bucket keys that wanted rows can have, as columns; None if they are not few."""
+        if not self._fields or not self.conjuncts:
+            return None
+        values = [_values_of(field, self.conjuncts) for field in self._fields]
+        if any(found is None for found in values):
+            return None
+        choices = [found for found in values if found is not None]
+        if math.prod(map(len, choices)) > _MAX_KEYS:
+            return None
+        keys: Iterable[Sequence[Any]] = zip(*itertools.product(*choices), strict=True)
+        arrow = self.state.arrow_schema
+        return [
+            arrow_array(tuple(column), arrow.field(field.name).type)
+            for field, column in zip(self._fields, keys, strict=True)
+        ]
+
+
+def _values_of(field: DataField, conjuncts: Iterable[Predicate]) -> tuple[Any, ...] | None:
+    """The values that a column can have in wanted rows, as the condition lists them; None if it does not.
+
+    Of floating-point columns none are: -0.0 equals 0.0, and does not lie in its bucket.
+    """
+    if isinstance(field.type, AtomicType) and field.type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+        return None
+    for conjunct in conjuncts:
+        match conjunct:
+            case Comparison(column, Operator.EQ, value) if column.field_id == field.id:
+                return (value,)
+            case In(column, values, False) if column.field_id == field.id:
+                return values
+            case IsNull(column, False) if column.field_id == field.id:
+                return (None,)
+    return None

@@ -1,0 +1,348 @@
+"""From the entries of manifests to a plan: what is live, what can hold wanted rows, what is read together.
+
+Spec: `formats/paimon.md` § 9.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skerry.errors import FormatError
+from skerry.paimon.manifests.manifest import FileKind
+from skerry.paimon.metadata.paths import POSTPONE_BUCKET
+from skerry.paimon.metadata.snapshot import Snapshot
+from skerry.paimon.metadata.state import PaimonState
+from skerry.paimon.planning.bucket_pruning import BucketPruner
+from skerry.paimon.planning.bucket_sections import (
+    bucket_numbers,
+    file_sections,
+    keeps_values,
+    merge_sections,
+    pack_sections,
+)
+from skerry.paimon.planning.entry_columns import PartitionCodes, live_rows, partition_metrics
+from skerry.paimon.planning.file_locations import bucket_folders, check_places
+from skerry.paimon.planning.file_pruning import FilePruner, index_sources
+from skerry.paimon.planning.planned_splits import PaimonPlan, PlannedFiles, PlannedSplits
+from skerry.paimon.planning.sections import KeyRanges, Sections, key_ranges
+from skerry.paimon.planning.splits import VectorLocation
+from skerry.paimon.planning.vector_locations import VectorKey, vector_locations
+from skerry.paimon.values.byte_spans import Longs
+from skerry.table.files.scan_task import ScanStep
+from skerry.table.predicate import Predicate, evaluate
+
+__all__ = ["EntryPruner", "ReadEntries"]
+
+_Mask = npt.NDArray[np.bool_]
+_RULE: Final = "Paimon: Bucket"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadEntries:
+    """Entries of manifests as they were read, deleted files included.
+
+    Args:
+        entries: Columns of `skerry.paimon.manifests.manifest.ENTRY_SCHEMA`, in the order of the manifests.
+        partitions: Their partitions.
+    """
+
+    entries: pa.RecordBatch
+    partitions: PartitionCodes
+
+    def take(self, rows: Longs) -> ReadEntries:
+        """Some of them."""
+        if len(rows) == self.entries.num_rows:
+            return self
+        partitions = PartitionCodes(self.partitions.rows, self.partitions.values, self.partitions.codes[rows])
+        return ReadEntries(self.entries.take(pa.array(rows)), partitions)
+
+    def numbers(self, name: str) -> Longs:
+        """A column of integers without nulls."""
+        return self.entries.column(name).to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+@dataclass
+class EntryPruner:
+    """Makes one plan.
+
+    Args:
+        state: The table, with the schema of the scan.
+        conjuncts: Predicates that wanted rows fulfil one and all.
+        snapshot: The snapshot that is read.
+        pool: Threads that read index files.
+        steps: What was done so far.
+        elsewhere: Partitions that are read from another branch instead.
+    """
+
+    state: PaimonState
+    conjuncts: tuple[Predicate, ...]
+    snapshot: Snapshot
+    pool: ThreadPoolExecutor
+    steps: list[ScanStep] = field(default_factory=list)
+    elsewhere: frozenset[bytes] = frozenset()
+
+    @property
+    def location(self) -> str:
+        """The snapshot's file, for messages."""
+        return self.state.paths.snapshot(self.snapshot.id)
+
+    def plan(self, found: ReadEntries, *, list_partitions: bool = False) -> PaimonPlan:
+        """Plan a read of all rows of the snapshot.
+
+        Args:
+            found: The entries of its manifests.
+            list_partitions: Whether the plan says which partitions there are.
+
+        Raises:
+            FormatError: Metadata is corrupt.
+            SkerryError: A file lies outside of the table's folder.
+            UnsupportedError: Files are of a kind that is not done here.
+        """
+        live = self._live(found)
+        partitions = self._present(live) if list_partitions else frozenset()
+        live = self._drop_levels(self._prune_buckets(live))
+        vectors = vector_locations(self.state, self.snapshot)
+        return replace(self._sections(live, vectors), partitions=partitions)
+
+    def plan_added(self, found: ReadEntries) -> PaimonPlan:
+        """Plan a read of the files that were added, each by itself; see `plan`."""
+        added = found.take(np.flatnonzero(found.numbers("_KIND") == FileKind.ADD))
+        partition_may, _ = self._partition_may(added)
+        live = self._checked(added.take(np.flatnonzero(partition_may[added.partitions.codes])))
+        judge = self._pruner(live)
+        verdict = judge.by_keys() if self.state.schema.primary_keys else judge.by_values()
+        rows = np.flatnonzero(verdict.may)
+        reasons = [(f"bounds without {reason}", count) for reason, count in verdict.reasons]
+        self.steps.append(_step("files by bounds", live, np.arange(live.entries.num_rows), rows, reasons))
+        numbers = bucket_numbers(live.partitions.codes, live.numbers("_BUCKET"))[rows]
+        sections = Sections.of_files(rows, numbers)
+        return self._finish(live, sections, None, verdict.must & (not self.state.schema.primary_keys), {}, {})
+
+    # ---- entries ----
+
+    def _partition_may(self, found: ReadEntries) -> tuple[_Mask, list[tuple[str, _Mask]]]:
+        """bool[partitions] Which partitions can hold wanted rows, and which cannot for the sake of which conjunct."""
+        partitions = found.partitions
+        may = np.full(len(partitions.rows), True)
+        reasons = []
+        lookup = partition_metrics(self.state.schema.partition_fields, partitions.values)
+        for conjunct in self.conjuncts:
+            verdict = evaluate(conjunct, lookup, len(may)).may
+            reasons.append((f"partition without {conjunct}", may & ~verdict))
+            may &= verdict
+        if self.elsewhere:
+            taken = np.fromiter((row in self.elsewhere for row in partitions.rows), bool, len(may))
+            reasons.append(("partition that is read from another branch", may & taken))
+            may &= ~taken
+        return may, reasons
+
+    def _present(self, live: ReadEntries) -> frozenset[bytes]:
+        """The partitions of live files that readers see."""
+        codes = live.partitions.codes
+        if self._hides_level_0:
+            codes = codes[live.numbers("_LEVEL") > 0]
+        rows = live.partitions.rows
+        return frozenset(itertools.compress(rows, np.bincount(codes, minlength=len(rows)).tolist()))
+
+    @property
+    def _hides_level_0(self) -> bool:
+        return bool(self.state.schema.primary_keys) and self.state.options.batch_reads_skip_level_0
+
+    def _live(self, found: ReadEntries) -> ReadEntries:
+        """The live files of the partitions that can hold wanted rows."""
+        signs = np.where(found.numbers("_KIND") == FileKind.ADD, 1, -1)
+        counts = found.numbers("_ROW_COUNT") * signs
+        codes = found.partitions.codes
+        partition_may, reasons = self._partition_may(found)
+        inside = partition_may[codes]
+        inside_buckets = found.numbers("_BUCKET") != POSTPONE_BUCKET
+        chosen = found.take(np.flatnonzero(inside & inside_buckets))
+        live = self._checked(chosen.take(live_rows(chosen.entries, location=self.location)))
+        dropped = [("waiting to be put into buckets", int(signs[inside & ~inside_buckets].sum()))]
+        dropped += [(reason, int(signs[lost[codes]].sum())) for reason, lost in reasons]
+        step = ScanStep(
+            "files by partition",
+            int(signs.sum()),
+            live.entries.num_rows,
+            int(counts.sum()),
+            int(live.numbers("_ROW_COUNT").sum()),
+            tuple((reason, count) for reason, count in dropped if count > 0),
+        )
+        self.steps.append(step)
+        return live
+
+    def _checked(self, live: ReadEntries) -> ReadEntries:
+        """The files, none of which is where it must not be.
+
+        Raises:
+            FormatError: A partition has files with different numbers of buckets.
+        """
+        check_places(self.state, live.entries, self.location)
+        totals = live.numbers("_TOTAL_BUCKETS")
+        fixed = totals > 0
+        pairs = np.unique(np.stack([live.partitions.codes[fixed], totals[fixed]], axis=1), axis=0)
+        if len(np.unique(pairs[:, 0])) < len(pairs):
+            raise FormatError(
+                "a partition has files with different numbers of buckets", location=self.location, rule=_RULE
+            )
+        return live
+
+    def _prune_buckets(self, live: ReadEntries) -> ReadEntries:
+        """The files of buckets that can hold wanted rows."""
+        pruner = BucketPruner(self.state, self.conjuncts)
+        may = pruner.may_hold(live.numbers("_BUCKET"), live.numbers("_TOTAL_BUCKETS"), live.numbers("_SCHEMA_ID"))
+        rows = np.flatnonzero(may)
+        if pruner.prunes:
+            reasons = (("bucket without the key that is wanted", len(may) - len(rows)),) if len(rows) < len(may) else ()
+            self.steps.append(_step("files by bucket", live, np.arange(len(may)), rows, reasons))
+        return live.take(rows)
+
+    def _drop_levels(self, live: ReadEntries) -> ReadEntries:
+        """The files that are visible: some tables hide level 0 until it is compacted."""
+        if not self._hides_level_0:
+            return live
+        rows = np.flatnonzero(live.numbers("_LEVEL") > 0)
+        lost = live.entries.num_rows - len(rows)
+        reasons = (("level 0, invisible until it is compacted", lost),) if lost else ()
+        self.steps.append(_step("files by level", live, np.arange(live.entries.num_rows), rows, reasons))
+        return live.take(rows)
+
+    # ---- files ----
+
+    def _pruner(self, live: ReadEntries) -> FilePruner:
+        return FilePruner(self.state, self.conjuncts, live.entries, live.partitions, self.location)
+
+    def _sections(self, live: ReadEntries, vectors: Mapping[VectorKey, VectorLocation]) -> PaimonPlan:
+        """Prune live files by keys, then sections of them by values and indexes."""
+        options = self.state.options
+        by_keys = self._pruner(live).by_keys()
+        files = live.take(np.flatnonzero(by_keys.may))
+        sections, ranges = self._overlaps(files)
+        pruner = self._pruner(files)
+        verdict = pruner.by_values()
+        whole_rows = keeps_values(options)
+        kept = sections.only(sections.any(verdict.may) | (~sections.is_raw & (not whole_rows)))
+        must = verdict.must.copy()
+        if not whole_rows:
+            must[kept.rows[~kept.is_raw[kept.of_row]]] = False
+        self._tell_bounds(live, files, kept, by_keys.reasons, verdict.reasons)
+        indexes: Mapping[int, str | bytes] = {}
+        if self.conjuncts and options.file_index_read:
+            kept, indexes = self._prune_indexes(pruner, files, kept, must)
+        return self._finish(files, kept, ranges, must, vectors, indexes)
+
+    def _overlaps(self, files: ReadEntries) -> tuple[Sections, KeyRanges | None]:
+        """Sections of files, and their keys where they are merged."""
+        schema, options = self.state.schema, self.state.options
+        numbers = bucket_numbers(files.partitions.codes, files.numbers("_BUCKET"))
+        if not schema.primary_keys:
+            order = files.numbers("_MIN_SEQUENCE_NUMBER") if options.bucket > 0 else None
+            return file_sections(numbers, order), None
+        entries = files.entries
+        ranges = key_ranges(
+            entries.column("_MIN_KEY"), entries.column("_MAX_KEY"), schema.key_fields, location=self.location
+        )
+        sections = merge_sections(
+            entries, numbers, ranges, merged_already=options.batch_reads_skip_level_0, location=self.location
+        )
+        return sections, ranges
+
+    def _tell_bounds(
+        self,
+        before: ReadEntries,
+        files: ReadEntries,
+        kept: Sections,
+        by_keys: Sequence[tuple[str, int]],
+        by_values: Sequence[tuple[str, int]],
+    ) -> None:
+        lost = files.entries.num_rows - len(kept.rows)
+        dropped = [(f"keys without {reason}", count) for reason, count in by_keys]
+        if sum(count for _, count in by_values) == lost:
+            dropped += [(f"bounds without {reason}", count) for reason, count in by_values]
+        elif lost:
+            dropped.append(("bounds of all files of a section", lost))
+        self.steps.append(
+            ScanStep(
+                "files by bounds",
+                before.entries.num_rows,
+                len(kept.rows),
+                int(before.numbers("_ROW_COUNT").sum()),
+                int(files.numbers("_ROW_COUNT")[kept.rows].sum()),
+                tuple(dropped),
+            )
+        )
+
+    def _prune_indexes(
+        self, pruner: FilePruner, files: ReadEntries, sections: Sections, must: _Mask
+    ) -> tuple[Sections, Mapping[int, str | bytes]]:
+        """Sections without the files whose indexes leave no row, and the indexes of the others."""
+        raw = sections.rows[sections.is_raw[sections.of_row]]
+        rows = raw[~must[raw]]
+        folders, folder_of = bucket_folders(self.state, files.partitions, files.numbers("_BUCKET"))
+        sources = index_sources(files.entries, rows, folders, folder_of)
+        if not sources:
+            return sections, {}
+        empty = pruner.by_indexes(rows.tolist(), sources, self.pool)
+        is_left = np.full(files.entries.num_rows, True)
+        is_left[empty] = False
+        left = sections.only(sections.any(is_left) | ~sections.is_raw)
+        reasons = (("indexes", len(empty)),) if empty else ()
+        self.steps.append(_step("files by index", files, sections.rows, left.rows, reasons))
+        return left, {row: source for row, source in sources.items() if is_left[row]}
+
+    def _finish(
+        self,
+        files: ReadEntries,
+        sections: Sections,
+        ranges: KeyRanges | None,
+        must: _Mask,
+        vectors: Mapping[VectorKey, VectorLocation],
+        indexes: Mapping[int, str | bytes],
+    ) -> PaimonPlan:
+        """The plan of the sections of some of the files."""
+        rows = np.sort(sections.rows)
+        place = np.zeros(files.entries.num_rows, np.int64)
+        place[rows] = np.arange(len(rows))
+        kept = files.take(rows)
+        folders, folder_of = bucket_folders(self.state, kept.partitions, kept.numbers("_BUCKET"))
+        planned = PlannedFiles(
+            kept.entries.select([name for name in kept.entries.schema.names if name not in _STATS]),
+            folders,
+            folder_of,
+            must[rows],
+            _by_row(kept.entries, vectors),
+            {int(place[row]): source for row, source in indexes.items()},
+        )
+        options = self.state.options
+        moved = replace(sections, rows=place[sections.rows])
+        bounds = pack_sections(
+            moved, kept.numbers("_FILE_SIZE"), options.split_target_size, options.split_open_file_cost
+        )
+        left = None if ranges is None else KeyRanges(ranges.lowest[rows], ranges.highest[rows])
+        splits = PlannedSplits(planned, moved, bounds, left, self.snapshot.id, self.state.branch)
+        return PaimonPlan(splits, tuple(self.steps))
+
+
+_STATS: Final = ("_KEY_STATS", "_VALUE_STATS", "_VALUE_STATS_COLS", "_EMBEDDED_FILE_INDEX")
+
+
+def _by_row(entries: pa.RecordBatch, vectors: Mapping[VectorKey, VectorLocation]) -> dict[int, VectorLocation]:
+    """The deletion vectors of files, by row."""
+    if not vectors:
+        return {}
+    columns = (entries.column(name).to_pylist() for name in ("_PARTITION", "_BUCKET", "_FILE_NAME"))
+    keys = zip(*columns, strict=True)
+    return {row: vectors[key] for row, key in enumerate(keys) if key in vectors}
+
+
+def _step(name: str, before: ReadEntries, rows: Longs, kept: Longs, reasons: Sequence[tuple[str, int]]) -> ScanStep:
+    counts = before.numbers("_ROW_COUNT")
+    return ScanStep(name, len(rows), len(kept), int(counts[rows].sum()), int(counts[kept].sum()), tuple(reasons))

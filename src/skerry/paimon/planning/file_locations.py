@@ -1,0 +1,112 @@
+"""Where the files of manifests lie, and that none lies where it must not.
+
+Spec: `formats/paimon.md` §§ 1, 5, 7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skerry.errors import FormatError, SkerryError, UnsupportedError
+from skerry.paimon.metadata.partition_names import partition_texts
+from skerry.paimon.metadata.state import PaimonState
+from skerry.paimon.planning.entry_columns import PartitionCodes
+from skerry.paimon.values.byte_spans import Longs
+from skerry.storage import is_within
+
+__all__ = ["OUTSIDE_PROPERTY", "bucket_folders", "check_location", "check_places"]
+
+OUTSIDE_PROPERTY: Final = "skerry.read.files-outside-location"
+"""Table option: whether files outside of the table's folder are read; false if not set."""
+
+_RULE: Final = "Paimon: file names"
+_NO_NAME: Final = r"^(\.{0,2}$)|[/\\\x00]"
+_FORMATS: Final = ("parquet", "orc", "avro", "amudai")
+
+
+def bucket_folders(state: PaimonState, partitions: PartitionCodes, buckets: Longs) -> tuple[list[str], Longs]:
+    """The folders of files.
+
+    Args:
+        state: The table.
+        partitions: Partitions of the files.
+        buckets: int64[files] Their buckets.
+
+    Returns:
+        The folders, and int64[files] which of them each file lies in.
+
+    Raises:
+        UnsupportedError: A partition key is of a type that has no text.
+    """
+    if not len(buckets):
+        return [], np.zeros(0, np.int64)
+    names = state.schema.partition_keys
+    used = np.unique(partitions.codes).tolist()
+    rows = [partitions.rows[code] for code in used]
+    texts = partition_texts(state.schema.partition_fields, rows, legacy=state.options.legacy_partition_names)
+    by_code = dict(zip(used, texts, strict=True))
+    pairs, places = np.unique(np.stack([partitions.codes, buckets], axis=1), axis=0, return_inverse=True)
+    folders = [
+        state.paths.bucket(list(zip(names, by_code[code], strict=True)), bucket) for code, bucket in pairs.tolist()
+    ]
+    return folders, places.reshape(-1).astype(np.int64)
+
+
+def check_places(state: PaimonState, entries: pa.RecordBatch, location: str) -> None:
+    """Refuse files that are not read: metadata that someone else wrote could point anywhere.
+
+    Args:
+        state: The table.
+        entries: Columns of `skerry.paimon.manifests.manifest.ENTRY_SCHEMA`.
+        location: The snapshot, for messages.
+
+    Raises:
+        FormatError: A name leads out of its folder.
+        SkerryError: A file lies outside of the table's folder.
+        UnsupportedError: A file is of a format that is not read, or has some of the columns only.
+    """
+    names = entries.column("_FILE_NAME")
+    _check_names(names, location)
+    _check_names(entries.column("_EXTRA_FILES").values, location)
+    suffixes = pc.utf8_lower(pc.replace_substring_regex(names, r"^.*\.", ""))
+    unknown = set(pc.unique(suffixes).to_pylist()) - set(_FORMATS)
+    if unknown:
+        raise UnsupportedError(f"data files of format {sorted(unknown)[0]!r} are not supported", location=location)
+    written = entries.column("_WRITE_COLS")
+    if written.null_count < len(written):
+        raise UnsupportedError(
+            "data files with some of the columns only (data-evolution.enabled) are not supported", location=location
+        )
+    for path in entries.column("_EXTERNAL_PATH").drop_null().to_pylist():
+        check_location(state, path)
+
+
+def _check_names(names: pa.Array, location: str) -> None:
+    wrong = pc.match_substring_regex(names, _NO_NAME)
+    if pc.any(wrong).as_py():
+        name = names.filter(wrong)[0].as_py()
+        raise FormatError(f"{name!r} is no name of a file", location=location, rule=_RULE)
+
+
+def check_location(state: PaimonState, path: str) -> None:
+    """Refuse a file outside of the table's folder, unless the table's options say where else files may lie.
+
+    Raises:
+        SkerryError: It lies outside.
+    """
+    options = state.schema.options
+    if options.get(OUTSIDE_PROPERTY, "false").lower() == "true":
+        return
+    external: Sequence[str] = options.get("data-file.external-paths", "").split(",")
+    allowed = (state.location, *external, *state.storage.allowed_locations)
+    if not any(is_within(root.strip(), path) for root in allowed if root.strip()):
+        raise SkerryError(
+            "a file of the table lies outside of its folder; if that is meant, read it by "
+            f"connect(…, allowed_locations=[…]), or set the table option {OUTSIDE_PROPERTY}=true",
+            location=path,
+        )

@@ -1,0 +1,217 @@
+"""What statistics and file indexes say of the files of a scan.
+
+Spec: `formats/paimon.md` §§ 5, 9, 12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skerry.paimon.file_index import FileIndex, IndexedColumn
+from skerry.paimon.metadata.schema import TableSchema
+from skerry.paimon.metadata.state import PaimonState
+from skerry.paimon.planning.entry_columns import (
+    MetricsLookup,
+    PartitionCodes,
+    partition_metrics,
+    same_type,
+    value_metrics,
+)
+from skerry.paimon.values.byte_spans import Longs
+from skerry.paimon.values.types import AtomicType
+from skerry.table.predicate import Column, FieldMetrics, Predicate, conjunction, evaluate
+
+__all__ = ["FilePruner", "Judgement", "index_sources"]
+
+_Mask = npt.NDArray[np.bool_]
+_INDEX_SUFFIX: Final = ".index"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What was found out about files.
+
+    Args:
+        may: bool[files] Whether a row may be wanted.
+        must: bool[files] Whether every row is.
+        reasons: The conjuncts that files cannot fulfil, and how many fail at each.
+    """
+
+    may: _Mask
+    must: _Mask
+    reasons: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class FilePruner:
+    """Judges files by what the metadata knows of them.
+
+    Args:
+        state: The table, with the schema of the scan.
+        conjuncts: Predicates that wanted rows fulfil one and all.
+        entries: Live files: columns of `skerry.paimon.manifests.manifest.ENTRY_SCHEMA`.
+        partitions: Their partitions.
+        location: The snapshot, for messages.
+    """
+
+    state: PaimonState
+    conjuncts: tuple[Predicate, ...]
+    entries: pa.RecordBatch
+    partitions: PartitionCodes
+    location: str
+
+    def by_keys(self) -> Judgement:
+        """Judge by partition values and primary keys: what rows of one key have in common in all files."""
+        return self._judge(self._keys)
+
+    def by_values(self) -> Judgement:
+        """Judge by everything: rows that are in the files, whatever becomes of them."""
+        return self._judge(self._all)
+
+    def _judge(self, lookup: MetricsLookup) -> Judgement:
+        count = self.entries.num_rows
+        may, must = np.full(count, True), np.full(count, True)
+        reasons = []
+        for conjunct in self.conjuncts:
+            verdict = evaluate(conjunct, lookup, count)
+            lost = int(np.count_nonzero(may & ~verdict.may))
+            if lost:
+                reasons.append((str(conjunct), lost))
+            may, must = may & verdict.may, must & verdict.must
+        return Judgement(may, must, tuple(reasons))
+
+    def _keys(self, column: Column) -> FieldMetrics | None:
+        if column.field_id in self._partition_ids:
+            return self._partition_lookup(column)
+        return self._key_lookup(column) if column.field_id in self._key_ids else None
+
+    def _all(self, column: Column) -> FieldMetrics | None:
+        if pa.types.is_nested(column.type):  # nested values have no order
+            return None
+        return self._keys(column) or self._value_lookup(column)
+
+    @cached_property
+    def _partition_ids(self) -> frozenset[int]:
+        return frozenset(field.id for field in self.state.schema.partition_fields)
+
+    @cached_property
+    def _key_ids(self) -> frozenset[int]:
+        return frozenset(field.id for field in self.state.schema.key_fields)
+
+    @cached_property
+    def schemas(self) -> Mapping[int, TableSchema]:
+        """The schemas of the files, by id."""
+        numbers = np.unique(self.entries.column("_SCHEMA_ID").to_numpy(zero_copy_only=False)).tolist()
+        return {number: self.state.schema_by_id(number) for number in numbers}
+
+    @cached_property
+    def _key_lookup(self) -> MetricsLookup:
+        return value_metrics(self.entries, self.schemas, keys=True, location=self.location)
+
+    @cached_property
+    def _value_lookup(self) -> MetricsLookup:
+        return value_metrics(self.entries, self.schemas, location=self.location)
+
+    def _partition_lookup(self, column: Column) -> FieldMetrics | None:
+        """The values of partitions, for each file; every row of a file has them."""
+        known = partition_metrics(self.state.schema.partition_fields, self.partitions.values)(column)
+        if known is None:
+            return None
+        codes = self.partitions.codes
+        rows = self.entries.column("_ROW_COUNT").to_numpy(zero_copy_only=False)
+        values = known.lower.take(pa.array(codes))
+        return FieldMetrics(values, values, known.null_counts[codes] * rows, known.nan_counts[codes] * rows, rows)
+
+    # ---- file indexes ----
+
+    def by_indexes(
+        self, rows: Sequence[int], sources: Mapping[int, str | bytes], pool: ThreadPoolExecutor
+    ) -> list[int]:
+        """The files whose indexes leave no row.
+
+        Args:
+            rows: Files that may be judged by themselves.
+            sources: Their indexes.
+            pool: Threads that read index files.
+
+        Raises:
+            FormatError: An index is damaged.
+            NotFoundError: An index file is missing.
+        """
+        wanted = [row for row in rows if row in sources]
+        counts = self.entries.column("_ROW_COUNT").to_numpy(zero_copy_only=False)
+        schema_ids = self.entries.column("_SCHEMA_ID").to_numpy(zero_copy_only=False)
+        condition = conjunction(self.conjuncts)
+
+        def is_empty(row: int) -> bool:
+            source = sources[row]
+            location = source if isinstance(source, str) else self.location
+            data = self.state.storage.read(source) if isinstance(source, str) else source
+            index = FileIndex.decode(data, int(counts[row]), location=location)
+            left = index.select(condition, self._indexed(int(schema_ids[row])))
+            return left is not None and len(left) == 0
+
+        return [row for row, empty in zip(wanted, pool.map(is_empty, wanted), strict=True) if empty]
+
+    def _indexed(self, schema_id: int) -> Mapping[int, IndexedColumn]:
+        found = self._indexed_columns.get(schema_id)
+        if found is None:
+            found = self._indexed_columns[schema_id] = indexed_columns(self.state.schema, self.schemas[schema_id])
+        return found
+
+    @cached_property
+    def _indexed_columns(self) -> dict[int, Mapping[int, IndexedColumn]]:
+        return {}
+
+
+def indexed_columns(now: TableSchema, then: TableSchema) -> dict[int, IndexedColumn]:
+    """What columns were called in a file, by field id, where their type has not changed.
+
+    Args:
+        now: The schema of the scan.
+        then: The schema of the file.
+    """
+    types = {field.id: field.type for field in now.fields}
+    return {
+        field.id: IndexedColumn(field.name, field.type)
+        for field in then.fields
+        if isinstance(field.type, AtomicType) and field.id in types and same_type(field.type, types[field.id])
+    }
+
+
+def index_sources(
+    entries: pa.RecordBatch, rows: Longs, folders: Sequence[str], folder_of: Longs
+) -> dict[int, str | bytes]:
+    """The file indexes of some files: locations, or the indexes themselves where they are embedded.
+
+    Args:
+        entries: The files.
+        rows: Which of them, in any order.
+        folders: Folders of buckets.
+        folder_of: int64[files] The folder that each file lies in.
+    """
+    found: dict[int, str | bytes] = {}
+    rows = np.sort(rows)
+    chosen = entries.take(pa.array(rows)) if len(rows) < entries.num_rows else entries
+    embedded, extra, external = (
+        chosen.column(name) for name in ("_EMBEDDED_FILE_INDEX", "_EXTRA_FILES", "_EXTERNAL_PATH")
+    )
+    for place in np.flatnonzero(embedded.is_valid().to_numpy(zero_copy_only=False)).tolist():
+        found[int(rows[place])] = embedded[place].as_py()
+    lengths = extra.value_lengths().to_numpy(zero_copy_only=False)
+    for place in np.flatnonzero(lengths > 0).tolist():
+        row = int(rows[place])
+        name = next((name for name in extra[place].as_py() if name.endswith(_INDEX_SUFFIX)), None)
+        if name is not None and row not in found:
+            path = external[place].as_py()
+            folder = folders[int(folder_of[row])] if path is None else path.rpartition("/")[0]
+            found[row] = f"{folder}/{name}"
+    return found

@@ -1,0 +1,150 @@
+"""Scan planning: from the manifest lists of a snapshot to the buckets' files that can hold wanted rows.
+
+Manifests are pruned by the statistics of their partitions, entries by partition; then DELETE entries take ADD entries
+away. What is left is pruned by bucket, by keys, by values, by file indexes. All of it happens on columns, for all files
+at once; only the files of a split that is asked for become records.
+
+Rows of one key may lie in several files. Statistics of keys tell of a file by itself, those of values only where no
+other file has the same keys: such files make sections, and a section stays or goes as a whole.
+
+Spec: `formats/paimon.md` § 9; Java's KeyValueFileStoreScan, AppendOnlyFileStoreScan.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from skerry.paimon.manifests.manifest import ENTRY_SCHEMA, read_entries
+from skerry.paimon.manifests.manifest_list import ManifestFileMeta, read_manifest_list
+from skerry.paimon.manifests.metadata_file import stats_struct
+from skerry.paimon.metadata.snapshot import Snapshot
+from skerry.paimon.metadata.state import PaimonState
+from skerry.paimon.planning.entry_columns import partition_codes, stats_metrics
+from skerry.paimon.planning.entry_pruning import EntryPruner, ReadEntries
+from skerry.paimon.planning.planned_splits import PaimonPlan, PlannedFiles, PlannedSplits
+from skerry.paimon.planning.sections import Sections
+from skerry.paimon.values.simple_stats import stats_record
+from skerry.table.files.scan_task import ScanStep
+from skerry.table.predicate import Predicate, evaluate
+from skerry.table.read_ahead import read_ahead
+
+__all__ = ["ScanPlanner"]
+
+_AHEAD_BYTES: Final = 4 << 20
+"""Encoded manifests that may be decoded and wait for those before them."""
+
+
+@dataclass(frozen=True)
+class ScanPlanner:
+    """Plans what is read of a table.
+
+    Args:
+        state: The table, with the schema of the scan.
+        conjuncts: Predicates that wanted rows fulfil one and all, bound to that schema.
+        threads: How many manifests and index files are read at a time.
+        elsewhere: Partitions (rows with arity) that are read from another branch instead.
+        list_partitions: Whether a plan says which partitions there are.
+    """
+
+    state: PaimonState
+    conjuncts: tuple[Predicate, ...] = ()
+    threads: int = 1
+    elsewhere: frozenset[bytes] = frozenset()
+    list_partitions: bool = False
+
+    def plan(self, snapshot: Snapshot | None) -> PaimonPlan:
+        """Find the files that can hold wanted rows of a snapshot.
+
+        Args:
+            snapshot: The snapshot; None for a table without any.
+
+        Raises:
+            FormatError: Metadata is corrupt.
+            NotFoundError: A file of the metadata is missing.
+            SkerryError: A file lies outside of the table's folder.
+            UnsupportedError: Files are of a kind that is not done here.
+        """
+        if snapshot is None:
+            return self._empty()
+        lists = [
+            (snapshot.base_manifest_list, snapshot.base_manifest_list_size),
+            (snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
+        ]
+        with ThreadPoolExecutor(self.threads, thread_name_prefix="skerry-plan") as pool:
+            found, step = self._read(lists, snapshot, pool)
+            pruner = EntryPruner(self.state, self.conjuncts, snapshot, pool, [step], self.elsewhere)
+            return pruner.plan(found, list_partitions=self.list_partitions)
+
+    def plan_delta(self, snapshot: Snapshot) -> PaimonPlan:
+        """Find the files that the commit of a snapshot added, each to be read as it is.
+
+        Raises:
+            FormatError: As `plan`, as do the following.
+        """
+        return self._plan_added([(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)], snapshot)
+
+    def plan_changelog(self, snapshot: Snapshot) -> PaimonPlan:
+        """Find the changelog files of a snapshot, each to be read as it is; none if it has no changelog."""
+        if snapshot.changelog_manifest_list is None:
+            return self._empty()
+        return self._plan_added([(snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size)], snapshot)
+
+    def _plan_added(self, lists: Sequence[tuple[str, int | None]], snapshot: Snapshot) -> PaimonPlan:
+        with ThreadPoolExecutor(self.threads, thread_name_prefix="skerry-plan") as pool:
+            found, step = self._read(lists, snapshot, pool)
+            return EntryPruner(self.state, self.conjuncts, snapshot, pool, [step]).plan_added(found)
+
+    def _empty(self) -> PaimonPlan:
+        nothing = pa.RecordBatch.from_pylist([], schema=ENTRY_SCHEMA)
+        files = PlannedFiles(nothing, (), np.zeros(0, np.int64), np.zeros(0, bool))
+        sections = Sections.of_files(np.zeros(0, np.int64), np.zeros(0, np.int64))
+        return PaimonPlan(PlannedSplits(files, sections, np.zeros(1, np.int64), None, 0), ())
+
+    # ---- manifests ----
+
+    def _read(
+        self, lists: Sequence[tuple[str, int | None]], snapshot: Snapshot, pool: ThreadPoolExecutor
+    ) -> tuple[ReadEntries, ScanStep]:
+        """The entries of the manifests that can be about wanted rows, deleted ones included."""
+        storage, paths = self.state.storage, self.state.paths
+        manifests = [
+            manifest
+            for name, size in lists
+            for manifest in read_manifest_list(storage, paths.manifest(name), size=size)
+        ]
+        kept, reasons = self._prune_manifests(manifests)
+        step = ScanStep("manifests by partition", len(manifests), len(kept), None, None, tuple(reasons.items()))
+
+        def read(manifest: ManifestFileMeta) -> pa.RecordBatch:
+            return read_entries(storage, paths.manifest(manifest.file_name), size=manifest.file_size)
+
+        batches = list(read_ahead(pool, read, kept, lambda manifest: manifest.file_size, _AHEAD_BYTES))
+        nothing = pa.RecordBatch.from_pylist([], schema=ENTRY_SCHEMA)
+        entries = pa.concat_batches(batches) if len(batches) > 1 else [*batches, nothing][0]
+        location = paths.snapshot(snapshot.id)
+        fields = self.state.schema.partition_fields
+        partitions = partition_codes(entries.column("_PARTITION"), fields, location=location)
+        return ReadEntries(entries, partitions), step
+
+    def _prune_manifests(self, manifests: Sequence[ManifestFileMeta]) -> tuple[list[ManifestFileMeta], Counter[str]]:
+        """The manifests whose statistics leave room for wanted rows, and why the others do not."""
+        if not self.conjuncts or not self.state.schema.partition_keys or not manifests:
+            return list(manifests), Counter()
+        stats = pa.array([stats_record(manifest.partition_stats) for manifest in manifests], stats_struct())
+        lookup = stats_metrics(stats, self.state.schema.partition_fields, np.full(len(manifests), -1, np.int64))
+        reasons: Counter[str] = Counter()
+        alive = np.full(len(manifests), True)
+        for conjunct in self.conjuncts:
+            may = evaluate(conjunct, lookup, len(manifests)).may
+            lost = int(np.count_nonzero(alive & ~may))
+            if lost:
+                reasons[f"partitions without {conjunct}"] += lost
+            alive &= may
+        return [manifest for manifest, is_alive in zip(manifests, alive.tolist(), strict=True) if is_alive], reasons

@@ -1,0 +1,128 @@
+"""What planning hands to reading: the files of buckets, grouped by what must be merged with each other.
+
+Spec: `formats/paimon.md` § 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from skerry.paimon.metadata.paths import MAIN_BRANCH
+
+__all__ = ["Section", "Split", "SplitFile", "VectorLocation"]
+
+
+@dataclass(frozen=True, slots=True)
+class VectorLocation:
+    """Where the deletion vector of a data file lies.
+
+    Args:
+        location: The index file.
+        offset: Where the vector's length field begins.
+        length: As the index manifest has it; what it includes depends on the vector's kind.
+        cardinality: Deleted rows; None if unknown.
+    """
+
+    location: str
+    offset: int
+    length: int
+    cardinality: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SplitFile:
+    """A data or changelog file to be read; small and picklable.
+
+    Args:
+        location: Where it lies.
+        file_format: `parquet`, `orc`, `avro` or `amudai`.
+        file_size: Bytes, exact.
+        row_count: Rows in the file, deleted ones included.
+        schema_id: The schema that it was written with, which says what its columns are called.
+        level: Its level.
+        min_sequence_number: Least sequence number of its rows.
+        max_sequence_number: Greatest one.
+        delete_row_count: Rows of kind -U and -D; None if unknown.
+        first_row_id: Row id of its first row; None where rows have no ids.
+        matches_all: Whether its statistics prove that every row that is not deleted is wanted.
+        deletion_vector: Which rows are deleted; None for none.
+        file_index: Location of its file index, or the index itself where it is embedded; None without one, and where
+            it cannot help.
+    """
+
+    location: str
+    file_format: str
+    file_size: int
+    row_count: int
+    schema_id: int
+    level: int = 0
+    min_sequence_number: int = 0
+    max_sequence_number: int = 0
+    delete_row_count: int | None = None
+    first_row_id: int | None = None
+    matches_all: bool = False
+    deletion_vector: VectorLocation | None = None
+    file_index: str | bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Files of a bucket whose keys overlap with each other and with those of no other section.
+
+    Args:
+        runs: Sorted runs; the files of a run follow each other without overlap, in the order of keys.
+        is_raw: Whether rows are read as they are, since no two files can hold the same key: always so in append
+            tables. A raw section has one run.
+    """
+
+    runs: tuple[tuple[SplitFile, ...], ...]
+    is_raw: bool
+
+    @property
+    def files(self) -> Iterator[SplitFile]:
+        """All files."""
+        for run in self.runs:
+            yield from run
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A part of one bucket that is read by itself; small and picklable.
+
+    Args:
+        partition: Values of the partition keys as a row with arity.
+        bucket: The bucket.
+        total_buckets: How many buckets the partition has; -1 and -2 as in the option `bucket`.
+        sections: What to read, in the order of keys where there are any.
+        snapshot_id: The snapshot, for messages.
+        branch: The branch that it is of, whose schemas its files name.
+    """
+
+    partition: bytes
+    bucket: int
+    total_buckets: int
+    sections: tuple[Section, ...]
+    snapshot_id: int
+    branch: str = MAIN_BRANCH
+
+    @property
+    def files(self) -> Iterator[SplitFile]:
+        """All files."""
+        for section in self.sections:
+            yield from section.files
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether nothing needs merging."""
+        return all(section.is_raw for section in self.sections)
+
+    @property
+    def row_count(self) -> int:
+        """Rows in its files, before merging and deletes."""
+        return sum(file.row_count for file in self.files)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of its files."""
+        return sum(file.file_size for file in self.files)

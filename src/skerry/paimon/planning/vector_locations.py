@@ -1,0 +1,66 @@
+"""Which data files of a snapshot have deletion vectors, and where these lie.
+
+Spec: `formats/paimon.md` §§ 5, 12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
+
+from skerry.errors import FormatError
+from skerry.paimon.manifests.index_manifest import DELETION_VECTORS, read_index_manifest
+from skerry.paimon.metadata.partition_names import partition_texts
+from skerry.paimon.metadata.snapshot import Snapshot
+from skerry.paimon.metadata.state import PaimonState
+from skerry.paimon.planning.file_locations import check_location
+from skerry.paimon.planning.splits import VectorLocation
+
+__all__ = ["VectorKey", "vector_locations"]
+
+VectorKey: TypeAlias = tuple[bytes, int, str]
+"""Partition, bucket and name of a data file."""
+
+_RULE: Final = "Paimon: index manifest"
+
+
+def vector_locations(state: PaimonState, snapshot: Snapshot) -> Mapping[VectorKey, VectorLocation]:
+    """The deletion vectors of a snapshot, by data file.
+
+    Raises:
+        FormatError: The index manifest is corrupt, or a data file has two vectors.
+        NotFoundError: There is no such index manifest.
+        SkerryError: An index file lies outside of the table's folder.
+    """
+    if snapshot.index_manifest is None:
+        return {}
+    location = state.paths.manifest(snapshot.index_manifest)
+    entries = [entry for entry in read_index_manifest(state.storage, location) if entry.index_type == DELETION_VECTORS]
+    found: dict[VectorKey, VectorLocation] = {}
+    folders = _folders(state, [(entry.partition, entry.bucket) for entry in entries])
+    for entry, folder in zip(entries, folders, strict=True):
+        if entry.external_path is not None:
+            check_location(state, entry.external_path)
+        path = entry.external_path or state.paths.index_file(entry.file_name, folder)
+        for vector in entry.deletion_vectors_ranges or ():
+            key = (entry.partition, entry.bucket, vector.data_file_name)
+            if key in found:
+                raise FormatError(
+                    f"data file {vector.data_file_name} has two deletion vectors", location=location, rule=_RULE
+                )
+            found[key] = VectorLocation(path, vector.offset, vector.length, vector.cardinality)
+    return found
+
+
+def _folders(state: PaimonState, places: Sequence[tuple[bytes, int]]) -> list[str]:
+    """The folders of buckets."""
+    names = state.schema.partition_keys
+    texts = partition_texts(
+        state.schema.partition_fields,
+        [partition for partition, _ in places],
+        legacy=state.options.legacy_partition_names,
+    )
+    return [
+        state.paths.bucket(list(zip(names, values, strict=True)), bucket)
+        for values, (_, bucket) in zip(texts, places, strict=True)
+    ]

@@ -1,0 +1,1 @@
+"""Reading: scans of a snapshot, rows of splits, and changes between snapshots."""

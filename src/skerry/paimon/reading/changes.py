@@ -1,0 +1,327 @@
+"""Reading what happened to a table between two snapshots: changelog files where there are such, else its new files.
+
+A changelog tells rows with their kinds as they are. Without one, the files that a commit added do: in append tables
+every row is an insert, in primary-key tables it is a record, whatever its key had before. What an overwrite or a
+deletion took away stands in no file; the buckets that it touched are read as they were before and after, and compared.
+
+Spec: `formats/paimon.md` §§ 9, 11.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from skerry.errors import NotFoundError, SchemaError
+from skerry.paimon.metadata.changelogs import read_changelog
+from skerry.paimon.metadata.options import ChangelogProducer
+from skerry.paimon.metadata.snapshot import CommitKind, Snapshot
+from skerry.paimon.metadata.snapshots import earliest_id, find_snapshot
+from skerry.paimon.metadata.state import PaimonState
+from skerry.paimon.metadata.time_travel import state_at_ref, state_at_snapshot
+from skerry.paimon.planning.plan import ScanPlanner
+from skerry.paimon.planning.splits import Section, Split, SplitFile
+from skerry.paimon.reading.rows import SplitReader
+from skerry.paimon.reading.scan import PaimonScan
+from skerry.table.files.evolution import plan_conversion
+from skerry.table.predicate import ALWAYS_TRUE, Predicate, columns_of, conjunction, conjuncts_of, row_mask
+from skerry.table.read_ahead import default_threads
+from skerry.table.rows.changes import (
+    CHANGE_COLUMNS,
+    ChangedRows,
+    ChangeType,
+    compare_rows,
+    describe_changes,
+    drop_carried_over,
+)
+from skerry.table.rows.row_stream import RowStream
+from skerry.table.rows.schema import leaf
+
+__all__ = ["PaimonChanges", "changes", "changes_rows", "has_changelog", "read_commit", "told_rows"]
+
+_TYPES: Final = tuple(ChangeType)
+_BY_KIND: Final = np.array(
+    [
+        _TYPES.index(type_)
+        for type_ in (ChangeType.INSERT, ChangeType.UPDATE_BEFORE, ChangeType.UPDATE_AFTER, ChangeType.DELETE)
+    ],
+    np.int8,
+)
+"""The place of a kind's change type, by `RowKind`."""
+
+
+class PaimonChanges(RowStream):
+    """The changes between two snapshots, described; made by `Table.changes`.
+
+    They come commit by commit, oldest first; those of a commit in the order of its files, or, where states are
+    compared, first rows that went, then updates as pairs of images, then rows that came.
+
+    Args:
+        state: The table, with the schema to read the changes with.
+        commits: The snapshots whose changes are read, oldest first.
+        columns: Dotted names, in the order to deliver; all columns if None.
+        where: SQL text, a PyArrow expression, or a predicate.
+        on: Columns that identify a row where states are compared; the primary key if None.
+        carried_over: Whether rows that an overwrite only put into other files are told as deletes and inserts.
+        threads: How many files are planned and read at a time; by default one per core.
+
+    Raises:
+        FormatError: `where` is no condition.
+        SchemaError: A column does not exist, or a literal does not fit its column.
+        UnsupportedError: `where` uses what conditions do not have, or the table has an option that reading does not
+            honour.
+    """
+
+    def __init__(
+        self,
+        state: PaimonState,
+        commits: Sequence[Snapshot],
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | Any = None,
+        on: Sequence[str] | None = None,
+        carried_over: bool = False,
+        threads: int | None = None,
+    ) -> None:
+        self._state = state
+        self._commits = [snapshot for snapshot in commits if changes_rows(state, snapshot)]
+        self._threads = threads or default_threads()
+        self._carried_over = carried_over
+        chosen = PaimonScan(state, columns=columns, where=where)
+        self._rows_schema = chosen.schema
+        self._predicate = chosen.predicate
+        names = state.schema.primary_keys if on is None else tuple(on)
+        self._key = tuple(leaf(state.arrow_schema, name).path[0] for name in names)
+        taken = set(CHANGE_COLUMNS.names).intersection(state.arrow_schema.names)
+        if taken:
+            raise SchemaError(
+                f"column {min(taken)!r} has a name that changes need; rename it to read them", location=state.name
+            )
+
+    def __repr__(self) -> str:
+        return f"PaimonChanges({self._state.name!r}, snapshots={self.snapshot_ids}, where={str(self._predicate)!r})"
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The chosen columns, then `_change_type`, `_change_ordinal` and `_commit_snapshot_id`."""
+        return pa.schema([*self._rows_schema, *CHANGE_COLUMNS])
+
+    @property
+    def snapshot_ids(self) -> list[int]:
+        """The snapshots whose changes are read, oldest first; `_change_ordinal` counts them."""
+        return [snapshot.id for snapshot in self._commits]
+
+    def to_batches(self) -> pa.RecordBatchReader:
+        """Read the changes as a stream.
+
+        Raises:
+            FormatError: A file is corrupt.
+            NotFoundError: A file is missing, or the snapshot that an overwrite is compared with has expired.
+            SchemaError: A file's columns are not what its schema says.
+            UnsupportedError: A file is in a format, or has something that is not read.
+        """
+        batches = (
+            batch
+            for ordinal, snapshot in enumerate(self._commits)
+            for found in self._of_commit(snapshot)
+            for batch in describe_changes(found, self.schema, ordinal, snapshot.id).to_batches()
+            if batch.num_rows
+        )
+        return pa.RecordBatchReader.from_batches(self.schema, batches)
+
+    # ---- commits ----
+
+    def _of_commit(self, snapshot: Snapshot) -> Iterator[ChangedRows]:
+        planner = ScanPlanner(self._state, conjuncts_of(self._predicate), self._threads)
+        if snapshot.commit_kind is CommitKind.OVERWRITE:
+            yield self._compared(snapshot)
+            return
+        told = has_changelog(self._state)
+        plan = planner.plan_changelog(snapshot) if told else planner.plan_delta(snapshot)
+        yield from told_rows(self._reader(self._rows_schema, self._predicate), plan.splits)
+
+    def _reader(self, columns: pa.Schema, predicate: Predicate = ALWAYS_TRUE) -> SplitReader:
+        return SplitReader(self._state, columns, predicate, self._threads)
+
+    # ---- comparing states ----
+
+    def _compared(self, snapshot: Snapshot) -> ChangedRows:
+        """What went and what came in the buckets that a commit touched.
+
+        Conditions on the key alone are put to all rows, others to what remains: the images of an update must find each
+        other.
+        """
+        keys = set(self._key)
+        pushed = [
+            part for part in conjuncts_of(self._predicate) if {column.path[0] for column in columns_of(part)} <= keys
+        ]
+        before, after = self._touched(snapshot, pushed)
+        schema = self._state.arrow_schema
+        reader = self._reader(schema, conjunction(pushed))
+        gone, come = (pa.Table.from_batches(reader.batches(splits), schema) for splits in (before, after))
+        if not self._carried_over:
+            gone, come = drop_carried_over(gone, come)
+        of_rows = (gone.select(list(self._key)), come.select(list(self._key))) if self._key else None
+        rows = compare_rows(gone, come, of_rows)
+        if len(pushed) < len(conjuncts_of(self._predicate)):
+            masks = [row_mask(self._predicate, batch) for batch in rows.rows.to_batches()]
+            rows = rows.filter(pa.concat_arrays(masks) if masks else pa.array([], pa.bool_()))
+        convert = plan_conversion(schema, self._rows_schema)
+        batches = [convert(batch) for batch in rows.rows.to_batches()]
+        return ChangedRows(pa.Table.from_batches(batches, self._rows_schema), rows.types)
+
+    def _touched(self, snapshot: Snapshot, pushed: Sequence[Predicate]) -> tuple[list[Split], list[Split]]:
+        """What must be read of the state before a commit, and of the one after it."""
+        previous = None
+        if snapshot.id > 1:
+            previous = find_snapshot(self._state.storage, self._state.paths, snapshot.id - 1)
+            if previous is None:
+                raise NotFoundError(
+                    f"snapshot {snapshot.id - 1} has expired, with which snapshot {snapshot.id}, an overwrite, is "
+                    "compared",
+                    location=self._state.name,
+                )
+        planner = ScanPlanner(self._state, tuple(pushed), self._threads)
+        before, after = list(planner.plan(previous).splits), list(planner.plan(snapshot).splits)
+        return _without_common(before, after, by_file=not self._state.schema.primary_keys)
+
+
+def told_rows(reader: SplitReader, splits: Iterable[Split]) -> Iterator[ChangedRows]:
+    """Rows of changelog files, or of files that a commit added, with their kinds."""
+    if not reader.state.schema.primary_keys:
+        for batch in reader.batches(splits):
+            yield ChangedRows.all_of(pa.Table.from_batches([batch]), ChangeType.INSERT)
+        return
+    for records in reader.records(splits):
+        yield ChangedRows(pa.Table.from_batches([records.values]), _BY_KIND[records.kinds])
+
+
+def has_changelog(state: PaimonState) -> bool:
+    """Whether a table's writers tell changes in files of their own."""
+    return bool(state.schema.primary_keys) and state.options.changelog_producer is not ChangelogProducer.NONE
+
+
+def changes_rows(state: PaimonState, snapshot: Snapshot) -> bool:
+    """Whether a commit may have changed rows, as far as can be told from its snapshot."""
+    if snapshot.commit_kind is CommitKind.OVERWRITE:
+        return True
+    if has_changelog(state):
+        return snapshot.changelog_manifest_list is not None
+    return snapshot.commit_kind is CommitKind.APPEND
+
+
+def _without_common(
+    before: Sequence[Split], after: Sequence[Split], *, by_file: bool
+) -> tuple[list[Split], list[Split]]:
+    """What is not the same on both sides: buckets, or files where rows do not depend on other files."""
+    if by_file:
+        old, new = _files(before), _files(after)
+        return [old[file] for file in old if file not in new], [new[file] for file in new if file not in old]
+    buckets: list[dict[tuple[bytes, int], list[Split]]] = [{}, {}]
+    for splits, by_bucket in zip((before, after), buckets, strict=True):
+        for split in splits:
+            by_bucket.setdefault((split.partition, split.bucket), []).append(split)
+    old_buckets, new_buckets = buckets
+    changed = [
+        key for key in {**old_buckets, **new_buckets} if _content(old_buckets, key) != _content(new_buckets, key)
+    ]
+    return (
+        [split for key in changed for split in old_buckets.get(key, ())],
+        [split for key in changed for split in new_buckets.get(key, ())],
+    )
+
+
+def _files(splits: Sequence[Split]) -> dict[SplitFile, Split]:
+    """Every file as a split of its own."""
+    return {
+        file: dataclasses.replace(split, sections=(Section(((file,),), is_raw=True),))
+        for split in splits
+        for file in split.files
+    }
+
+
+def _content(buckets: Mapping[tuple[bytes, int], Sequence[Split]], key: tuple[bytes, int]) -> list[Section]:
+    return [section for split in buckets.get(key, ()) for section in split.sections]
+
+
+def changes(
+    state: PaimonState,
+    from_snapshot: int | str | None = None,
+    to_snapshot: int | str | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+    where: str | Any = None,
+    on: Sequence[str] | None = None,
+    carried_over: bool = False,
+    threads: int | None = None,
+) -> PaimonChanges:
+    """Describe the changes between two snapshots of a table.
+
+    Args:
+        state: The newest state of a branch.
+        from_snapshot: Id of the older snapshot, or a tag: what came after it is told. None for all that was.
+        to_snapshot: Id of the newer snapshot, or a branch or tag: it is told itself. The current one if None.
+        columns: Dotted names, in the order to deliver; all columns if None.
+        where: SQL text, a PyArrow expression, or a predicate.
+        on: Columns that identify a row where states are compared, so that updates are told as such; the primary key if
+            None. An empty list tells updates as deletes and inserts.
+        carried_over: Whether rows that an overwrite only put into other files are told as deletes and inserts.
+        threads: How many files are planned and read at a time.
+
+    Returns:
+        The changes, with the schema of the newer snapshot; with the table's if that is the current one.
+
+    Raises:
+        NotFoundError: A snapshot or reference does not exist, or snapshots between the two have expired.
+        SchemaError: The older snapshot came after the newer one, or a column does not exist.
+    """
+    if isinstance(to_snapshot, str):
+        state = state_at_ref(state, to_snapshot)
+    elif to_snapshot is not None and (state.snapshot is None or to_snapshot != state.snapshot.id):
+        state = state_at_snapshot(state, to_snapshot)
+    first = 0 if from_snapshot is None else _snapshot_id(state, from_snapshot)
+    last = 0 if state.snapshot is None else state.snapshot.id
+    if first > last:
+        raise SchemaError(f"snapshot {first} came after {last}: changes are read from old to new", location=state.name)
+    return PaimonChanges(
+        state,
+        [read_commit(state, number) for number in range(first + 1, last + 1)],
+        columns=columns,
+        where=where,
+        on=on,
+        carried_over=carried_over,
+        threads=threads,
+    )
+
+
+def _snapshot_id(state: PaimonState, which: int | str) -> int:
+    """The number of a snapshot that may have expired."""
+    if isinstance(which, int):
+        return which
+    found = state_at_ref(state, which)
+    if found.branch != state.branch:
+        raise SchemaError(f"branch {found.branch!r} is another than {state.branch!r}", location=state.name)
+    return 0 if found.snapshot is None else found.snapshot.id
+
+
+def read_commit(state: PaimonState, number: int) -> Snapshot:
+    """A snapshot, or what is left of it.
+
+    Raises:
+        NotFoundError: It has expired.
+    """
+    found = find_snapshot(state.storage, state.paths, number)
+    if found is not None:
+        return found
+    try:
+        return read_changelog(state.storage, state.paths, number)
+    except NotFoundError as error:
+        oldest = earliest_id(state.storage, state.paths)
+        raise NotFoundError(
+            f"snapshot {number} has expired, so that its changes are not known; the oldest one is {oldest}",
+            location=error.location,
+        ) from error

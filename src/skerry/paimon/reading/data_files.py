@@ -1,0 +1,237 @@
+"""Data files of a table, opened with the schema of a scan: columns found, converted, filled in.
+
+A file is read with the schema that its metadata names: columns of the scan are matched to that schema by field id, and
+looked up in the file by the name that they had there. Ids within files do not count, some writers give none. The values
+of partition keys are those of the partition: files that came from elsewhere may lack them, or call them otherwise.
+
+Spec: `formats/paimon.md` §§ 2, 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+
+from skerry.errors import FormatError, SchemaError, UnsupportedError
+from skerry.paimon.metadata.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+from skerry.paimon.planning.splits import SplitFile
+from skerry.paimon.values.arrow_types import arrow_type
+from skerry.paimon.values.casts import keeps_values
+from skerry.paimon.values.stored_types import plan_column
+from skerry.paimon.values.types import ArrayType, AtomicType, DataField, MapType, MultisetType, PaimonType, RowType
+from skerry.storage import Storage
+from skerry.table.files.evolution import FileNames, top_level
+from skerry.table.files.stored_file import Part, StoredFile, reading
+from skerry.table.files.stored_files import open_stored
+from skerry.table.predicate import Column, FieldMetrics
+from skerry.table.rows.schema import FIELD_ID_KEY, field_id
+
+__all__ = ["KIND", "NUMBER", "SYSTEM_COLUMNS", "DataFile", "open_data_file"]
+
+_FORMATS: Final = ("parquet", "orc", "avro", "amudai")
+_KIND_ID: Final = 2_147_482_001
+_NUMBER_ID: Final = 2_147_482_002
+
+
+def _field(name: str, type_: pa.DataType, number: int) -> pa.Field:
+    return pa.field(name, type_, nullable=False, metadata={FIELD_ID_KEY: str(number).encode()})
+
+
+KIND: Final = _field(VALUE_KIND, pa.int8(), _KIND_ID)
+"""The kind of a record; ids in files do not count, and this one is no column's."""
+NUMBER: Final = _field(SEQUENCE_NUMBER, pa.int64(), _NUMBER_ID)
+"""Its sequence number."""
+SYSTEM_COLUMNS: Final = pa.schema([NUMBER, KIND])
+"""What a scan may ask for besides columns of the table, in files of primary-key tables."""
+
+_Step: TypeAlias = tuple[int | None, Callable[[pa.Array], pa.Array] | None, pa.Field]
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """An open file.
+
+    Args:
+        file: Its metadata.
+        stored: The file.
+        schema: The columns that it delivers.
+        then: The wanted columns in its own schema, by field id.
+        now: The columns of the scan's schema, likewise.
+        changed: Ids of columns whose type has changed since.
+        constants: The values of partition keys, by field id.
+    """
+
+    file: SplitFile
+    stored: StoredFile
+    schema: pa.Schema
+    then: dict[int, DataField]
+    now: dict[int, DataField]
+    changed: frozenset[int]
+    constants: Mapping[int, pa.Scalar]
+
+    @property
+    def parts(self) -> Sequence[Part]:
+        """Its rows, part by part."""
+        return self.stored.parts
+
+    def metrics(self, column: Column) -> FieldMetrics | None:
+        """What it knows about a column in each of its parts; None if nothing."""
+        if len(column.path) > 1 or column.field_id in self.changed or column.field_id in self.constants:
+            return None
+        return self.stored.metrics(column)
+
+    def batches(self, part: Part, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """Read a part in the columns of `schema`.
+
+        Raises:
+            FormatError: The file is corrupt.
+            SchemaError: A column is not what the schema says.
+            UnsupportedError: A column's type has changed in a way that is not supported.
+        """
+        steps: list[_Step] | None = None
+        with reading(self.file.location, self.file.file_format):
+            for batch in self.stored.batches(part, batch_rows):
+                steps = steps or self._plan(batch.schema)
+                yield self._convert(batch, steps)
+
+    def _plan(self, stored: pa.Schema) -> list[_Step]:
+        found = top_level(stored)
+        steps: list[_Step] = []
+        for field in self.schema:
+            number = field_id(field)
+            index = found.get(number)
+            if number in self.constants:
+                steps.append((None, _repeated(self.constants[number]), field))
+                continue
+            if index is None:
+                if number in self.then or number in _SYSTEM_IDS:
+                    raise SchemaError(f"column {field.name!r} of the file's schema is missing in the file")
+                steps.append((None, None, field))
+                continue
+            type_ = stored.field(index).type
+            if number in _SYSTEM_IDS:
+                convert: Callable[[pa.Array], pa.Array] = _to_type(field.type)
+            else:
+                convert = plan_column(type_, self.then[number].type, self.now[number].type, field.type, (field.name,))
+            steps.append((index, convert, field))
+        return steps
+
+    def _convert(self, batch: pa.RecordBatch, steps: list[_Step]) -> pa.RecordBatch:
+        arrays = []
+        for index, convert, field in steps:
+            if convert is None:
+                arrays.append(pa.nulls(batch.num_rows, field.type))
+                continue
+            try:
+                arrays.append(convert(pa.nulls(batch.num_rows) if index is None else batch.column(index)))
+            except pa.ArrowException as error:
+                raise SchemaError(f"column {field.name!r} holds a value that does not fit its type: {error}") from error
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema) if arrays else _without_columns(batch.num_rows)
+
+
+_SYSTEM_IDS: Final = (_KIND_ID, _NUMBER_ID)
+
+
+def _to_type(type_: pa.DataType) -> Callable[[pa.Array], pa.Array]:
+    return lambda array: array if array.type == type_ else array.cast(type_)
+
+
+def _repeated(value: pa.Scalar) -> Callable[[pa.Array], pa.Array]:
+    return lambda array: pa.repeat(value, len(array))
+
+
+def _without_columns(row_count: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_struct_array(pa.array([{}] * row_count, pa.struct([])))
+
+
+def open_data_file(
+    storage: Storage,
+    file: SplitFile,
+    then: TableSchema,
+    now: TableSchema,
+    wanted: pa.Schema,
+    partition: Mapping[int, pa.Scalar] | None = None,
+) -> DataFile:
+    """Open a file and look at its footer.
+
+    Args:
+        storage: Access to it.
+        file: The file.
+        then: The schema that it was written with.
+        now: The schema of the scan.
+        wanted: The columns to read: those of `now`, perhaps with some members of structs only, and system columns.
+        partition: The values of partition keys, by field id.
+
+    Raises:
+        FormatError: The file is corrupt, or has other rows than its metadata says.
+        NotFoundError: It is missing.
+        UnsupportedError: It is in a format that is not read.
+    """
+    if file.file_format not in _FORMATS:
+        raise UnsupportedError(f"reading {file.file_format} files is not supported", location=file.location)
+    was = {field.id: field for field in then.fields}
+    is_ = {field.id: field for field in now.fields}
+    constants = partition or {}
+    ids = [field_id(field) for field in wanted]
+    changed = frozenset(number for number in ids if number in was and _differs(was[number].type, is_[number].type))
+    stored = open_stored(storage, file.location, file.file_format, _read_schema(was, wanted, constants), _names(then))
+    if stored.row_count != file.row_count:
+        raise FormatError(
+            f"the file has {stored.row_count} rows, the table's metadata says {file.row_count}",
+            location=file.location,
+        )
+    present = {number: was[number] for number in ids if number in was}
+    return DataFile(file, stored, wanted, present, is_, changed, constants)
+
+
+def _differs(then: PaimonType, now: PaimonType) -> bool:
+    if isinstance(then, AtomicType) and isinstance(now, AtomicType):
+        return not keeps_values(then, now)
+    return arrow_type(then) != arrow_type(now)
+
+
+def _read_schema(was: dict[int, DataField], wanted: pa.Schema, constants: Collection[int]) -> pa.Schema:
+    """The columns to read, in the types that they have in the file."""
+    fields = []
+    for field in wanted:
+        if field_id(field) in constants:
+            continue
+        then = was.get(field_id(field))
+        if then is None:
+            if field_id(field) in _SYSTEM_IDS:
+                fields.append(field)
+        elif isinstance(then.type, RowType) and pa.types.is_struct(field.type):
+            fields.append(field)  # perhaps some of its members only
+        else:
+            fields.append(field.with_type(arrow_type(then.type, then.id)))
+    return pa.schema(fields)
+
+
+# Names in files -----------------------------------------------------------------------------------------------------
+
+
+def _names(schema: TableSchema) -> FileNames:
+    """The field ids of a file's columns by path, members of structs included."""
+    names = FileNames({(VALUE_KIND,): _KIND_ID, (SEQUENCE_NUMBER,): _NUMBER_ID})
+
+    def walk(type_: PaimonType, path: tuple[str, ...]) -> None:
+        match type_:
+            case RowType(fields):
+                for field in fields:
+                    names[(*path, field.name)] = field.id
+                    walk(field.type, (*path, field.name))
+            case ArrayType(element):
+                walk(element, (*path, "element"))
+            case MapType(key, value):
+                walk(key, (*path, "key"))
+                walk(value, (*path, "value"))
+            case MultisetType(element):
+                walk(element, (*path, "key"))
+
+    for field in schema.fields:
+        names[(field.name,)] = field.id
+        walk(field.type, (field.name,))
+    return names

@@ -1,0 +1,272 @@
+"""Pieces of work of a scan: splits whose files are open, cut into what is read at a time.
+
+A piece is a part of a file (a row group, a stripe) that is read as it is, or a section that is merged. What statistics
+in the files rule out is left out here.
+
+Spec: `formats/paimon.md` § 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from skerry.errors import NotFoundError
+from skerry.paimon.merging import RowKind
+from skerry.paimon.metadata.paths import MAIN_BRANCH
+from skerry.paimon.metadata.state import PaimonState
+from skerry.paimon.planning.deletion_positions import Positions, deleted_positions
+from skerry.paimon.planning.splits import Section, Split, SplitFile
+from skerry.paimon.reading.data_files import KIND, DataFile, open_data_file
+from skerry.paimon.values.binary_reading import decode_rows
+from skerry.table.files.stored_file import Part
+from skerry.table.predicate import (
+    Column,
+    FieldMetrics,
+    In,
+    Predicate,
+    columns_of,
+    conjunction,
+    conjuncts_of,
+    evaluate,
+)
+from skerry.table.read_ahead import SharedCache
+from skerry.table.rows.metadata_columns import is_metadata_column
+from skerry.table.rows.schema import field_id
+
+__all__ = ["OpenRun", "OpenSection", "Piece", "PieceOpener", "RawPart", "Unit", "on_places", "units_of"]
+
+
+_MIN_PIECE_BYTES: Final = 1 << 16
+_VECTOR_CACHE_BYTES: Final = 64 << 20
+_COPIES: Final = 4
+_PROBED_RECORDS: Final = 1 << 17
+"""Sections of more records are looked into to tell how much memory they take: files tell it of encoded values only."""
+_PROBE_ROWS: Final = 1 << 10
+_KIND_COLUMN: Final = Column(field_id(KIND), (KIND.name,), pa.int32())
+_ADDED: Final = In(_KIND_COLUMN, (RowKind.INSERT.value, RowKind.UPDATE_AFTER.value))
+
+
+@dataclass(frozen=True, slots=True)
+class RawPart:
+    """A part of a file that is read as it is.
+
+    Args:
+        opened: The file.
+        part: The part.
+        deleted: int64[n] Positions in the part that are deleted, ascending.
+        matches_all: Whether every row that is not deleted is wanted.
+        adds_only: Whether no record is of kind -U or -D.
+    """
+
+    opened: DataFile
+    part: Part
+    deleted: Positions
+    matches_all: bool
+    adds_only: bool
+
+    @property
+    def known_rows(self) -> int | None:
+        """How many rows come of it; None if that shows only on reading."""
+        return self.part.row_count - len(self.deleted) if self.matches_all and self.adds_only else None
+
+    @property
+    def size_bytes(self) -> int:
+        """About how much memory its rows take."""
+        return max(self.part.size_bytes, _MIN_PIECE_BYTES)
+
+
+OpenRun: TypeAlias = tuple[tuple[DataFile, tuple[Part, ...], Positions], ...]
+"""The files of a sorted run, each with the parts that are read and the positions that are deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSection:
+    """A section to be merged.
+
+    Args:
+        runs: Its sorted runs.
+        row_bytes: About how much memory a record takes.
+    """
+
+    runs: tuple[OpenRun, ...]
+    row_bytes: float
+
+    @property
+    def row_count(self) -> int:
+        """Records before merging."""
+        return sum(part.row_count for run in self.runs for _, parts, _ in run for part in parts)
+
+    @property
+    def merging_row_bytes(self) -> float:
+        """About how much memory it takes to merge a record: it is read, joined with others, merged, and delivered."""
+        return _COPIES * self.row_bytes
+
+    @property
+    def size_bytes(self) -> int:
+        """About how much memory merging takes, all at once."""
+        return max(int(self.merging_row_bytes * self.row_count), _MIN_PIECE_BYTES)
+
+
+Piece: TypeAlias = RawPart | OpenSection
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What is opened at a time.
+
+    Args:
+        content: A file that is read as it is, or a section that is merged.
+        snapshot_id: The snapshot that has it, for messages.
+        partition: Values of the partition keys as a row with arity.
+    """
+
+    content: SplitFile | Section
+    snapshot_id: int
+    partition: bytes
+
+
+def units_of(splits: Iterable[Split]) -> Iterator[Unit]:
+    """What is to be opened for splits, in their order."""
+    for split in splits:
+        for section in split.sections:
+            if section.is_raw:
+                yield from (Unit(file, split.snapshot_id, split.partition) for file in section.files)
+            else:
+                yield Unit(section, split.snapshot_id, split.partition)
+
+
+@dataclass(frozen=True)
+class PieceOpener:
+    """Opens the files of splits.
+
+    Args:
+        state: The table, with the schema of the scan.
+        predicate: Which rows are wanted.
+        raw_columns: What is read of files that are read as they are.
+        merge_columns: What is read of files that are merged.
+    """
+
+    state: PaimonState
+    predicate: Predicate
+    raw_columns: pa.Schema
+    merge_columns: pa.Schema
+
+    def open(self, unit: Unit) -> list[Piece]:
+        """Open a file, or all files of a section.
+
+        Args:
+            unit: What `units_of` makes of splits.
+
+        Returns:
+            Pieces that may have wanted rows, in their order.
+
+        Raises:
+            FormatError: A file is corrupt, or is not what the metadata says.
+            NotFoundError: A file is missing; the snapshot is named.
+            UnsupportedError: A file is in a format that is not read.
+        """
+        try:
+            if isinstance(unit.content, SplitFile):
+                return list(self._raw_parts(unit.content, unit.partition))
+            return [self._section(unit.content, unit.partition)]
+        except NotFoundError as error:
+            error.message += f"; snapshot {unit.snapshot_id} of {self._whose} needs it"
+            raise
+
+    def _open_file(self, file: SplitFile, columns: pa.Schema, partition: bytes) -> DataFile:
+        then = self.state.schema_by_id(file.schema_id)
+        return open_data_file(self.state.storage, file, then, self.state.schema, columns, self._values(partition))
+
+    def _values(self, partition: bytes) -> Mapping[int, pa.Scalar]:
+        """The values of the partition keys, by field id."""
+        keys = self.state.schema.partition_fields
+        if not keys:
+            return {}
+        columns = decode_rows([key.type for key in keys], [partition])
+        return {key.id: column[0] for key, column in zip(keys, columns, strict=True)}
+
+    def _raw_parts(self, file: SplitFile, partition: bytes) -> Iterator[RawPart]:
+        opened = self._open_file(file, self.raw_columns, partition)
+        deleted = self._deleted(file)
+        count = len(opened.parts)
+        condition = self._on_places if file.matches_all else self.predicate
+        verdict = evaluate(condition, partial(_metrics, opened), count)
+        adds = evaluate(_ADDED, opened.metrics, count).must if self.state.schema.primary_keys else np.full(count, True)
+        for part in opened.parts:
+            start, end = np.searchsorted(deleted, [part.first_row, part.first_row + part.row_count])
+            if verdict.may[part.index] and end - start < part.row_count:
+                within = deleted[start:end] - part.first_row
+                yield RawPart(opened, part, within, bool(verdict.must[part.index]), bool(adds[part.index]))
+
+    def _section(self, section: Section, partition: bytes) -> OpenSection:
+        """Open the files of a section; parts that cannot have a wanted key are left out of all runs alike."""
+        runs = []
+        for run in section.runs:
+            files = []
+            for file in run:
+                opened = self._open_file(file, self.merge_columns, partition)
+                may = evaluate(self._key_condition, partial(_metrics, opened), len(opened.parts)).may
+                parts = tuple(part for part in opened.parts if may[part.index])
+                if parts:
+                    files.append((opened, parts, self._deleted(file)))
+            if files:
+                runs.append(tuple(files))
+        return OpenSection(tuple(runs), _row_bytes(runs))
+
+    @cached_property
+    def _key_condition(self) -> Predicate:
+        """What the predicate demands of keys alone: all records of a key fulfil it, or none does."""
+        keys = {field.id for field in self.state.schema.key_fields}
+        return conjunction(
+            part for part in conjuncts_of(self.predicate) if {column.field_id for column in columns_of(part)} <= keys
+        )
+
+    @cached_property
+    def _on_places(self) -> Predicate:
+        """What the predicate demands of where rows lie, which planning knows nothing of."""
+        return conjunction(part for part in conjuncts_of(self.predicate) if on_places(part))
+
+    @property
+    def _whose(self) -> str:
+        return "the table" if self.state.branch == MAIN_BRANCH else f"branch {self.state.branch!r}"
+
+    # ---- deleted rows ----
+
+    @cached_property
+    def _vector_files(self) -> SharedCache:
+        return SharedCache(_VECTOR_CACHE_BYTES)
+
+    def _deleted(self, file: SplitFile) -> Positions:
+        """int64[n] Positions in a file that its deletion vector names."""
+        return deleted_positions(file, self._vector_file)
+
+    def _vector_file(self, location: str) -> bytes:
+        data: bytes = self._vector_files.get(location, lambda: self.state.storage.read(location), len)
+        return data
+
+
+def _row_bytes(runs: Sequence[OpenRun]) -> float:
+    """About how much memory a record takes."""
+    parts = [part for run in runs for _, parts, _ in run for part in parts]
+    count = sum(part.row_count for part in parts)
+    estimate = sum(part.size_bytes for part in parts) / max(count, 1)
+    if count > _PROBED_RECORDS:
+        opened, of_first, _ = runs[0][0]
+        probe = next(opened.batches(of_first[0], _PROBE_ROWS))
+        return max(estimate, probe.nbytes / max(probe.num_rows, 1))
+    return estimate
+
+
+def on_places(predicate: Predicate) -> bool:
+    """Whether a predicate has to do with where rows lie."""
+    return any(is_metadata_column(column.field_id) for column in columns_of(predicate))
+
+
+def _metrics(opened: DataFile, column: Column) -> FieldMetrics | None:
+    return None if is_metadata_column(column.field_id) else opened.metrics(column)

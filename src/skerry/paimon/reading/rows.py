@@ -1,0 +1,401 @@
+"""Rows of splits: raw sections read part by part, others merged, deleted rows left out, what is wanted kept.
+
+Pieces (`skerry.paimon.reading.pieces`) are done by threads, in order, as far ahead as a memory budget allows; a section
+that is larger than that is merged as a stream, window by window.
+
+Spec: `formats/paimon.md` § 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, Final, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skerry.errors import FormatError
+from skerry.paimon.merging import MergeFunction, Records, check_kinds
+from skerry.paimon.metadata.state import PaimonState
+from skerry.paimon.planning.deletion_positions import Positions
+from skerry.paimon.planning.splits import Split
+from skerry.paimon.reading.data_files import KIND, NUMBER, SYSTEM_COLUMNS, DataFile
+from skerry.paimon.reading.merging import KeyedRecords, RunReader, merge_sorted_runs
+from skerry.paimon.reading.pieces import OpenRun, OpenSection, Piece, PieceOpener, RawPart, on_places, units_of
+from skerry.table.files.evolution import plan_conversion, prune, top_level
+from skerry.table.predicate import (
+    ALWAYS_TRUE,
+    Predicate,
+    columns_of,
+    row_mask,
+)
+from skerry.table.read_ahead import read_ahead, scan_pool
+from skerry.table.rows.metadata_columns import FILE, METADATA_COLUMNS, POSITION
+from skerry.table.rows.schema import field_id
+
+__all__ = ["SplitReader"]
+
+_BATCH_ROWS: Final = 1 << 17
+_LEAST_BATCH_ROWS: Final = 1 << 10
+_BUDGET_BYTES: Final = 256 << 20
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True)
+class SplitReader:
+    """Reads the rows of splits that a predicate keeps and nothing deletes; picklable.
+
+    Args:
+        state: The table, with the schema of the scan.
+        columns: The columns to deliver: those of the table, perhaps with some members of structs only, and of tables
+            without primary key `_file` and `_pos`.
+        predicate: Which rows.
+        threads: How many pieces are read at a time.
+        memory_bytes: About how much memory may be taken by what is read and merged at a time.
+    """
+
+    state: PaimonState
+    columns: pa.Schema
+    predicate: Predicate = ALWAYS_TRUE
+    threads: int = 1
+    memory_bytes: int = _BUDGET_BYTES
+
+    def batches(self, splits: Iterable[Split], *, limit: int | None = None) -> Iterator[pa.RecordBatch]:
+        """Read splits in order.
+
+        Args:
+            splits: The splits.
+            limit: Stop after so many rows.
+
+        Yields:
+            Batches of `columns` with at least one row, in the order of splits, sections, and the rows in them.
+
+        Raises:
+            FormatError: A file is corrupt, or is not what the metadata says.
+            NotFoundError: A file is missing; the snapshot is named.
+            SchemaError: A file's columns are not what its schema says.
+            UnsupportedError: A file is in a format, or has something that is not read.
+        """
+        if limit == 0:
+            return
+        left = limit
+        with scan_pool(self.threads) as pool:
+            for batch in self._read_pieces(pool, splits, partial(self._deliver, limit=limit), limit=limit):
+                yield batch if left is None else batch.slice(0, left)
+                left = None if left is None else left - batch.num_rows
+                if left is not None and left <= 0:
+                    return
+
+    def count(self, splits: Iterable[Split]) -> int:
+        """Count the rows of splits; what metadata or statistics tell is not read."""
+        known = 0
+
+        def others() -> Iterator[Split]:
+            nonlocal known
+            for split in splits:
+                rows = self._known_rows(split)
+                if rows is None:
+                    yield split
+                else:
+                    known += rows
+
+        counting = SplitReader(self.state, pa.schema([]), self.predicate, self.threads, self.memory_bytes)
+        with scan_pool(counting.threads) as pool:
+            counted = sum(counting._read_pieces(pool, others(), counting._count))
+        return known + counted
+
+    def records(self, splits: Iterable[Split]) -> Iterator[Records]:
+        """Read records of a primary-key table with kinds and sequence numbers.
+
+        Raw sections are delivered as they are, others merged; records of kind -U and -D are delivered, too.
+
+        Args:
+            splits: The splits.
+
+        Yields:
+            Records with the values of `columns` for which the predicate holds.
+
+        Raises:
+            SkerryError: As `batches`.
+        """
+        with scan_pool(self.threads) as pool:
+            yield from self._read_pieces(pool, splits, self._records, with_numbers=True)
+
+    # ---- columns ----
+
+    @property
+    def read_schema(self) -> pa.Schema:
+        """The columns of the table that are delivered or tested."""
+        return self._tested
+
+    @cached_property
+    def _function(self) -> MergeFunction:
+        return MergeFunction(self.state.schema)
+
+    @cached_property
+    def _has_keys(self) -> bool:
+        return bool(self.state.schema.primary_keys)
+
+    @cached_property
+    def _tested(self) -> pa.Schema:
+        """The columns of the table that are delivered or tested."""
+        table = self.state.arrow_schema
+        delivered = {number for field in self.columns for number in _leaf_ids(field)}
+        tested = {column.field_id for column in columns_of(self.predicate)}
+        return prune(table, delivered | tested)
+
+    @cached_property
+    def _merge_columns(self) -> pa.Schema:
+        """What is read of files that are merged."""
+        chosen = {field.name: field for field in self._tested}
+        names = self._function.columns_for([*chosen, *self.state.schema.trimmed_primary_keys])
+        table = self.state.arrow_schema
+        return pa.schema([*(chosen.get(name, table.field(name)) for name in names), NUMBER, KIND])
+
+    # ---- pieces of work ----
+
+    def _read_pieces(
+        self,
+        pool: ThreadPoolExecutor,
+        splits: Iterable[Split],
+        read: Callable[[Piece], Iterator[_Result]],
+        *,
+        with_numbers: bool = False,
+        limit: int | None = None,
+    ) -> Iterator[_Result]:
+        """Read pieces in order: those that fit the memory in threads, larger ones here, as streams."""
+        share = self.memory_bytes // self.threads
+
+        def work(piece: Piece) -> list[_Result] | OpenSection:
+            is_large = isinstance(piece, OpenSection) and piece.size_bytes > share
+            return piece if is_large and isinstance(piece, OpenSection) else list(read(piece))
+
+        def weight(piece: Piece) -> int:
+            return min(piece.size_bytes, share)
+
+        pieces = self._pieces(pool, splits, limit, with_numbers=with_numbers)
+        for done in read_ahead(pool, work, pieces, weight, self.memory_bytes):
+            yield from read(done) if isinstance(done, OpenSection) else done
+
+    def _pieces(
+        self, pool: ThreadPoolExecutor, splits: Iterable[Split], limit: int | None, *, with_numbers: bool
+    ) -> Iterator[Piece]:
+        """Pieces that may have wanted rows; no more of them than certainly fill the limit."""
+        system = () if not self._has_keys else SYSTEM_COLUMNS if with_numbers else (KIND,)
+        raw_columns = pa.schema([*self._tested, *system])
+        opener = PieceOpener(self.state, self.predicate, raw_columns, self._merge_columns)
+        certain = 0
+        for found in read_ahead(pool, opener.open, units_of(splits), lambda _: 1, 2 * self.threads):
+            for piece in found:
+                yield piece
+                certain += (piece.known_rows or 0) if isinstance(piece, RawPart) else 0
+                if limit is not None and certain >= limit:
+                    return
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field: self.__dict__[field] for field in ("state", "columns", "predicate", "threads", "memory_bytes")}
+
+    # ---- raw parts ----
+
+    def _raw_batches(self, work: RawPart, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """The wanted rows of a part in the columns that are read, records that take something away left out."""
+        row = 0
+        for stored in work.opened.batches(work.part, batch_rows):
+            keep = _alive(work.deleted, row, stored.num_rows)
+            batch = self._with_places(stored, work, row)
+            row += stored.num_rows
+            if not work.adds_only:
+                with _of_file(work.opened):
+                    adds = pa.array((_kinds(batch) & 1) == 0)
+                keep = adds if keep is None else pc.and_(keep, adds)
+            if not work.matches_all:
+                matches = row_mask(self.predicate, batch)
+                keep = matches if keep is None else pc.and_kleene(keep, matches)
+            if keep is not None:
+                batch = batch.filter(keep)
+            if batch.num_rows:
+                yield batch
+
+    def _with_places(self, batch: pa.RecordBatch, work: RawPart, row: int) -> pa.RecordBatch:
+        """A batch with the columns that tell where rows lie, if those are wanted."""
+        for number in self._places:
+            if number == FILE:
+                column = pa.repeat(work.opened.file.location, batch.num_rows)
+            else:
+                first = work.part.first_row + row
+                column = pa.array(np.arange(first, first + batch.num_rows, dtype=np.int64))
+            field = next(field for field in METADATA_COLUMNS if field_id(field) == number)
+            batch = batch.append_column(field, column)
+        return batch
+
+    @cached_property
+    def _places(self) -> tuple[int, ...]:
+        tested = {column.field_id for column in columns_of(self.predicate)} | top_level(self.columns).keys()
+        return tuple(number for number in (FILE, POSITION) if number in tested)
+
+    # ---- sections ----
+
+    def _merged(self, work: OpenSection) -> Iterator[Records]:
+        """The records of a section, one per key."""
+        is_large = work.size_bytes > self.memory_bytes // self.threads
+        batch_rows = self._window_rows(work) if is_large else _BATCH_ROWS
+        open_runs = _of_one_level(work.runs) if self._function.has_whole_rows else work.runs
+        runs = [
+            RunReader(self._run_batches(run, batch_rows), run[0][0].file.location, run[0][0].file.level)
+            for run in open_runs
+        ]
+        if not is_large:
+            for run in runs:
+                run.read_all()
+        return merge_sorted_runs(runs, self._function)
+
+    def _window_rows(self, work: OpenSection) -> int:
+        """Rows of a batch, so that those of all runs take their share of the memory."""
+        rows = self.memory_bytes / self.threads / (work.merging_row_bytes * len(work.runs))
+        return min(max(int(rows), _LEAST_BATCH_ROWS), _BATCH_ROWS)
+
+    def _run_batches(self, run: OpenRun, batch_rows: int) -> Iterator[KeyedRecords]:
+        key_columns = self.state.schema.trimmed_primary_keys
+        for opened, parts, deleted in run:
+            for part in parts:
+                row = part.first_row
+                for stored in opened.batches(part, batch_rows):
+                    keep = _alive(deleted, row, stored.num_rows)
+                    row += stored.num_rows
+                    batch = stored if keep is None else stored.filter(keep)
+                    with _of_file(opened):
+                        records = KeyedRecords.of(_as_records(batch), key_columns)
+                    yield records
+
+    def _wanted(self, records: Records) -> Records:
+        """The records for which the predicate holds."""
+        if self.predicate == ALWAYS_TRUE:
+            return records
+        return _filtered(records, row_mask(self.predicate, records.values))
+
+    # ---- results ----
+
+    def _deliver(self, piece: Piece, limit: int | None) -> Iterator[pa.RecordBatch]:
+        rows = 0
+        for batch in self._rows(piece, _BATCH_ROWS if limit is None else min(limit, _BATCH_ROWS)):
+            yield plan_conversion(batch.schema, self.columns)(batch)
+            rows += batch.num_rows
+            if limit is not None and rows >= limit:
+                return
+
+    def _rows(self, piece: Piece, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        if isinstance(piece, RawPart):
+            yield from self._raw_batches(piece, batch_rows)
+            return
+        for records in self._merged(piece):
+            adds = (records.kinds & 1) == 0
+            kept = records if adds.all() else _filtered(records, pa.array(adds))
+            values = self._wanted(kept).values
+            if values.num_rows:
+                yield values
+
+    def _count(self, piece: Piece) -> Iterator[int]:
+        if isinstance(piece, RawPart) and piece.known_rows is not None:
+            yield piece.known_rows
+            return
+        for batch in self._rows(piece, _BATCH_ROWS):
+            yield batch.num_rows
+
+    def _records(self, piece: Piece) -> Iterator[Records]:
+        deliver: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None
+        for records in self._piece_records(piece):
+            kept = self._wanted(records)
+            deliver = deliver or plan_conversion(kept.values.schema, self.columns)
+            if len(kept):
+                yield Records(deliver(kept.values), kept.kinds, kept.numbers)
+
+    def _piece_records(self, piece: Piece) -> Iterator[Records]:
+        if isinstance(piece, OpenSection):
+            yield from self._merged(piece)
+            return
+        row = 0
+        for stored in piece.opened.batches(piece.part, _BATCH_ROWS):
+            keep = _alive(piece.deleted, row, stored.num_rows)
+            row += stored.num_rows
+            with _of_file(piece.opened):
+                records = _as_records(stored if keep is None else stored.filter(keep))
+            yield records
+
+    def _known_rows(self, split: Split) -> int | None:
+        """How many rows come of a split, if that takes no look at its files."""
+        if self._has_keys or on_places(self.predicate):
+            return None  # kinds stand in the files
+        rows = 0
+        for file in split.files:
+            vector = file.deletion_vector
+            if not file.matches_all or (vector is not None and vector.cardinality is None):
+                return None
+            rows += file.row_count - (vector.cardinality or 0 if vector is not None else 0)
+        return rows
+
+
+def _leaf_ids(field: pa.Field) -> list[int]:
+    """The ids to read for a column: those of a struct's members, so that the struct itself is not read whole."""
+    if pa.types.is_struct(field.type):
+        return [number for child in field.type for number in _leaf_ids(child)]
+    return [field_id(field)]
+
+
+def _of_one_level(runs: Iterable[OpenRun]) -> Iterator[OpenRun]:
+    """Runs taken apart: a sorted run may have files of several levels."""
+    for run in runs:
+        for level in sorted({opened.file.level for opened, _, _ in run}):
+            yield tuple(part for part in run if part[0].file.level == level)
+
+
+def _alive(deleted: Positions, first: int, count: int) -> pa.BooleanArray | None:
+    """bool[count]: whether rows `first`, `first + 1`, … are not among the deleted ones; None if none is."""
+    start, end = np.searchsorted(deleted, [first, first + count])
+    if start == end:
+        return None
+    alive = np.ones(count, bool)
+    alive[deleted[start:end] - first] = False
+    return pa.array(alive)
+
+
+@contextmanager
+def _of_file(opened: DataFile) -> Iterator[None]:
+    """Say of which file an error is."""
+    try:
+        yield
+    except FormatError as error:
+        error.location = error.location or opened.file.location
+        raise
+
+
+def _kinds(batch: pa.RecordBatch) -> npt.NDArray[np.int8]:
+    """The kinds of records.
+
+    Raises:
+        FormatError: One is none.
+    """
+    column = batch.column(KIND.name)
+    if column.null_count:
+        raise FormatError("a record has no kind", rule="Paimon: _VALUE_KIND")
+    kinds: npt.NDArray[np.int8] = column.to_numpy()
+    check_kinds(kinds)
+    return kinds
+
+
+def _as_records(batch: pa.RecordBatch) -> Records:
+    numbers = batch.column(NUMBER.name)
+    if numbers.null_count:
+        raise FormatError("a record has no sequence number", rule="Paimon: _SEQUENCE_NUMBER")
+    values = batch.select([field for field in batch.schema.names if field not in (KIND.name, NUMBER.name)])
+    return Records(values, _kinds(batch), numbers.to_numpy())
+
+
+def _filtered(records: Records, mask: pa.BooleanArray) -> Records:
+    kept = np.asarray(mask.fill_null(False))
+    return Records(records.values.filter(mask), records.kinds[kept], records.numbers[kept])

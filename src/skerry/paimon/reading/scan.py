@@ -1,0 +1,198 @@
+"""Scans: a description of rows to read, which plans, explains and reads when asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from skerry.paimon.metadata.state import PaimonState
+from skerry.paimon.metadata.validation import check_readable
+from skerry.paimon.planning.plan import ScanPlanner
+from skerry.paimon.planning.planned_splits import PaimonPlan, PlannedSplits, PlanUnion, SplitUnion
+from skerry.paimon.planning.splits import Split
+from skerry.paimon.reading.branches import BranchReader
+from skerry.paimon.reading.pieces import on_places
+from skerry.paimon.reading.rows import SplitReader
+from skerry.table.explanation import Explanation
+from skerry.table.predicate import Predicate, conjuncts_of, parse
+from skerry.table.read_ahead import default_threads
+from skerry.table.rows.metadata_columns import METADATA_COLUMNS
+from skerry.table.rows.row_stream import RowStream
+from skerry.table.selection import checked_limit, select_columns
+
+__all__ = ["PLACE_COLUMNS", "PaimonScan"]
+
+PLACE_COLUMNS = ("_file", "_pos")
+"""Metadata columns of tables without primary key: where a row lies."""
+
+
+class PaimonScan(RowStream):
+    """Rows of one snapshot of a branch, described; `Table.scan` makes them (`skerry.paimon.reading.fallback_scan`).
+
+    Every method reads the same snapshot, however the table moves on. The rows come bucket by bucket; those of
+    primary-key tables in the order of their keys where they had to be merged.
+
+    Args:
+        state: The table, with the snapshot to read and the schema to read it with; without snapshot there is nothing.
+        columns: Dotted names, in the order to deliver; all columns if None.
+        where: SQL text, a PyArrow expression, or a predicate.
+        limit: Most rows.
+        threads: How many files are planned and read at a time; by default one per core.
+        memory_bytes: About how much memory reading and merging may take.
+
+    Raises:
+        FormatError: `where` is no condition.
+        SchemaError: A column does not exist, or a literal does not fit its column.
+        UnsupportedError: `where` uses what conditions do not have, or the table has an option that reading does not
+            honour; the message names it.
+    """
+
+    def __init__(
+        self,
+        state: PaimonState,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | Any = None,
+        limit: int | None = None,
+        threads: int | None = None,
+        memory_bytes: int | None = None,
+    ) -> None:
+        check_readable(state.schema)
+        self._state = state
+        self._limit = checked_limit(limit)
+        self._threads = threads or default_threads()
+        self._memory_bytes = memory_bytes
+        known = self._known_columns()
+        self._predicate = parse(where, known)
+        self._schema = state.arrow_schema if columns is None else select_columns(known, columns)
+
+    def __repr__(self) -> str:
+        limit = "" if self._limit is None else f", limit={self._limit}"
+        return f"PaimonScan({self._state.name!r}, columns={self._schema.names}, where={str(self._predicate)!r}{limit})"
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the rows; fields carry their id in the metadata `PARQUET:field_id`."""
+        return self._schema
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """The snapshot that is read; None for a table without rows so far."""
+        return None if self._state.snapshot is None else self._state.snapshot.id
+
+    @property
+    def predicate(self) -> Predicate:
+        """The condition, bound to the columns of the table."""
+        return self._predicate
+
+    # ---- planning ----
+
+    def plan(self) -> Sequence[Split]:
+        """Find the files that can hold wanted rows, in splits that can be read apart from each other.
+
+        Returns:
+            The splits in the order of the metadata. They become objects while one goes through them.
+
+        Raises:
+            FormatError: The metadata is corrupt.
+            NotFoundError: A metadata file is missing.
+            SkerryError: A file lies outside of the table's folder.
+            UnsupportedError: Files are of a kind that is not done here.
+        """
+        return self._plan().splits
+
+    def splits(self) -> PlannedSplits | SplitUnion:
+        """What `plan` finds, with what planning knows of all files together."""
+        return self._plan().splits
+
+    def reads(self) -> list[tuple[SplitReader, PlannedSplits]]:
+        """What `plan` finds, for each branch that is read by itself, with what reads it."""
+        return [(self._reader(self._state), self._plan_of(self._state).splits)]
+
+    def row_bounds(self) -> tuple[int, int]:
+        """Least and most rows that match, as far as metadata tells; the limit does not count.
+
+        Raises:
+            SkerryError: As `plan`.
+        """
+        certain = possible = 0
+        for reader, splits in self.reads():
+            possible += splits.files.row_count
+            if not on_places(self._predicate):
+                certain += splits.certain_rows(keyed=bool(reader.state.schema.primary_keys))
+        return certain, possible
+
+    def explain(self) -> Explanation:
+        """Plan, and tell how many manifests, files and rows remain after each step, and why others do not.
+
+        Raises:
+            SkerryError: As `plan`.
+        """
+        plan = self._plan()
+        return Explanation(
+            self._state.name,
+            self.snapshot_id,
+            tuple(self._schema.names),
+            str(self._predicate),
+            self._limit,
+            plan,
+            self._state.options.split_target_size,
+            len(plan.splits),
+        )
+
+    def _plan(self) -> PaimonPlan | PlanUnion:
+        return self._plan_of(self._state)
+
+    def _plan_of(
+        self, state: PaimonState, elsewhere: frozenset[bytes] = frozenset(), *, list_partitions: bool = False
+    ) -> PaimonPlan:
+        """What is read of a branch, but for partitions that are read from another one."""
+        conjuncts = tuple(part for part in conjuncts_of(self._predicate) if not on_places(part))
+        return ScanPlanner(state, conjuncts, self._threads, elsewhere, list_partitions).plan(state.snapshot)
+
+    # ---- reading ----
+
+    def to_batches(self) -> pa.RecordBatchReader:
+        """Read the rows as a stream; files are read and merged ahead in threads, as far as a memory budget allows.
+
+        Raises:
+            FormatError: A file is corrupt.
+            NotFoundError: A file is missing; the snapshot that names it is told.
+            SchemaError: A file's columns are not what its schema says.
+            UnsupportedError: A file is in another format than Parquet, ORC and Avro, or uses what is not read.
+        """
+        batches = self.row_reader().batches(self._plan().splits, limit=self._limit)
+        return pa.RecordBatchReader.from_batches(self._schema, batches)
+
+    def count(self) -> int:
+        """Count the rows; files are opened only where metadata leaves it open how many there are."""
+        count = self.row_reader().count(self._plan().splits)
+        return count if self._limit is None else min(count, self._limit)
+
+    def row_reader(self) -> SplitReader | BranchReader:
+        """What reads the rows of splits; picklable, so that tasks elsewhere can read their share."""
+        return self.own_reader()
+
+    def own_reader(self) -> SplitReader:
+        """What reads the rows of splits of the branch that is scanned."""
+        return self._reader(self._state)
+
+    def _reader(self, state: PaimonState) -> SplitReader:
+        reader = SplitReader(state, self._schema, self._predicate, self._threads)
+        return reader if self._memory_bytes is None else replace(reader, memory_bytes=self._memory_bytes)
+
+    def _known_columns(self) -> pa.Schema:
+        """The columns that can be asked for."""
+        schema = self._state.arrow_schema
+        if not self._has_places:
+            return schema
+        places = [METADATA_COLUMNS.field(name) for name in PLACE_COLUMNS if name not in schema.names]
+        return pa.schema([*schema, *places], schema.metadata)
+
+    @property
+    def _has_places(self) -> bool:
+        """Whether a row lies in one place."""
+        return not self._state.schema.primary_keys

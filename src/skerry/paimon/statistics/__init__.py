@@ -1,0 +1,1 @@
+"""Statistics: samples and sketches beside the table, and what they say about columns."""

@@ -1,0 +1,109 @@
+"""The statistics that a commit publishes: sketches of all rows where they are known, and counts for other engines.
+
+Spec: Paimon, Snapshot (statistics, properties); `formats/paimon.md` §§ 3, 12.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+
+from skerry.paimon.metadata.snapshot import CommitKind, Snapshot
+from skerry.paimon.metadata.state import PaimonState
+from skerry.paimon.operations.change import TableChange
+from skerry.paimon.statistics.samples import FILE_PROPERTY, read_published, sample_of, write_published
+from skerry.paimon.statistics.statistics_file import ColStats, StatisticsFile, encode_statistics
+from skerry.table.owned_files import OwnedFiles
+from skerry.table.rows.schema import Leaf, leaves
+from skerry.table.statistics.column_estimates import estimate
+from skerry.table.statistics.column_statistics import SketchPolicy
+from skerry.table.statistics.table_sample import TableSample, max_groups
+from skerry.theta import ThetaSketch
+
+__all__ = ["stage_statistics"]
+
+
+def stage_statistics(base: PaimonState, snapshot: Snapshot, change: TableChange, files: OwnedFiles) -> Snapshot:
+    """The snapshot with the statistics that it is to name.
+
+    Args:
+        base: The state before.
+        snapshot: The snapshot to be.
+        change: What the commit does.
+        files: Owns what is written.
+
+    Returns:
+        The snapshot. A statistics file of others is inherited while the schema is the same.
+    """
+    previous = base.snapshot
+    if previous is not None and previous.schema_id == snapshot.schema_id:
+        snapshot = replace(snapshot, statistics=previous.statistics)
+    policy = SketchPolicy.from_properties(base.properties)
+    if not policy.enabled or (change.samples is None and change.sample is None):
+        return snapshot
+    after = change.sample
+    if after is None:
+        assert change.samples is not None
+        after = sample_of(base).after(change.samples, max_groups=max_groups(base.properties))
+    if not after.groups.columns:
+        return snapshot
+    exact = after.exact_columns | _carried_keys(base, change, after)
+    wanted = policy.columns(base.arrow_schema, created=True)
+    sketches = {leaf.field_id: after.groups.sketch(leaf.field_id) for leaf in wanted if leaf.field_id in exact}
+    name = f"{uuid.uuid4()}.stats"
+    snapshot = replace(snapshot, properties={**(snapshot.properties or {}), FILE_PROPERTY: name})
+    write_published(base, snapshot, name, sketches, after, files)
+    return _with_counts(base, snapshot, sketches, after, wanted, files)
+
+
+def _carried_keys(base: PaimonState, change: TableChange, after: TableSample) -> set[int]:
+    """Key columns whose every value is some row's still: no record has taken a key away since they were fresh."""
+    fields = {field.id for field in base.schema.key_fields} & set(after.groups.columns)
+    is_kept = change.kind is CommitKind.COMPACT or (
+        change.kind is CommitKind.APPEND and not any(entry.file.delete_row_count for entry in change.entries)
+    )
+    if not fields or not is_kept or after.missing_files:
+        return set()
+    if base.snapshot is None:
+        return fields
+    published = read_published(base, base.snapshot)
+    return fields & set(published.sketches) if published is not None else set()
+
+
+def _with_counts(
+    base: PaimonState,
+    snapshot: Snapshot,
+    sketches: Mapping[int, ThetaSketch],
+    sample: TableSample,
+    columns: list[Leaf],
+    files: OwnedFiles,
+) -> Snapshot:
+    """The snapshot with a statistics file of Paimon's own, for engines that know no sketches."""
+    if sample.missing_files:
+        return snapshot
+    known = {leaf.field_id for leaf in leaves(base.arrow_schema) if len(leaf.path) == 1}
+    counts = {}
+    for leaf in columns:
+        if leaf.field_id not in known or leaf.field_id not in sample.groups.columns:
+            continue
+        sketch = sketches.get(leaf.field_id)
+        ndv = sketch.estimate() if sketch is not None else estimate(sample.groups, leaf.field_id).ndv
+        if ndv is not None:
+            counts[leaf.name] = ColStats(col_id=leaf.field_id, distinct_count=round(ndv))
+    if not counts:
+        return snapshot
+    rows = sum(group.row_count for group in sample.groups.groups)
+    is_exact = all(group.exact for group in sample.groups.groups)
+    statistics = StatisticsFile(
+        snapshot_id=snapshot.id,
+        schema_id=snapshot.schema_id,
+        merged_record_count=rows if is_exact else None,
+        merged_record_size=None,
+        col_stats=counts,
+    )
+    name = f"stat-{uuid.uuid4()}-0"
+    location = base.paths.statistics(name)
+    files.add(location)
+    base.storage.write(location, encode_statistics(statistics))
+    return replace(snapshot, statistics=name)

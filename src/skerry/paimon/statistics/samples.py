@@ -1,0 +1,188 @@
+"""Where a Paimon table keeps its samples and published sketches: in a Puffin file in a folder of its own.
+
+The folder is none of Paimon's, so that nothing of it is swept by other engines' removal of orphans. The snapshot's
+properties name the file. Snapshots of other writers have no such properties: then the newest snapshot that has them is
+asked, and files that its samples do not know are missing.
+
+Spec: Paimon, Snapshot (properties); Puffin, File structure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import xxhash
+
+from skerry.errors import FormatError, NotFoundError, UnsupportedError
+from skerry.paimon.manifests.live_files import live_entries
+from skerry.paimon.manifests.manifest import ManifestEntry
+from skerry.paimon.metadata.snapshot import Snapshot
+from skerry.paimon.metadata.snapshots import find_snapshot
+from skerry.paimon.metadata.state import PaimonState
+from skerry.paimon.planning.vector_locations import vector_locations
+from skerry.puffin import PuffinReader, PuffinWriter
+from skerry.storage import join
+from skerry.table.owned_files import OwnedFiles
+from skerry.table.rows.schema import leaves
+from skerry.table.statistics.file_groups import key_of
+from skerry.table.statistics.group_samples_layout import decode_group_samples, encode_group_samples
+from skerry.table.statistics.table_sample import TableSample
+from skerry.theta import ThetaSketch
+
+__all__ = [
+    "FILE_PROPERTY",
+    "FOLDER",
+    "PublishedStatistics",
+    "delete_key",
+    "read_published",
+    "sample_of",
+    "statistics_location",
+    "write_published",
+]
+
+FOLDER: Final = "skerry-statistics"
+FILE_PROPERTY: Final = "skerry.statistics.file"
+"""Snapshot property: the name of the Puffin file in `FOLDER`."""
+THETA_BLOB: Final = "apache-datasketches-theta-v1"
+_PREFIX: Final = "skerry.samples."
+_NUMBERS: Final = ("offset", "length", "snapshot-id", "schema-id", "missing-files")
+_CHECKSUM: Final = f"{_PREFIX}xxh3"
+_LOOKED_BACK: Final = 100
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PublishedStatistics:
+    """What a statistics file holds.
+
+    Args:
+        snapshot: The snapshot that it describes.
+        sketches: Sketches of all rows, by field id.
+        sample: The samples below them.
+    """
+
+    snapshot: Snapshot
+    sketches: Mapping[int, ThetaSketch]
+    sample: TableSample
+
+
+def statistics_location(state: PaimonState, snapshot: Snapshot) -> str | None:
+    """The Puffin file that a snapshot names; one that would lie elsewhere counts for nothing."""
+    found = (snapshot.properties or {}).get(FILE_PROPERTY, "")
+    return join(state.location, FOLDER, found) if found and "/" not in found and not found.startswith(".") else None
+
+
+def write_published(
+    state: PaimonState,
+    snapshot: Snapshot,
+    name: str,
+    sketches: Mapping[int, ThetaSketch],
+    sample: TableSample,
+    files: OwnedFiles,
+) -> None:
+    """Write the statistics file of a snapshot.
+
+    Args:
+        state: The table, with whose schema the values were hashed.
+        snapshot: The snapshot that is described.
+        name: The file.
+        sketches: Sketches of all rows by field id.
+        sample: The samples below them.
+        files: Owns the file.
+    """
+    writer = PuffinWriter()
+    for field_id, sketch in sorted(sketches.items()):
+        writer.add_blob(
+            THETA_BLOB,
+            sketch.serialize(),
+            fields=[field_id],
+            snapshot_id=snapshot.id,
+            sequence_number=snapshot.id,
+            properties={"ndv": str(int(sketch.estimate()))},
+        )
+    data = encode_group_samples(sample.groups)
+    offset, length = writer.add_region(data)
+    numbers = (offset, length, snapshot.id, state.schema.id, sample.missing_files)
+    writer.properties |= {f"{_PREFIX}{key}": str(value) for key, value in zip(_NUMBERS, numbers, strict=True)}
+    writer.properties[_CHECKSUM] = xxhash.xxh3_64_hexdigest(data)
+    location = join(state.location, FOLDER, name)
+    files.add(location)
+    writer.write(state.storage, location)
+
+
+def read_published(state: PaimonState, snapshot: Snapshot) -> PublishedStatistics | None:
+    """The statistics file of a snapshot; None if it has none, or none that can be read.
+
+    What is lost is no error: it is made again when somebody wants it. Columns whose type has changed are left out.
+    """
+    location = statistics_location(state, snapshot)
+    if location is None:
+        return None
+    try:
+        reader = PuffinReader(state.storage, location)
+        texts = [reader.properties.get(f"{_PREFIX}{key}", "") for key in _NUMBERS]
+        if not all(text.isdecimal() for text in texts):
+            return None
+        offset, length, snapshot_id, schema_id, missing_files = map(int, texts)
+        data = reader.read_range(offset, length)
+        if snapshot_id != snapshot.id or xxhash.xxh3_64_hexdigest(data) != reader.properties.get(_CHECKSUM):
+            return None
+        groups = decode_group_samples(data, location=location)
+        blobs = [blob for blob in reader.blobs if blob.type == THETA_BLOB and len(blob.fields) == 1]
+        sketches = {
+            blob.fields[0]: ThetaSketch.deserialize(found)
+            for blob, found in zip(blobs, reader.read_blobs(blobs), strict=True)
+            if blob.snapshot_id == snapshot.id
+        }
+        same = _unchanged_columns(state, schema_id)
+    except (FormatError, NotFoundError, UnsupportedError):
+        return None
+    groups = groups.with_columns([field_id for field_id in groups.columns if field_id in same])
+    kept = {field_id: sketch for field_id, sketch in sketches.items() if field_id in same}
+    return PublishedStatistics(snapshot, kept, TableSample(groups, missing_files))
+
+
+def _unchanged_columns(state: PaimonState, schema_id: int) -> set[int]:
+    """Field ids of the columns whose values are hashed today as they were with an older schema."""
+    then = {leaf.field_id: leaf.type for leaf in leaves(state.schema_by_id(schema_id).arrow_schema)}
+    return {leaf.field_id for leaf in leaves(state.arrow_schema) if then.get(leaf.field_id) == leaf.type}
+
+
+def sample_of(state: PaimonState) -> TableSample:
+    """What is known about a state's snapshot: by its own file, or by that of the newest older snapshot that has one."""
+    snapshot = state.snapshot
+    if snapshot is None:
+        return TableSample()
+    own = read_published(state, snapshot)
+    if own is not None:
+        return own.sample
+    entries = live_entries(state)
+    for snapshot_id in range(snapshot.id - 1, max(snapshot.id - _LOOKED_BACK, 0), -1):
+        older = find_snapshot(state.storage, state.paths, snapshot_id)
+        if older is None:
+            break
+        found = read_published(state, older)
+        if found is not None:
+            return found.sample.with_missing(_live(state, entries, found.sample))
+    return TableSample(missing_files=len(entries))
+
+
+def _live(state: PaimonState, entries: list[ManifestEntry], sample: TableSample) -> dict[int, int]:
+    """By key of a live file's name the key of its deletes, which in primary-key tables other files have the say of."""
+    names = {key_of(entry.file.file_name): entry for entry in entries}
+    if state.schema.primary_keys:
+        known = sample.groups.files
+        return {key: known.get(key, 0) for key in names}
+    assert state.snapshot is not None
+    vectors = vector_locations(state, state.snapshot)
+    found = {}
+    for key, entry in names.items():
+        vector = vectors.get((entry.partition, entry.bucket, entry.file.file_name))
+        found[key] = 0 if vector is None else delete_key(entry.file.file_name, vector.cardinality or 0)
+    return found
+
+
+def delete_key(file_name: str, deleted_rows: int) -> int:
+    """The key of the deletes in a data file: deleted rows only ever become more."""
+    return key_of(f"{file_name}#{deleted_rows}") if deleted_rows else 0

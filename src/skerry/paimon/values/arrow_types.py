@@ -1,0 +1,328 @@
+"""Paimon's types ⇄ Arrow's, field ids included, nothing lost without an error that names it.
+
+`docs/types.md` is this module as a table.
+
+Spec: `formats/paimon.md` §§ 2, 8 (nested ids).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import pyarrow as pa
+
+from skerry.errors import SchemaError, SkerryError
+from skerry.paimon.values.types import (
+    MAX_LENGTH,
+    ArrayType,
+    AtomicType,
+    DataField,
+    MapType,
+    MultisetType,
+    PaimonType,
+    RowType,
+    TypeRoot,
+)
+from skerry.table.rows.incoming import NULL_DEFAULT_KEY, WRITE_DEFAULT_KEY, is_list
+from skerry.table.rows.schema import FIELD_ID_KEY, field_id
+from skerry.table.rows.value_limits import FRACTION_DIGITS_KEY, MAX_LENGTH_KEY
+from skerry.table.rows.values import decode_value, encode_value
+
+__all__ = [
+    "DOC_KEY",
+    "arrow_field",
+    "arrow_type",
+    "check_default",
+    "identified_fields",
+    "to_arrow_schema",
+    "to_paimon_fields",
+    "to_paimon_type",
+]
+
+DOC_KEY = b"doc"
+"""Metadata key of a field's description."""
+
+_NESTED_ID_BASE: Final = 536_870_911
+_IDS_PER_COLUMN: Final = 1024
+
+_PLAIN: Final[dict[TypeRoot, pa.DataType]] = {
+    TypeRoot.BOOLEAN: pa.bool_(),
+    TypeRoot.TINYINT: pa.int8(),
+    TypeRoot.SMALLINT: pa.int16(),
+    TypeRoot.INT: pa.int32(),
+    TypeRoot.BIGINT: pa.int64(),
+    TypeRoot.FLOAT: pa.float32(),
+    TypeRoot.DOUBLE: pa.float64(),
+    TypeRoot.DATE: pa.date32(),
+    TypeRoot.TIME: pa.time32("ms"),
+    TypeRoot.CHAR: pa.string(),
+    TypeRoot.VARCHAR: pa.string(),
+    TypeRoot.BINARY: pa.binary(),
+    TypeRoot.VARBINARY: pa.binary(),
+}
+
+
+# Paimon to Arrow ----------------------------------------------------------------------------------------------------
+
+
+def to_arrow_schema(fields: Sequence[DataField]) -> pa.Schema:
+    """The Arrow schema of columns: ids at every depth, `nullable` as declared, descriptions in the metadata."""
+    return pa.schema([arrow_field(field) for field in fields])
+
+
+def arrow_field(field: DataField) -> pa.Field:
+    """The Arrow field of a column."""
+    metadata = {FIELD_ID_KEY: str(field.id).encode(), **_limits(field.type)}
+    if field.description is not None:
+        metadata[DOC_KEY] = field.description.encode()
+    if field.default_value is not None:
+        metadata[WRITE_DEFAULT_KEY] = check_default(field)
+        metadata[NULL_DEFAULT_KEY] = b"true"  # Java's writer fills nulls
+    return pa.field(field.name, arrow_type(field.type, field.id), nullable=field.type.nullable, metadata=metadata)
+
+
+def check_default(field: DataField) -> bytes:
+    """The default value of a column, in single-value serialisation.
+
+    Raises:
+        SchemaError: It is no value of the column's type, or a column of such a type can have none.
+    """
+    type_ = arrow_type(field.type)
+    if pa.types.is_nested(type_):
+        raise SchemaError(f"column {field.name!r} of type {field.type} can have no default value")
+    text = pa.array([field.default_value], pa.string())
+    try:
+        value = (text.cast(pa.binary()) if pa.types.is_binary(type_) else text.cast(type_))[0]
+        return encode_value(type_, value)
+    except (pa.ArrowException, SchemaError) as error:
+        raise SchemaError(f"default value {field.default_value!r} is no {field.type}") from error
+
+
+def arrow_type(type_: PaimonType, column_id: int = 0, depth: int = 0) -> pa.DataType:
+    """The Arrow type of a Paimon type.
+
+    Args:
+        type_: The type.
+        column_id: Id of the column, from which elements, keys and values get theirs.
+        depth: How many lists and maps of that column lie around it.
+
+    Spec: `formats/paimon.md` § 8: ids of array elements, map keys and map values.
+    """
+    depth += 1
+    match type_:
+        case AtomicType():
+            return _arrow_atomic(type_)
+        case ArrayType(element):
+            return pa.list_(_nested("element", element, column_id, depth, 1))
+        case MultisetType():
+            return arrow_type(type_.as_map, column_id, depth - 1)
+        case MapType(key, value):
+            key_field = _nested("key", key, column_id, depth, -1).with_nullable(False)
+            return pa.map_(key_field, _nested("value", value, column_id, depth, 1))
+        case RowType(fields):
+            return pa.struct([arrow_field(field) for field in fields])
+
+
+def _nested(name: str, type_: PaimonType, column_id: int, depth: int, sign: int) -> pa.Field:
+    number = _NESTED_ID_BASE + sign * (_IDS_PER_COLUMN * column_id + depth)
+    metadata = {FIELD_ID_KEY: str(number).encode(), **_limits(type_)}
+    return pa.field(name, arrow_type(type_, column_id, depth), nullable=type_.nullable, metadata=metadata)
+
+
+def _limits(type_: PaimonType) -> dict[bytes, bytes]:
+    """What a type says of its values that its Arrow type does not, as metadata of a field."""
+    if not isinstance(type_, AtomicType):
+        return {}
+    if type_.root in _SIZED and type_.length < MAX_LENGTH:
+        return {MAX_LENGTH_KEY: str(type_.length).encode()}
+    if type_.root in _TIMES and type_.precision < _FRACTION_DIGITS[_arrow_atomic(type_).unit]:
+        return {FRACTION_DIGITS_KEY: str(type_.precision).encode()}
+    return {}
+
+
+_SIZED: Final = (TypeRoot.CHAR, TypeRoot.VARCHAR, TypeRoot.BINARY, TypeRoot.VARBINARY)
+_TIMES: Final = (TypeRoot.TIME, TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
+
+
+def timestamp_unit(precision: int) -> str:
+    """The Arrow unit that holds timestamps of a precision."""
+    return ("s", "ms", "us", "ns")[(precision + 2) // 3]
+
+
+def _arrow_atomic(type_: AtomicType) -> pa.DataType:
+    if type_.root is TypeRoot.DECIMAL:
+        return pa.decimal128(type_.precision, type_.scale)
+    if type_.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
+        zone = "UTC" if type_.root is TypeRoot.TIMESTAMP_LTZ else None
+        return pa.timestamp(timestamp_unit(type_.precision), zone)
+    return _PLAIN[type_.root]
+
+
+# Arrow to Paimon ----------------------------------------------------------------------------------------------------
+
+_TO_PAIMON: Final[dict[pa.DataType, AtomicType]] = {
+    pa.bool_(): AtomicType(TypeRoot.BOOLEAN),
+    pa.int8(): AtomicType(TypeRoot.TINYINT),
+    pa.date32(): AtomicType(TypeRoot.DATE),
+    pa.date64(): AtomicType(TypeRoot.DATE),
+    pa.float64(): AtomicType(TypeRoot.DOUBLE),
+    pa.time32("s"): AtomicType(TypeRoot.TIME),
+    **dict.fromkeys((pa.int16(), pa.uint8()), AtomicType(TypeRoot.SMALLINT)),
+    **dict.fromkeys((pa.int32(), pa.uint16()), AtomicType(TypeRoot.INT)),
+    **dict.fromkeys((pa.int64(), pa.uint32()), AtomicType(TypeRoot.BIGINT)),
+    **dict.fromkeys((pa.float16(), pa.float32()), AtomicType(TypeRoot.FLOAT)),
+    **dict.fromkeys((pa.time32("ms"), pa.time64("us"), pa.time64("ns")), AtomicType(TypeRoot.TIME, precision=3)),
+    **dict.fromkeys(
+        (pa.string(), pa.large_string(), pa.string_view()), AtomicType(TypeRoot.VARCHAR, length=MAX_LENGTH)
+    ),
+    **dict.fromkeys(
+        (pa.binary(), pa.large_binary(), pa.binary_view()), AtomicType(TypeRoot.VARBINARY, length=MAX_LENGTH)
+    ),
+}
+_REFUSED: Final[dict[int, str]] = {
+    pa.uint64().id: "values from 2^63 on fit no Paimon integer; cast to int64 or decimal(20, 0)",
+    pa.duration("us").id: "Paimon has no durations; cast to int64",
+    pa.month_day_nano_interval().id: "Paimon has no intervals; split it into integer columns",
+    pa.null().id: "Paimon has no type for columns without values; cast to the type that is meant",
+}
+_FRACTION_DIGITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+
+
+def to_paimon_fields(schema: pa.Schema, *, first_id: int = 0) -> tuple[DataField, ...]:
+    """The columns of Arrow data.
+
+    Args:
+        schema: Any Arrow schema.
+        first_id: Id of the first column; a column's id comes before those of the ROWs in it.
+
+    Raises:
+        SchemaError: A type without a Paimon counterpart, or a name that is used twice; the column is named.
+
+    Spec: `formats/paimon.md` § 2: how ids are given.
+    """
+    count = itertools.count(first_id)
+    return _fields(list(schema), lambda: next(count), ())
+
+
+def identified_fields(schema: pa.Schema) -> tuple[DataField, ...]:
+    """The columns of an Arrow schema that has field ids, which stay what they are.
+
+    Ids of elements, keys and values are passed over, since Paimon has none for them. Defaults for rows to come go over
+    where Paimon has a text for them.
+
+    Args:
+        schema: With field ids at every depth.
+
+    Raises:
+        SchemaError: As `to_paimon_fields`; or a field has no id.
+    """
+    ids = _ids_of(list(schema))
+    fields = _fields(list(schema), lambda: next(ids), ())
+    return tuple(_with_default(field, column.metadata) for field, column in zip(fields, schema, strict=True))
+
+
+def _ids_of(fields: Sequence[pa.Field]) -> Iterator[int]:
+    """The ids of columns and of members of structs, in the order in which `to_paimon_fields` gives them."""
+    for field in fields:
+        yield field_id(field)
+        yield from _ids_within(field.type)
+
+
+def _ids_within(type_: pa.DataType) -> Iterator[int]:
+    type_ = _plain(type_)
+    if pa.types.is_struct(type_):
+        yield from _ids_of(list(type_))
+    elif pa.types.is_map(type_):
+        yield from _ids_within(type_.key_type)
+        yield from _ids_within(type_.item_type)
+    elif is_list(type_):
+        yield from _ids_within(type_.value_type)
+
+
+def _with_default(field: DataField, metadata: Mapping[bytes, bytes]) -> DataField:
+    """A column with the default that its Arrow field names, if Paimon can say it."""
+    value = metadata.get(WRITE_DEFAULT_KEY)
+    if value is None:
+        return field
+    type_ = arrow_type(field.type)
+    try:
+        text = pa.array([decode_value(type_, value)], type_).cast(pa.string())[0].as_py()
+        found = replace(field, default_value=text)
+        return found if check_default(found) == value else field
+    except (pa.ArrowException, SkerryError):
+        return field
+
+
+def to_paimon_type(type_: pa.DataType, next_id: Callable[[], int], *, path: tuple[str, ...] = ()) -> PaimonType:
+    """The Paimon type of an Arrow type; it may have nulls.
+
+    Args:
+        type_: The type.
+        next_id: Gives the ids of members of structs, depth first.
+        path: The column, for messages.
+
+    Raises:
+        SchemaError: There is no counterpart.
+    """
+    type_ = _plain(type_)
+    if pa.types.is_struct(type_):
+        return RowType(_fields(list(type_), next_id, path))
+    if pa.types.is_map(type_):
+        key = _nullable(to_paimon_type(type_.key_type, next_id, path=(*path, "key")), False)
+        value = to_paimon_type(type_.item_type, next_id, path=(*path, "value"))
+        return MapType(key, _nullable(value, type_.item_field.nullable))
+    if is_list(type_):
+        element = to_paimon_type(type_.value_type, next_id, path=(*path, "element"))
+        return ArrayType(_nullable(element, type_.value_field.nullable))
+    return _atomic(type_, path)
+
+
+def _fields(fields: list[pa.Field], next_id: Callable[[], int], path: tuple[str, ...]) -> tuple[DataField, ...]:
+    def walk() -> Iterator[DataField]:
+        taken: set[str] = set()
+        for field in fields:
+            place = (*path, field.name)
+            if field.name in taken:
+                raise SchemaError(f"{_column(place)}two columns have this name")
+            taken.add(field.name)
+            number = next_id()
+            type_ = _nullable(to_paimon_type(field.type, next_id, path=place), field.nullable)
+            doc = (field.metadata or {}).get(DOC_KEY)
+            yield DataField(number, field.name, type_, None if doc is None else doc.decode())
+
+    return tuple(walk())
+
+
+def _nullable(type_: PaimonType, nullable: bool) -> PaimonType:
+    return type_ if type_.nullable == nullable else replace(type_, nullable=nullable)
+
+
+def _plain(type_: pa.DataType) -> pa.DataType:
+    """The type of the values behind a dictionary or run-end encoding."""
+    while pa.types.is_dictionary(type_) or pa.types.is_run_end_encoded(type_):
+        type_ = type_.value_type
+    return type_
+
+
+def _atomic(type_: pa.DataType, path: tuple[str, ...]) -> AtomicType:
+    found = _TO_PAIMON.get(type_)
+    if found is not None:
+        return found
+    if pa.types.is_timestamp(type_):
+        root = TypeRoot.TIMESTAMP if type_.tz is None else TypeRoot.TIMESTAMP_LTZ
+        return AtomicType(root, precision=_FRACTION_DIGITS[type_.unit])
+    if pa.types.is_decimal(type_):
+        if type_.precision > 38 or not 0 <= type_.scale <= type_.precision:
+            raise SchemaError(f"{_column(path)}{type_} fits no Paimon decimal, which has at most 38 digits")
+        return AtomicType(TypeRoot.DECIMAL, precision=type_.precision, scale=type_.scale)
+    if pa.types.is_fixed_size_binary(type_) and type_.byte_width > 0:
+        return AtomicType(TypeRoot.BINARY, length=type_.byte_width)
+    reason = _REFUSED.get(type_.id, "Paimon has no such type")
+    raise SchemaError(f"{_column(path)}Arrow type {type_}: {reason}")
+
+
+def _column(path: tuple[str, ...]) -> str:
+    return f"column {'.'.join(path)!r}: " if path else ""
