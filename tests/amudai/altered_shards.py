@@ -13,11 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skerry import amudai
-from skerry.amudai.checksum import checksum
-from skerry.amudai.directory import encode_directory
 from skerry.amudai.encodings.block_map import encode_block_map
 from skerry.amudai.encodings.codes import Profile
-from skerry.amudai.framing import decode_message, encode_message
 from skerry.amudai.messages import (
     DataRef,
     DataRefArray,
@@ -29,9 +26,12 @@ from skerry.amudai.messages import (
     StripeList,
     UrlList,
 )
-from skerry.amudai.references import encode_data_ref
-from skerry.amudai.schema import Schema
-from skerry.amudai.schema_layout import decode_schema, encode_schema
+from skerry.amudai.shard.checksum import checksum
+from skerry.amudai.shard.directory import encode_directory
+from skerry.amudai.shard.framing import decode_message, encode_message
+from skerry.amudai.shard.references import encode_data_ref
+from skerry.amudai.shard.schema import Schema
+from skerry.amudai.shard.schema_layout import decode_schema, encode_schema
 
 
 @dataclass

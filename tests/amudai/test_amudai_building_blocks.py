@@ -12,7 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skerry.amudai.any_value import (
+from skerry.amudai.fields.selection import Selection
+from skerry.amudai.messages import AnyValue, DataRef
+from skerry.amudai.shard.framing import encode_message
+from skerry.amudai.shard.references import UrlRules, encode_data_ref, encode_url
+from skerry.amudai.values.any_value import (
     Annotated,
     DateTime,
     Property,
@@ -22,11 +26,7 @@ from skerry.amudai.any_value import (
     encode_any_value,
     encode_properties,
 )
-from skerry.amudai.datetimes import EPOCH_TICKS, decode_ticks, encode_ticks
-from skerry.amudai.fields.selection import Selection
-from skerry.amudai.framing import encode_message
-from skerry.amudai.messages import AnyValue, DataRef
-from skerry.amudai.references import UrlRules, encode_data_ref, encode_url
+from skerry.amudai.values.datetimes import EPOCH_TICKS, decode_ticks, encode_ticks
 from skerry.errors import FormatError, SchemaError, UnsupportedError
 
 # Urls ---------------------------------------------------------------------------------------------------------------

@@ -16,9 +16,9 @@ from altered_shards import Parts, take_apart, written
 from golden_shards import SHARED, SHIPPED
 
 from skerry import amudai
-from skerry.amudai.directory import encode_directory
-from skerry.amudai.framing import encode_message
 from skerry.amudai.messages import BufferKind, ShardDirectory
+from skerry.amudai.shard.directory import encode_directory
+from skerry.amudai.shard.framing import encode_message
 from skerry.errors import FormatError, SkerryError, UnsupportedError
 from skerry.storage import Storage
 

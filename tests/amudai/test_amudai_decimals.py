@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skerry.amudai.decimals import decode_decimal, decode_decimals, encode_decimal, encode_decimals
+from skerry.amudai.values.decimals import decode_decimal, decode_decimals, encode_decimal, encode_decimals
 from skerry.errors import FormatError, SchemaError
 
 _EXACT = Context(prec=200)

@@ -16,12 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skerry import amudai
-from skerry.amudai.field_encoding import FieldOptions, encode_field
-from skerry.amudai.filters import may_match, parse_filters, ranges_of_blocks, ranges_of_stripe
-from skerry.amudai.range_index import decode_range_index
-from skerry.amudai.shredding import shred_column
-from skerry.amudai.statistics import decode_statistics
-from skerry.amudai.types import schema_from_arrow
+from skerry.amudai.reading.filters import may_match, parse_filters, ranges_of_blocks, ranges_of_stripe
+from skerry.amudai.statistics.descriptors import decode_statistics
+from skerry.amudai.statistics.range_index import decode_range_index
+from skerry.amudai.values.types import schema_from_arrow
+from skerry.amudai.writing.field_encoding import FieldOptions, encode_field
+from skerry.amudai.writing.shredding import shred_column
 from skerry.errors import SchemaError
 
 VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from golden_shards import GoldenShard, assert_same_values, golden_shards
 
-from skerry.amudai.shard_file import ShardFile, read_table
+from skerry.amudai.reading.shard_file import ShardFile, read_table
 from skerry.storage import Storage
 
 pytestmark = pytest.mark.parametrize("shard", golden_shards(), ids=lambda shard: shard.name)

@@ -11,16 +11,16 @@ import pytest
 from golden_shards import GoldenShard, assert_same_values, golden_shards
 
 from skerry.amudai.encodings import Profile
-from skerry.amudai.field_encoding import EncodedField, FieldOptions, encode_field
+from skerry.amudai.fields.value_dictionary import decode_value_dictionary, encode_value_dictionary
 from skerry.amudai.messages import BufferKind, EncodedBuffer, FieldDescriptor, StripeFieldDescriptor
-from skerry.amudai.range_index import RangeIndex, decode_range_index
-from skerry.amudai.schema import BasicType, DataType
-from skerry.amudai.shard_file import ShardFile, read_table
-from skerry.amudai.shard_writer import write_table
-from skerry.amudai.shredding import shred_column
-from skerry.amudai.statistics import decode_statistics, merge_descriptors
-from skerry.amudai.types import schema_from_arrow
-from skerry.amudai.value_dictionary import decode_value_dictionary, encode_value_dictionary
+from skerry.amudai.reading.shard_file import ShardFile, read_table
+from skerry.amudai.shard.schema import BasicType, DataType
+from skerry.amudai.statistics.descriptors import decode_statistics, merge_descriptors
+from skerry.amudai.statistics.range_index import RangeIndex, decode_range_index
+from skerry.amudai.values.types import schema_from_arrow
+from skerry.amudai.writing.field_encoding import EncodedField, FieldOptions, encode_field
+from skerry.amudai.writing.shard_writer import write_table
+from skerry.amudai.writing.shredding import shred_column
 
 pytestmark = pytest.mark.parametrize("shard", golden_shards(), ids=lambda shard: shard.name)
 _OPTIONS = FieldOptions(Profile.PLAIN, with_dictionary=False)

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from skerry.amudai.external_parquet import write_over_parquet
 from skerry.amudai.merging import merge
-from skerry.amudai.schema import InternalKind
-from skerry.amudai.shard_file import ShardFile, read_table
-from skerry.amudai.shard_writer import write_table
-from skerry.amudai.types import INTERNAL_KIND_KEY
+from skerry.amudai.reading.shard_file import ShardFile, read_table
+from skerry.amudai.shard.schema import InternalKind
+from skerry.amudai.values.types import INTERNAL_KIND_KEY
+from skerry.amudai.writing.external_parquet import write_over_parquet
+from skerry.amudai.writing.shard_writer import write_table
 from skerry.errors import AlreadyExistsError, FormatError, SchemaError, UnsupportedError
 
 TICKS = 638_000_000_000_000_000

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from skerry.amudai.external_parquet import write_over_parquet
 from skerry.amudai.merging import merge
 from skerry.amudai.messages import ParquetColumnChunkRef, ParquetStorageType
-from skerry.amudai.shard_file import ShardFile, read_table
-from skerry.amudai.shard_writer import write_table
+from skerry.amudai.reading.shard_file import ShardFile, read_table
+from skerry.amudai.writing.external_parquet import write_over_parquet
+from skerry.amudai.writing.shard_writer import write_table
 from skerry.errors import AlreadyExistsError, FormatError, SchemaError, UnsupportedError
 from skerry.storage import Storage
 
@@ -157,7 +157,7 @@ def test_shards_over_parquet_are_merged_with_others(tmp_path: Path) -> None:
 
 def strip(path: Path, *names: str) -> None:
     """Write a shard over the same file anew, without what only this package writes, or without page maps."""
-    import skerry.amudai.external_parquet as module
+    import skerry.amudai.writing.external_parquet as module
     from skerry.amudai.messages import NameValuePair
 
     original_property, original_reference = module.layout_property, module._reference

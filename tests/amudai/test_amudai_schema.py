@@ -13,9 +13,9 @@ from flatbuffers.table import Table
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skerry.amudai.framing import decode_frame, decode_message, encode_frame, encode_message
 from skerry.amudai.messages import AnyValue, FieldDescriptor, UrlList
-from skerry.amudai.schema import (
+from skerry.amudai.shard.framing import decode_frame, decode_message, encode_frame, encode_message
+from skerry.amudai.shard.schema import (
     BasicType,
     DataType,
     ExtendedType,
@@ -25,8 +25,8 @@ from skerry.amudai.schema import (
     PropertyValueKind,
     Schema,
 )
-from skerry.amudai.schema_layout import decode_schema, encode_schema
-from skerry.amudai.types import ALIASES_KEY, INTERNAL_KIND_KEY, arrow_field, is_stored_as, schema_from_arrow
+from skerry.amudai.shard.schema_layout import decode_schema, encode_schema
+from skerry.amudai.values.types import ALIASES_KEY, INTERNAL_KIND_KEY, arrow_field, is_stored_as, schema_from_arrow
 from skerry.errors import FormatError, NotFoundError, SchemaError, UnsupportedError
 
 # Framing ------------------------------------------------------------------------------------------------------------

@@ -8,11 +8,11 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skerry.amudai import bloom, hll
-from skerry.amudai.bloom import BloomFilter
-from skerry.amudai.hll import HllSketch
 from skerry.amudai.messages import HllSketchV1, SplitBlockBloomFilter
-from skerry.amudai.xxh3 import hash_values
+from skerry.amudai.statistics import bloom, hll
+from skerry.amudai.statistics.bloom import BloomFilter
+from skerry.amudai.statistics.hll import HllSketch
+from skerry.amudai.statistics.xxh3 import hash_values
 from skerry.errors import FormatError
 
 EDGES = [*range(260), 511, 512, 1023, 1024, 1025, 1087, 1088, 1089, 2048, 2049, 4096, 70_000]

@@ -12,17 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skerry.amudai.decimal_ranges import summarize_decimals
-from skerry.amudai.decimals import decode_decimal, encode_decimal, encode_decimals
-from skerry.amudai.descriptions import set_byte_range
 from skerry.amudai.encodings import Profile
-from skerry.amudai.field_encoding import FieldOptions, encode_field
 from skerry.amudai.messages import AnyValue, FieldDescriptor, RangeStats
-from skerry.amudai.range_index import BLOCK_POSITIONS, decode_range_index, encode_range_index, index_numbers
-from skerry.amudai.schema import BasicType, DataType
-from skerry.amudai.shredding import shred_column
-from skerry.amudai.statistics import decode_scalar, decode_statistics, merge_descriptors
-from skerry.amudai.types import EXTENSION_KEY, schema_from_arrow
+from skerry.amudai.shard.schema import BasicType, DataType
+from skerry.amudai.statistics.decimal_ranges import summarize_decimals
+from skerry.amudai.statistics.descriptors import decode_scalar, decode_statistics, merge_descriptors
+from skerry.amudai.statistics.range_index import BLOCK_POSITIONS, decode_range_index, encode_range_index, index_numbers
+from skerry.amudai.values.decimals import decode_decimal, encode_decimal, encode_decimals
+from skerry.amudai.values.types import EXTENSION_KEY, schema_from_arrow
+from skerry.amudai.writing.descriptions import set_byte_range
+from skerry.amudai.writing.field_encoding import FieldOptions, encode_field
+from skerry.amudai.writing.shredding import shred_column
 from skerry.errors import FormatError, UnsupportedError
 
 VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {

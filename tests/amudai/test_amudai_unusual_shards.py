@@ -16,10 +16,10 @@ from altered_shards import Parts, bitmap, written
 from golden_shards import SHIPPED
 
 from skerry import amudai
-from skerry.amudai.decimals import encode_decimal
+from skerry.amudai.fields.value_dictionary import ValueDictionary, encode_value_dictionary
 from skerry.amudai.messages import BufferKind, DataEncoding, ParquetFileColumnRef
-from skerry.amudai.schema import Field, InternalKind, Schema
-from skerry.amudai.value_dictionary import ValueDictionary, encode_value_dictionary
+from skerry.amudai.shard.schema import Field, InternalKind, Schema
+from skerry.amudai.values.decimals import encode_decimal
 from skerry.errors import FormatError, NotFoundError, UnsupportedError
 
 ROWS = 2500

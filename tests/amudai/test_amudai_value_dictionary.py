@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skerry.amudai.checksum import checksum
-from skerry.amudai.schema import BasicType
-from skerry.amudai.value_dictionary import ValueDictionary, decode_value_dictionary, encode_value_dictionary
+from skerry.amudai.fields.value_dictionary import ValueDictionary, decode_value_dictionary, encode_value_dictionary
+from skerry.amudai.shard.checksum import checksum
+from skerry.amudai.shard.schema import BasicType
 from skerry.errors import FormatError
 
 

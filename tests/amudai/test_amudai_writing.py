@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 
 from skerry.amudai.encodings import Encoding, Profile
 from skerry.amudai.encodings.plans import Plan
-from skerry.amudai.field_encoding import FieldOptions
-from skerry.amudai.schema import InternalKind
-from skerry.amudai.shard_file import ShardFile, read_table
-from skerry.amudai.shard_writer import ShardWriter, write_table
-from skerry.amudai.types import ALIASES_KEY, EXTENSION_KEY, INTERNAL_KIND_KEY
+from skerry.amudai.reading.shard_file import ShardFile, read_table
+from skerry.amudai.shard.schema import InternalKind
+from skerry.amudai.values.types import ALIASES_KEY, EXTENSION_KEY, INTERNAL_KIND_KEY
+from skerry.amudai.writing.field_encoding import FieldOptions
+from skerry.amudai.writing.shard_writer import ShardWriter, write_table
 from skerry.errors import AlreadyExistsError, SchemaError, UnsupportedError
 from skerry.storage import Storage
 

@@ -16,8 +16,8 @@ try:
     main()
 except SystemExit as end:
     assert not end.code, end.code
-for name in ("pandas", "pyspark", "duckdb", "skerry.paimon.table", "skerry.amudai.shard_file", "skerry.planner"):
-    assert name not in sys.modules, name
+for name in ("pandas", "pyspark", "duckdb", "skerry.paimon.table", "skerry.amudai.reading.shard_file",
+    "skerry.planner"): assert name not in sys.modules, name
 for name in ("analyze", "compact", "merge", "row_changes", "orphans"):
     assert f"skerry.jobs.{name}" not in sys.modules, name
 """

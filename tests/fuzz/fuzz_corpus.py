@@ -31,7 +31,7 @@ from fuzz_mutations import (
 
 import skerry
 from skerry import amudai, puffin, theta
-from skerry.amudai.checksum import checksum
+from skerry.amudai.shard.checksum import checksum
 from skerry.errors import FormatError
 from skerry.iceberg.manifests.batch_folder import BatchFolder
 from skerry.iceberg.manifests.manifest_list import ManifestFile, decode_manifest_list

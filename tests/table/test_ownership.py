@@ -24,7 +24,7 @@ MAY_DELETE = {
     "paimon/table_refs.py": "snapshots that were rolled back",
     "paimon/metadata/tags.py": "a dropped tag",
     # what lies beside the files that were written
-    "amudai/shard_writer.py": "stripes of a shard that is given up",
+    "amudai/writing/shard_writer.py": "stripes of a shard that is given up",
     "spark/arrow_writer.py": "files of repeated tasks",
     "spark/writer.py": "Hadoop's checksums",
     # the interfaces of other libraries

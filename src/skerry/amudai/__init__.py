@@ -8,14 +8,14 @@ Spec: https://github.com/microsoft/amudai, docs/spec; docs/amudai.md tells where
 
 from __future__ import annotations
 
-from skerry.amudai.any_value import Annotated, DateTime, Property, TimeSpan
 from skerry.amudai.encodings.codes import Encoding, Profile
 from skerry.amudai.encodings.plans import Plan
-from skerry.amudai.external_parquet import write_over_parquet
-from skerry.amudai.field_encoding import FieldOptions
 from skerry.amudai.merging import merge
-from skerry.amudai.shard_file import ShardFile, read_table
-from skerry.amudai.shard_writer import ShardWriter, WrittenShard, write_table
+from skerry.amudai.reading.shard_file import ShardFile, read_table
+from skerry.amudai.values.any_value import Annotated, DateTime, Property, TimeSpan
+from skerry.amudai.writing.external_parquet import write_over_parquet
+from skerry.amudai.writing.field_encoding import FieldOptions
+from skerry.amudai.writing.shard_writer import ShardWriter, WrittenShard, write_table
 
 __all__ = [
     "Annotated",

@@ -11,10 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from google.protobuf.message import Message
 
-from skerry.amudai.artifact_writer import ArtifactWriter
-from skerry.amudai.datetimes import EPOCH_TICKS
-from skerry.amudai.directory import has_bytes
-from skerry.amudai.directory_writing import StripeParts, data_refs, finish_root, merge_fields
 from skerry.amudai.messages import (
     DataRefArray,
     IndexCollection,
@@ -23,11 +19,15 @@ from skerry.amudai.messages import (
     StripeFieldDescriptor,
     StripeProperties,
 )
-from skerry.amudai.references import Reference, decode_reference_array, encode_url
-from skerry.amudai.schema import DataType, Schema
-from skerry.amudai.shard_metadata import ShardMetadata
-from skerry.amudai.shard_writer import WrittenShard
-from skerry.amudai.types import ARROW_SCHEMA_PROPERTY
+from skerry.amudai.reading.shard_metadata import ShardMetadata
+from skerry.amudai.shard.artifact_writer import ArtifactWriter
+from skerry.amudai.shard.directory import has_bytes
+from skerry.amudai.shard.references import Reference, decode_reference_array, encode_url
+from skerry.amudai.shard.schema import DataType, Schema
+from skerry.amudai.values.datetimes import EPOCH_TICKS
+from skerry.amudai.values.types import ARROW_SCHEMA_PROPERTY
+from skerry.amudai.writing.directory import StripeParts, data_refs, finish_root, merge_fields
+from skerry.amudai.writing.shard_writer import WrittenShard
 from skerry.errors import AlreadyExistsError, SchemaError, UnsupportedError
 from skerry.storage import Storage, absolute, file_key, is_within, parent, redact
 

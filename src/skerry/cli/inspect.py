@@ -10,7 +10,7 @@ from skerry.cli.display import print_json, to_json
 from skerry.cli.options import AsJson, key_values
 
 if TYPE_CHECKING:
-    from skerry.amudai.inspection import Entry
+    from skerry.amudai.reading.inspection import Entry
 
 __all__ = ["inspect"]
 
@@ -30,7 +30,7 @@ def inspect(
     Values are not decoded; of each buffer some blocks are looked at for how they are encoded.
     """
     from skerry.amudai import ShardFile
-    from skerry.amudai.inspection import inspect_shard
+    from skerry.amudai.reading.inspection import inspect_shard
 
     tree = inspect_shard(ShardFile(file, options=key_values(properties, "--property")))
     if as_json:

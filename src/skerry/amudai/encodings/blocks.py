@@ -11,13 +11,13 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from skerry.amudai.checksum import CHECKSUM_BYTES, checksum
 from skerry.amudai.encodings.binary_encoding import Strings, encode_binary
 from skerry.amudai.encodings.codes import PresenceKind, Profile
 from skerry.amudai.encodings.fsst import SymbolTable
 from skerry.amudai.encodings.numeric_encoding import encode_numeric
 from skerry.amudai.encodings.packing import carry_forward
 from skerry.amudai.encodings.plans import Plan
+from skerry.amudai.shard.checksum import CHECKSUM_BYTES, checksum
 from skerry.bitmaps import roaring32_from_positions
 
 __all__ = ["BLOCK_ALIGNMENT", "encode_binary_block", "encode_numeric_block", "encode_presence", "frame_block"]

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from skerry.amudai.checksum import CHECKSUM_BYTES, checksum
 from skerry.amudai.encodings import machine as m
 from skerry.amudai.encodings.block_map import Blocks
 from skerry.amudai.encodings.byte_parts import SLACK
 from skerry.amudai.encodings.codes import DTYPES, kind_of
 from skerry.amudai.encodings.running import run_blocks
+from skerry.amudai.shard.checksum import CHECKSUM_BYTES, checksum
 from skerry.compression import decompress_lz4_block, decompress_zstd_into
 from skerry.errors import FormatError, UnsupportedError
 

@@ -15,10 +15,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from skerry.amudai.checksum import CHECKSUM_BYTES, checksum
 from skerry.amudai.encodings.alp import to_decimals
 from skerry.amudai.encodings.fastlanes import CHUNK
 from skerry.amudai.encodings.packing import as_bytes, carry_forward, put_blocks
+from skerry.amudai.shard.checksum import CHECKSUM_BYTES, checksum
 
 __all__ = ["MAX_BLOCK_VALUES", "FramedBlocks", "frame_decimals", "frame_integers"]
 

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from skerry.amudai.encodings.block_map import BlockMap, Blocks, decode_block_map
 from skerry.amudai.fields.selection import Selection
 from skerry.amudai.messages import EncodedBuffer
-from skerry.amudai.references import Reference, UrlRules
-from skerry.amudai.shard_files import ShardFiles
+from skerry.amudai.shard.references import Reference, UrlRules
+from skerry.amudai.shard.shard_files import ShardFiles
 from skerry.errors import FormatError, UnsupportedError
 from skerry.storage import redact
 

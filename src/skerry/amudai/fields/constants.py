@@ -11,12 +11,12 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from skerry.amudai.datetimes import decode_ticks, is_tick_type
-from skerry.amudai.decimals import DECIMAL_BYTES, decode_decimals
 from skerry.amudai.fields.leaves import ColumnTooLongError, dtype_of
 from skerry.amudai.fields.stored_field import StoredField
 from skerry.amudai.messages import AnyValue
-from skerry.amudai.schema import BasicType
+from skerry.amudai.shard.schema import BasicType
+from skerry.amudai.values.datetimes import decode_ticks, is_tick_type
+from skerry.amudai.values.decimals import DECIMAL_BYTES, decode_decimals
 from skerry.errors import FormatError
 from skerry.storage import redact
 

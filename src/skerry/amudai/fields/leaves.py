@@ -14,18 +14,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skerry.amudai.datetimes import decode_ticks, is_tick_type
-from skerry.amudai.decimals import decode_decimals
 from skerry.amudai.encodings.block_map import Blocks
 from skerry.amudai.encodings.decoding import ByteValues, Numbers, decode_byte_values, decode_numbers
 from skerry.amudai.encodings.gathering import gather_byte_values, gather_fixed
 from skerry.amudai.fields.picking import pick_numbers
 from skerry.amudai.fields.selection import Selection
 from skerry.amudai.fields.stored_field import StoredField
+from skerry.amudai.fields.value_dictionary import ValueDictionary, decode_value_dictionary
 from skerry.amudai.messages import BufferKind
-from skerry.amudai.schema import BasicType, DataType
-from skerry.amudai.shard_files import ShardFiles
-from skerry.amudai.value_dictionary import ValueDictionary, decode_value_dictionary
+from skerry.amudai.shard.schema import BasicType, DataType
+from skerry.amudai.shard.shard_files import ShardFiles
+from skerry.amudai.values.datetimes import decode_ticks, is_tick_type
+from skerry.amudai.values.decimals import decode_decimals
 from skerry.errors import FormatError, UnsupportedError
 from skerry.storage import redact
 

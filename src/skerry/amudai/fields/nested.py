@@ -19,7 +19,7 @@ from skerry.amudai.fields.parquet_pages import read_parquet_column
 from skerry.amudai.fields.selection import Selection
 from skerry.amudai.fields.stored_field import StoredField
 from skerry.amudai.messages import BufferKind
-from skerry.amudai.schema import BasicType, DataType
+from skerry.amudai.shard.schema import BasicType, DataType
 from skerry.errors import FormatError, UnsupportedError
 from skerry.storage import redact
 

@@ -11,14 +11,14 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from skerry.amudai.directory import has_bytes
 from skerry.amudai.encodings import BlockMap, decode_block_map
+from skerry.amudai.fields.parquet_columns import ColumnLayout, find_pages, layout_of, stored_layout
 from skerry.amudai.fields.selection import Selection
 from skerry.amudai.fields.stored_field import StoredField
 from skerry.amudai.messages import ParquetColumnChunkRef, ParquetFileColumnRef
-from skerry.amudai.parquet_columns import ColumnLayout, find_pages, layout_of, stored_layout
-from skerry.amudai.references import UrlRules, check_range
-from skerry.amudai.shard_files import ShardFiles
+from skerry.amudai.shard.directory import has_bytes
+from skerry.amudai.shard.references import UrlRules, check_range
+from skerry.amudai.shard.shard_files import ShardFiles
 from skerry.errors import FormatError
 from skerry.parquet import ColumnChunk, PhysicalType, decode_column_pages
 from skerry.storage import redact

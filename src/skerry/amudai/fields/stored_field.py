@@ -18,8 +18,8 @@ from skerry.amudai.messages import (
     NativeDataEncoding,
     StripeFieldDescriptor,
 )
-from skerry.amudai.references import UrlRules
-from skerry.amudai.schema import BasicType, DataType
+from skerry.amudai.shard.references import UrlRules
+from skerry.amudai.shard.schema import BasicType, DataType
 from skerry.errors import FormatError, UnsupportedError
 from skerry.storage import redact
 

@@ -12,16 +12,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skerry.amudai.directory import Stripe
 from skerry.amudai.fields.buffers import StoredBuffer
 from skerry.amudai.fields.leaves import ColumnTooLongError
 from skerry.amudai.fields.nested import read_node
 from skerry.amudai.fields.selection import Selection
 from skerry.amudai.fields.stored_field import StoredField, open_field
 from skerry.amudai.messages import BufferKind, StripeFieldDescriptor
-from skerry.amudai.references import Reference, UrlRules
-from skerry.amudai.schema import DataType, Schema
-from skerry.amudai.shard_files import ShardFiles
+from skerry.amudai.shard.directory import Stripe
+from skerry.amudai.shard.references import Reference, UrlRules
+from skerry.amudai.shard.schema import DataType, Schema
+from skerry.amudai.shard.shard_files import ShardFiles
 from skerry.errors import FormatError, UnsupportedError
 from skerry.storage import redact
 

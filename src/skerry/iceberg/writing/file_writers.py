@@ -127,7 +127,7 @@ def check_columns(schema: pa.Schema, properties: Mapping[str, str]) -> None:
         UnsupportedError: A column has a type that no shard can hold.
     """
     if wants_shards(properties):
-        from skerry.amudai.types import schema_from_arrow
+        from skerry.amudai.values.types import schema_from_arrow
 
         schema_from_arrow(_without_unknown(schema))
 

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from skerry.amudai import ShardFile
-from skerry.amudai.datetimes import EPOCH_TICKS
-from skerry.amudai.schema import DataType
-from skerry.amudai.statistics import BooleanCounts, FieldStatistics, NumberCounts
+from skerry.amudai.shard.schema import DataType
+from skerry.amudai.statistics.descriptors import BooleanCounts, FieldStatistics, NumberCounts
+from skerry.amudai.values.datetimes import EPOCH_TICKS
 from skerry.errors import UnsupportedError
 from skerry.storage import Storage
 from skerry.table.files.evolution import NameMapping, identify, top_level, with_ids

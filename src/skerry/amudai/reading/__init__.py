@@ -1,0 +1,1 @@
+"""Reading shards: which stripes and rows, and their values as tables."""

@@ -1,0 +1,342 @@
+"""Shards as tables: open a shard, and read its columns and rows.
+
+table = amudai.read_table("flights.amudai.shard", columns=["carrier"], filters=[("year", "=", 2013)])
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skerry.amudai.fields.selection import Selection
+from skerry.amudai.reading.column_types import TICKS_PER_MICROSECOND, choose_schema, stored_schemas, with_types
+from skerry.amudai.reading.properties import PropertyBag
+from skerry.amudai.reading.scanning import ScanPlan, ThisThread, join_tables, read_values, split_batches
+from skerry.amudai.reading.shard_metadata import ShardMetadata
+from skerry.amudai.shard.schema import BasicType, DataType, Schema
+from skerry.amudai.statistics.descriptors import FieldStatistics, decode_statistics
+from skerry.errors import FormatError, NotFoundError, SchemaError
+from skerry.storage import Storage, absolute
+
+__all__ = ["ShardFile", "read_table"]
+
+BATCH_ROWS: Final = 1 << 16
+_WINDOW_ROWS: Final = 1 << 18
+"""Rows that are decoded at once when batches are read; a stripe may have more."""
+
+
+def read_table(
+    source: str | os.PathLike[str],
+    *,
+    columns: Sequence[str] | None = None,
+    filters: Any = None,
+    schema: pa.Schema | None = None,
+    use_threads: bool = True,
+    storage: Storage | None = None,
+    options: Mapping[str, str] | None = None,
+) -> pa.Table:
+    """Read a shard as a table, as `pyarrow.parquet.read_table` reads a Parquet file.
+
+    Args:
+        source: Location of the shard's root file.
+        columns: Names or aliases of the columns, in the order of the result; all by default.
+        filters: Which rows: a `pyarrow.compute.Expression`, or lists of `(column, operator, value)` in pyarrow's shape.
+        schema: Types to read some columns as, in place of those that the shard suggests.
+        use_threads: Whether columns are decoded by several threads.
+        storage: Where to read; by default one made of `options`.
+        options: Storage options such as credentials.
+
+    Returns:
+        The table. Rows that are marked as deleted are left out.
+
+    Raises:
+        NotFoundError: There is no such file or column.
+        FormatError: The shard is damaged.
+        UnsupportedError: It is stored in a way that cannot be read.
+        SchemaError: A value does not fit the type that its column reads as.
+    """
+    shard = ShardFile(source, schema=schema, storage=storage, options=options)
+    return shard.read(columns=columns, filters=filters, use_threads=use_threads)
+
+
+class ShardFile:
+    """A shard, open for reading. Holds no open handle; may be used from many threads.
+
+    Args:
+        source: Location of the shard's root file.
+        schema: Types to read some columns as, in place of those that the shard suggests.
+        storage: Where to read; by default one made of `options`.
+        options: Storage options such as credentials.
+        allowed: Folders beside that of the root into which absolute urls of the shard may lead.
+        file_size: The root's size, if it is known: saves asking the store.
+
+    Raises:
+        NotFoundError: There is no such file.
+        FormatError: It is not a sound shard.
+        UnsupportedError: It is of a version to come.
+        SchemaError: A column cannot be read as `schema` says.
+    """
+
+    def __init__(
+        self,
+        source: str | os.PathLike[str],
+        *,
+        schema: pa.Schema | None = None,
+        storage: Storage | None = None,
+        options: Mapping[str, str] | None = None,
+        allowed: Iterable[str] = (),
+        file_size: int | None = None,
+    ) -> None:
+        location = absolute(source)
+        self.metadata = ShardMetadata(
+            storage or Storage(options), location, allowed=map(absolute, allowed), file_size=file_size
+        )
+        self._asked = schema
+        if schema is not None:
+            _ = self.schema  # refuses types that do not go with the columns
+
+    @property
+    def location(self) -> str:
+        """Location of the root file."""
+        return self.metadata.location
+
+    @property
+    def num_rows(self) -> int:
+        """Rows that are not marked as deleted."""
+        return self.metadata.record_count
+
+    @property
+    def num_stripes(self) -> int:
+        """How many stripes there are."""
+        return len(self.metadata.stripes)
+
+    @property
+    def shard_schema(self) -> Schema:
+        """The schema as the format has it, internal fields included."""
+        return self.metadata.schema
+
+    @property
+    def properties(self) -> PropertyBag:
+        """The shard's properties."""
+        return self.metadata.properties
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of the columns."""
+        return self._arrow_schema(internal=False)
+
+    def _arrow_schema(self, *, internal: bool) -> pa.Schema:
+        stored = stored_schemas(self.metadata.properties_message)
+        schema = choose_schema(
+            self.shard_schema, stored, self._statistics_of, self._are_microseconds, internal=internal
+        )
+        if self._asked is None:
+            return schema
+        nodes = {field.name: field.data_type for field in self.shard_schema.fields}
+        return with_types(schema, self._asked, nodes)
+
+    def _statistics_of(self, node: DataType) -> list[FieldStatistics]:
+        """What the shard's descriptor tells of a node, or else those of the stripes; nothing if one is missing."""
+        try:
+            found = self.metadata.statistics(node)
+        except FormatError:
+            found = None  # the shard was moved, and what its descriptors' urls name is something else
+        if found is not None and found.range is not None:
+            return [found]
+        of_stripes = self.node_statistics(node)
+        return [each for each in of_stripes if each is not None] if all(of_stripes) else []
+
+    def _are_microseconds(self, node: DataType) -> bool:
+        """Whether a node's ticks are all whole microseconds, which only they themselves tell."""
+        kind = pa.uint64() if node.basic_type is BasicType.DATE_TIME else pa.int64()
+        readers = self.metadata.stripe_readers()
+        self.metadata.load_descriptors(readers, [node])
+        for reader in readers:
+            message = reader.descriptor(node)
+            count = 0 if message is None else int(message.field.position_count)
+            for start in range(0, count, _WINDOW_ROWS):
+                rows = Selection.range(start, min(start + _WINDOW_ROWS, count))
+                ticks = read_values(reader, node, rows, kind).drop_null().to_numpy()
+                if (ticks % TICKS_PER_MICROSECOND).any():
+                    return False
+        return True
+
+    def statistics(self, column: str) -> FieldStatistics | None:
+        """What is known of a column in the whole shard; None if nothing is.
+
+        Raises:
+            NotFoundError: There is no such column.
+        """
+        return self.metadata.statistics(self.shard_schema.field(column).data_type)
+
+    def stripe_statistics(self, column: str) -> list[FieldStatistics | None]:
+        """What is known of a column in each stripe.
+
+        Raises:
+            NotFoundError: There is no such column.
+        """
+        return self.node_statistics(self.shard_schema.field(column).data_type)
+
+    def node_statistics(self, node: DataType) -> list[FieldStatistics | None]:
+        """What is known of any node of the shard's schema in each stripe."""
+        readers = self.metadata.stripe_readers()
+        self.metadata.load_descriptors(readers, [node])
+        found = [reader.descriptor(node) for reader in readers]
+        shown = self.metadata.shown
+        return [None if each is None else decode_statistics(node, each.field, location=shown) for each in found]
+
+    def read(
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        filters: Any = None,
+        stripes: Sequence[int] | None = None,
+        use_threads: bool = True,
+        internal_fields: bool = False,
+    ) -> pa.Table:
+        """Read the shard, or some of its stripes, as a table.
+
+        Args:
+            columns: Names or aliases, in the order of the result; all columns by default.
+            filters: Which rows: a `pyarrow.compute.Expression`, or lists of `(column, operator, value)`.
+            stripes: Ordinals of stripes; all by default.
+            use_threads: Whether columns are decoded by several threads.
+            internal_fields: Whether fields that are no columns of the table are read, too, and rows that are marked as
+                deleted kept.
+
+        Returns:
+            The table; a chunk of a column is a stripe, or less.
+
+        Raises:
+            NotFoundError: There is no such column.
+            FormatError: The shard is damaged.
+            UnsupportedError: It is stored in a way that cannot be read.
+            SchemaError: A value does not fit the type that its column reads as.
+        """
+        plan = self._plan(columns, filters, internal_fields)
+        readers = self.metadata.stripe_readers(stripes)
+        self.metadata.load_descriptors(readers, plan.nodes())
+        threads = (os.cpu_count() or 1) if use_threads else 1
+        with ThreadPoolExecutor(threads) if threads > 1 else ThisThread() as pool:
+            parts = [plan.start(reader, Selection.range(0, reader.row_count), pool) for reader in readers]
+            tables = [part() for part in parts]
+        return join_tables(tables, plan.schema)
+
+    def iter_batches(
+        self,
+        batch_size: int = BATCH_ROWS,
+        *,
+        columns: Sequence[str] | None = None,
+        filters: Any = None,
+        stripes: Sequence[int] | None = None,
+        use_threads: bool = True,
+        internal_fields: bool = False,
+    ) -> Iterator[pa.RecordBatch]:
+        """Read the shard in batches, stripe by stripe; memory is bounded by some hundred thousand rows.
+
+        Args:
+            batch_size: Most rows of a batch.
+            columns: Names or aliases; all columns by default.
+            filters: Which rows, as for `read`.
+            stripes: Ordinals of stripes; all by default.
+            use_threads: Whether columns are decoded by several threads.
+            internal_fields: As for `read`.
+
+        Yields:
+            Batches; none is empty.
+        """
+        if batch_size < 1:
+            raise SchemaError(f"batches of {batch_size} rows, expected at least 1")
+        plan = self._plan(columns, filters, internal_fields)
+        window = max(_WINDOW_ROWS // batch_size, 1) * batch_size
+        threads = (os.cpu_count() or 1) if use_threads else 1
+        with ThreadPoolExecutor(threads) if threads > 1 else ThisThread() as pool:
+            for ordinal in range(self.num_stripes) if stripes is None else stripes:
+                (reader,) = self.metadata.stripe_readers([ordinal])
+                reader.load_descriptors(plan.nodes())
+                for start in range(0, reader.row_count, window):
+                    rows = Selection.range(start, min(start + window, reader.row_count))
+                    yield from split_batches(plan.start(reader, rows, pool)(), batch_size)
+
+    def _plan(self, columns: Sequence[str] | None, filters: Any, internal_fields: bool) -> ScanPlan:
+        arrow = self._arrow_schema(internal=True) if internal_fields else self.schema
+        return ScanPlan(self.shard_schema, arrow, columns, filters, keeps_deleted=internal_fields)
+
+    def take(self, rows: Sequence[int] | npt.NDArray[np.integer], *, columns: Sequence[str] | None = None) -> pa.Table:
+        """Read rows by their positions in the shard; reads the blocks that hold them and nothing else.
+
+        Args:
+            rows: Positions, in any order, repeated at will. Rows that are marked as deleted count, and are read.
+            columns: Names or aliases; all columns by default.
+
+        Returns:
+            The rows in the order asked for.
+
+        Raises:
+            NotFoundError: There is no such column, or no such row.
+            SchemaError: Something is not a position.
+        """
+        total = int(self.metadata.directory.total_record_count)
+        wanted = self._positions(rows, total)
+        distinct, places = np.unique(wanted, return_inverse=True)
+        plan = ScanPlan(self.shard_schema, self.schema, columns, keeps_deleted=True)
+        starts = np.array([stripe.record_offset for stripe in self.metadata.stripes] + [total], np.int64)
+        edges = np.searchsorted(distinct, starts)
+        having = np.flatnonzero(np.diff(edges)).tolist()
+        readers = self.metadata.stripe_readers(having)
+        self.metadata.load_descriptors(readers, plan.nodes())
+        tables = [
+            plan.start(reader, Selection.of_positions(distinct[edges[i] : edges[i + 1]] - starts[i]), ThisThread())()
+            for i, reader in zip(having, readers, strict=True)
+        ]
+        table = join_tables(tables, plan.schema)
+        in_order = len(places) == len(distinct) and bool((places[1:] > places[:-1]).all())
+        return table if in_order else _reordered(table, pa.array(places))
+
+    def _positions(self, rows: Sequence[int] | npt.NDArray[np.integer], total: int) -> npt.NDArray[np.int64]:
+        """Positions of rows as integers, each of which is one of `total`.
+
+        Raises:
+            SchemaError: Something is not a whole number.
+            NotFoundError: There is no such row.
+        """
+        is_array = isinstance(rows, np.ndarray | pa.Array | pa.ChunkedArray)
+        listed = np.asarray(rows) if is_array else list(rows)
+        try:
+            found = np.asarray(listed)
+        except ValueError:  # lists of several lengths
+            found = np.empty(0, object)
+        if found.dtype.kind not in "iu" or found.ndim != 1:
+            # NumPy makes floats or objects of integers that no type of its own holds together
+            for each in listed:
+                if isinstance(each, bool | np.bool_) or not hasattr(each, "__index__"):
+                    raise SchemaError(f"{each!r} is not a row's position, expected an integer", location=self.location)
+            found = np.array([operator.index(each) for each in listed], object)
+        for each in (found.min(), found.max()) if len(found) else ():
+            if not 0 <= int(each) < total:
+                raise NotFoundError(f"row {int(each)} of {total}", location=self.location)
+        return found.astype(np.int64)
+
+    def __repr__(self) -> str:
+        return f"ShardFile({self.metadata.shown!r}, {self.num_rows} rows in {self.num_stripes} stripes)"
+
+
+def _reordered(table: pa.Table, places: pa.Array) -> pa.Table:
+    """The rows of a table in another order; PyArrow cannot do so for columns of every type."""
+    columns = []
+    for column in table.columns:
+        try:
+            columns.append(column.take(places))
+        except pa.ArrowNotImplementedError:
+            values = column.to_pylist()
+            picked = [values[place] for place in places.to_pylist()]
+            columns.append(pa.chunked_array([pa.array(picked, column.type)], column.type))
+    return pa.Table.from_arrays(columns, schema=table.schema) if columns else table

@@ -1,0 +1,1 @@
+"""Shards: what their files hold besides values: references, framing, directory, schema, stripes, properties."""

@@ -1,0 +1,1 @@
+"""Values as shards store them, from and to Arrow."""

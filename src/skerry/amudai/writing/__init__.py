@@ -1,0 +1,1 @@
+"""Writing shards: columns shredded into nodes, encoded, described, and put into files."""
