@@ -14,7 +14,7 @@ from pyiceberg.exceptions import ValidationError
 from pyiceberg.serializers import FromInputFile
 
 from skerry.errors import FormatError, NotFoundError, SkerryError, UnsupportedError
-from skerry.iceberg.metadata import default_values
+from skerry.iceberg.metadata import default_values  # noqa: F401, by which PyIceberg reads more of them
 from skerry.iceberg.metadata.file_io import last_opened
 
 __all__ = ["check_metadata", "metadata_errors"]
