@@ -35,7 +35,7 @@ from stream import ICEBERG, PAIMON, create_tables, start  # noqa: E402
 import skerry  # noqa: E402
 import skerry.spark  # noqa: E402
 from skerry.catalog import Table  # noqa: E402
-from skerry.spark.change_ingest import IngestedChanges  # noqa: E402
+from skerry.spark.change_records.ingest import IngestedChanges  # noqa: E402
 
 FOLDER = Path(__file__).parents[1] / ".cache" / "change-stream"
 CORES = 2
@@ -171,7 +171,7 @@ def run(paths: list[Path], rate: float, seconds: float, *, with_upkeep: bool, fi
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "records").mkdir(parents=True)
     tables = create_tables(skerry.connect(folder / "warehouse"))
-    spark = skerry.spark.session("change stream", master=f"local[{CORES}]")
+    spark = skerry.spark.runtime.session("change stream", master=f"local[{CORES}]")
     course, stopped = Course(), threading.Event()
     course.begun = time.time()
     query = start(

@@ -21,7 +21,7 @@ import pyarrow as pa
 import skerry
 import skerry.spark
 from skerry.jobs.write import write_batches
-from skerry.spark.session import ICEBERG_EXTENSIONS, iceberg_packages, iceberg_settings
+from skerry.spark.runtime.session import ICEBERG_EXTENSIONS, iceberg_packages, iceberg_settings
 from skerry.table.files.data_file import WrittenFile
 from skerry.table.rows.incoming import conform
 
@@ -75,7 +75,7 @@ def main() -> None:
     warehouse = FOLDER / "warehouse"
     shutil.rmtree(warehouse, ignore_errors=True)
     made = make_files(warehouse, chosen.files, chosen.rows)
-    spark = skerry.spark.session(
+    spark = skerry.spark.runtime.session(
         master=f"local[{THREADS}]",
         packages=iceberg_packages("4.1"),
         config={"spark.sql.extensions": ICEBERG_EXTENSIONS, **iceberg_settings(str(warehouse))},

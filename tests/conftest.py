@@ -49,10 +49,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One Spark for the whole run, with the jars of Iceberg's connector, SQLite's driver and Paimon in its JVM."""
     import skerry.spark
-    from skerry.spark.session import ICEBERG_EXTENSIONS, iceberg_packages
+    from skerry.spark.runtime.session import ICEBERG_EXTENSIONS, iceberg_packages
 
     folder = tmp_path_factory.mktemp("spark")
-    session = skerry.spark.session(
+    session = skerry.spark.runtime.session(
         "skerry tests",
         master="local[2]",
         packages=[*iceberg_packages("4.1"), "org.apache.paimon:paimon-bundle:1.4.2"],
@@ -72,7 +72,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 @pytest.fixture
 def iceberg_spark(spark: SparkSession) -> Callable[[str | Path], SparkSession]:
     """A function of a warehouse folder: a session of its own in the shared JVM, whose SQL catalog `skerry` it is."""
-    from skerry.spark.session import iceberg_settings
+    from skerry.spark.runtime.session import iceberg_settings
 
     def open_session(warehouse: str | Path) -> SparkSession:
         session = spark.newSession()

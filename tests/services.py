@@ -303,7 +303,7 @@ def _nessie_jar(folder: Path) -> Path:
     """The server's jar, fetched into Ivy's cache by the Ivy that ships with PySpark, as Spark fetches its packages."""
     import pyspark
 
-    from skerry.spark.java import find_java
+    from skerry.spark.runtime.java import find_java
 
     (ivy,) = Path(pyspark.__file__).parent.glob("jars/ivy-*.jar")
     (folder / "ivy.xml").write_text(NESSIE)

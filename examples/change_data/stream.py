@@ -19,7 +19,7 @@ from pyspark.sql.streaming import StreamingQuery
 import skerry
 import skerry.spark
 from skerry.catalog import Catalog, Table
-from skerry.spark.change_ingest import IngestedChanges
+from skerry.spark.change_records.ingest import IngestedChanges
 
 __all__ = ["ICEBERG", "PAIMON", "create_tables", "main", "start"]
 
@@ -100,7 +100,7 @@ def main() -> None:
     parser.add_argument("--master", default="local[2]")
     arguments = parser.parse_args()
     tables = create_tables(skerry.connect(arguments.warehouse))
-    spark = skerry.spark.session("change data", master=arguments.master)
+    spark = skerry.spark.runtime.session("change data", master=arguments.master)
     start(spark, arguments.records, tables, arguments.checkpoint, report=tell).awaitTermination()
 
 

@@ -30,11 +30,11 @@ class JavaLong(int):
 def start_spark(folder: Path) -> Any:
     """Spark with a catalog `samples`, whose locations `memory://samples/s/…` are files in a folder."""
     import skerry.spark
-    from skerry.spark.session import ICEBERG_EXTENSIONS, iceberg_packages
+    from skerry.spark.runtime.session import ICEBERG_EXTENSIONS, iceberg_packages
 
     (folder / NAMESPACE).mkdir(parents=True)
     catalog = f"spark.sql.catalog.{CATALOG}"
-    return skerry.spark.session(
+    return skerry.spark.runtime.session(
         "foreign samples",
         master="local[1]",
         packages=iceberg_packages("4.1"),

@@ -176,7 +176,7 @@ def test_encoded_metadata_reads_as_itself():
 
 @pytest.mark.spark
 def test_spark_reads_and_continues_a_table_of_version_3(iceberg_spark, spark, tmp_path):
-    from skerry.spark.session import iceberg_settings
+    from skerry.spark.runtime.session import iceberg_settings
 
     uri = iceberg_settings(str(tmp_path))["spark.sql.catalog.skerry.uri"].removeprefix("jdbc:sqlite:")
     catalog = SqlCatalog("skerry", uri=f"sqlite:///{uri}", warehouse=str(tmp_path))

@@ -99,9 +99,9 @@ def read(jvm: Any, path: Path, *, footer_size: int | None = None) -> tuple[FileM
 
 def main() -> None:
     import skerry.spark
-    from skerry.spark.session import iceberg_packages
+    from skerry.spark.runtime.session import iceberg_packages
 
-    spark = skerry.spark.session("samples", packages=iceberg_packages("4.1"))
+    spark = skerry.spark.runtime.session("samples", packages=iceberg_packages("4.1"))
     for name, content in SAMPLE_CONTENTS.items():
         write(spark._jvm, SAMPLES / name, content)
     spark.stop()

@@ -14,7 +14,7 @@ import pytest
 import skerry
 from skerry.catalog import Table
 from skerry.errors import SchemaError, SkerryError, UnsupportedError
-from skerry.spark.failures import original_errors
+from skerry.spark.runtime.failures import original_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

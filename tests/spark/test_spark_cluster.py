@@ -15,7 +15,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from skerry.spark.java import find_java, java_home
+from skerry.spark.runtime.java import find_java, java_home
 
 pytestmark = [pytest.mark.spark, pytest.mark.service]
 
@@ -29,10 +29,10 @@ JOB = """
 import datetime, os, signal, sys
 import pyarrow as pa
 import skerry, skerry.spark
-from skerry.spark.executor import SparkExecutor
+from skerry.spark.runtime.executor import SparkExecutor
 
 master, warehouse, marker = sys.argv[1:4]
-spark = skerry.spark.session(master=master, config={
+spark = skerry.spark.runtime.session(master=master, config={
     "spark.executor.memory": "512m", "spark.executor.cores": "1", "spark.sql.shuffle.partitions": "4",
     "spark.task.maxFailures": "4", "spark.driver.memory": "512m", "spark.driver.host": "127.0.0.1",
     "spark.driver.extraJavaOptions": sys.argv[4], "spark.executor.extraJavaOptions": sys.argv[4],

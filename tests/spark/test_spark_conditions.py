@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from skerry.errors import FormatError
-from skerry.spark.pushed_conditions import to_own_sql
-from skerry.spark.table_names import names_by_sqlglot
+from skerry.spark.reading.pushed_conditions import to_own_sql
+from skerry.spark.reading.table_names import names_by_sqlglot
 from skerry.table.predicate import parse
 
 COLUMNS = {

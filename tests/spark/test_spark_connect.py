@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from skerry.errors import UnsupportedError
-from skerry.spark.session import session
+from skerry.spark.runtime.session import session
 
 JOB = """
 import datetime, os, sys
@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 import skerry, skerry.spark
 from skerry.errors import FormatError
-from skerry.spark.executor import SparkExecutor
+from skerry.spark.runtime.executor import SparkExecutor
 
 os.environ["PYSPARK_PYTHON"] = sys.executable
 server = (
@@ -27,8 +27,8 @@ server = (
     .config("spark.python.daemon.module", "skerry.spark.daemon")
     .getOrCreate()
 )
-spark = skerry.spark.session(master=server.client._builder.url.geturl(), config={"spark.sql.shuffle.partitions": "2"})
-assert "connect" in type(spark).__module__
+spark = skerry.spark.runtime.session(master=server.client._builder.url.geturl(), config={"spark.sql.shuffle.partitions":
+"2"}) assert "connect" in type(spark).__module__
 print(list(SparkExecutor(spark).map(lambda number: -number, range(3))))
 
 def fail(number):
@@ -118,9 +118,7 @@ def test_what_only_the_server_can_be_given_is_refused() -> None:
 
 
 def test_a_missing_client_says_what_to_install() -> None:
-    code = (
-        "import sys; sys.modules['grpc'] = None; import skerry.spark; skerry.spark.session(master='sc://localhost:1')"
-    )
+    code = "import sys; sys.modules['grpc'] = None; import skerry.spark; skerry.spark.runtime.session(master='sc://localhost:1')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "MissingDependencyError: Spark Connect needs packages that are not installed" in done.stderr
     assert "pip install 'pyspark[connect]'" in done.stderr

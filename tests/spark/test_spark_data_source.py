@@ -155,7 +155,7 @@ def test_a_failed_task_leaves_the_table_and_its_folder_as_they_were(session, tab
 
 def test_a_failed_commit_leaves_nothing_when_that_is_known(session, table, tmp_path):
     """The table is dropped while the tasks write: the commit finds none."""
-    from skerry.spark.data_source import SkerryDataSource
+    from skerry.spark.data_source.source import SkerryDataSource
 
     options = {"catalog": str(tmp_path / "warehouse"), "path": "d.t"}
     frame = session.range(9).selectExpr(*COLUMNS)
@@ -171,7 +171,7 @@ def test_a_failed_commit_leaves_nothing_when_that_is_known(session, table, tmp_p
 
 def test_an_unknown_outcome_keeps_the_files_through_the_abort_that_follows(session, table, tmp_path, monkeypatch):
     from skerry.iceberg.table import IcebergTable
-    from skerry.spark.data_source import SkerryDataSource
+    from skerry.spark.data_source.source import SkerryDataSource
 
     options = {"catalog": str(tmp_path / "warehouse"), "path": "d.t"}
     frame = session.range(9).selectExpr(*COLUMNS)

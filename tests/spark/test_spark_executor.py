@@ -10,9 +10,11 @@ import pytest
 
 import skerry
 from skerry.errors import FormatError, NotFoundError, SchemaError, SkerryError
-from skerry.spark import executor, ingest, writer
-from skerry.spark.executor import SparkExecutor
-from skerry.spark.failures import RefusedRecordError, TaskError, error_of, original_errors
+from skerry.spark import ingest
+from skerry.spark.runtime import executor
+from skerry.spark.runtime.executor import SparkExecutor
+from skerry.spark.runtime.failures import RefusedRecordError, TaskError, error_of, original_errors
+from skerry.spark.writing import spark_writer as writer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

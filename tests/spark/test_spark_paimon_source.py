@@ -13,8 +13,8 @@ import pytest
 
 import skerry
 import skerry.spark
-from skerry.spark.data_source import SkerryDataSource
-from skerry.spark.frame_writer import _Written
+from skerry.spark.data_source.frame_writer import _Written
+from skerry.spark.data_source.source import SkerryDataSource
 from skerry.spark.schema import to_spark_schema
 
 pytestmark = pytest.mark.spark

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from skerry.spark.parquet_filters import filter_options
-from skerry.spark.plan_statistics import ColumnSummary, PlanStatistics
+from skerry.spark.reading.parquet_filters import filter_options
+from skerry.spark.reading.plan_statistics import ColumnSummary, PlanStatistics
 from skerry.table.rows.schema import FIELD_ID_KEY
 
 BY_VALUE = {"parquet.filter.dictionary.enabled", "parquet.filter.bloom.enabled"}

@@ -14,8 +14,8 @@ from pyspark.sql import datasource as sd
 
 import skerry
 import skerry.spark
-from skerry.spark.data_source import SkerryDataSource
-from skerry.spark.pushed_filters import push_filters
+from skerry.spark.data_source.pushed_filters import push_filters
+from skerry.spark.data_source.source import SkerryDataSource
 
 MOMENT = dt.datetime(2024, 2, 29, 12, 30, 15, 123456)
 INSTANT = MOMENT.replace(tzinfo=dt.UTC)

@@ -68,7 +68,7 @@ def test_names_are_found_wherever_they_stand(spark: SparkSession, tmp_path: Path
 def test_paths_are_no_tables(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_classic: bool
 ) -> None:
-    monkeypatch.setattr("skerry.spark.queries.is_classic", lambda spark: is_classic)
+    monkeypatch.setattr("skerry.spark.reading.queries.is_classic", lambda spark: is_classic)
     catalog = skerry.connect(tmp_path / "warehouse")
     (tmp_path / "x").write_text("a line\n")
     path = f"text.`{tmp_path}/x`"

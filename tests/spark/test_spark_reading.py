@@ -240,7 +240,7 @@ def test_renamed_and_added_again_columns_are_not_mistaken(spark: SparkSession, c
 def test_a_session_that_finds_columns_by_name_is_refused_when_names_changed(
     spark: SparkSession, catalog: Catalog
 ) -> None:
-    from skerry.spark.settings import FIELD_ID_SETTING, OPTIMIZER_SETTING
+    from skerry.spark.runtime.settings import FIELD_ID_SETTING, OPTIMIZER_SETTING
 
     other = spark.newSession()
     table = catalog.create_table("d.t", pa.schema([("a", pa.int64())]))
@@ -468,7 +468,7 @@ def test_analyze_on_spark(spark: SparkSession, catalog: Catalog) -> None:
 def test_without_a_jvm_rows_are_the_same_and_small_tables_have_a_hint(
     spark: SparkSession, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skerry.spark.native_scan.is_classic", lambda spark: False)  # as on Spark Connect
+    monkeypatch.setattr("skerry.spark.reading.native_scan.is_classic", lambda spark: False)  # as on Spark Connect
     properties = {"write.delete.mode": "merge-on-read"}
     table = catalog.create_table("d.t", pa.schema([("k", pa.int64()), ("s", pa.string())]), properties=properties)
     table.append(pa.table({"k": range(100), "s": [str(number) for number in range(100)]}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from skerry.errors import SchemaError
-from skerry.spark.source_options import SourceOptions, Use
+from skerry.spark.data_source.options import SourceOptions, Use
 from skerry.table.stream_batch import StreamBatch
 
 

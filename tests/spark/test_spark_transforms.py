@@ -13,9 +13,9 @@ from pyspark.sql.types import StructField, StructType
 
 from skerry.errors import UnsupportedError
 from skerry.iceberg.partitioning.transforms import apply, parse_transform
-from skerry.spark.jvm import Jvm
+from skerry.spark.runtime.jvm import Jvm
 from skerry.spark.schema import to_spark_type
-from skerry.spark.transforms import partition_key, transform_column
+from skerry.spark.writing.transforms import partition_key, transform_column
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from skerry.spark.archives import SteadyArchive, keep_archives
+from skerry.spark.runtime.archives import SteadyArchive, keep_archives
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

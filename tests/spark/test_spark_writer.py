@@ -19,9 +19,9 @@ from skerry.iceberg.metadata.schema import to_iceberg_schema
 from skerry.iceberg.partitioning.partitions import partition_spec
 from skerry.iceberg.partitioning.sorting import sort_order
 from skerry.iceberg.writing.layout import FileLayout
-from skerry.spark.arrow_writer import write_frame_as_arrow
 from skerry.spark.schema import to_spark_schema, written_by_spark
-from skerry.spark.writer import spark_can_write, write_frame
+from skerry.spark.writing.arrow_writer import write_frame_as_arrow
+from skerry.spark.writing.spark_writer import spark_can_write, write_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -25,8 +25,8 @@ MAY_DELETE = {
     "paimon/metadata/tags.py": "a dropped tag",
     # what lies beside the files that were written
     "amudai/writing/shard_writer.py": "stripes of a shard that is given up",
-    "spark/arrow_writer.py": "files of repeated tasks",
-    "spark/writer.py": "Hadoop's checksums",
+    "spark/writing/arrow_writer.py": "files of repeated tasks",
+    "spark/writing/spark_writer.py": "Hadoop's checksums",
     # the interfaces of other libraries
     "iceberg/metadata/file_io.py": "PyIceberg's FileIO",
 }

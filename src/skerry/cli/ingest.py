@@ -73,7 +73,7 @@ def ingest(
     from skerry.table.tasks import Progress
 
     with watching("start Spark") as watcher:
-        spark = skerry.spark.session(master=master, config=config)
+        spark = skerry.spark.runtime.session(master=master, config=config)
         after_failure: AbstractContextManager[None] = nullcontext()
         if target is None:
             if watcher is not None:

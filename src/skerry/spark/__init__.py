@@ -5,25 +5,25 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from skerry.spark.session import session
+from skerry.spark.runtime.session import session
 
 if TYPE_CHECKING:
     from skerry.spark.analyzing import analyze as analyze
-    from skerry.spark.change_format import ChangeFormat as ChangeFormat
-    from skerry.spark.change_ingest import IngestedChanges as IngestedChanges
-    from skerry.spark.change_ingest import ingest_changes as ingest_changes
-    from skerry.spark.data_source import register as register
-    from skerry.spark.landing import IngestSummary as IngestSummary
-    from skerry.spark.landing import ingest as ingest
+    from skerry.spark.change_records.format import ChangeFormat as ChangeFormat
+    from skerry.spark.change_records.ingest import IngestedChanges as IngestedChanges
+    from skerry.spark.change_records.ingest import ingest_changes as ingest_changes
+    from skerry.spark.data_source.source import register as register
     from skerry.spark.maintaining import compact as compact
     from skerry.spark.maintaining import expire_snapshots as expire_snapshots
     from skerry.spark.maintaining import merge as merge
     from skerry.spark.maintaining import migrate as migrate
     from skerry.spark.maintaining import remove_orphans as remove_orphans
     from skerry.spark.maintaining import rewrite_deletes as rewrite_deletes
-    from skerry.spark.queries import sql as sql
-    from skerry.spark.reading import read as read
-    from skerry.spark.sources import infer_schema as infer_schema
+    from skerry.spark.reading.queries import sql as sql
+    from skerry.spark.reading.read import read as read
+    from skerry.spark.writing.ingest import IngestSummary as IngestSummary
+    from skerry.spark.writing.ingest import ingest as ingest
+    from skerry.spark.writing.sources import infer_schema as infer_schema
 
 __all__ = [
     "ChangeFormat",
@@ -47,22 +47,22 @@ __all__ = [
 
 # Whatever imports PySpark loads when it is first asked for, so that `session` can say how to install it.
 _WHERE = {
-    "ChangeFormat": "change_format",
-    "IngestSummary": "landing",
-    "IngestedChanges": "change_ingest",
+    "ChangeFormat": "change_records.format",
+    "IngestSummary": "writing.ingest",
+    "IngestedChanges": "change_records.ingest",
     "analyze": "analyzing",
     "compact": "maintaining",
     "expire_snapshots": "maintaining",
-    "infer_schema": "sources",
-    "ingest": "landing",
-    "ingest_changes": "change_ingest",
+    "infer_schema": "writing.sources",
+    "ingest": "writing.ingest",
+    "ingest_changes": "change_records.ingest",
     "merge": "maintaining",
     "migrate": "maintaining",
-    "read": "reading",
-    "register": "data_source",
+    "read": "reading.read",
+    "register": "data_source.source",
     "remove_orphans": "maintaining",
     "rewrite_deletes": "maintaining",
-    "sql": "queries",
+    "sql": "reading.queries",
 }
 
 

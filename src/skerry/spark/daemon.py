@@ -6,7 +6,8 @@ no cache can be written. Nothing here opens a file or a store: what did could no
 
 Spark collects garbage after every task, and what is loaded here is a hundred thousand objects: a tenth of a second for
 each task. They are therefore set aside from collection; their memory then stays shared, too. Before every task Spark
-tells importers to look again, which takes those of archives a third of a second; `skerry.spark.archives` spares it.
+tells importers to look again, which takes those of archives a third of a second; `skerry.spark.runtime.archives` spares
+it.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ import traceback
 from pyspark.daemon import manager
 
 from skerry.kernels import warm_up
-from skerry.spark.archives import keep_archives
+from skerry.spark.runtime.archives import keep_archives
 
 TASKS = "pyspark.worker"
 """What workers run that do tasks; Spark names it on the command line."""
 
-PRELOADED = ("skerry.jobs.describe", "skerry.spark.data_source")
+PRELOADED = ("skerry.jobs.describe", "skerry.spark.data_source.source")
 
 if __name__ == "__main__":
     try:

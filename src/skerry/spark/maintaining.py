@@ -15,7 +15,7 @@ from skerry.jobs.compact import CompactSummary
 from skerry.jobs.expire import ExpireSummary
 from skerry.jobs.orphans import OrphanSummary
 from skerry.jobs.rewrite_deletes import DeletesSummary
-from skerry.spark.executor import SparkExecutor
+from skerry.spark.runtime.executor import SparkExecutor
 from skerry.table.merging import Clauses
 from skerry.table.reachability import DEFAULT_GRACE_DAYS
 from skerry.table.summaries import RowChanges

@@ -1,0 +1,88 @@
+"""What becomes of records that cannot be applied: the job ends, or they go to a table of their own.
+
+In a table of their own they are committed once per batch, like the batch itself, and *before* it. If the job dies in
+between, the batch comes again: its refused records are there and are passed over, its good ones are applied. The other
+way round a record could be lost: once the batch is in the table, nobody looks at its records any more.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pyarrow as pa
+
+from skerry.catalog import Catalog, Table
+from skerry.catalog.applying import batch_arguments
+from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError
+from skerry.spark.change_records.batches import REFUSED
+from skerry.table.stream_batch import StreamBatch
+
+__all__ = ["FAIL", "REFUSED_RECORDS", "keep_refused", "poison_table", "refuse_batch"]
+
+FAIL = "fail"
+
+REFUSED_RECORDS = pa.schema(
+    [
+        *REFUSED,
+        pa.field("stream", pa.string()),
+        pa.field("batch", pa.int64()),
+        pa.field("refused_at", pa.timestamp("us", "UTC"), nullable=False),
+    ]
+)
+"""The columns of a table of refused records."""
+
+
+def poison_table(poison: str | Table, catalog: Catalog, format: str) -> Table | None:
+    """Where refused records go; None if the job is to end.
+
+    Args:
+        poison: `fail`, a table, or the name of one, which is made if it does not exist.
+        catalog: Where it is looked for.
+        format: The table format that it is made in.
+
+    Raises:
+        SchemaError: It lacks a column.
+    """
+    if isinstance(poison, Table):
+        table = poison
+    elif poison == FAIL:
+        return None
+    else:
+        try:
+            table = catalog.load_table(poison)
+        except NotFoundError:
+            try:
+                table = catalog.create_table(poison, REFUSED_RECORDS, format=format)
+            except AlreadyExistsError:
+                table = catalog.load_table(poison)
+    missing = [name for name in REFUSED_RECORDS.names if name not in table.schema.names]
+    if missing:
+        raise SchemaError(
+            f"a table of refused records has the columns {', '.join(REFUSED_RECORDS.names)}; {missing[0]!r} is missing",
+            location=table.name,
+        )
+    return table
+
+
+def refuse_batch(refused: pa.Table) -> SchemaError:
+    """The error that ends a job because of refused records: the first one, and how many there are."""
+    first = refused.slice(0, 1).to_pylist()[0]
+    more = f"; {refused.num_rows - 1:,} more records of the batch are refused" if refused.num_rows > 1 else ""
+    where = f"record at {first['position']}: " if first["position"] else "a record: "
+    return SchemaError(f"{where}{first['reason']}{more}; poison= takes a table for such records")
+
+
+def keep_refused(table: Table, refused: pa.Table, batch: StreamBatch | None) -> None:
+    """Append refused records to their table, once per batch.
+
+    Raises:
+        ConflictError: Other writers won every race.
+        CommitUnknownError: The outcome is unknown; nothing was cleaned up.
+    """
+    count = refused.num_rows
+    stream = pa.nulls(count, pa.string()) if batch is None else pa.repeat(batch.stream, count)
+    number = pa.nulls(count, pa.int64()) if batch is None else pa.repeat(batch.number, count)
+    at = pa.repeat(pa.scalar(datetime.now(UTC), pa.timestamp("us", "UTC")), count)
+    columns = [*refused.columns, stream, number.cast(pa.int64()), at]
+    rows = pa.table(columns, schema=REFUSED_RECORDS)
+    table.append(rows, **batch_arguments(batch))

@@ -1,0 +1,1 @@
+"""The data source `skerry`: `format("skerry")` of frames and streams, to read and to write."""

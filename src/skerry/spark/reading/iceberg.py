@@ -1,0 +1,195 @@
+"""Iceberg tables as frames: Spark's own scan over the files that it reads right, the others through Python workers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from skerry.errors import SchemaError
+from skerry.iceberg.metadata.schema import to_arrow_schema
+from skerry.iceberg.reading.scan import Scan
+from skerry.iceberg.statistics.columns import distinct_counts
+from skerry.iceberg.table import IcebergTable
+from skerry.spark.reading.arrow_reader import read_through_arrow
+from skerry.spark.reading.conditions import to_condition
+from skerry.spark.reading.file_choice import FileChoice, read_by_spark
+from skerry.spark.reading.native_scan import (
+    is_on,
+    nullable,
+    open_files,
+    projection,
+    reaches,
+    told,
+    warn_of_blind_optimizer,
+)
+from skerry.spark.reading.parquet_filters import filter_options
+from skerry.spark.reading.plan_statistics import PlanStatistics, summarize, without_nan
+from skerry.spark.reading.relations import with_statistics
+from skerry.spark.runtime.settings import FIELD_ID_SETTING
+from skerry.spark.schema import to_spark_schema
+from skerry.table.files.data_file import DataFile, DeleteKind
+from skerry.table.files.row_reader import RowReader
+from skerry.table.files.scan_task import FileScanTask
+from skerry.table.rows.schema import field_id, leaves
+from skerry.table.statistics.column_estimates import Estimate
+
+__all__ = ["IcebergRead"]
+
+_NAME_MAPPING_PROPERTY = "schema.name-mapping.default"
+
+
+@dataclass(frozen=True)
+class IcebergRead:
+    """One read of an Iceberg table on its way to a frame.
+
+    Args:
+        spark: The session.
+        table: The table.
+        scan: What is read.
+        tests_rows: Whether rows that the scan does not want are left out, and not only files.
+    """
+
+    spark: SparkSession
+    table: IcebergTable
+    scan: Scan
+    tests_rows: bool = True
+
+    def frame(self) -> DataFrame:
+        """The rows.
+
+        Raises:
+            NotFoundError: A file is missing.
+            SchemaError: The session finds Parquet columns by name, and names have changed.
+        """
+        reader = self.scan.row_reader()
+        shares, tasks = self._shares, self._tasks
+        native, others = self._divide(reader, tasks)
+        self._check_session(reader.read_schema, bool(native))
+        frames = []
+        if native:
+            frames.append(self._native(reader, native))
+        if others:
+            locations = {task.data_file.location for task in others}
+            own = [share for share in shares if share.data_file.location in locations]
+            frames.append(self._through_arrow(reader, others, own))
+        if not frames:
+            return self.spark.createDataFrame([], nullable(to_spark_schema(reader.schema)))
+        return frames[0] if len(frames) == 1 else frames[0].union(frames[1])
+
+    def outline(self) -> DataFrame:
+        """A relation without files that has the columns and the table's name."""
+        without_files = open_files(self.spark, to_spark_schema(self.scan.row_reader().schema), [])
+        return with_statistics(without_files, PlanStatistics(0, 0), self.table.state.name)
+
+    @property
+    def file_count(self) -> int:
+        """How many files are read."""
+        return len(self._tasks)
+
+    # ---- which files ----
+
+    @cached_property
+    def _shares(self) -> list[FileScanTask]:
+        """The files to read, large ones in parts."""
+        return list(self.scan.plan(split=True))
+
+    @cached_property
+    def _tasks(self) -> dict[str, FileScanTask]:
+        """The files to read, whole, by location."""
+        return {share.data_file.location: replace(share, start_byte=0, end_byte=None) for share in self._shares}
+
+    def _divide(
+        self, reader: RowReader, tasks: Mapping[str, FileScanTask]
+    ) -> tuple[list[FileScanTask], list[FileScanTask]]:
+        if not read_by_spark(reader.read_schema) or not reaches(self.spark, tasks, self.table.state.storage.options):
+            return [], list(tasks.values())
+        return self._choice(reader.read_schema).divide(tasks.values(), self._files)
+
+    def _choice(self, schema: pa.Schema) -> FileChoice:
+        state = self.table.state
+        history = [to_arrow_schema(schema) for schema in state.metadata.schemas]
+        return FileChoice(state.storage, schema, history, _NAME_MAPPING_PROPERTY in state.properties)
+
+    @cached_property
+    def _files(self) -> dict[str, DataFile]:
+        """The snapshot's files with their metrics."""
+        snapshot = self.scan.snapshot_id
+        if snapshot is None:
+            return {}
+        return {file.location: file for file in self.table.data_files(self.table.state.snapshot_by_id(snapshot))}
+
+    def _check_session(self, schema: pa.Schema, is_native: bool) -> None:
+        """Refuse a session that would read other columns, and warn of one that reads statistics in vain.
+
+        Raises:
+            SchemaError: Columns would be found by name, and names have changed.
+        """
+        if is_native and not is_on(self.spark, FIELD_ID_SETTING) and self._choice(schema).has_changed:
+            raise SchemaError(
+                f"columns of {self.table.state.name} have changed, and this session finds them by name: "
+                f"set {FIELD_ID_SETTING} to true, as skerry.spark.runtime.session and skerry.spark.register do"
+            )
+        warn_of_blind_optimizer(self.spark, 3)
+
+    # ---- frames ----
+
+    def _native(self, reader: RowReader, tasks: Sequence[FileScanTask]) -> DataFrame:
+        """A frame of Spark's own scan over exactly these files."""
+        wanted = reader.schema
+        tested = [field for field in reader.read_schema if field.name not in wanted.names]
+        schema = pa.schema([*(reader.read_schema.field(name) for name in wanted.names), *tested])
+        locations = [task.data_file.location for task in tasks]
+        statistics = self._statistics(schema, tasks)
+        options = filter_options(schema, statistics, without_nan([self._files[place] for place in locations], schema))
+        files = open_files(self.spark, to_spark_schema(schema), locations, options)
+        frame = told(files, statistics, self.table.state.name)
+        if self.tests_rows and not all(task.matches_all for task in tasks):
+            frame = frame.where(to_condition(reader.predicate))
+        if any(field.type != schema.field(field.name).type for field in wanted):
+            return frame.select(projection(to_spark_schema(schema), to_spark_schema(wanted)))
+        return frame.drop(*(field.name for field in tested)) if tested else frame
+
+    def _through_arrow(
+        self, reader: RowReader, tasks: Sequence[FileScanTask], shares: Sequence[FileScanTask]
+    ) -> DataFrame:
+        """A frame whose rows Python workers read."""
+        schema = nullable(to_spark_schema(reader.schema))
+        threads = replace(reader, threads=1)
+        frame = read_through_arrow(self.spark, threads, shares, schema, sum(map(_row_count, tasks)))
+        return told(frame, self._statistics(reader.schema, tasks), self.table.state.name)
+
+    def _statistics(self, schema: pa.Schema, tasks: Sequence[FileScanTask]) -> PlanStatistics:
+        top_level = [leaf for leaf in leaves(schema) if len(leaf.path) == 1]
+        return summarize(
+            top_level,
+            frozenset(field_id(field) for field in schema if not field.nullable),
+            [self._files[task.data_file.location] for task in tasks],
+            sum(map(_row_count, tasks)),
+            self._distinct_counts,
+            frozenset(number for task in tasks for number in task.constants),
+        )
+
+    @cached_property
+    def _distinct_counts(self) -> Mapping[int, Estimate]:
+        """What sketches say of all rows of the files that are read, by field id; conditions come later in the plan."""
+        snapshot = self.scan.snapshot_id
+        assert snapshot is not None
+        state = self.table.state
+        files = [replace(task, matches_all=True) for task in self._tasks.values()]
+        is_whole = len(files) == len(self._files)
+        return distinct_counts(state, state.snapshot_by_id(snapshot), None if is_whole else files)
+
+
+def _row_count(task: FileScanTask) -> int:
+    """Rows of a file but for deleted ones, as far as metadata tells."""
+    own = (DeleteKind.VECTOR, DeleteKind.POSITIONS)
+    deleted = sum(
+        delete.record_count
+        for delete in task.deletes
+        if delete.kind in own and delete.referenced_data_file == task.data_file.location
+    )
+    return max(0, task.data_file.record_count - deleted)

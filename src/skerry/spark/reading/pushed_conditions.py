@@ -1,0 +1,218 @@
+"""What a query asks of the rows of each table, as Spark's optimizer has found out.
+
+It brings every condition as near to the tables as it can, infers some, and computes what is constant in them. What then
+stands directly over a table is told in Spark's SQL, and said again here in the words of our own conditions. What those
+have no word for is left out: the rest still leaves all rows that the query can want.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+import zoneinfo
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from skerry.errors import FormatError, SchemaError, UnsupportedError
+from skerry.spark.reading.relations import is_relation, relation_table
+from skerry.table.predicate import parse
+
+__all__ = ["pushed_conditions", "to_own_sql"]
+
+_DIALECT = "spark"
+_NUMBER = re.compile(r"\d+(\.\d*)?(E[+-]?\d+)?", re.IGNORECASE)
+_UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00"})
+
+
+def pushed_conditions(frame: DataFrame, schemas: Mapping[str, pa.Schema]) -> dict[str, str]:
+    """The condition that holds for all rows of a table that a query can want, for the tables of which there is one.
+
+    Args:
+        frame: The query, of a classic session.
+        schemas: The tables' columns, by the name that their relations have.
+
+    Returns:
+        SQL text as scans take it, by table.
+    """
+    found: dict[str, list[str | None]] = {}
+    for table, condition in _relations(frame._jdf.queryExecution().optimizedPlan(), None):
+        if table is not None and table in schemas:
+            found.setdefault(table, []).append(condition)
+    zone = str(frame.sparkSession.conf.get("spark.sql.session.timeZone"))
+    wanted: dict[str, str] = {}
+    for table, conditions in found.items():
+        own = [None if text is None else to_own_sql(text, schemas[table], zone) for text in conditions]
+        known = dict.fromkeys(text for text in own if text is not None)
+        if None not in own:
+            wanted[table] = " OR ".join(f"({text})" for text in known)
+    return wanted
+
+
+def _relations(plan: Any, condition: str | None) -> Iterator[tuple[str | None, str | None]]:
+    """The relations of files in a plan, each with the condition that stands directly over it."""
+    if is_relation(plan):
+        yield relation_table(plan), condition
+        return
+    over = plan.condition().sql() if plan.nodeName() == "Filter" else None
+    for nested, told in ((plan.children(), over), (plan.subqueries(), None)):
+        for index in range(nested.size()):
+            yield from _relations(nested.apply(index), told)
+
+
+def to_own_sql(text: str, schema: pa.Schema, zone: str) -> str | None:
+    """A condition in our own words, without the parts that we have none for.
+
+    Args:
+        text: A condition on one table in Spark's SQL.
+        schema: The table's columns.
+        zone: The time zone in which the text tells points in time.
+
+    Returns:
+        A condition that is true for all rows for which the given one is; None if nothing is left of it.
+    """
+    import sqlglot
+    from sqlglot import errors, exp
+
+    try:
+        tree = sqlglot.parse_one(text, dialect=_DIALECT)
+    except (errors.SqlglotError, RecursionError):
+        return None
+    words = _Words(schema, zone)
+    parts, kept = [tree], []
+    while parts:
+        part = parts.pop().unnest()
+        if isinstance(part, exp.And):
+            parts += [part.expression, part.this]
+            continue
+        try:
+            own = words.of(part)
+            parse(own, schema)
+        except (FormatError, SchemaError, UnsupportedError, RecursionError):
+            continue
+        kept.append(f"({own})")
+    return " AND ".join(kept) or None
+
+
+class _Words:
+    """Says a condition again, all of it or nothing.
+
+    Args:
+        schema: The table's columns.
+        zone: The time zone in which points in time are told.
+    """
+
+    def __init__(self, schema: pa.Schema, zone: str) -> None:
+        self._schema = schema
+        self._zone = zone
+
+    def of(self, node: Any) -> str:
+        """A condition.
+
+        Raises:
+            UnsupportedError: We have no word for a part of it.
+        """
+        from sqlglot import exp
+
+        node = node.unnest()
+        comparisons = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
+        match node:
+            case exp.And() | exp.Or():
+                return f"({self.of(node.this)} {node.key.upper()} {self.of(node.expression)})"
+            case exp.Not():
+                return f"(NOT {self.of(node.this)})"
+            case exp.Is(expression=exp.Null()):
+                return f"{self._column(node.this)} IS NULL"
+            case exp.IsNan():
+                return f"{self._column(node.this)} IS NAN"
+            case exp.In() if node.expressions and not node.args.get("query"):
+                values = ", ".join(map(self._value, node.expressions))
+                return f"{self._column(node.this)} IN ({values})"
+            case exp.StartsWith(expression=exp.Literal(is_string=True)):
+                prefix = node.expression.name
+                if not set(prefix).isdisjoint("%_\\"):
+                    raise UnsupportedError("a prefix that LIKE would take for a pattern")
+                return f"{self._column(node.this)} LIKE {_quoted(prefix + '%')}"
+            case exp.Column():
+                return self._column(node)
+        for kind, sign in comparisons.items():
+            if type(node) is kind:
+                if isinstance(node.this.unnest(), exp.Column):
+                    return f"{self._column(node.this)} {sign} {self._value(node.expression)}"
+                return f"{self._value(node.this)} {sign} {self._column(node.expression)}"
+        raise UnsupportedError(f"no word for {node.key}")
+
+    def _column(self, node: Any) -> str:
+        from sqlglot import exp
+
+        node = node.unnest()
+        if not isinstance(node, exp.Column) or len(node.parts) > 2:
+            raise UnsupportedError("only columns of the table are known")
+        names = [part.name for part in node.parts]
+        if names[-1] not in self._schema.names or (len(names) > 1 and self._is_struct(names[0])):
+            raise UnsupportedError("no column of the table, or perhaps a field of a struct")
+        return '"' + names[-1].replace('"', '""') + '"'
+
+    def _is_struct(self, name: str) -> bool:
+        return name in self._schema.names and pa.types.is_struct(self._schema.field(name).type)
+
+    def _value(self, node: Any) -> str:
+        """A constant.
+
+        Raises:
+            UnsupportedError: It is none, or none that can be said for certain.
+        """
+        from sqlglot import exp
+
+        node = node.unnest()
+        if isinstance(node, exp.Literal):
+            return _quoted(node.name) if node.is_string else str(node.name)
+        if isinstance(node, exp.Boolean):
+            return str(bool(node.this)).upper()
+        if isinstance(node, exp.HexString):
+            return f"X'{node.name}'"
+        if isinstance(node, exp.Neg):
+            return f"-{self._value(node.this)}"
+        if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal):
+            return self._of_type(node.this, node.to)
+        raise UnsupportedError(f"no constant: {node.key}")
+
+    def _of_type(self, literal: Any, type_: Any) -> str:
+        from sqlglot import exp
+
+        kinds = exp.DataType.Type
+        numbers = {kinds.BIGINT, kinds.SMALLINT, kinds.TINYINT, kinds.DOUBLE, kinds.FLOAT, kinds.DECIMAL}
+        if type_.this in numbers and _NUMBER.fullmatch(literal.name):
+            return str(literal.name)
+        words: dict[Any, Callable[[str], str]] = {
+            kinds.DATE: lambda text: f"DATE {_quoted(text)}",
+            kinds.TIMESTAMPNTZ: lambda text: f"TIMESTAMP {_quoted(text)}",
+            kinds.TIMESTAMPTZ: lambda text: f"TIMESTAMP {_quoted(_moment(text, self._zone))}",
+            kinds.TIMESTAMPLTZ: lambda text: f"TIMESTAMP {_quoted(_moment(text, self._zone))}",
+        }
+        if literal.is_string and type_.this in words:
+            return words[type_.this](literal.name)
+        raise UnsupportedError(f"no word for a constant of type {type_}")
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _moment(text: str, zone: str) -> str:
+    """A point in time told in UTC.
+
+    Raises:
+        UnsupportedError: It is not certain which one is meant.
+    """
+    if zone in _UTC:
+        return f"{text}+00:00"
+    try:
+        local = datetime.datetime.fromisoformat(text).replace(tzinfo=zoneinfo.ZoneInfo(zone))
+    except (ValueError, zoneinfo.ZoneInfoNotFoundError):
+        raise UnsupportedError(f"no moment: {text!r} in {zone}") from None
+    if local.utcoffset() != local.replace(fold=1).utcoffset():
+        raise UnsupportedError(f"clocks in {zone} show {text} twice")
+    return local.astimezone(datetime.UTC).isoformat(" ")

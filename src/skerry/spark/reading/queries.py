@@ -1,0 +1,181 @@
+"""SQL over tables of a catalog, each of them planned here and read by Spark.
+
+Where a query names tables is told by Spark's own parser, so that whatever its grammar allows is understood; on Spark
+Connect, which has none that we could ask, by sqlglot. What a query asks of each table is told by Spark's optimizer:
+files that cannot have such rows are then left out, and the query is made again over the others.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+import skerry
+from skerry.catalog import Catalog, Table
+from skerry.errors import NotFoundError
+from skerry.spark.reading.pushed_conditions import pushed_conditions
+from skerry.spark.reading.read import TableFrame, count_files, read, read_candidates, version_of
+from skerry.spark.reading.table_names import Place, is_query, names_by_sqlglot, names_in_plan, not_a_query
+from skerry.spark.runtime.jvm import is_classic
+from skerry.spark.runtime.settings import FIELD_ID_SETTING, OPTIMIZER_SETTING
+
+__all__ = ["sql"]
+
+_KEPT = 64
+"""Tables, and parts of tables, whose frames are kept from one query to the next."""
+
+
+def sql(
+    spark: SparkSession, query: str, catalog: Catalog | str | os.PathLike[str], *, namespace: str | None = None
+) -> DataFrame:
+    """Run a query whose tables are those of a catalog, with their statistics in the plan.
+
+    Conditions of the query choose files, as far as Spark's optimizer finds that they concern one table alone. A name
+    that Spark resolves itself (a view of the session, a table of its own catalogs) is left to it. The session is as
+    before afterwards: no view stays. On Spark Connect rows are the same, and small tables have broadcast hints.
+
+    Args:
+        spark: The session, classic or Spark Connect.
+        query: The query, in Spark's SQL.
+        catalog: The catalog, or what `skerry.connect` takes.
+        namespace: Where tables are that are named without one.
+
+    Returns:
+        The result as a frame; nothing has been read yet. It is bound to the tables' newest snapshots.
+
+    Raises:
+        FormatError: Spark Connect: the query cannot be read.
+        NotFoundError: Neither Spark nor the catalog has such a table.
+        UnsupportedError: The text is no query: it would change something.
+    """
+    tables = catalog if isinstance(catalog, Catalog) else skerry.connect(catalog, create=False)
+    found = _resolve(spark, query, tables, namespace)
+    if not is_classic(spark):
+        return found.run({name: read(spark, table) for name, table in found.tables.items()})
+    settings = (spark.conf.get(FIELD_ID_SETTING, ""), spark.conf.get(OPTIMIZER_SETTING, ""))
+    whole = {name: _frame(_Asked(spark, table, settings)) for name, table in found.tables.items()}
+    outlined = found.run({name: table.outline for name, table in whole.items()})
+    chosen = {name: table.frame for name, table in whole.items() if table.frame is not table.outline}
+    worth = {name: found.tables[name] for name, table in whole.items() if table.file_count > 1 or name in chosen}
+    if worth:
+        by_relation = {table.name: table.schema for table in worth.values()}
+        wanted = pushed_conditions(outlined, by_relation)
+        for name, table in worth.items():
+            if table.name in wanted and (fewer := _fewer(spark, table, settings, wanted[table.name], whole[name])):
+                chosen[name] = fewer.frame
+    return found.run({name: chosen.get(name, table.frame) for name, table in whole.items()}) if chosen else outlined
+
+
+def _fewer(
+    spark: SparkSession, table: Table, settings: tuple[str | None, ...], where: str, whole: TableFrame
+) -> TableFrame | None:
+    """The files that can hold rows for which a condition is true, if those are not all."""
+    if count_files(table, where) == whole.file_count:
+        return None
+    return _frame(_Asked(spark, table, settings, where))
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A table of which a frame is wanted; equal ones have the same frame.
+
+    Args:
+        spark: The session.
+        table: The table.
+        settings: Settings of the session that make a difference.
+        where: The condition that chooses files.
+        state: Its name and version, which tell it from others.
+    """
+
+    spark: SparkSession
+    table: Table = field(compare=False)
+    settings: tuple[str | None, ...]
+    where: str | None = None
+    state: tuple[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "state", (self.table.name, version_of(self.table)))
+
+
+@functools.lru_cache(_KEPT)
+def _frame(asked: _Asked) -> TableFrame:
+    return read_candidates(asked.spark, asked.table, asked.where)
+
+
+# Names ---------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Resolved:
+    """A query whose tables are known.
+
+    Args:
+        spark: The session.
+        query: The query, in which each table of the catalog is a field of a format string.
+        tables: The tables, by these fields.
+    """
+
+    spark: SparkSession
+    query: str
+    tables: Mapping[str, Table]
+
+    def run(self, frames: Mapping[str, DataFrame]) -> DataFrame:
+        """Make the query over frames of the tables."""
+        return self.spark.sql(self.query, **frames) if frames else self.spark.sql(self.query)
+
+
+def _resolve(spark: SparkSession, query: str, catalog: Catalog, namespace: str | None) -> _Resolved:
+    """Give the catalog's tables in a query names of their own.
+
+    Raises:
+        NotFoundError: Neither Spark nor the catalog has such a table.
+    """
+    places, inner = _places(spark, query)
+    names: dict[str, str] = {}
+    is_own: dict[str, bool] = {}
+    text, rest = [], 0
+    for place in sorted(places, key=lambda place: place.start):
+        parts = place.parts
+        if len(parts) == 1:
+            if namespace is None or parts[0].lower() in inner:
+                continue
+            parts = (namespace, *parts)
+        written = query[place.start : place.stop]
+        if written not in is_own:
+            is_own[written] = not spark.catalog.tableExists(written)
+        if is_own[written]:
+            field_name = names.setdefault(".".join(parts), f"table_{len(names)}")
+            alias = "" if place.has_alias else " AS `" + parts[-1].replace("`", "``") + "`"
+            text += [_literal(query[rest : place.start]), "{", field_name, "}", _literal(alias)]
+            rest = place.stop
+    if not names:
+        return _Resolved(spark, query, {})
+    tables = {field_name: _load(catalog, name) for name, field_name in names.items()}
+    return _Resolved(spark, "".join([*text, _literal(query[rest:])]), tables)
+
+
+def _literal(text: str) -> str:
+    """A text as it stands in a format string."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def _load(catalog: Catalog, name: str) -> Table:
+    try:
+        return catalog.load_table(name)
+    except NotFoundError as error:
+        raise NotFoundError(f"neither Spark nor the catalog has a table {name}: {error.message}") from None
+
+
+def _places(spark: SparkSession, query: str) -> tuple[list[Place], set[str]]:
+    """The tables that a query names, and the names that it gives to queries of its own."""
+    if not is_classic(spark):
+        return names_by_sqlglot(query)
+    parsed: Any = spark._jsparkSession.sessionState().sqlParser().parsePlan(query)
+    if not is_query(spark.sparkContext._gateway, parsed):
+        raise not_a_query(query)
+    return names_in_plan(parsed)

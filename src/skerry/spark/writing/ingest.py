@@ -1,0 +1,201 @@
+"""Landing data through Spark: files or a frame become data files, and the driver commits them with their statistics.
+
+For Iceberg tables that is two Spark jobs and one commit. The first writes the rows, by Spark's own Parquet writer where
+that can do it. The second looks at the written files, each in a task: footers, sketches, NaNs, partition. Then the
+driver publishes all of it as one snapshot with one statistics file. `skerry.spark.writing.paimon_ingest` is Paimon's
+way.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from pyspark.sql import DataFrame, SparkSession
+
+from skerry.catalog import Table
+from skerry.iceberg.metadata.state import MAIN
+from skerry.iceberg.table import IcebergTable
+from skerry.iceberg.writing.layout import FileLayout
+from skerry.jobs.analyze import catch_up
+from skerry.jobs.describe import DescribeTask, describe_file
+from skerry.jobs.paimon_publish import ShareLayout, owned_shares, publish_shares
+from skerry.jobs.publication import Publication
+from skerry.paimon.manifests.live_files import delta_entries
+from skerry.paimon.table import PaimonTable
+from skerry.spark.runtime.executor import SparkExecutor
+from skerry.spark.runtime.progress import run_watched
+from skerry.spark.writing.arrow_writer import write_frame_as_arrow
+from skerry.spark.writing.paimon_ingest import land_shares
+from skerry.spark.writing.sources import Source, open_source
+from skerry.spark.writing.spark_writer import spark_can_write, write_frame
+from skerry.table.files.data_file import WrittenFile
+from skerry.table.owned_files import OwnedFiles, after_publish
+from skerry.table.tasks import Progress, Watcher
+
+__all__ = ["IngestSummary", "ingest", "land"]
+
+
+@dataclass(frozen=True, slots=True)
+class IngestSummary:
+    """What an ingest did.
+
+    Args:
+        snapshot_id: The snapshot that it made; None if there was nothing to land.
+        files: Data files written.
+        rows: Rows in them; in tables with a primary key, of which the last row of a key counts, they may be fewer than
+            were given.
+        bytes: Their size.
+        seconds: How long it took, the commit included.
+    """
+
+    snapshot_id: int | None = None
+    files: int = 0
+    rows: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+
+
+def ingest(
+    spark: SparkSession,
+    source: str | os.PathLike[str] | DataFrame,
+    table: Table,
+    *,
+    format: str | None = None,
+    options: Mapping[str, str] | None = None,
+    ref: str = MAIN,
+    snapshot_properties: Mapping[str, str] | None = None,
+    progress: Watcher | None = None,
+) -> IngestSummary:
+    """Append files or a frame to a table: all rows and the table's statistics in one commit, or nothing.
+
+    CSV and JSON are read with the table's schema. A row that does not fit is named by file, line, column and value.
+
+    Args:
+        spark: The session, classic or Spark Connect.
+        source: A file, a folder or a glob that the session can read, a table or query of a database, or a frame.
+        table: The table; `skerry.spark.infer_schema` tells what one made for the files would look like.
+        format: `csv`, `json`, `parquet`, `orc` or `jdbc`; by the path's ending if None.
+        options: Options of Spark's reader of that format.
+        ref: The branch to append to.
+        snapshot_properties: Further entries of the snapshot summary.
+        progress: Called with the progress.
+
+    Raises:
+        NotFoundError: There is no such file.
+        SchemaError: Columns, types or a value do not fit; the table is as it was.
+        UnsupportedError: The format or an option is unknown.
+        ConflictError: Other writers won every race; the files written were removed.
+        CommitUnknownError: The outcome is unknown; nothing was cleaned up.
+    """
+    begin = time.perf_counter()
+    table.refresh()
+    if isinstance(source, DataFrame):
+        rows = Source(source)
+    else:
+        rows = open_source(spark, os.fspath(source), format=format, options=options, schema=table.schema)
+    publication = Publication(ref=ref, properties=snapshot_properties or {})
+    landing = _into_paimon if isinstance(table.implementation, PaimonTable) else _into_iceberg
+    landed = landing(table, rows, publication, progress)
+    return dataclasses.replace(landed, seconds=time.perf_counter() - begin)
+
+
+def _into_iceberg(table: Table, rows: Source, publication: Publication, progress: Watcher | None) -> IngestSummary:
+    inner: IcebergTable = table.implementation
+    ref = publication.ref
+    catch_up(inner, ref, executor=SparkExecutor(rows.frame.sparkSession))
+    layout = inner.layout(ref=ref)
+    snapshot_id = None
+    with layout.owned_files():
+        files = land(rows, layout, progress=progress)
+        if files:
+            if progress is not None:
+                progress(Progress("commit", done_files=len(files), total_files=len(files)))
+            snapshot = inner.append(files, ref=ref, properties=publication.properties).snapshot(ref)
+            snapshot_id = None if snapshot is None else snapshot.snapshot_id
+    return IngestSummary(
+        snapshot_id=snapshot_id,
+        files=len(files),
+        rows=sum(file.data_file.record_count for file in files),
+        bytes=sum(file.data_file.file_size_bytes for file in files),
+    )
+
+
+def _into_paimon(table: Table, rows: Source, publication: Publication, progress: Watcher | None) -> IngestSummary:
+    inner: PaimonTable = table.implementation
+    layout = ShareLayout.of(inner, publication, owns_buckets=True)
+    shares = land_shares(rows, layout, publication.mode, progress=progress)
+    if not shares:
+        return IngestSummary()
+    files = [file.file for share in shares for file in share.files if not file.is_changelog]
+    row_count = sum(file.row_count for file in files)
+    with owned_shares(layout, shares):
+        if progress is not None:
+            progress(Progress("commit", len(files), len(files), row_count, sum(file.file_size for file in files)))
+        state = publish_shares(inner, layout, shares, publication)
+    snapshot = state.snapshot if state is not None else None
+    if state is not None and snapshot is not None and layout.rows_wait(publication.mode):
+        # the files are those of the commit alone
+        row_count = sum(waiting.row_count for share in shares for waiting in share.rows)
+        with after_publish("looking at the files of the commit"):
+            files = [entry.file for entry in delta_entries(state, snapshot)]
+    return IngestSummary(
+        snapshot_id=snapshot.id if snapshot is not None else None,
+        files=len(files),
+        rows=row_count,
+        bytes=sum(file.file_size for file in files),
+    )
+
+
+def land(source: Source | DataFrame, layout: FileLayout, *, progress: Watcher | None = None) -> list[WrittenFile]:
+    """Write rows as data files of a table and describe them; a commit may then name them.
+
+    Args:
+        source: The rows.
+        layout: How the table wants its files. They go to its folder, which must be fresh.
+        progress: Called with the progress.
+
+    Returns:
+        The files with metrics and samples; none is empty.
+
+    Raises:
+        SchemaError: Columns, types or a value do not fit. Whatever was written is removed.
+    """
+    rows = source if isinstance(source, Source) else Source(source)
+    spark = rows.frame.sparkSession
+    try:
+        with layout.owned_files() as owned:
+            if not spark_can_write(spark, layout):
+                return run_watched(spark, lambda: write_frame_as_arrow(rows.frame, layout, rows.origin), progress)
+            written = run_watched(spark, lambda: write_frame(rows.frame, layout, rows.origin), progress)
+            return list(_described(spark, layout, written, owned, progress))
+    except BaseException as failure:
+        error = rows.error(failure)
+        if error is None:
+            raise
+        raise error from None
+
+
+def _described(
+    spark: SparkSession, layout: FileLayout, locations: list[str], owned: OwnedFiles, progress: Watcher | None
+) -> Iterator[WrittenFile]:
+    """Describe files in a Spark job. Spark writes a file without rows when a frame has none; it is removed."""
+    done = Progress("sketch", total_files=len(locations))
+    tasks = [DescribeTask(location, layout, is_sorted=True) for location in locations]
+    for file in SparkExecutor(spark).map(describe_file, tasks):
+        data = file.data_file
+        done = replace(
+            done,
+            done_files=done.done_files + 1,
+            done_rows=done.done_rows + data.record_count,
+            done_bytes=done.done_bytes + data.file_size_bytes,
+        )
+        if progress is not None:
+            progress(done)
+        if data.record_count:
+            yield file
+        else:
+            owned.remove([data.location])

@@ -1,0 +1,231 @@
+"""Writing a frame as data files of a table by Spark's own Parquet writer.
+
+All files go to the layout's folder, which no other write uses. Spark shows them when its whole job has succeeded, and
+none belongs to the table before the driver commits it: what a killed job leaves behind is one folder.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from skerry.iceberg.writing.layout import FileLayout
+from skerry.spark.runtime.failures import original_errors
+from skerry.spark.runtime.jvm import Jvm, is_classic
+from skerry.spark.runtime.settings import changed_settings
+from skerry.spark.schema import written_by_spark
+from skerry.spark.writing.incoming import conform_frame
+from skerry.spark.writing.transforms import partition_key, transform_column
+from skerry.storage import join, local_path, name, parent
+from skerry.table.rows.schema import leaves
+
+__all__ = [
+    "hadoop_location",
+    "has_file_system",
+    "rebalance_settings",
+    "spark_can_write",
+    "unused_name",
+    "write_frame",
+    "write_settings",
+]
+
+# The layout's codecs are in PyArrow's words.
+_CODECS = {"lz4": "lz4_raw", "none": "uncompressed"}
+
+# How many bytes Spark gives to a task when it brings rows together, and among how many it deals them out at first.
+_ADVISORY = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
+_REDUCERS = "spark.sql.adaptive.coalescePartitions.initialPartitionNum"
+_MANY_REDUCERS = 512
+
+_SETTINGS = {
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # the default is INT96, which Iceberg does not know
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.writeLegacyFormat": "false",
+    "spark.sql.parquet.fieldId.write.enabled": "true",
+}
+
+
+def spark_can_write(spark: SparkSession, layout: FileLayout) -> bool:
+    """Whether Spark's own Parquet writer can write a table's files: format, types, and the place where they go."""
+    is_parquet = layout.file_format == "parquet"
+    return (
+        is_parquet
+        and is_classic(spark)
+        and written_by_spark(layout.schema)
+        and has_file_system(spark, layout.folder, layout.storage_options)
+    )
+
+
+def write_frame(frame: DataFrame, layout: FileLayout, origin: Column | None = None) -> list[str]:
+    """Write a frame by Spark's own Parquet writer.
+
+    Rows of a partitioned table are first brought together by partition, so that each partition becomes one file or,
+    when it is large, a few; Spark splits the largest and merges the small ones by their measured size.
+
+    Args:
+        frame: Rows that fit the table's schema, in a session for which `spark_can_write`.
+        layout: How the table wants its files.
+        origin: The file that a row comes from, for messages.
+
+    Returns:
+        Locations of the files, in alphabetical order.
+
+    Raises:
+        SchemaError: Columns, types or a value do not fit.
+    """
+    spark = frame.sparkSession
+    jvm = Jvm(spark)
+    rows = conform_frame(frame, layout.schema, origin)
+    sorting = _sorting(jvm, layout)
+    key_name = None
+    if layout.is_partitioned:
+        key_name = unused_name("partition", layout.schema.names)
+        key = partition_key((column, type_) for column, type_ in _partition_values(jvm, layout))
+        rows = rows.withColumn(key_name, key).hint("rebalance", sf.col(key_name))
+        sorting = [sf.col(key_name), *sorting]
+    if sorting:
+        rows = rows.sortWithinPartitions(*sorting)
+    writer = rows.write.mode("append").options(**_options(layout))
+    if key_name is not None:
+        writer = writer.partitionBy(key_name)
+    with changed_settings(spark, write_settings(spark, layout)), original_errors():
+        writer.parquet(hadoop_location(layout.folder))
+    found = sorted(status.location for status in layout.storage.list(layout.folder))
+    files = [location for location in found if not name(location).startswith((".", "_"))]
+    layout.storage.delete(set(found).difference(files))  # Hadoop's checksums beside local files
+    return sorted(_with_own_names(files))
+
+
+def _with_own_names(locations: Sequence[str]) -> Iterator[str]:
+    """The same files, no two of the same name: Paimon, to which a table may migrate, tells them apart by their names.
+
+    Spark's tasks name their files alike in every folder of a partition. In object stores they stay so: to rename a file
+    is to copy it there.
+    """
+    taken: set[str] = set()
+    for location in locations:
+        old = local_path(location)
+        if name(location) in taken and old is not None:
+            stem, _, suffix = name(location).partition(".")
+            location = join(parent(location), f"{stem}-{len(taken)}.{suffix}")
+            os.rename(old, local_path(location) or "")
+        taken.add(name(location))
+        yield location
+
+
+def _options(layout: FileLayout) -> dict[str, str]:
+    options = {
+        "compression": _CODECS.get(layout.codec, layout.codec),
+        "parquet.block.size": str(layout.row_group_size_bytes),
+        "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    }
+    if layout.codec_level is not None and layout.codec == "zstd":
+        options["parquet.compression.codec.zstd.level"] = str(layout.codec_level)
+    return options
+
+
+def unused_name(wanted: str, names: Iterable[str]) -> str:
+    """A column name that no other is like but for case: the wanted one, lengthened if need be."""
+    taken = {existing.lower() for existing in names}
+    while wanted in taken:
+        wanted += "_"
+    return wanted
+
+
+# Partition and order -------------------------------------------------------------------------------------------------
+
+
+def _partition_values(jvm: Jvm, layout: FileLayout) -> Iterator[tuple[Column, pa.DataType]]:
+    for field in layout.spec.fields:
+        yield _transformed(jvm, layout, field.source_id, str(field.transform))
+
+
+def _sorting(jvm: Jvm, layout: FileLayout) -> list[Column]:
+    columns = []
+    for field in layout.sort_order.fields:
+        column, _ = _transformed(jvm, layout, field.source_id, str(field.transform))
+        columns.append(getattr(column, _ORDERS[field.direction.value, field.null_order.value])())
+    return columns
+
+
+_ORDERS = {
+    ("asc", "nulls-first"): "asc_nulls_first",
+    ("asc", "nulls-last"): "asc_nulls_last",
+    ("desc", "nulls-first"): "desc_nulls_first",
+    ("desc", "nulls-last"): "desc_nulls_last",
+}
+
+
+def _transformed(jvm: Jvm, layout: FileLayout, source_id: int, transform: str) -> tuple[Column, pa.DataType]:
+    """A transform's values with the type that says how to write them as text."""
+    source = next(leaf for leaf in leaves(layout.schema) if leaf.field_id == source_id)
+    column = sf.col(".".join("`" + part.replace("`", "``") + "`" for part in source.path))
+    value = transform_column(jvm, column, source.type, transform)
+    keeps_type = transform.startswith(("identity", "truncate", "void"))
+    return value, source.type if keeps_type else pa.int64()
+
+
+# Where and how Spark writes ------------------------------------------------------------------------------------------
+
+
+def hadoop_location(location: str) -> str:
+    """A location as Hadoop names it: its S3 client goes by `s3a`."""
+    return "s3a://" + location.removeprefix("s3://") if location.startswith("s3://") else location
+
+
+def has_file_system(spark: SparkSession, location: str, options: Iterable[str]) -> bool:
+    """Whether Hadoop, inside this session, has a client for a location and credentials of its own.
+
+    Args:
+        spark: A classic session.
+        location: A file or folder.
+        options: The names of the options by which our storage reaches it.
+    """
+    scheme, separator, _ = hadoop_location(location).partition("://")
+    if not separator or scheme == "file":
+        return True
+    if any(option.startswith(_CREDENTIALS) for option in options):
+        return False
+    jvm: Any = spark._jvm
+    try:
+        jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, spark.sparkContext._jsc.hadoopConfiguration())
+    except Py4JJavaError:
+        return False
+    return True
+
+
+# Options by which a catalog or its user gives credentials to our storage, which Hadoop's clients do not see.
+_CREDENTIALS = ("s3.access-key-id", "s3.session-token", "gcs.oauth2.token", "adls.account-key", "adls.sas-token")
+
+
+def write_settings(spark: SparkSession, layout: FileLayout) -> dict[str, str]:
+    """The settings that a write needs."""
+    if layout.is_partitioned:
+        return {**_SETTINGS, **rebalance_settings(spark, layout.target_file_size_bytes)}
+    return _SETTINGS
+
+
+def rebalance_settings(spark: SparkSession, target_bytes: int) -> dict[str, str]:
+    """The settings by which Spark brings rows together, as far as the session does not say otherwise.
+
+    A task that gets too much is split, and with it every partition that has rows in it, not only the large one. There
+    are many small tasks at first, therefore, so that the large partition has one for itself; Spark puts small ones
+    together again.
+
+    Args:
+        spark: The session.
+        target_bytes: How much a task should get.
+    """
+    said = spark.conf.getAll
+    settings = {}
+    if _ADVISORY not in said:
+        settings[_ADVISORY] = str(target_bytes)
+    if _REDUCERS not in said:
+        settings[_REDUCERS] = str(max(_MANY_REDUCERS, int(spark.conf.get("spark.sql.shuffle.partitions") or 0)))
+    return settings
