@@ -172,7 +172,7 @@ def test_z_order_narrows_the_bounds_of_every_column(table, request, size):
     before, statistics = content(table), {name: found.ndv for name, found in table.statistics().items()}
     table.set_properties({"write.parquet.row-group-size-bytes": "16384"})
     done = table.compact(z_order=["x", "y"], target_file_size_bytes=20_000)
-    assert done.worth == {"asked for": 1}
+    assert done.reasons == {"asked for": 1}
     assert done.rows == 20_000
     assert done.added_files >= 8
     assert content(table) == before

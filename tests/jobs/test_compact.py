@@ -75,7 +75,7 @@ def test_many_files_become_one_and_statistics_stay(catalog, format_version):
     before, statistics = table.current_snapshot(), table.statistics()
     summary = table.compact()
     assert (summary.rewritten_files, summary.added_files, summary.rows, summary.groups) == (6, 1, 12, 1)
-    assert summary.worth == {"many small files": 1}
+    assert summary.reasons == {"many small files": 1}
     assert summary.snapshot_id == table.current_snapshot().snapshot_id
     assert table.current_snapshot().operation == "replace"
     assert keys(table) == sorted([*range(6), *range(100, 106)])
@@ -171,7 +171,7 @@ def test_sort_by_another_order_writes_everything_anew(catalog):
     table = make(catalog)
     table.append(rows(3, 1, 2))
     summary = table.compact(sort_by=["k desc"])
-    assert summary.worth == {"asked for": 1}
+    assert summary.reasons == {"asked for": 1}
     (file,) = table.files()
     assert pq.read_table(file.location.removeprefix("file://"))["k"].to_pylist() == [3, 2, 1]
     assert file.sort_order_id in (None, 0), "the table has no such order"
@@ -195,7 +195,7 @@ def test_a_large_file_is_taken_apart(catalog):
     table.append(pa.concat_tables(parts))
     (large,) = table.files()
     summary = table.compact(target_file_size_bytes=large.file_size_bytes // 4)
-    assert summary.worth == {"too large": 1}
+    assert summary.reasons == {"too large": 1}
     assert 3 <= len(table.files()) <= 5
     assert keys(table) == list(range(5000))
 

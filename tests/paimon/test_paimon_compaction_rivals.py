@@ -149,5 +149,5 @@ def test_nothing_is_left_of_a_failure(tmp_path: Path) -> None:
     with pytest.raises(SkerryError, match="a worker is gone"):
         table.compact(rewrite_all=True, executor=Failing())
     assert stray_files(table) == set()
-    assert table.compact(rewrite_all=True, dry_run=True).worth == {"asked for": 4}
+    assert table.compact(rewrite_all=True, dry_run=True).reasons == {"asked for": 4}
     assert table.compact(rewrite_all=True).added_files == 4

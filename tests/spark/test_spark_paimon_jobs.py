@@ -150,7 +150,7 @@ def test_upkeep(spark, java, catalog):
     rival = PaimonTable.open(Storage(), table.implementation.location)
 
     planned = skerry.spark.compact(spark, table, dry_run=True)
-    assert (planned.groups, planned.rewritten_files, planned.worth) == (3, 15, {"many sorted runs": 3})
+    assert (planned.groups, planned.rewritten_files, planned.reasons) == (3, 15, {"many sorted runs": 3})
 
     told = []
 
@@ -201,7 +201,7 @@ def test_compaction_folds_deletes_in(spark, java, catalog):
     table.delete("k in (3, 4, 33)")
     done = skerry.spark.compact(spark, table)
     assert (done.groups, done.added_files, done.removed_delete_files) == (3, 3, 3)
-    assert done.worth == {"deletes": 2, "many small files": 1} or sum(done.worth.values()) == 3
+    assert done.reasons == {"deletes": 2, "many small files": 1} or sum(done.reasons.values()) == 3
     left = [k for k in range(60) if k not in (3, 4, 33)]
     assert [row[0] for row in plain(table)] == left
     assert sorted(row[0] for row in java.read(table.location.removeprefix("file://"))) == left

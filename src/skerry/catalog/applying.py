@@ -8,9 +8,9 @@ from typing import Any
 from skerry.catalog.backend import WriteOptions
 from skerry.catalog.handle import TableHandle
 from skerry.errors import SchemaError
-from skerry.jobs.change_summary import ChangeSummary
 from skerry.table.history import MAIN
 from skerry.table.stream_batch import StreamBatch
+from skerry.table.summaries import ChangeSummary
 from skerry.table.tasks import Executor, Watcher
 
 __all__ = ["TableApplying", "batch_arguments", "stream_batch"]

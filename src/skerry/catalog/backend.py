@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from skerry.jobs.change_summary import ChangeSummary
-from skerry.jobs.compact_plan import CompactOptions
 from skerry.table.explanation import Explanation
 from skerry.table.files.data_file import DataFile, WrittenFile
 from skerry.table.history import MAIN, Ref, Retention, Snapshot
@@ -22,16 +20,19 @@ from skerry.table.reachability import ReachableTable
 from skerry.table.rows.row_stream import RowStream
 from skerry.table.statistics.column_statistics import ColumnStatistics, Freshness
 from skerry.table.stream_batch import StreamBatch
+from skerry.table.summaries import ChangeSummary, CompactOptions
 from skerry.table.tasks import Executor, Watcher
 
 if TYPE_CHECKING:
-    from skerry.jobs.analyze import AnalyzeSummary
-    from skerry.jobs.compact import CompactSummary
-    from skerry.jobs.expire import ExpireSummary
-    from skerry.jobs.merge import MergeClauses
-    from skerry.jobs.rewrite_deletes import DeletesSummary
-    from skerry.jobs.rewrite_manifests import ManifestSummary
-    from skerry.table.summaries import RowChanges
+    from skerry.table.merging import MergeClauses
+    from skerry.table.summaries import (
+        AnalyzeSummary,
+        CompactSummary,
+        DeletesSummary,
+        ExpireSummary,
+        ManifestSummary,
+        RowChanges,
+    )
 
 __all__ = ["SchemaStep", "SpecStep", "TableBackend", "TableScan", "WriteOptions"]
 

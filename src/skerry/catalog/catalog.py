@@ -28,10 +28,10 @@ from skerry.table.statistics.joinable import JoinableColumns, find_joinable
 from skerry.table.tasks import Executor, Watcher
 
 if TYPE_CHECKING:
-    from skerry.catalog.migrating import MigrationSummary
     from skerry.catalog.relocating import RelocationSummary
     from skerry.planner.explanation import QueryPlan
     from skerry.planner.ordering import JoinPlan
+    from skerry.table.summaries import MigrationSummary
 
 __all__ = ["Catalog"]
 

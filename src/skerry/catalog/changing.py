@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from skerry import jobs
 from skerry.catalog.backend import WriteOptions
 from skerry.catalog.handle import TableHandle
 from skerry.table.history import MAIN
-from skerry.table.merging import Clauses
+from skerry.table.merging import Clauses, MergeClauses
 from skerry.table.tasks import Executor, Watcher
 
 if TYPE_CHECKING:
@@ -186,6 +185,6 @@ class TableChanging(TableHandle):
                 one row of the table; the message names the key.
             UnsupportedError: It cannot be done blindly.
         """
-        clauses = jobs.merge.MergeClauses(when_matched, when_not_matched, when_not_matched_by_source)
+        clauses = MergeClauses(when_matched, when_not_matched, when_not_matched_by_source)
         options = WriteOptions(ref, staged, snapshot_properties or {}, executor, watcher)
         return self._backend.merge(data, on, clauses, blind, options)

@@ -11,7 +11,6 @@ import pyarrow as pa
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Operation
 
-from skerry import jobs
 from skerry.catalog.backend import SchemaStep, SpecStep, WriteOptions
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.iceberg.cherry_pick import WAP_ENABLED_PROPERTY, WAP_ID, CherryPick, PublishStaged
@@ -24,22 +23,37 @@ from skerry.iceberg.reading.changes import Changes
 from skerry.iceberg.reading.scan import Scan
 from skerry.iceberg.refs import CreateRef, DropRef, FastForward, Rollback, SetRefRetention
 from skerry.iceberg.table import IcebergTable
-from skerry.jobs.change_summary import ChangeSummary
-from skerry.jobs.compact_plan import CompactOptions
+from skerry.jobs.add_files import add_files
+from skerry.jobs.analyze import analyze
+from skerry.jobs.append import append, append_once
+from skerry.jobs.apply_changes import apply_changes
+from skerry.jobs.change_records import RecordColumns
+from skerry.jobs.compact import compact
+from skerry.jobs.delete import delete, overwrite
+from skerry.jobs.expire import expire_snapshots
+from skerry.jobs.merge import merge, upsert
+from skerry.jobs.pick import pick
+from skerry.jobs.purge import purge
+from skerry.jobs.rewrite_deletes import rewrite_deletes
+from skerry.jobs.rewrite_manifests import rewrite_manifests
+from skerry.jobs.row_changes import ChangeRequest
 from skerry.table.files.data_file import DataFile, WrittenFile
 from skerry.table.history import Ref, Retention, Snapshot, of_batch, of_millis
 from skerry.table.statistics.column_statistics import ColumnStatistics, Freshness
+from skerry.table.summaries import ChangeSummary, CompactOptions
 from skerry.table.tasks import Executor, ThreadExecutor, Watcher
 
 if TYPE_CHECKING:
-    from skerry.jobs.analyze import AnalyzeSummary
-    from skerry.jobs.compact import CompactSummary
-    from skerry.jobs.expire import ExpireSummary
-    from skerry.jobs.merge import MergeClauses
-    from skerry.jobs.rewrite_deletes import DeletesSummary
-    from skerry.jobs.rewrite_manifests import ManifestSummary
     from skerry.jobs.row_changes import ChangeRequest
-    from skerry.table.summaries import RowChanges
+    from skerry.table.merging import MergeClauses
+    from skerry.table.summaries import (
+        AnalyzeSummary,
+        CompactSummary,
+        DeletesSummary,
+        ExpireSummary,
+        ManifestSummary,
+        RowChanges,
+    )
 
 __all__ = ["IcebergBackend"]
 
@@ -182,11 +196,11 @@ class IcebergBackend:
 
     def cherry_pick(self, snapshot: int, ref: str) -> None:
         """Bring another snapshot's rows to a branch."""
-        jobs.pick.pick(self._table, CherryPick(snapshot, ref))
+        pick(self._table, CherryPick(snapshot, ref))
 
     def publish(self, wap_id: str, ref: str) -> None:
         """Publish what was staged."""
-        jobs.pick.pick(self._table, PublishStaged(wap_id, ref))
+        pick(self._table, PublishStaged(wap_id, ref))
 
     def rollback(self, to: int | datetime, ref: str, anywhere: bool) -> None:
         """Move a branch to another snapshot."""
@@ -243,13 +257,11 @@ class IcebergBackend:
         if options.batch is not None:
             if staged:
                 raise UnsupportedError("a batch of a stream is not staged: write it to a branch", location=self.name)
-            applied = jobs.append.append_once(
+            applied = append_once(
                 self._table, data, options.batch, ref=options.ref, properties=entries, watcher=options.watcher
             )
             return of_batch(self.current_snapshot(options.ref), applied=applied)
-        jobs.append.append(
-            self._table, data, ref=options.ref, staged=staged, properties=entries, watcher=options.watcher
-        )
+        append(self._table, data, ref=options.ref, staged=staged, properties=entries, watcher=options.watcher)
         if not staged:
             return self.current_snapshot(options.ref)
         wap_id = entries[WAP_ID]
@@ -269,24 +281,24 @@ class IcebergBackend:
 
     def delete(self, where: str | Any, options: WriteOptions) -> RowChanges:
         """Delete rows."""
-        return jobs.delete.delete(self._request("delete", options), where)
+        return delete(self._request("delete", options), where)
 
     def overwrite(self, data: Any, where: str | Any, options: WriteOptions) -> RowChanges:
         """Put rows in place of others."""
-        return jobs.delete.overwrite(self._request("delete", options), data, where)
+        return overwrite(self._request("delete", options), data, where)
 
     def upsert(self, data: Any, on: str | Sequence[str] | None, blind: bool, options: WriteOptions) -> RowChanges:
         """Update rows by key, and insert the others."""
         keys = self.primary_key if on is None else on
         if on is None and not keys:
             raise SchemaError(f"table {self.name} has no identifier columns: upsert needs on=", location=self.name)
-        return jobs.merge.upsert(self._request("merge", options), data, keys, blind=blind)
+        return upsert(self._request("merge", options), data, keys, blind=blind)
 
     def merge(
         self, data: Any, on: str | Sequence[str], clauses: MergeClauses, blind: bool, options: WriteOptions
     ) -> RowChanges:
         """Merge rows by key."""
-        return jobs.merge.merge(self._request("merge", options), data, on, clauses, blind=blind)
+        return merge(self._request("merge", options), data, on, clauses, blind=blind)
 
     def apply_changes(
         self,
@@ -299,16 +311,14 @@ class IcebergBackend:
         options: WriteOptions,
     ) -> ChangeSummary:
         """Apply change records by a merge."""
-        columns = jobs.change_records.RecordColumns(on, op, order_by, before)
+        columns = RecordColumns(on, op, order_by, before)
         request = self._request("merge", options)
-        return jobs.apply_changes.apply_to_iceberg(request, data, columns, batch=options.batch, blind=blind)
+        return apply_changes(request, data, columns, batch=options.batch, blind=blind)
 
     def _request(self, action: str, options: WriteOptions) -> ChangeRequest:
         entries, staged = self._staging(options)
         executor = options.executor or ThreadExecutor()
-        return jobs.row_changes.ChangeRequest(
-            self._table, action, options.ref, entries, executor, options.watcher, staged
-        )
+        return ChangeRequest(self._table, action, options.ref, entries, executor, options.watcher, staged)
 
     def _staging(self, options: WriteOptions) -> tuple[dict[str, str], bool]:
         """Summary entries, and whether to stage: asked for, or the table stages every write with a `wap.id`."""
@@ -347,11 +357,11 @@ class IcebergBackend:
         self, columns: Sequence[str] | None, full: bool, executor: Executor | None, watcher: Watcher | None
     ) -> AnalyzeSummary:
         """Sketch what is not sketched yet."""
-        return jobs.analyze.analyze(self._table, columns, executor=executor, watcher=watcher, full=full)
+        return analyze(self._table, columns, executor=executor, watcher=watcher, full=full)
 
     def compact(self, where: str | Any, how: CompactOptions, options: WriteOptions) -> CompactSummary:
         """Write few files in place of many."""
-        return jobs.compact.compact(
+        return compact(
             self._table,
             where,
             how,
@@ -371,7 +381,7 @@ class IcebergBackend:
         watcher: Watcher | None,
     ) -> ExpireSummary:
         """Forget old snapshots."""
-        return jobs.expire.expire_snapshots(
+        return expire_snapshots(
             self._table,
             keep_last=keep_last,
             older_than=older_than,
@@ -382,13 +392,13 @@ class IcebergBackend:
 
     def rewrite_manifests(self, options: WriteOptions, *, rewrite_all: bool, dry_run: bool) -> ManifestSummary:
         """Put manifests together anew."""
-        return jobs.rewrite_manifests.rewrite_manifests(
+        return rewrite_manifests(
             self._table, rewrite_all=rewrite_all, ref=options.ref, dry_run=dry_run, properties=options.properties
         )
 
     def rewrite_deletes(self, options: WriteOptions, *, min_input_files: int, dry_run: bool) -> DeletesSummary:
         """Put delete files together anew."""
-        return jobs.rewrite_deletes.rewrite_deletes(
+        return rewrite_deletes(
             self._table,
             min_input_files=min_input_files,
             ref=options.ref,
@@ -404,7 +414,7 @@ class IcebergBackend:
 
     def add_files(self, locations: Iterable[str], options: WriteOptions) -> None:
         """Take files that exist into the table."""
-        jobs.add_files.add_files(
+        add_files(
             self._table,
             locations,
             ref=options.ref,
@@ -415,7 +425,7 @@ class IcebergBackend:
 
     def purge(self, drop: Callable[[], None]) -> None:
         """Drop the table and delete its files."""
-        jobs.purge.purge(self._table, drop)
+        purge(self._table, drop)
 
 
 def _age(milliseconds: int | None) -> timedelta | None:

@@ -6,23 +6,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from skerry import jobs
 from skerry.catalog.backend import WriteOptions
 from skerry.catalog.history import TableHistory
 from skerry.catalog.names import check_list, check_moment
-from skerry.jobs.compact_plan import CompactOptions
+from skerry.jobs.orphans import remove_orphans
 from skerry.table.history import MAIN, Snapshot
 from skerry.table.reachability import DEFAULT_GRACE_DAYS
+from skerry.table.summaries import CompactOptions
 from skerry.table.tasks import Executor, Watcher
 
 if TYPE_CHECKING:
-    from skerry.catalog.migrating import MigrationSummary
-    from skerry.jobs.analyze import AnalyzeSummary
-    from skerry.jobs.compact import CompactSummary
-    from skerry.jobs.expire import ExpireSummary
-    from skerry.jobs.orphans import OrphanSummary
-    from skerry.jobs.rewrite_deletes import DeletesSummary
-    from skerry.jobs.rewrite_manifests import ManifestSummary
+    from skerry.table.summaries import (
+        AnalyzeSummary,
+        CompactSummary,
+        DeletesSummary,
+        ExpireSummary,
+        ManifestSummary,
+        MigrationSummary,
+        OrphanSummary,
+    )
 
 __all__ = ["TableMaintenance"]
 
@@ -229,7 +231,7 @@ class TableMaintenance(TableHistory):
             SchemaError: The table property `gc.enabled` is false, or an argument makes no sense.
             UnsupportedError: The table's folder is a whole store, or a table of another format as well.
         """
-        return jobs.orphans.remove_orphans(
+        return remove_orphans(
             self._backend.reachable(executor),
             older_than_days=older_than_days,
             dry_run=dry_run,

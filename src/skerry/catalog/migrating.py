@@ -3,43 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from skerry import jobs
 from skerry.catalog.new_tables import made_for_rows
 from skerry.errors import AlreadyExistsError, SchemaError, UnsupportedError
 from skerry.iceberg.table import IcebergTable
+from skerry.jobs.add_files import add_files
+from skerry.jobs.migrate import plan_migration
 from skerry.storage import Storage
 from skerry.table.files.evolution import has_ids
 from skerry.table.rows.schema import field_id
+from skerry.table.summaries import MigrationSummary
 from skerry.table.tasks import Executor, Watcher
 
 if TYPE_CHECKING:
     from skerry.catalog.catalog import Catalog
 
-__all__ = ["MigrationSummary", "migrate_folder"]
-
-
-@dataclass(frozen=True, slots=True)
-class MigrationSummary:
-    """What a folder became, or would become.
-
-    Args:
-        files: Files that are the table's.
-        size_bytes: Their size.
-        schema: The table's columns.
-        partition_by: Columns that folders name.
-        dry_run: Whether nothing was done.
-    """
-
-    files: int
-    size_bytes: int
-    schema: pa.Schema
-    partition_by: tuple[str, ...]
-    dry_run: bool = False
+__all__ = ["migrate_folder"]
 
 
 def migrate_folder(
@@ -56,7 +38,7 @@ def migrate_folder(
     """Make a table of a folder; see `Catalog.migrate`."""
     location = folder if "://" in folder or not folder.startswith("/") else f"file://{folder}"
     location = location.rstrip("/")
-    plan = jobs.migrate.plan_migration(Storage(catalog.properties), location, executor=executor, watcher=watcher)
+    plan = plan_migration(Storage(catalog.properties), location, executor=executor, watcher=watcher)
     summary = MigrationSummary(len(plan.files), plan.size_bytes, plan.schema, plan.partition_by, dry_run)
     if dry_run:
         return summary
@@ -76,7 +58,7 @@ def migrate_folder(
     with made_for_rows(catalog, table):
         _check_ids(plan.schema, table.schema)
         ids = {column.name: field_id(column) for column in table.schema}
-        jobs.add_files.add_files(
+        add_files(
             implementation,
             [file.location for file in plan.files],
             constants=plan.constants(table.schema, ids),

@@ -8,19 +8,13 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
-from skerry import jobs
 from skerry.catalog.backend import SchemaStep, SpecStep, WriteOptions
 from skerry.catalog.paimon_records import described_snapshot, table_file
 from skerry.errors import UnsupportedError
-from skerry.jobs.analyze import AnalyzeSummary
-from skerry.jobs.change_summary import ChangeSummary
-from skerry.jobs.compact import CompactSummary
-from skerry.jobs.compact_plan import CompactOptions
-from skerry.jobs.expire import ExpireSummary
-from skerry.jobs.merge import MergeClauses
-from skerry.jobs.paimon_merge import merge_paimon
-from skerry.jobs.rewrite_deletes import DeletesSummary
-from skerry.jobs.rewrite_manifests import ManifestSummary
+from skerry.jobs.change_records import RecordColumns
+from skerry.jobs.paimon_apply_changes import apply_changes
+from skerry.jobs.paimon_merge import merge
+from skerry.jobs.paimon_once import commit_once
 from skerry.paimon.changing import append
 from skerry.paimon.cleaning.reachable_table import ReachablePaimonTable
 from skerry.paimon.evolution.schema_evolution import ChangeOptions, ChangeSchema, SchemaChange, commit_schema
@@ -31,11 +25,21 @@ from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
 from skerry.table.files.data_file import DataFile, WrittenFile
 from skerry.table.history import Ref, Retention, Snapshot, of_batch
+from skerry.table.merging import MergeClauses
 from skerry.table.rows.row_stream import RowStream
 from skerry.table.rows.schema import leaves
 from skerry.table.statistics.column_statistics import ColumnStatistics, Freshness
 from skerry.table.statistics.joinable import NotCompared, SketchedColumn, TableSketches
-from skerry.table.summaries import RowChanges
+from skerry.table.summaries import (
+    AnalyzeSummary,
+    ChangeSummary,
+    CompactOptions,
+    CompactSummary,
+    DeletesSummary,
+    ExpireSummary,
+    ManifestSummary,
+    RowChanges,
+)
 from skerry.table.tasks import Executor, Watcher
 from skerry.theta import pack_sketches
 
@@ -258,7 +262,7 @@ class PaimonBackend:
         self._check(options)
         if options.batch is not None:
             request = self._table.request(options.ref, options.properties)
-            applied = jobs.paimon_once.commit_once(request, options.batch, lambda request: append(request, data))
+            applied = commit_once(request, options.batch, lambda request: append(request, data))
             newest = self._table.keep(request).snapshot
             return of_batch(None if newest is None else described_snapshot(newest), applied=applied)
         snapshot = self._table.append(data, ref=options.ref, snapshot_properties=options.properties)
@@ -293,7 +297,7 @@ class PaimonBackend:
         if blind:
             self._refuse("blind merges", "append replaces rows by primary key without a look at them")
         request = self._table.request(**_how(options))
-        done = merge_paimon(request, data, on, clauses)
+        done = merge(request, data, on, clauses)
         self._table.keep(request)
         return done
 
@@ -310,8 +314,8 @@ class PaimonBackend:
         """Apply change records as records of the table."""
         self._check(options)
         request = self._table.request(options.ref, options.properties)
-        columns = jobs.change_records.RecordColumns(on, op, order_by, before)
-        summary = jobs.apply_changes.apply_to_paimon(request, data, columns, batch=options.batch)
+        columns = RecordColumns(on, op, order_by, before)
+        summary = apply_changes(request, data, columns, batch=options.batch)
         self._table.keep(request)
         return summary
 
@@ -346,33 +350,19 @@ class PaimonBackend:
         self, columns: Sequence[str] | None, full: bool, executor: Executor | None, watcher: Watcher | None
     ) -> AnalyzeSummary:
         """Sketch what is not sketched yet."""
-        done = self._table.analyze(columns, full=full, executor=executor, watcher=watcher)
-        return AnalyzeSummary(done.snapshot_id, done.columns, done.files, done.rows)
+        return self._table.analyze(columns, full=full, executor=executor, watcher=watcher)
 
     def compact(self, where: str | Any, how: CompactOptions, options: WriteOptions) -> CompactSummary:
         """Merge sorted runs, or put small files together."""
         if how.sort_by is not None or how.z_order is not None:
             self._refuse("sort_by= and z_order=", "rows are sorted by the primary key")
-        done = self._table.compact(
+        return self._table.compact(
             where,
             target_file_size_bytes=how.target_file_size_bytes,
             min_input_files=how.min_input_files,
             rewrite_all=how.rewrite_all,
             dry_run=how.dry_run,
             **_how(options),
-        )
-        return CompactSummary(
-            snapshot_id=done.snapshot_id,
-            groups=done.groups,
-            rewritten_files=done.rewritten_files,
-            rewritten_bytes=done.rewritten_bytes,
-            added_files=done.added_files,
-            added_bytes=done.added_bytes,
-            rows=done.rows,
-            removed_delete_files=done.removed_vectors,
-            worth=done.worth,
-            conflicts=done.conflicts,
-            dry_run=how.dry_run,
         )
 
     def expire_snapshots(

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from skerry.catalog.iceberg_tables import IcebergTables
-from skerry.catalog.migrating import MigrationSummary
 from skerry.catalog.paimon_tables import PaimonTables
 from skerry.errors import (
     AlreadyExistsError,
@@ -20,6 +19,7 @@ from skerry.jobs.paimon_to_iceberg import IcebergDraft, NewMetadata, plan_iceber
 from skerry.paimon.retirement import Retirement
 from skerry.table.history import MAIN, Ref
 from skerry.table.owned_files import PublishStep, after_publish, owned_files, passed_over
+from skerry.table.summaries import MigrationSummary
 from skerry.table.tasks import Executor, Watcher
 
 __all__ = ["TableMigration"]

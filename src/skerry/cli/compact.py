@@ -67,7 +67,7 @@ def compact(
         print_json({"table": opened.name, **dataclasses.asdict(summary)})
         return
     would = "would be " if dry_run else ""
-    reasons = ", ".join(f"{number} for {reason}" for reason, number in summary.worth.items())
+    reasons = ", ".join(f"{number} for {reason}" for reason, number in summary.reasons.items())
     if not (summary.rewritten_files or summary.removed_delete_files):
         print(f"{opened.name}: nothing to do")
     else:

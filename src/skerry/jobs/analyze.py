@@ -21,30 +21,14 @@ from skerry.table.statistics.file_groups import SketchedFile, key_of
 from skerry.table.statistics.group_samples import GroupSamples
 from skerry.table.statistics.group_sketches import group_sketch_bytes
 from skerry.table.statistics.table_sample import TableSample, max_groups, sketched_file
+from skerry.table.summaries import AnalyzeSummary
 from skerry.table.tasks import Executor, Progress, ThreadExecutor, Watcher
 from skerry.theta.setops import union
 
-__all__ = ["AnalyzeSummary", "analyze", "catch_up"]
+__all__ = ["analyze", "catch_up"]
 
 CATCH_UP_PROPERTY = "skerry.statistics.catch-up"
 """Table property: whether a commit of ours first sketches what others have written since the last one."""
-
-
-@dataclass(frozen=True, slots=True)
-class AnalyzeSummary:
-    """What an analyze did.
-
-    Args:
-        snapshot_id: The snapshot that was described, None for a table without rows.
-        columns: Columns whose sketches are published.
-        files: Files read: those that no sample covered.
-        rows: Rows in them.
-    """
-
-    snapshot_id: int | None
-    columns: int
-    files: int
-    rows: int
 
 
 def analyze(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from pyiceberg.table.snapshots import Snapshot
@@ -29,7 +29,7 @@ from skerry.iceberg.table import IcebergTable
 from skerry.iceberg.writing.layout import FileLayout
 from skerry.jobs.analyze import catch_up
 from skerry.jobs.clustering import Clustering, clustered
-from skerry.jobs.compact_plan import CompactOptions, CompactRules, FileGroup, plan_groups
+from skerry.jobs.compact_plan import CompactRules, FileGroup, compact_rules, plan_groups
 from skerry.jobs.write import write_batches
 from skerry.storage import join
 from skerry.table.commit import RetryPolicy
@@ -39,41 +39,10 @@ from skerry.table.files.scan_task import FileScanTask
 from skerry.table.owned_files import OwnedFiles, log_after_publish
 from skerry.table.rows.schema import leaves
 from skerry.table.rows.values import decode_value
+from skerry.table.summaries import CompactOptions, CompactSummary
 from skerry.table.tasks import Executor, Progress, ThreadExecutor, Watcher
 
-__all__ = ["CompactSummary", "CompactTask", "compact", "compact_group"]
-
-
-@dataclass(frozen=True, slots=True)
-class CompactSummary:
-    """What a compaction did, or would do.
-
-    Args:
-        snapshot_id: The snapshot that holds the new files, or the one that was read if nothing was done; None for a
-            table without rows.
-        groups: Groups of files written anew.
-        rewritten_files: Data files that are gone.
-        rewritten_bytes: Their size.
-        added_files: Data files in their place; 0 in a dry run.
-        added_bytes: Their size.
-        rows: Rows in the new files.
-        removed_delete_files: Delete files that no data file needs any more.
-        worth: Groups by why they were written anew.
-        conflicts: Groups given up, because other writers changed their rows again and again.
-        dry_run: Whether all this was only planned.
-    """
-
-    snapshot_id: int | None
-    groups: int = 0
-    rewritten_files: int = 0
-    rewritten_bytes: int = 0
-    added_files: int = 0
-    added_bytes: int = 0
-    rows: int = 0
-    removed_delete_files: int = 0
-    worth: Mapping[str, int] = field(default_factory=dict)
-    conflicts: int = 0
-    dry_run: bool = False
+__all__ = ["CompactTask", "compact", "compact_group"]
 
 
 @dataclass(frozen=True)
@@ -128,7 +97,7 @@ def compact(
     """
     options = options or CompactOptions()
     state = table.refresh()
-    rules = options.rules(table.layout(ref=ref).target_file_size_bytes)
+    rules = compact_rules(options, table.layout(ref=ref).target_file_size_bytes)
     job = _Compaction(table, where, options, rules, ref, properties or {}, executor or ThreadExecutor(), watcher)
     summary = CompactSummary(_id(state.snapshot(ref)), dry_run=options.dry_run)
     if state.snapshot(ref) is None:
@@ -364,9 +333,9 @@ def _id(snapshot: Snapshot | None) -> int | None:
 
 def _summary(snapshot_id: int | None, written: Sequence[_Written]) -> CompactSummary:
     files = [file.data_file for one in written for file in one.files]
-    worth: dict[str, int] = {}
+    reasons: dict[str, int] = {}
     for one in written:
-        worth[one.group.worth.value] = worth.get(one.group.worth.value, 0) + 1
+        reasons[one.group.reason.value] = reasons.get(one.group.reason.value, 0) + 1
     return CompactSummary(
         snapshot_id,
         groups=len(written),
@@ -375,7 +344,7 @@ def _summary(snapshot_id: int | None, written: Sequence[_Written]) -> CompactSum
         added_files=len(files),
         added_bytes=sum(file.file_size_bytes for file in files),
         rows=sum(file.record_count for file in files),
-        worth=worth,
+        reasons=reasons,
     )
 
 
@@ -390,11 +359,11 @@ def _added(left: CompactSummary, right: CompactSummary) -> CompactSummary:
         "rows",
         "removed_delete_files",
     )
-    worth = {reason: left.worth.get(reason, 0) + right.worth.get(reason, 0) for reason in {**left.worth, **right.worth}}
+    reasons = {why: left.reasons.get(why, 0) + right.reasons.get(why, 0) for why in {**left.reasons, **right.reasons}}
     return dataclasses.replace(
         left,
         snapshot_id=right.snapshot_id or left.snapshot_id,
-        worth=worth,
+        reasons=reasons,
         **{name: getattr(left, name) + getattr(right, name) for name in counts},
     )
 

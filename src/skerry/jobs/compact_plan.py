@@ -14,15 +14,16 @@ from typing import Any, Final
 from skerry.errors import SchemaError
 from skerry.table.files.data_file import DataFile
 from skerry.table.files.scan_task import FileScanTask
+from skerry.table.summaries import CompactOptions
 
-__all__ = ["CompactOptions", "CompactRules", "FileGroup", "Worth", "plan_groups"]
+__all__ = ["CompactRules", "FileGroup", "RewriteReason", "compact_rules", "plan_groups"]
 
 _SMALL = 0.75
 _LARGE = 1.8
 _MIN_INPUT_FILES: Final = 5
 
 
-class Worth(Enum):
+class RewriteReason(Enum):
     """Why a group of files is written anew."""
 
     ASKED = "asked for"
@@ -72,46 +73,24 @@ class CompactRules:
         return file.file_size_bytes > _LARGE * self.target_file_size_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class CompactOptions:
-    """How a caller wants files to be compacted, whatever the table format.
+def compact_rules(options: CompactOptions, target_file_size_bytes: int) -> CompactRules:
+    """What is worth the work.
 
     Args:
-        sort_by: Write all files anew, their rows sorted like this.
-        z_order: Write all files anew, their rows along a Z-curve of these columns.
-        target_file_size_bytes: The size that files are to have; the table's property if None.
-        min_input_files: So many small files of a partition are made one; what the table format holds for enough if
-            None.
-        min_deletes: So many delete files of a data file are folded in; None leaves deletes alone.
-        rewrite_all: Whether every file is written anew.
-        dry_run: Whether to tell only what would be done.
+        options: How files are to be compacted.
+        target_file_size_bytes: The size that files are to have where none was asked for.
+
+    Raises:
+        SchemaError: A number is too small, or two orders were asked for.
     """
-
-    sort_by: Sequence[str] | None = None
-    z_order: Sequence[str] | None = None
-    target_file_size_bytes: int | None = None
-    min_input_files: int | None = None
-    min_deletes: int | None = 1
-    rewrite_all: bool = False
-    dry_run: bool = False
-
-    def rules(self, target_file_size_bytes: int) -> CompactRules:
-        """What is worth the work.
-
-        Args:
-            target_file_size_bytes: The size that files are to have where none was asked for.
-
-        Raises:
-            SchemaError: A number is too small, or two orders were asked for.
-        """
-        if self.sort_by is not None and self.z_order is not None:
-            raise SchemaError("rows are sorted, or put in Z-order: sort_by and z_order cannot both be given")
-        return CompactRules(
-            self.target_file_size_bytes or target_file_size_bytes,
-            min_input_files=_MIN_INPUT_FILES if self.min_input_files is None else self.min_input_files,
-            min_deletes=self.min_deletes,
-            all_files=self.rewrite_all or self.sort_by is not None or self.z_order is not None,
-        )
+    if options.sort_by is not None and options.z_order is not None:
+        raise SchemaError("rows are sorted, or put in Z-order: sort_by and z_order cannot both be given")
+    return CompactRules(
+        options.target_file_size_bytes or target_file_size_bytes,
+        min_input_files=_MIN_INPUT_FILES if options.min_input_files is None else options.min_input_files,
+        min_deletes=options.min_deletes,
+        all_files=options.rewrite_all or options.sort_by is not None or options.z_order is not None,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +99,11 @@ class FileGroup:
 
     Args:
         tasks: The files, in the order in which they are read.
-        worth: Why.
+        reason: Why it is rewritten.
     """
 
     tasks: tuple[FileScanTask, ...]
-    worth: Worth
+    reason: RewriteReason
 
     @property
     def size_bytes(self) -> int:
@@ -157,9 +136,9 @@ def plan_groups(
     groups = []
     for found in partitions.values():
         for pack in _packed(sorted(found, key=order) if order is not None else found, rules.max_group_bytes):
-            worth = _worth(pack, rules)
-            if worth is not None:
-                groups.append(FileGroup(tuple(pack), worth))
+            reason = _reason(pack, rules)
+            if reason is not None:
+                groups.append(FileGroup(tuple(pack), reason))
     return groups
 
 
@@ -176,13 +155,13 @@ def _packed(tasks: Sequence[FileScanTask], most_bytes: int) -> list[list[FileSca
     return packs
 
 
-def _worth(tasks: Sequence[FileScanTask], rules: CompactRules) -> Worth | None:
+def _reason(tasks: Sequence[FileScanTask], rules: CompactRules) -> RewriteReason | None:
     size = sum(task.data_file.file_size_bytes for task in tasks)
     reasons = (
-        (rules.all_files, Worth.ASKED),
-        (any(rules.has_deletes(task) for task in tasks), Worth.DELETES),
-        (any(rules.is_large(task.data_file) for task in tasks), Worth.TOO_LARGE),
-        (len(tasks) >= rules.min_input_files, Worth.MANY_SMALL),
-        (len(tasks) > 1 and size > rules.target_file_size_bytes, Worth.MANY_SMALL),
+        (rules.all_files, RewriteReason.ASKED),
+        (any(rules.has_deletes(task) for task in tasks), RewriteReason.DELETES),
+        (any(rules.is_large(task.data_file) for task in tasks), RewriteReason.TOO_LARGE),
+        (len(tasks) >= rules.min_input_files, RewriteReason.MANY_SMALL),
+        (len(tasks) > 1 and size > rules.target_file_size_bytes, RewriteReason.MANY_SMALL),
     )
-    return next((worth for holds, worth in reasons if holds), None)
+    return next((reason for holds, reason in reasons if holds), None)

@@ -11,7 +11,7 @@ import numpy as np
 from skerry.errors import SchemaError
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.reading.scan import scan
-from skerry.jobs.rewrite import FileChange, Matches, Rows
+from skerry.jobs.rewrite import FileChange, Matches
 from skerry.jobs.row_changes import (
     POSITION,
     ChangeRequest,
@@ -25,6 +25,7 @@ from skerry.table.files.data_file import DeleteKind, WrittenFile
 from skerry.table.files.row_deletes import deleted_positions
 from skerry.table.files.row_reader import RowReader
 from skerry.table.files.scan_task import FileScanTask
+from skerry.table.merging.rules import Rows
 from skerry.table.rows.incoming import conform
 from skerry.table.summaries import RowChanges
 

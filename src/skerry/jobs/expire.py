@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from pyiceberg.table.snapshots import Snapshot
@@ -29,38 +28,11 @@ from skerry.iceberg.table import IcebergTable
 from skerry.storage import file_key, is_within
 from skerry.table.history import in_utc
 from skerry.table.owned_files import after_publish
-from skerry.table.table_files import FileKind, TableFile
+from skerry.table.summaries import ExpireSummary
+from skerry.table.table_files import TableFile
 from skerry.table.tasks import Executor, Progress, ThreadExecutor, Watcher
 
-__all__ = ["ExpireSummary", "deletable", "expire_snapshots"]
-
-
-@dataclass(frozen=True, slots=True)
-class ExpireSummary:
-    """What was forgotten and deleted, or would be.
-
-    Args:
-        snapshot_ids: The snapshots.
-        refs: Branches and tags that were too old.
-        files: The files; none if the snapshots are gone and deleting failed, which the log says.
-        kept_outside: Files that nothing reaches any more, and that stay because they do not lie below the table.
-        dry_run: Whether nothing was changed.
-    """
-
-    snapshot_ids: tuple[int, ...] = ()
-    refs: tuple[str, ...] = ()
-    files: tuple[TableFile, ...] = ()
-    kept_outside: tuple[TableFile, ...] = ()
-    dry_run: bool = False
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of the files."""
-        return sum(file.size_bytes for file in self.files)
-
-    def count(self, kind: FileKind) -> int:
-        """How many files of a kind there are among them."""
-        return sum(file.kind is kind for file in self.files)
+__all__ = ["deletable", "expire_snapshots"]
 
 
 def expire_snapshots(

@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skerry.errors import SchemaError
-from skerry.jobs.rewrite import Actions, Matches, Rows
+from skerry.jobs.rewrite import Matches
 from skerry.table.files.row_reader import RowReader
 from skerry.table.files.scan_task import FileScanTask
-from skerry.table.merging import NOTHING, MergeRules, MergeSource
+from skerry.table.merging import NOTHING, MergeRules, MergeSource, refuse_repeated
+from skerry.table.merging.rules import Actions, Rows
 from skerry.table.rows.metadata_columns import LINEAGE_COLUMNS
 
-__all__ = ["POSITION", "ROW_ID", "Matcher", "RowUpdate", "RowUpdater", "TaskMatches", "refuse_repeated", "with_lineage"]
+__all__ = ["POSITION", "ROW_ID", "Matcher", "RowUpdate", "RowUpdater", "TaskMatches", "with_lineage"]
 
 POSITION, ROW_ID = "_pos", "_row_id"
 
@@ -85,25 +85,6 @@ class Matcher:
         matches = Matches.concatenated(parts) if parts else Matches.to_delete(np.empty(0, np.int64))
         ids = pa.concat_arrays(row_ids or [pa.array([], pa.int64())]) if self.with_row_ids else None
         return TaskMatches(matches, ids, np.flatnonzero(matched))
-
-
-def refuse_repeated(source: MergeSource, rules: MergeRules, rows: Rows) -> None:
-    """Refuse rows of the source that are not the only ones with their key, unless that makes no difference.
-
-    Args:
-        source: The source.
-        rules: The clauses.
-        rows: int64[n], rows of the source that match rows of the table.
-
-    Raises:
-        SchemaError: Several rows of the source match one row of the table; the message names the key.
-    """
-    if rules.allows_repeated_keys:
-        return
-    repeated = rows[source.index.repeated[rows]]
-    if len(repeated):
-        key = source.describe_key(int(repeated[0]))
-        raise SchemaError(f"several rows of the source match one row of the table: those of {key}")
 
 
 @dataclass(frozen=True)

@@ -9,30 +9,15 @@ import json
 import re
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from skerry.errors import FormatError, SchemaError
 from skerry.storage import file_key, join
 from skerry.table.reachability import ReachableTable
+from skerry.table.summaries import OrphanFile
 
-__all__ = ["OrphanFile", "OrphanLog", "read_marked"]
-
-
-@dataclass(frozen=True, slots=True)
-class OrphanFile:
-    """A file that nothing needs.
-
-    Args:
-        location: Where it lies.
-        size_bytes: Its size.
-        modified: When it was last written, with a time zone.
-    """
-
-    location: str
-    size_bytes: int
-    modified: datetime
+__all__ = ["OrphanLog", "read_marked"]
 
 
 class OrphanLog:

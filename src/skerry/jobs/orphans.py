@@ -16,52 +16,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from skerry.errors import NotFoundError, SchemaError, SkerryError, UnsupportedError
 from skerry.jobs.listing import Listing, list_table
-from skerry.jobs.orphan_log import OrphanFile, OrphanLog, read_marked
+from skerry.jobs.orphan_log import OrphanLog, read_marked
 from skerry.storage import file_key, is_within, join, name, parent
 from skerry.table.reachability import DEFAULT_GRACE_DAYS, Aliases, FileKey, ReachableTable
+from skerry.table.summaries import OrphanFile, OrphanSummary
 from skerry.table.tasks import Executor, Progress, ThreadExecutor, Watcher
 
-__all__ = ["OrphanFile", "OrphanSummary", "remove_orphans"]
+__all__ = ["remove_orphans"]
 
 _BATCH = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class OrphanSummary:
-    """What was deleted, or would be.
-
-    Args:
-        files: The files.
-        saved: Files that were marked, and that a commit took up before they were deleted.
-        kept_alike: Files that nothing seems to need, and that stay because a file that is needed, and was not found,
-            may be the same one under another name.
-        kept_tables: Folders of other tables inside of this one's; what is in them stays.
-        listed_files: Files found in the table's folder.
-        listed_bytes: Their size.
-        reached_files: Files that the table needs, wherever they lie.
-        dry_run: Whether nothing was deleted.
-        logs: The logs that were written.
-    """
-
-    files: tuple[OrphanFile, ...] = ()
-    saved: tuple[OrphanFile, ...] = ()
-    kept_alike: tuple[OrphanFile, ...] = ()
-    kept_tables: tuple[str, ...] = ()
-    listed_files: int = 0
-    listed_bytes: int = 0
-    reached_files: int = 0
-    dry_run: bool = False
-    logs: tuple[str, ...] = ()
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of the files."""
-        return sum(file.size_bytes for file in self.files)
 
 
 def remove_orphans(

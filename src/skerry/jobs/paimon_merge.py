@@ -8,24 +8,31 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skerry.jobs.matching import refuse_repeated
-from skerry.jobs.merge import MergeClauses, bind_rules, read_source
-from skerry.jobs.rewrite import Rows
 from skerry.paimon.changing import ChangeRequest
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.row_tasks import Decided
 from skerry.paimon.row_transforms import transform_rows
-from skerry.table.merging import NOTHING, MergeRules, MergeSource, key_predicate
+from skerry.table.merging import (
+    NOTHING,
+    MergeClauses,
+    MergeRules,
+    MergeSource,
+    bind_rules,
+    key_predicate,
+    read_source,
+    refuse_repeated,
+)
+from skerry.table.merging.rules import Rows
 from skerry.table.predicate import Predicate, disjunction
 from skerry.table.rows.incoming import open_stream
 from skerry.table.summaries import RowChanges
 
-__all__ = ["merge_paimon"]
+__all__ = ["merge"]
 
 _STEP_ROWS = 1 << 17
 
 
-def merge_paimon(request: ChangeRequest, data: Any, on: str | Sequence[str], clauses: MergeClauses) -> RowChanges:
+def merge(request: ChangeRequest, data: Any, on: str | Sequence[str], clauses: MergeClauses) -> RowChanges:
     """Merge rows into a table; see `skerry.jobs.merge.merge`.
 
     Raises:

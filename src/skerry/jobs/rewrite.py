@@ -15,11 +15,9 @@ from skerry.jobs.write import write_batches
 from skerry.table.files.data_file import WrittenFile
 from skerry.table.files.row_reader import RowReader
 from skerry.table.files.scan_task import FileScanTask
+from skerry.table.merging.rules import Actions, Rows
 
-__all__ = ["Actions", "FileChange", "Matches", "Rewriter", "Rows", "UpdateRows", "pack"]
-
-Rows: TypeAlias = npt.NDArray[np.int64]
-Actions: TypeAlias = npt.NDArray[np.int16]
+__all__ = ["FileChange", "Matches", "Rewriter", "UpdateRows", "pack"]
 
 _MIN_PACK_BYTES = 16 << 20
 

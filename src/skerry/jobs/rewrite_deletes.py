@@ -25,34 +25,13 @@ from skerry.table.files.row_deletes import RowDeletes
 from skerry.table.files.scan_task import FileScanTask
 from skerry.table.statistics.file_groups import deletes_key
 from skerry.table.statistics.table_sample import delete_name
+from skerry.table.summaries import DeletesSummary
 from skerry.table.tasks import Executor, Progress, ThreadExecutor, Watcher
 
-__all__ = ["DeletesSummary", "DeletesTask", "rewrite_deletes", "write_deletes"]
+__all__ = ["DeletesTask", "rewrite_deletes", "write_deletes"]
 
 _VERSION_WITH_VECTORS = 3
 _FILES_OF_TASK = 64
-
-
-@dataclass(frozen=True, slots=True)
-class DeletesSummary:
-    """What was done, or would be.
-
-    Args:
-        snapshot_id: The snapshot that has the new delete files, or the one before if nothing was done; None for a
-            table without rows.
-        data_files: Data files whose deletes were put together.
-        rewritten_delete_files: Delete files, or vectors, in place of which there are new ones.
-        added_delete_files: Those; 0 in a dry run.
-        dropped_delete_files: Delete files that no data file needed.
-        dry_run: Whether nothing was changed.
-    """
-
-    snapshot_id: int | None
-    data_files: int = 0
-    rewritten_delete_files: int = 0
-    added_delete_files: int = 0
-    dropped_delete_files: int = 0
-    dry_run: bool = False
 
 
 @dataclass(frozen=True)

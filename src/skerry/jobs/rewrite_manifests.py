@@ -3,39 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from skerry.iceberg.manifests.manifest_list import read_manifest_list
 from skerry.iceberg.metadata.state import MAIN
 from skerry.iceberg.operations import RewriteManifests
 from skerry.iceberg.table import IcebergTable
 from skerry.table.owned_files import after_publish
+from skerry.table.summaries import ManifestSummary
 
-__all__ = ["ManifestSummary", "rewrite_manifests"]
-
-
-@dataclass(frozen=True, slots=True)
-class ManifestSummary:
-    """What was done, or would be.
-
-    Args:
-        snapshot_id: The snapshot that has the new manifests, or the one before if nothing was done; None for a table
-            without rows.
-        rewritten_manifests: Manifests whose entries lie in others now.
-        rewritten_bytes: Their size.
-        added_manifests: Manifests in their place; 0 in a dry run.
-        added_bytes: Their size.
-        kept_manifests: Manifests that were left as they are.
-        dry_run: Whether nothing was changed.
-    """
-
-    snapshot_id: int | None
-    rewritten_manifests: int = 0
-    rewritten_bytes: int = 0
-    added_manifests: int = 0
-    added_bytes: int = 0
-    kept_manifests: int = 0
-    dry_run: bool = False
+__all__ = ["rewrite_manifests"]
 
 
 def rewrite_manifests(

@@ -30,27 +30,11 @@ from skerry.table.statistics.file_groups import SketchedFile, key_of
 from skerry.table.statistics.group_samples import GroupSamples
 from skerry.table.statistics.sketching import BatchSketcher
 from skerry.table.statistics.table_sample import TableSample, max_groups
+from skerry.table.summaries import AnalyzeSummary
 from skerry.table.tasks import Progress
 from skerry.theta import Sample
 
-__all__ = ["AnalyzeCounts", "analyze"]
-
-
-@dataclass(frozen=True, slots=True)
-class AnalyzeCounts:
-    """What an analyze did.
-
-    Args:
-        snapshot_id: The snapshot that describes the table, None for a table without rows.
-        columns: Columns that are known now.
-        files: Files that were read.
-        rows: Rows in them.
-    """
-
-    snapshot_id: int | None
-    columns: int = 0
-    files: int = 0
-    rows: int = 0
+__all__ = ["analyze"]
 
 
 class _PublishSample:
@@ -70,7 +54,7 @@ class _PublishSample:
         return TableChange(CommitKind.ANALYZE, self._commit_id, sample=self._sample)
 
 
-def analyze(request: ChangeRequest, columns: Sequence[str] | None = None, *, full: bool = False) -> AnalyzeCounts:
+def analyze(request: ChangeRequest, columns: Sequence[str] | None = None, *, full: bool = False) -> AnalyzeSummary:
     """Sketch the rows of a branch that are not sketched yet, and publish sketches of all rows.
 
     Args:
@@ -83,9 +67,9 @@ def analyze(request: ChangeRequest, columns: Sequence[str] | None = None, *, ful
         ConflictError: Others wrote to the table again and again.
     """
 
-    def attempt(state: PaimonState) -> AnalyzeCounts:
+    def attempt(state: PaimonState) -> AnalyzeSummary:
         if state.snapshot is None:
-            return AnalyzeCounts(None)
+            return AnalyzeSummary(None)
         wanted = _columns(state, columns)
         known = sample_of(state)
         if full or not wanted <= set(known.groups.columns):
@@ -95,10 +79,10 @@ def analyze(request: ChangeRequest, columns: Sequence[str] | None = None, *, ful
         limit = max_groups(state.properties)
         groups = kept.with_columns(wanted).with_files(sketched, max_groups=limit)
         if not sketched and not known.missing_files and known.exact_columns >= wanted:
-            return AnalyzeCounts(state.snapshot.id, len(wanted))
+            return AnalyzeSummary(state.snapshot.id, len(wanted))
         commit_id = request.commit_id or CommitId.fresh()
         after = commit_files(request, _PublishSample(state.snapshot.id, TableSample(groups), commit_id))
-        return AnalyzeCounts(
+        return AnalyzeSummary(
             after.snapshot.id if after.snapshot is not None else None,
             len(groups.columns),
             len(sketched),

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from skerry.errors import CommitUnknownError, ConflictError
 from skerry.paimon.changing import ChangeRequest
@@ -29,42 +29,10 @@ from skerry.paimon.writing.bucket_book import BucketBook
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.table.commit import commit
 from skerry.table.owned_files import OwnedFiles, after_publish, log_after_publish, owned_files
+from skerry.table.summaries import CompactSummary
 from skerry.table.tasks import Progress
 
-__all__ = ["CompactionCounts", "compact", "compact_due"]
-
-
-@dataclass(frozen=True, slots=True)
-class CompactionCounts:
-    """What a compaction did, or would do.
-
-    Args:
-        snapshot_id: The snapshot that holds the new files, or the one that was read if nothing was done.
-        groups: Buckets that were changed, or parts of buckets without keys.
-        rewritten_files: Data files written anew.
-        rewritten_bytes: Their size.
-        moved_files: Data files that only changed their level.
-        added_files: Data files in their place.
-        added_bytes: Their size.
-        rows: Rows in the new files.
-        removed_vectors: Deletion vectors that were folded in.
-        worth: Groups by why they were written anew.
-        conflicts: Groups given up, because other writers changed them again and again.
-        dry_run: Whether all this was only planned.
-    """
-
-    snapshot_id: int | None
-    groups: int = 0
-    rewritten_files: int = 0
-    rewritten_bytes: int = 0
-    moved_files: int = 0
-    added_files: int = 0
-    added_bytes: int = 0
-    rows: int = 0
-    removed_vectors: int = 0
-    worth: Mapping[str, int] = field(default_factory=dict)
-    conflicts: int = 0
-    dry_run: bool = False
+__all__ = ["compact", "compact_due"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +57,7 @@ class _Round:
         conflict: How that was found.
     """
 
-    counts: CompactionCounts
+    counts: CompactSummary
     lost: tuple[BucketTask, ...] = ()
     conflict: ConflictError | None = None
 
@@ -101,7 +69,7 @@ def compact(
     target_file_size: int | None = None,
     dry_run: bool = False,
     once: bool = False,
-) -> CompactionCounts:
+) -> CompactSummary:
     """Compact a branch.
 
     Args:
@@ -119,7 +87,7 @@ def compact(
     tasks = plan_compaction(state, _layout(state, target_file_size), rules)
     if dry_run:
         return _planned(state, tasks)
-    counts = CompactionCounts(_id(state))
+    counts = CompactSummary(_id(state))
     waits = iter(()) if once else retry_policy(state).waits_s()
     while True:
         try:
@@ -229,9 +197,9 @@ class _Attempt:
 
     def _given_up(self, done: Sequence[_Done], owned: OwnedFiles, conflict: ConflictError | None) -> _Round:
         owned.remove(location for one in done for location in one.locations)
-        return _Round(CompactionCounts(None), tuple(one.task for one in done), conflict)
+        return _Round(CompactSummary(None), tuple(one.task for one in done), conflict)
 
-    def _replace(self, done: Sequence[_Done]) -> CompactionCounts:
+    def _replace(self, done: Sequence[_Done]) -> CompactSummary:
         """Put new files in the place of others, in one commit."""
         layout, results = self.layout, [one.result for one in done]
         gone = [key for one in done for key in one.task.vectors]
@@ -273,31 +241,31 @@ def _id(state: PaimonState) -> int | None:
     return state.snapshot.id if state.snapshot is not None else None
 
 
-def _worth(tasks: Iterable[BucketTask]) -> dict[str, int]:
+def _reasons(tasks: Iterable[BucketTask]) -> dict[str, int]:
     found: dict[str, int] = {}
     for task in tasks:
-        found[task.worth.value] = found.get(task.worth.value, 0) + 1
+        found[task.reason.value] = found.get(task.reason.value, 0) + 1
     return found
 
 
-def _planned(state: PaimonState, tasks: Sequence[BucketTask]) -> CompactionCounts:
-    return CompactionCounts(
+def _planned(state: PaimonState, tasks: Sequence[BucketTask]) -> CompactSummary:
+    return CompactSummary(
         _id(state),
         groups=len(tasks),
         rewritten_files=sum(len(task.entries) for task in tasks),
         rewritten_bytes=sum(task.size_bytes for task in tasks),
-        removed_vectors=sum(len(task.vectors) for task in tasks),
-        worth=_worth(tasks),
+        removed_delete_files=sum(len(task.vectors) for task in tasks),
+        reasons=_reasons(tasks),
         dry_run=True,
     )
 
 
-def _counts(state: PaimonState, done: Sequence[_Done], index: IndexChange) -> CompactionCounts:
+def _counts(state: PaimonState, done: Sequence[_Done], index: IndexChange) -> CompactSummary:
     results = [one.result for one in done]
     moved = {entry.file.file_name for result in results for entry in result.moved}
     rewritten = [entry for result in results for entry in result.removed if entry.file.file_name not in moved]
     added = [file.file for result in results for file in result.written]
-    return CompactionCounts(
+    return CompactSummary(
         _id(state),
         groups=len(done),
         rewritten_files=len(rewritten),
@@ -306,8 +274,9 @@ def _counts(state: PaimonState, done: Sequence[_Done], index: IndexChange) -> Co
         added_files=len(added),
         added_bytes=sum(file.file_size for file in added),
         rows=sum(file.row_count for file in added),
-        removed_vectors=sum(entry.row_count for entry in index.removed) - sum(entry.row_count for entry in index.added),
-        worth=_worth(one.task for one in done),
+        removed_delete_files=sum(entry.row_count for entry in index.removed)
+        - sum(entry.row_count for entry in index.added),
+        reasons=_reasons(one.task for one in done),
     )
 
 
@@ -319,12 +288,12 @@ _SUMS = (
     "added_files",
     "added_bytes",
     "rows",
-    "removed_vectors",
+    "removed_delete_files",
 )
 
 
-def _added(left: CompactionCounts, right: CompactionCounts) -> CompactionCounts:
+def _added(left: CompactSummary, right: CompactSummary) -> CompactSummary:
     """Two counts as one."""
-    worth = {why: left.worth.get(why, 0) + right.worth.get(why, 0) for why in {**left.worth, **right.worth}}
+    reasons = {why: left.reasons.get(why, 0) + right.reasons.get(why, 0) for why in {**left.reasons, **right.reasons}}
     sums = {name: getattr(left, name) + getattr(right, name) for name in _SUMS}
-    return replace(left, snapshot_id=right.snapshot_id or left.snapshot_id, worth=worth, **sums)
+    return replace(left, snapshot_id=right.snapshot_id or left.snapshot_id, reasons=reasons, **sums)

@@ -32,10 +32,10 @@ from skerry.paimon.writing.key_sorting import file_rows
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.table.owned_files import give_up
 
-__all__ = ["BucketTask", "CompactionRules", "TaskResult", "Worth", "plan_compaction", "run_task"]
+__all__ = ["BucketTask", "CompactionRules", "RewriteReason", "TaskResult", "plan_compaction", "run_task"]
 
 
-class Worth(Enum):
+class RewriteReason(Enum):
     """Why files of a bucket are written anew."""
 
     ASKED = "asked for"
@@ -72,13 +72,13 @@ class BucketTask:
 
     Args:
         entries: The files that are merged, in the order in which their rows follow each other.
-        worth: Why.
+        reason: Why it is rewritten.
         unit: How a tree is changed; None in append tables.
         vectors: The deletion vectors of its files.
     """
 
     entries: tuple[ManifestEntry, ...]
-    worth: Worth
+    reason: RewriteReason
     unit: CompactionUnit | None = None
     vectors: Mapping[VectorKey, VectorLocation] = field(default_factory=dict)
 
@@ -141,8 +141,8 @@ def _small_file_tasks(
         is_ordered=layout.options.bucket > 0,
     ):
         own = {key: vectors[key] for key in map(_key, group) if key in vectors}
-        worth = Worth.ASKED if rules.full else Worth.DELETES if own else Worth.MANY_SMALL
-        yield BucketTask(tuple(group), worth, vectors=own)
+        reason = RewriteReason.ASKED if rules.full else RewriteReason.DELETES if own else RewriteReason.MANY_SMALL
+        yield BucketTask(tuple(group), reason, vectors=own)
 
 
 def _key(entry: ManifestEntry) -> VectorKey:
@@ -157,7 +157,7 @@ def _tree_task(layout: WriteLayout, entries: Sequence[ManifestEntry], full: bool
         return None
     by_file = {(entry.file.file_name, entry.file.level): entry for entry in entries}
     chosen = tuple(by_file[file.file_name, file.level] for file in unit.files)
-    return BucketTask(chosen, Worth.ASKED if full else Worth.MANY_RUNS, unit)
+    return BucketTask(chosen, RewriteReason.ASKED if full else RewriteReason.MANY_RUNS, unit)
 
 
 # Execution -----------------------------------------------------------------------------------------------------------

@@ -9,10 +9,10 @@ from typing import Any, Self
 import pyarrow as pa
 
 from skerry.errors import UnsupportedError
-from skerry.paimon.analyzing import AnalyzeCounts, analyze
+from skerry.paimon.analyzing import analyze
 from skerry.paimon.changing import ChangeRequest, append, overwrite_partitions
 from skerry.paimon.commit import PaimonTarget, retry_policy
-from skerry.paimon.compaction import CompactionCounts, compact, compact_due
+from skerry.paimon.compaction import compact, compact_due
 from skerry.paimon.compaction_tasks import CompactionRules
 from skerry.paimon.expiry import ExpiryPlan, ExpiryRule, expire_snapshots
 from skerry.paimon.metadata.creation import create_table, first_schema
@@ -32,7 +32,7 @@ from skerry.storage import name as folder_name
 from skerry.table.commit import Operation, commit
 from skerry.table.predicate import parse
 from skerry.table.statistics.column_statistics import ColumnStatistics, Freshness
-from skerry.table.summaries import RowChanges
+from skerry.table.summaries import AnalyzeSummary, CompactSummary, RowChanges
 from skerry.table.tasks import Executor, ThreadExecutor, Watcher
 
 __all__ = ["PaimonTable"]
@@ -354,7 +354,7 @@ class PaimonTable(TableRefs):
         full: bool = False,
         executor: Executor | None = None,
         watcher: Watcher | None = None,
-    ) -> AnalyzeCounts:
+    ) -> AnalyzeSummary:
         """Sketch the rows that are not sketched yet, and publish sketches of all rows.
 
         Args:
@@ -384,7 +384,7 @@ class PaimonTable(TableRefs):
         snapshot_properties: Mapping[str, str] | None = None,
         executor: Executor | None = None,
         watcher: Watcher | None = None,
-    ) -> CompactionCounts:
+    ) -> CompactSummary:
         """Merge sorted runs and small files; rows stay the same.
 
         Args:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pyspark.sql import SparkSession
 
 from skerry.catalog import Table
-from skerry.jobs.analyze import AnalyzeSummary
 from skerry.spark.runtime.executor import SparkExecutor
+from skerry.table.summaries import AnalyzeSummary
 from skerry.table.tasks import Watcher
 
 __all__ = ["analyze"]

@@ -10,15 +10,17 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from skerry.catalog import Catalog, Table
-from skerry.catalog.migrating import MigrationSummary
-from skerry.jobs.compact import CompactSummary
-from skerry.jobs.expire import ExpireSummary
-from skerry.jobs.orphans import OrphanSummary
-from skerry.jobs.rewrite_deletes import DeletesSummary
 from skerry.spark.runtime.executor import SparkExecutor
 from skerry.table.merging import Clauses
 from skerry.table.reachability import DEFAULT_GRACE_DAYS
-from skerry.table.summaries import RowChanges
+from skerry.table.summaries import (
+    CompactSummary,
+    DeletesSummary,
+    ExpireSummary,
+    MigrationSummary,
+    OrphanSummary,
+    RowChanges,
+)
 from skerry.table.tasks import Watcher
 
 __all__ = ["compact", "expire_snapshots", "merge", "migrate", "remove_orphans", "rewrite_deletes"]

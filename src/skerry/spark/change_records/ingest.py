@@ -13,7 +13,6 @@ from pyspark.sql.streaming import StreamingQuery
 from skerry.catalog import Table
 from skerry.catalog.applying import batch_arguments, stream_batch
 from skerry.errors import SchemaError, SkerryError, UnsupportedError
-from skerry.jobs.change_summary import ChangeSummary
 from skerry.jobs.record_fields import FieldNames
 from skerry.spark.change_records.batches import RecordBatch, take_over
 from skerry.spark.change_records.drift import DriftMode, evolve, find_drift
@@ -25,6 +24,7 @@ from skerry.spark.runtime.failures import TaskError
 from skerry.spark.runtime.jvm import is_classic
 from skerry.table.history import MAIN
 from skerry.table.stream_batch import StreamBatch
+from skerry.table.summaries import ChangeSummary
 
 __all__ = ["IngestedChanges", "ingest_changes"]
 

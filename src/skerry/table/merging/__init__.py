@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from skerry.table.merging.clauses import Clause, Clauses, Delete, Insert, Update, read_clauses
+from skerry.table.merging.clauses import Clause, Clauses, Delete, Insert, Update
 from skerry.table.merging.key_bounds import key_predicate
 from skerry.table.merging.rules import NOTHING, MergeRules, MergeSource
+from skerry.table.merging.source import MergeClauses, bind_rules, read_source, refuse_repeated
 
 __all__ = [
     "NOTHING",
@@ -12,9 +13,12 @@ __all__ = [
     "Clauses",
     "Delete",
     "Insert",
+    "MergeClauses",
     "MergeRules",
     "MergeSource",
     "Update",
+    "bind_rules",
     "key_predicate",
-    "read_clauses",
+    "read_source",
+    "refuse_repeated",
 ]
