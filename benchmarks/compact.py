@@ -20,7 +20,7 @@ import pyarrow as pa
 
 import skerry
 import skerry.spark
-from skerry.jobs.write import write_batches
+from skerry.iceberg.writing.table_writers import write_batches
 from skerry.spark.runtime.session import ICEBERG_EXTENSIONS, iceberg_packages, iceberg_settings
 from skerry.table.files.data_file import WrittenFile
 from skerry.table.rows.incoming import conform

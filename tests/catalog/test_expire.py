@@ -14,11 +14,11 @@ from rivals import SCHEMA, Elsewhere, beaten_by, files_below, keys, path_of, pee
 import skerry
 from skerry.errors import FormatError, NotFoundError, SchemaError, StorageError
 from skerry.iceberg.cleaning.expiry import ExpireSnapshots, RetentionDefaults
+from skerry.iceberg.jobs import expire
 from skerry.iceberg.manifests.manifest_list import read_manifest_list
 from skerry.iceberg.manifests.reader import read_manifest
 from skerry.iceberg.operations import MetadataChange
-from skerry.jobs import expire
-from skerry.paimon import expiry as paimon_expiry
+from skerry.paimon.jobs import expire as paimon_expiry
 from skerry.storage import Storage
 from skerry.table.table_files import FileKind
 

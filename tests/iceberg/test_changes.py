@@ -12,7 +12,7 @@ import skerry
 from skerry.errors import NotFoundError, SchemaError
 from skerry.iceberg.operations import OverwriteFiles, RewriteFiles, RowDelta
 from skerry.iceberg.writing.delete_files import write_deletion_vectors, write_equality_deletes, write_position_deletes
-from skerry.jobs.write import write_batches
+from skerry.iceberg.writing.table_writers import write_batches
 from skerry.table.rows.incoming import conform
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string()), ("x", pa.float64())])

@@ -27,10 +27,10 @@ from pyiceberg.types import (
 
 import skerry
 from skerry.errors import SchemaError
+from skerry.iceberg.jobs import clustering
+from skerry.iceberg.jobs.clustering import Clustering, clustered
 from skerry.iceberg.partitioning.z_order import ZOrder, _interleave, z_order_columns
 from skerry.iceberg.reading.scan import scan
-from skerry.jobs import clustering
-from skerry.jobs.clustering import Clustering, clustered
 from skerry.table.rows.values import decode_value
 
 SCHEMA = Schema(
@@ -142,7 +142,7 @@ def small_ranges(monkeypatch):
     def make(reader, ids=()):
         return plain(reader, ids, range_bytes=100_000)
 
-    monkeypatch.setattr("skerry.jobs.compact.Clustering", make)
+    monkeypatch.setattr("skerry.iceberg.jobs.compact.Clustering", make)
 
 
 def content(table):

@@ -16,9 +16,9 @@ from pyiceberg.table import StaticTable
 import skerry
 from skerry.errors import CommitUnknownError, ConflictError, NotFoundError, SchemaError
 from skerry.iceberg.commit import IcebergTarget
+from skerry.iceberg.jobs import compact
 from skerry.iceberg.operations import RowDelta
 from skerry.iceberg.writing.delete_files import write_deletion_vectors, write_equality_deletes, write_position_deletes
-from skerry.jobs import compact
 from skerry.table.rows.incoming import conform
 from skerry.table.tasks import ThreadExecutor
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from skerry.errors import SchemaError
-from skerry.jobs.compact_plan import CompactRules, RewriteReason, plan_groups
+from skerry.iceberg.jobs.compact_plan import CompactRules, RewriteReason, plan_groups
 from skerry.table.files.data_file import DataFile, DeleteFile, DeleteKind
 from skerry.table.files.scan_task import FileScanTask
 

@@ -13,9 +13,10 @@ import pytest
 
 import skerry
 from skerry.iceberg.commit import IcebergTarget
-from skerry.jobs import paimon_publish, publish
+from skerry.iceberg.jobs import publish
 from skerry.jobs.publication import Publication, WriteMode
 from skerry.paimon.commit import PaimonTarget
+from skerry.paimon.jobs import publish as paimon_publish
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.string())])
 

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 from skerry.errors import CommitUnknownError, ConflictError, SchemaError, StorageError, UnsupportedError
-from skerry.jobs.paimon_publish import ShareLayout, owned_shares, publish, write_share
 from skerry.jobs.publication import Publication, WriteMode
 from skerry.paimon.cleaning.reachable_table import ReachablePaimonTable
 from skerry.paimon.commit import PaimonTarget
 from skerry.paimon.evolution.schema_evolution import ChangeOptions, commit_schema
+from skerry.paimon.jobs.publish import ShareLayout, owned_shares, publish, write_share
 from skerry.paimon.manifests.live_files import live_entries
 from skerry.paimon.metadata.stream_marks import mark_location
 from skerry.paimon.table import PaimonTable

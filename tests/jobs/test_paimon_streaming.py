@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from skerry.errors import FormatError, NotFoundError, SchemaError, UnsupportedError
-from skerry.jobs.paimon_streaming import ComparedTask, PaimonOffset, PaimonStream, ToldTask
 from skerry.jobs.stream_choice import Limits, StreamChoice
 from skerry.jobs.stream_tasks import RowsTask
 from skerry.paimon.evolution.schema_evolution import ChangeSchema, commit_schema
+from skerry.paimon.jobs.streaming import ComparedTask, PaimonOffset, PaimonStream, ToldTask
 from skerry.paimon.metadata.consumers import read_consumers
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage

@@ -12,8 +12,8 @@ import pytest
 import skerry
 from skerry.errors import CommitUnknownError, ConflictError, SchemaError, SkerryError, StorageError, UnsupportedError
 from skerry.iceberg.commit import IcebergTarget
+from skerry.iceberg.jobs.publish import Publication, WriteMode, check_publication, owned_shares, publish, write_share
 from skerry.iceberg.operations import StreamBatch
-from skerry.jobs.publish import Publication, WriteMode, check_publication, owned_shares, publish, write_share
 from skerry.table.commit import NotPublishedError
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string()), ("p", pa.int32())])
@@ -251,7 +251,7 @@ def test_tasks_with_few_rows_of_many_partitions_make_one_file_of_each(catalog, m
 
 
 def test_what_is_large_stays_with_its_task(catalog, monkeypatch):
-    monkeypatch.setattr("skerry.jobs.publish._FEW_BYTES", 2_000)
+    monkeypatch.setattr("skerry.iceberg.jobs.publish._FEW_BYTES", 2_000)
     table = catalog.create_table("d.skewed", SCHEMA, partition_by=["p"])
     parts = [pa.table({"k": range(900), "v": ["v"] * 900, "p": [min(k, 9) for k in range(900)]}, SCHEMA)] * 4
     publication = Publication()

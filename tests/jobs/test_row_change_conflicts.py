@@ -251,7 +251,7 @@ def test_what_cannot_be_done_is_not_done_again(tmp_path, monkeypatch):
         attempts.append(found)
         raise SchemaError("no")
 
-    monkeypatch.setattr("skerry.jobs.delete.apply_changes", fails)
+    monkeypatch.setattr("skerry.iceberg.jobs.delete.apply_changes", fails)
     with pytest.raises(SchemaError):
         table.delete("k = 3")
     assert len(attempts) == 1

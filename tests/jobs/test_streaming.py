@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 
 import skerry
 from skerry.errors import FormatError, NotFoundError, SchemaError, UnsupportedError
+from skerry.iceberg.jobs.streaming import CommitTask, StreamOffset, StreamSource
 from skerry.jobs.stream_choice import Limits, StreamChoice
 from skerry.jobs.stream_tasks import RowsTask
-from skerry.jobs.streaming import CommitTask, StreamOffset, StreamSource
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string())])
 

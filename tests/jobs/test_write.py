@@ -15,9 +15,9 @@ import pytest
 
 import skerry
 from skerry.errors import FormatError, SchemaError
-from skerry.jobs import write
-from skerry.jobs.describe import DescribeTask, describe_file
-from skerry.jobs.write import PartitionedWriter, write_batches
+from skerry.iceberg.writing import table_writers as write
+from skerry.iceberg.writing.describe import DescribeTask, describe_file
+from skerry.iceberg.writing.table_writers import PartitionedWriter, write_batches
 from skerry.table.rows.incoming import conform
 from skerry.theta import Sample
 
@@ -298,7 +298,7 @@ import resource, sys
 import pyarrow as pa
 import skerry
 from skerry.jobs.publication import WriteMode
-from skerry.jobs.publish import write_share
+from skerry.iceberg.jobs.publish import write_share
 
 schema = pa.schema([("k", pa.int64()), ("s", pa.string())])
 table = skerry.connect(sys.argv[1]).create_table("d.t", schema, partition_by=["truncate(4, k)"])

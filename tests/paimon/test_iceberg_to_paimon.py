@@ -26,7 +26,7 @@ from skerry.errors import (
 )
 from skerry.iceberg.operations import RowDelta
 from skerry.iceberg.writing.delete_files import write_equality_deletes
-from skerry.jobs.iceberg_to_paimon import plan_paimon, publish_paimon
+from skerry.migration.iceberg_to_paimon import plan_paimon, publish_paimon
 from skerry.paimon.manifests.live_files import index_entries, live_entries
 from skerry.paimon.metadata.schemas import schema_ids
 from skerry.paimon.metadata.snapshot import CommitKind

@@ -11,7 +11,7 @@ import pytest
 from paimon_peers import JavaPaimon, PyPaimon, java_rows
 
 from skerry.errors import UnsupportedError
-from skerry.paimon.compaction_plan import SortedRun, TreeShape, plan_full, plan_universal, sorted_runs
+from skerry.paimon.jobs.compact_plan import SortedRun, TreeShape, plan_full, plan_universal, sorted_runs
 from skerry.paimon.manifests.live_files import index_entries, live_entries
 from skerry.paimon.manifests.manifest import DataFileMeta, FileSource
 from skerry.paimon.metadata.snapshot import CommitKind

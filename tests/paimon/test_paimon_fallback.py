@@ -14,7 +14,7 @@ import pytest
 from paimon_peers import JavaPaimon, java_rows
 
 from skerry.errors import NotFoundError, SchemaError, UnsupportedError
-from skerry.jobs.paimon_to_iceberg import plan_iceberg
+from skerry.migration.paimon_to_iceberg import plan_iceberg
 from skerry.paimon.evolution.schema_evolution import ChangeOptions, commit_schema
 from skerry.paimon.planning.planned_splits import SplitUnion
 from skerry.paimon.reading.changes import changes

@@ -11,7 +11,7 @@ import pytest
 from paimon_peers import JavaPaimon, PyPaimon
 
 from skerry.errors import AlreadyExistsError, ConflictError, NotFoundError, SchemaError, UnsupportedError
-from skerry.paimon.expiry import ExpiryRule, plan_expired
+from skerry.paimon.jobs.expire import ExpiryRule, plan_expired
 from skerry.paimon.metadata.consumers import write_consumer
 from skerry.paimon.metadata.snapshot import CommitKind, Snapshot
 from skerry.paimon.table import PaimonTable

@@ -18,7 +18,7 @@ import skerry
 from skerry.catalog import table_migrating
 from skerry.catalog.iceberg_tables import IcebergTables
 from skerry.errors import AlreadyExistsError, ConflictError, SchemaError, SkerryError, UnsupportedError
-from skerry.paimon.retirement import Retirement
+from skerry.migration.retirement import Retirement
 from skerry.storage import Storage
 
 TYPES = pa.schema(

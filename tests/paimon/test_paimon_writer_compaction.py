@@ -89,7 +89,7 @@ def test_an_append_never_fails_because_of_it(tmp_path: Path, monkeypatch: Any) -
     def fail(*_: Any) -> Any:
         raise StorageError("the disk is full")
 
-    monkeypatch.setattr("skerry.paimon.compaction.run_task", fail)
+    monkeypatch.setattr("skerry.paimon.jobs.compact.run_task", fail)
     made = table.append(data([7], "last"))
     assert made is not None
     assert made.id == table.state.snapshot.id == 5

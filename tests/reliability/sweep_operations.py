@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from sweep_places import Place
 
-from skerry.jobs.exchanges import exchange_of
+from skerry.catalog.exchanges import exchange_of
 from skerry.jobs.publication import Publication, WriteMode
 from skerry.table.stream_batch import StreamBatch
 
@@ -161,7 +161,7 @@ def _records() -> pa.Table:
 
 
 def _append_files(catalog: Any, place: Place) -> None:
-    from skerry.jobs.write import write_batches
+    from skerry.iceberg.writing.table_writers import write_batches
 
     table = catalog.load_table(TABLE)
     table.append_files(write_batches(table.implementation.layout(), rows(60, 64).to_batches()))

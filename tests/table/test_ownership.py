@@ -12,14 +12,14 @@ MAY_DELETE = {
     "table/owned_files.py": "the one place",
     # what no state needs any more
     "iceberg/commit.py": "metadata files that the log has forgotten",
-    "jobs/expire.py": "files of expired snapshots",
+    "iceberg/jobs/expire.py": "files of expired snapshots",
     "jobs/orphans.py": "orphans",
-    "jobs/purge.py": "files of a dropped table",
+    "iceberg/jobs/purge.py": "files of a dropped table",
     "catalog/paimon_tables.py": "files of a dropped table",
     "paimon/metadata/branches.py": "a dropped branch",
     "paimon/metadata/consumers.py": "a dropped consumer",
-    "paimon/expiry.py": "expired snapshots",
-    "paimon/retirement.py": "schemas and snapshots of a migrated table",
+    "paimon/jobs/expire.py": "expired snapshots",
+    "migration/retirement.py": "schemas and snapshots of a migrated table",
     "paimon/metadata/stream_marks.py": "the mark of a batch that failed",
     "paimon/table_refs.py": "snapshots that were rolled back",
     "paimon/metadata/tags.py": "a dropped tag",
@@ -58,9 +58,9 @@ def test_nobody_cleans_up_by_hand_after_an_unknown_outcome():
     root = Path(skerry.__file__).parent
     may = {
         "catalog/new_tables.py": "a table that is dropped, not files",
-        "jobs/compact.py": "goes on with other groups",
-        "jobs/paimon_once.py": "a mark that is restored",
-        "paimon/compaction.py": "goes on with other buckets",
+        "iceberg/jobs/compact.py": "goes on with other groups",
+        "paimon/jobs/once.py": "a mark that is restored",
+        "paimon/jobs/compact.py": "goes on with other buckets",
         "table/owned_files.py": "the one place",
     }
     found = set()

@@ -18,25 +18,25 @@ from skerry.iceberg.cleaning.reachable_table import ReachableIcebergTable
 from skerry.iceberg.evolution.schema_evolution import ChangeSchema
 from skerry.iceberg.evolution.settings import ChangeProperties, ChangeSortOrder, Upgrade
 from skerry.iceberg.evolution.spec_evolution import ChangeSpec
+from skerry.iceberg.jobs.add_files import add_files
+from skerry.iceberg.jobs.analyze import analyze
+from skerry.iceberg.jobs.append import append, append_once
+from skerry.iceberg.jobs.apply_changes import apply_changes
+from skerry.iceberg.jobs.cherry_pick import pick
+from skerry.iceberg.jobs.compact import compact
+from skerry.iceberg.jobs.delete import delete, overwrite
+from skerry.iceberg.jobs.expire import expire_snapshots
+from skerry.iceberg.jobs.merge import merge, upsert
+from skerry.iceberg.jobs.purge import purge
+from skerry.iceberg.jobs.rewrite_deletes import rewrite_deletes
+from skerry.iceberg.jobs.rewrite_manifests import rewrite_manifests
+from skerry.iceberg.jobs.row_changes import ChangeRequest
 from skerry.iceberg.manifests.summary import operation_of, summary_of
 from skerry.iceberg.reading.changes import Changes
 from skerry.iceberg.reading.scan import Scan
 from skerry.iceberg.refs import CreateRef, DropRef, FastForward, Rollback, SetRefRetention
 from skerry.iceberg.table import IcebergTable
-from skerry.jobs.add_files import add_files
-from skerry.jobs.analyze import analyze
-from skerry.jobs.append import append, append_once
-from skerry.jobs.apply_changes import apply_changes
 from skerry.jobs.change_records import RecordColumns
-from skerry.jobs.compact import compact
-from skerry.jobs.delete import delete, overwrite
-from skerry.jobs.expire import expire_snapshots
-from skerry.jobs.merge import merge, upsert
-from skerry.jobs.pick import pick
-from skerry.jobs.purge import purge
-from skerry.jobs.rewrite_deletes import rewrite_deletes
-from skerry.jobs.rewrite_manifests import rewrite_manifests
-from skerry.jobs.row_changes import ChangeRequest
 from skerry.table.files.data_file import DataFile, WrittenFile
 from skerry.table.history import Ref, Retention, Snapshot, of_batch, of_millis
 from skerry.table.statistics.column_statistics import ColumnStatistics, Freshness
@@ -44,7 +44,7 @@ from skerry.table.summaries import ChangeSummary, CompactOptions
 from skerry.table.tasks import Executor, ThreadExecutor, Watcher
 
 if TYPE_CHECKING:
-    from skerry.jobs.row_changes import ChangeRequest
+    from skerry.iceberg.jobs.row_changes import ChangeRequest
     from skerry.table.merging import MergeClauses
     from skerry.table.summaries import (
         AnalyzeSummary,

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from skerry.catalog.new_tables import made_for_rows
 from skerry.errors import AlreadyExistsError, SchemaError, UnsupportedError
+from skerry.iceberg.jobs.add_files import add_files
 from skerry.iceberg.table import IcebergTable
-from skerry.jobs.add_files import add_files
-from skerry.jobs.migrate import plan_migration
+from skerry.migration.folder import plan_migration
 from skerry.storage import Storage
 from skerry.table.files.evolution import has_ids
 from skerry.table.rows.schema import field_id

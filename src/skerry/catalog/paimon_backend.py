@@ -12,12 +12,12 @@ from skerry.catalog.backend import SchemaStep, SpecStep, WriteOptions
 from skerry.catalog.paimon_records import described_snapshot, table_file
 from skerry.errors import UnsupportedError
 from skerry.jobs.change_records import RecordColumns
-from skerry.jobs.paimon_apply_changes import apply_changes
-from skerry.jobs.paimon_merge import merge
-from skerry.jobs.paimon_once import commit_once
-from skerry.paimon.changing import append
 from skerry.paimon.cleaning.reachable_table import ReachablePaimonTable
 from skerry.paimon.evolution.schema_evolution import ChangeOptions, ChangeSchema, SchemaChange, commit_schema
+from skerry.paimon.jobs.append import append
+from skerry.paimon.jobs.apply_changes import apply_changes
+from skerry.paimon.jobs.merge import merge
+from skerry.paimon.jobs.once import commit_once
 from skerry.paimon.reading.changes import changes
 from skerry.paimon.reading.fallback_scan import scan
 from skerry.paimon.reading.scan import PaimonScan

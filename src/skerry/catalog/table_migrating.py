@@ -14,9 +14,9 @@ from skerry.errors import (
     UnsupportedError,
 )
 from skerry.iceberg.table import IcebergTable
-from skerry.jobs.iceberg_to_paimon import PaimonDraft, plan_paimon, publish_paimon
-from skerry.jobs.paimon_to_iceberg import IcebergDraft, NewMetadata, plan_iceberg, publish_files
-from skerry.paimon.retirement import Retirement
+from skerry.migration.iceberg_to_paimon import PaimonDraft, plan_paimon, publish_paimon
+from skerry.migration.paimon_to_iceberg import IcebergDraft, NewMetadata, plan_iceberg, publish_files
+from skerry.migration.retirement import Retirement
 from skerry.table.history import MAIN, Ref
 from skerry.table.owned_files import PublishStep, after_publish, owned_files, passed_over
 from skerry.table.summaries import MigrationSummary

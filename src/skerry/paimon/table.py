@@ -9,12 +9,13 @@ from typing import Any, Self
 import pyarrow as pa
 
 from skerry.errors import UnsupportedError
-from skerry.paimon.analyzing import analyze
-from skerry.paimon.changing import ChangeRequest, append, overwrite_partitions
 from skerry.paimon.commit import PaimonTarget, retry_policy
-from skerry.paimon.compaction import compact, compact_due
-from skerry.paimon.compaction_tasks import CompactionRules
-from skerry.paimon.expiry import ExpiryPlan, ExpiryRule, expire_snapshots
+from skerry.paimon.jobs.analyze import analyze
+from skerry.paimon.jobs.append import ChangeRequest, append, overwrite_partitions
+from skerry.paimon.jobs.compact import compact, compact_due
+from skerry.paimon.jobs.compact_tasks import CompactionRules
+from skerry.paimon.jobs.delete import delete, overwrite, upsert
+from skerry.paimon.jobs.expire import ExpiryPlan, ExpiryRule, expire_snapshots
 from skerry.paimon.metadata.creation import create_table, first_schema
 from skerry.paimon.metadata.fallback_branch import fallback_state
 from skerry.paimon.metadata.paths import MAIN_BRANCH
@@ -24,7 +25,6 @@ from skerry.paimon.operations import CommitId, TableChange
 from skerry.paimon.planning.partition_choice import names_partitions, partitions_where
 from skerry.paimon.reading.fallback_scan import scan
 from skerry.paimon.reading.scan import PaimonScan
-from skerry.paimon.row_changes import delete, overwrite, upsert
 from skerry.paimon.statistics.branches import column_freshness, column_statistics
 from skerry.paimon.table_refs import TableRefs
 from skerry.storage import Storage

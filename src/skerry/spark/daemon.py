@@ -25,7 +25,7 @@ from skerry.spark.runtime.archives import keep_archives
 TASKS = "pyspark.worker"
 """What workers run that do tasks; Spark names it on the command line."""
 
-PRELOADED = ("skerry.jobs.describe", "skerry.spark.data_source.source")
+PRELOADED = ("skerry.iceberg.writing.describe", "skerry.spark.data_source.source")
 
 if __name__ == "__main__":
     try:

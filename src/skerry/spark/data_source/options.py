@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 import skerry
 from skerry.catalog import Table
+from skerry.catalog.exchanges import exchange_of
 from skerry.errors import SchemaError
 from skerry.jobs.exchange import TableExchange
-from skerry.jobs.exchanges import exchange_of
 from skerry.jobs.publication import Publication, WriteMode
 from skerry.jobs.stream_choice import EARLIEST, Limits
 from skerry.table.history import MAIN

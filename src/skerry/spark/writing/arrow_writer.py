@@ -19,7 +19,7 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from skerry.errors import SkerryError
 from skerry.iceberg.writing.layout import FileLayout
-from skerry.jobs.write import write_batches
+from skerry.iceberg.writing.table_writers import write_batches
 from skerry.spark.runtime.failures import TaskError, original_errors
 from skerry.spark.runtime.settings import changed_settings
 from skerry.spark.writing.incoming import check_frame, check_values

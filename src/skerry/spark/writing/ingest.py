@@ -17,13 +17,13 @@ from dataclasses import dataclass, replace
 from pyspark.sql import DataFrame, SparkSession
 
 from skerry.catalog import Table
+from skerry.iceberg.jobs.analyze import catch_up
 from skerry.iceberg.metadata.state import MAIN
 from skerry.iceberg.table import IcebergTable
+from skerry.iceberg.writing.describe import DescribeTask, describe_file
 from skerry.iceberg.writing.layout import FileLayout
-from skerry.jobs.analyze import catch_up
-from skerry.jobs.describe import DescribeTask, describe_file
-from skerry.jobs.paimon_publish import ShareLayout, owned_shares, publish_shares
 from skerry.jobs.publication import Publication
+from skerry.paimon.jobs.publish import ShareLayout, owned_shares, publish_shares
 from skerry.paimon.manifests.live_files import delta_entries
 from skerry.paimon.table import PaimonTable
 from skerry.spark.runtime.executor import SparkExecutor

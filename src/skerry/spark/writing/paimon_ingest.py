@@ -18,8 +18,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from skerry.jobs.paimon_publish import Share, ShareLayout, write_share
 from skerry.jobs.publication import WriteMode
+from skerry.paimon.jobs.publish import Share, ShareLayout, write_share
 from skerry.paimon.writing.routing import Router
 from skerry.spark.runtime.failures import original_errors
 from skerry.spark.runtime.progress import run_watched

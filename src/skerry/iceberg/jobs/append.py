@@ -1,0 +1,88 @@
+"""Append in one process: normalise rows, write files, commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from skerry.iceberg.jobs.analyze import catch_up
+from skerry.iceberg.jobs.once import BatchWasThereError, OnceTable
+from skerry.iceberg.metadata.state import MAIN, TableState
+from skerry.iceberg.table import IcebergTable
+from skerry.iceberg.writing.table_writers import write_batches
+from skerry.table.rows.incoming import conform
+from skerry.table.stream_batch import StreamBatch
+from skerry.table.tasks import Progress, Watcher
+
+__all__ = ["append", "append_once"]
+
+
+def append(
+    table: IcebergTable,
+    data: Any,
+    *,
+    ref: str = MAIN,
+    staged: bool = False,
+    properties: Mapping[str, str] | None = None,
+    watcher: Watcher | None = None,
+) -> TableState:
+    """Append rows to a table.
+
+    Args:
+        table: The table.
+        data: Anything with the Arrow C stream interface.
+        ref: The branch.
+        staged: Whether the branch stays where it is.
+        properties: Further entries of the snapshot summary.
+        watcher: Called after every batch.
+
+    Raises:
+        NotFoundError: There is no such branch.
+        SchemaError: The data does not fit, or `ref` is a tag; nothing was written.
+        ConflictError: Other writers won every race; the files written were removed.
+        CommitUnknownError: The outcome is unknown; nothing was cleaned up.
+    """
+    table.refresh().branch(ref)
+    state = catch_up(table, ref)
+    layout = table.layout(ref=ref)
+    with layout.owned_files():
+        files = write_batches(layout, _watched(conform(data, state.schema), watcher))
+        return table.append(files, ref=ref, properties=properties, staged=staged)
+
+
+def append_once(
+    table: IcebergTable,
+    data: Any,
+    batch: StreamBatch,
+    *,
+    ref: str = MAIN,
+    properties: Mapping[str, str] | None = None,
+    watcher: Watcher | None = None,
+) -> bool:
+    """Append the rows of a stream's batch, unless the table has the batch; see `append`.
+
+    Returns:
+        Whether it was done now.
+    """
+    once = OnceTable(table, batch)
+    try:
+        if once.has_batch():
+            return False
+        append(once, data, ref=ref, properties=properties, watcher=watcher)
+    except BatchWasThereError:
+        return False
+    finally:
+        table.state = once.state
+    return True
+
+
+def _watched(batches: pa.RecordBatchReader, watcher: Watcher | None) -> Iterator[pa.RecordBatch]:
+    rows = size = 0
+    for batch in batches:
+        yield batch
+        rows += batch.num_rows
+        size += batch.nbytes
+        if watcher is not None:
+            watcher(Progress("write", done_rows=rows, done_bytes=size))

@@ -1,0 +1,87 @@
+"""Iceberg tables as frames and streams see them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from skerry.iceberg.jobs import publish as iceberg_publish
+from skerry.iceberg.jobs.streaming import StreamSource
+from skerry.iceberg.reading.scan import Scan
+from skerry.iceberg.table import IcebergTable
+from skerry.iceberg.writing.layout import FileLayout
+from skerry.jobs.exchange import TableWrite
+from skerry.jobs.publication import Publication, WriteMode
+from skerry.jobs.stream_choice import StreamChoice, TableStream
+from skerry.storage import join
+from skerry.table.predicate import Predicate
+from skerry.table.rows.incoming import conform
+from skerry.table.rows.schema import empty_batch
+from skerry.table.stream_batch import StreamBatch
+
+__all__ = ["IcebergExchange"]
+
+
+@dataclass(frozen=True)
+class IcebergExchange:
+    """See `skerry.jobs.exchange.TableExchange`.
+
+    Args:
+        table: The table.
+    """
+
+    table: IcebergTable
+
+    def scan(
+        self, columns: Sequence[str] | None, where: str | Predicate | None, snapshot: int | None, ref: str | None
+    ) -> Scan:
+        """Describe a read."""
+        return self.table.scan(columns=columns, where=where, snapshot=snapshot, ref=ref)
+
+    def pieces(self, scan: Scan) -> Sequence[Any]:
+        """What tasks read."""
+        return scan.plan(split=True)
+
+    def begin_write(self, publication: Publication) -> TableWrite:
+        """Begin a write."""
+        iceberg_publish.check_publication(publication)
+        return _Write(self.table.layout(ref=publication.ref), publication, self.table.state.schema)
+
+    def stream(self, choice: StreamChoice) -> TableStream:
+        """Describe a stream."""
+        return StreamSource(self.table, choice)
+
+
+@dataclass(frozen=True)
+class _Write:
+    """Everything that is written lies in a folder that no other write uses."""
+
+    layout: FileLayout
+    publication: Publication
+    schema: pa.Schema
+
+    def check(self, rows: pa.Schema) -> None:
+        if self.publication.mode is not WriteMode.UPSERT:  # which may lack columns
+            conform(pa.Table.from_batches([empty_batch(rows)]), self.schema)
+
+    def of_batch(self, number: int | str) -> TableWrite:
+        folder = join(self.layout.folder, f"batch-{number}")
+        return dataclasses.replace(self, layout=dataclasses.replace(self.layout, folder=folder))
+
+    def share(self, batches: Iterable[pa.RecordBatch]) -> iceberg_publish.Share:
+        return iceberg_publish.write_share(self.layout, self.publication.mode, batches)
+
+    def publish(self, table: Any, shares: Sequence[iceberg_publish.Share], batch: StreamBatch | None = None) -> bool:
+        return iceberg_publish.publish(table, self.layout, shares, self.publication, batch=batch)
+
+    def owned(self, shares: Iterable[iceberg_publish.Share]) -> AbstractContextManager[object]:
+        return iceberg_publish.owned_shares(self.layout, shares)
+
+    def abort(self) -> None:
+        with self.layout.owned_files() as files:
+            files.remove()

@@ -1,0 +1,335 @@
+"""What deleted rows take along: which values of a group of files no row has any more.
+
+A group's samples change with a row only if the row has a hash that is in the sample, and no other row of the group has
+it. So only those parts of files are read in which rows go, once, and few of their values are hashed: those of the rows
+that go, and of the others as many as it takes to find the same hashes. Where one is not found, its column is looked
+through in the rest of the group. What is found out is exact.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skerry.iceberg.jobs.rewrite import FileChange
+from skerry.iceberg.jobs.sketch_files import POSITION, SketchTask, sample_again, samples_to_follow, sketch_file
+from skerry.iceberg.metadata.state import TableState
+from skerry.iceberg.reading.scan import scan
+from skerry.table.files.row_reader import RowReader
+from skerry.table.files.scan_task import FileScanTask
+from skerry.table.rows.schema import Leaf, leaves
+from skerry.table.statistics.file_groups import FileGroup, SketchedFile, ThinnedGroup, key_of
+from skerry.table.statistics.group_samples import GroupSamples
+from skerry.table.statistics.sketching import BatchSketcher
+from skerry.table.tasks import Executor
+
+__all__ = ["follow_deletes"]
+
+_WORTH = 4
+"""Sampling a group again is as good if more than one of so many rows goes."""
+_HELD_BYTES = 128 << 20
+_NONE: npt.NDArray[np.uint64] = np.empty(0, np.uint64)
+_NO_ROWS: npt.NDArray[np.int64] = np.empty(0, np.int64)
+
+_Hashes: TypeAlias = npt.NDArray[np.uint64]
+_Positions: TypeAlias = npt.NDArray[np.int64]
+
+
+def follow_deletes(
+    executor: Executor,
+    state: TableState,
+    ref: str,
+    changes: Sequence[FileChange],
+    removed: Sequence[str],
+    delete_changes: Mapping[str, int],
+) -> tuple[tuple[ThinnedGroup, ...], tuple[SketchedFile, ...]]:
+    """Find out what a change leaves of the values of groups of files, as the table's properties want it.
+
+    Args:
+        executor: Where files are read.
+        state: The state that the change is made on.
+        ref: The branch.
+        changes: The files that lose rows and stay.
+        removed: The files that go.
+        delete_changes: By location, the key of the deletes that each file gains and loses.
+
+    Returns:
+        The groups of which it is known what the rows take along, and files of other groups, sampled again.
+    """
+    groups = samples_to_follow(state, ref)
+    if groups is None:
+        return (), ()
+    files = groups.files
+    deletes = {key: files[key] ^ delta for place, delta in delete_changes.items() if (key := key_of(place)) in files}
+    touched = {key: change for change in changes if (key := key_of(change.location)) in deletes}
+    thinned = _thin_groups(executor, state, ref, groups, touched, set(map(key_of, removed)), deletes)
+    rest = groups.with_thinned(thinned)
+    return thinned, sample_again(executor, state, ref, rest, touched, removed, deletes)
+
+
+def _thin_groups(
+    executor: Executor,
+    state: TableState,
+    ref: str,
+    groups: GroupSamples,
+    changes: Mapping[int, FileChange],
+    removed: Collection[int],
+    deletes: Mapping[int, int],
+) -> tuple[ThinnedGroup, ...]:
+    """Look up what goes with the rows that a change deletes; groups where that is not worth it are left out.
+
+    Args:
+        executor: Where files are read.
+        state: The state that the change is made on.
+        ref: The branch.
+        groups: The samples of its files.
+        changes: The files that lose rows and stay, by key of their location.
+        removed: Keys of the locations of the files that go.
+        deletes: By key of the location, the key of the deletes that apply after the change.
+    """
+    columns = [leaf for leaf in leaves(state.schema) if leaf.field_id in groups.columns]
+    worth = {
+        row: [key for key in group.files if key in changes]
+        for row, group in enumerate(groups.groups)
+        if group.exact and group.files.keys().isdisjoint(removed) and _is_worth(group, changes)
+    }
+    if not worth or not columns:
+        return ()
+    search = _Search(executor, state, ref, columns, changes)
+    looked = search.look_at_rows_that_go(groups, worth)
+    thinned = []
+    for row, keys in worth.items():
+        group = groups.groups[row]
+        gone = {leaf.field_id: np.empty(0, np.uint64) for leaf in columns}
+        gone |= search.missing(group, {key: looked[key] for key in keys})
+        lost = sum(len(changes[key].matches) for key in keys)
+        now = {key: deletes[key] for key in keys}
+        thinned.append(ThinnedGroup(group.files, now, group.row_count - lost, gone))
+    return tuple(thinned)
+
+
+def _is_worth(group: FileGroup, changes: Mapping[int, FileChange]) -> bool:
+    lost = sum(len(changes[key].matches) for key in group.files.keys() & changes.keys())
+    return 0 < _WORTH * lost <= group.row_count
+
+
+# Tasks ---------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _LookTask:
+    """Look at the rows of a file that go, and at those around them; picklable.
+
+    Args:
+        file: The file.
+        reader: Reads its columns and, as the last one, `_pos`.
+        gone: int64[n], positions of the rows that go.
+        held: By field id, the hashes that the samples of the file's group have.
+    """
+
+    file: FileScanTask
+    reader: RowReader
+    gone: _Positions
+    held: Mapping[int, _Hashes]
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """What was seen.
+
+    Args:
+        suspects: By field id, hashes of the group's samples that rows have which go.
+        found: By field id, those of them that rows of the file have which stay.
+        is_all: Whether all rows of the file were looked at for all of them.
+    """
+
+    suspects: Mapping[int, _Hashes]
+    found: Mapping[int, _Hashes]
+    is_all: bool
+
+
+def _common(held: npt.NDArray[np.uint64], hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Which of some hashes, ascending, are among others. A sample holds small ones: most others are beyond them all."""
+    return np.intersect1d(held, hashes[hashes <= held[-1]]) if len(held) else held
+
+
+def _look(task: _LookTask) -> _Looked:
+    """Go through the parts of a file in which rows go, as many batches at a time as may be held in memory."""
+    suspects = dict.fromkeys(task.held, _NONE)
+    found = dict(suspects)
+    windows = 0
+    batches, is_whole = task.reader.batches_around(task.file, task.gone)
+    for window in _windows(batches):
+        split = [(batch, _rows_at(batch, task.gone)) for batch in window]
+        going = pa.concat_batches([batch.take(pa.array(rows)) for batch, rows in split])
+        for field_id, held in task.held.items():
+            hashes = _common(held, _hashes_of(going, task.reader.schema, field_id))
+            suspects[field_id] = np.union1d(suspects[field_id], hashes)
+            for batch, rows in split:
+                if len(found[field_id]) == len(suspects[field_id]):
+                    break
+                staying = _hashes_of(batch, task.reader.schema, field_id, rows)
+                found[field_id] = np.union1d(found[field_id], _common(suspects[field_id], staying))
+        windows += 1
+    return _Looked(suspects, found, is_whole and windows == 1)
+
+
+def _windows(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    window: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        window.append(batch)
+        size += batch.nbytes
+        if size >= _HELD_BYTES:
+            yield window
+            window, size = [], 0
+    if window:
+        yield window
+
+
+def _rows_at(batch: pa.RecordBatch, positions: _Positions) -> _Positions:
+    """Which rows of a batch are at some positions of its file; its last column has those of all, ascending."""
+    here = batch.column(batch.num_columns - 1).to_numpy()
+    first, stop = np.searchsorted(positions, [here[0], here[-1] + 1]) if len(here) else (0, 0)
+    rows = np.searchsorted(here, positions[first:stop])
+    return rows[here[rows] == positions[first:stop]]
+
+
+def _hashes_of(batch: pa.RecordBatch, schema: pa.Schema, field_id: int, without: _Positions = _NO_ROWS) -> _Hashes:
+    """The smallest hashes of a column, but for some rows.
+
+    All hashes that can be in a sample of the table are among them: fewer than a sample has room for are below the
+    table's threshold.
+    """
+    top = next(leaf.path[0] for leaf in leaves(schema) if leaf.field_id == field_id)
+    column = batch.select([top])
+    sketcher = BatchSketcher(pa.schema([schema.field(top)]), (field_id,))
+    if len(without):
+        stays = np.full(batch.num_rows, True)
+        stays[without] = False
+        column = column.filter(pa.array(stays))
+    sketcher.update(column)
+    return sketcher.samples[field_id].hashes
+
+
+@dataclass(frozen=True)
+class _SearchTask:
+    """Look for hashes of one column among the rows of a file that stay; picklable.
+
+    Args:
+        file: The file.
+        reader: Reads the column and, if rows go, `_pos` after it.
+        field_id: The column.
+        gone: int64[n], positions of the rows that go; None if none does.
+        hashes: What is looked for.
+    """
+
+    file: FileScanTask
+    reader: RowReader
+    field_id: int
+    gone: _Positions | None
+    hashes: _Hashes
+
+
+def _search(task: _SearchTask) -> _Hashes:
+    """Those of the hashes that no row has."""
+    left = task.hashes
+    if task.gone is None and not task.file.deletes:
+        found = sketch_file(SketchTask(task.file, task.reader, (task.field_id,))).samples[task.field_id]
+        return np.setdiff1d(left, found.hashes, assume_unique=True)
+    for batch in task.reader.batches([task.file]):
+        gone = _NO_ROWS if task.gone is None else _rows_at(batch, task.gone)
+        left = np.setdiff1d(left, _hashes_of(batch, task.reader.schema, task.field_id, gone), assume_unique=True)
+        if not len(left):
+            break
+    return left
+
+
+# Groups --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Search:
+    """Looks for hashes in the files of groups.
+
+    Args:
+        executor: Where files are read.
+        state: The state that the change is made on.
+        ref: The branch.
+        columns: The columns that are sampled.
+        changes: The files that lose rows, by key of their location.
+    """
+
+    executor: Executor
+    state: TableState
+    ref: str
+    columns: Sequence[Leaf]
+    changes: Mapping[int, FileChange]
+
+    def look_at_rows_that_go(self, groups: GroupSamples, touched: Mapping[int, Sequence[int]]) -> dict[int, _Looked]:
+        """What is seen in the files of which rows go, by key of their location.
+
+        Args:
+            groups: The samples.
+            touched: These files, by the row of their group.
+        """
+        reader = self._reader(self.columns, with_positions=True)
+        tasks = {}
+        for row, keys in touched.items():
+            held = {leaf.field_id: groups.columns[leaf.field_id].group(row).hashes for leaf in self.columns}
+            for key in keys:
+                change = self.changes[key]
+                tasks[key] = _LookTask(_whole(change.whole), reader, change.matches.positions, held)
+        return dict(zip(tasks, self.executor.map(_look, list(tasks.values())), strict=True))
+
+    def missing(self, group: FileGroup, looked: Mapping[int, _Looked]) -> dict[int, _Hashes]:
+        """The hashes that rows of a group have which go, and no row which stays, by field id.
+
+        Args:
+            group: The group.
+            looked: What was seen in those of its files of which rows go.
+        """
+        left = {leaf.field_id: _NONE for leaf in self.columns}
+        for field_id in left:
+            suspects = functools.reduce(np.union1d, (seen.suspects[field_id] for seen in looked.values()))
+            found = functools.reduce(np.union1d, (seen.found[field_id] for seen in looked.values()))
+            left[field_id] = np.setdiff1d(suspects, found, assume_unique=True)
+        for key in [*looked, *(group.files.keys() - looked.keys())]:
+            seen = looked.get(key)
+            tasks = []
+            for column in self.columns:
+                known = seen.suspects[column.field_id] if seen is not None and seen.is_all else _NONE
+                hashes = np.setdiff1d(left[column.field_id], known, assume_unique=True)
+                if len(hashes):
+                    tasks.append(self._task(key, column, hashes))
+            for task, absent in zip(tasks, self.executor.map(_search, tasks), strict=True):
+                here = np.setdiff1d(task.hashes, absent, assume_unique=True)
+                left[task.field_id] = np.setdiff1d(left[task.field_id], here, assume_unique=True)
+        return left
+
+    def _task(self, key: int, column: Leaf, hashes: _Hashes) -> _SearchTask:
+        change = self.changes.get(key)
+        reader = self._reader([column], with_positions=change is not None)
+        file = self._files[key] if change is None else change.whole
+        gone = None if change is None else change.matches.positions
+        return _SearchTask(_whole(file), reader, column.field_id, gone, hashes)
+
+    def _reader(self, columns: Sequence[Leaf], *, with_positions: bool) -> RowReader:
+        names = [leaf.name for leaf in columns]
+        names = [*names, POSITION] if with_positions else names
+        return scan(self.state, names, ref=self.ref, threads=1).row_reader()
+
+    @functools.cached_property
+    def _files(self) -> dict[int, FileScanTask]:
+        """All files of the branch, by key of their location."""
+        return {key_of(task.data_file.location): task for task in scan(self.state, ref=self.ref).plan()}
+
+
+def _whole(task: FileScanTask) -> FileScanTask:
+    return replace(task, start_byte=0, end_byte=None)

@@ -1,0 +1,141 @@
+"""Finding the rows of a table that a merge concerns, and giving them their new form.
+
+To find them, key columns and positions are read, and what conditions are computed from; nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skerry.iceberg.jobs.rewrite import Matches
+from skerry.table.files.row_reader import RowReader
+from skerry.table.files.scan_task import FileScanTask
+from skerry.table.merging import NOTHING, MergeRules, MergeSource, refuse_repeated
+from skerry.table.merging.rules import Actions, Rows
+from skerry.table.rows.metadata_columns import LINEAGE_COLUMNS
+
+__all__ = ["POSITION", "ROW_ID", "Matcher", "RowUpdate", "RowUpdater", "TaskMatches", "with_lineage"]
+
+POSITION, ROW_ID = "_pos", "_row_id"
+
+_Mask: TypeAlias = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskMatches:
+    """What a merge has found in a part of a data file.
+
+    Args:
+        matches: The rows that lose their present form.
+        row_ids: int64[n], the ids of these rows; None where they are not asked for.
+        matched: int64[m], the rows of the source that match some row, whether it changes or not; each once, and of
+            several with one key the first.
+    """
+
+    matches: Matches
+    row_ids: pa.Array | None
+    matched: Rows
+
+
+@dataclass(frozen=True)
+class Matcher:
+    """Matches rows of a table with those of a merge's source, and decides what becomes of them; picklable.
+
+    Args:
+        reader: Delivers key columns, columns that conditions need, `_pos` and, if `with_row_ids`, `_row_id`.
+        source: The source.
+        rules: The clauses.
+        with_row_ids: Whether the rows' ids are wanted.
+    """
+
+    reader: RowReader
+    source: MergeSource
+    rules: MergeRules
+    with_row_ids: bool = False
+
+    def __call__(self, task: FileScanTask) -> TaskMatches:
+        """Read a part of a data file and match its rows.
+
+        Raises:
+            SchemaError: Several rows of the source match one row of the table; the message names the key.
+        """
+        parts: list[Matches] = []
+        row_ids: list[pa.Array] = []
+        matched: _Mask = np.zeros(self.source.rows.num_rows, bool)
+        for batch in self.reader.batches([task]):
+            rows = self.source.index.find([batch.column(name) for name in self.source.on])
+            hit = rows >= 0
+            refuse_repeated(self.source, self.rules, rows[hit])
+            matched[rows[hit]] = True
+            candidates = np.arange(len(rows)) if self.rules.has_by_source else np.flatnonzero(hit)
+            if not len(candidates):
+                continue
+            some = batch if len(candidates) == batch.num_rows else batch.take(pa.array(candidates))
+            actions = self.rules.decide(self.source, rows[candidates], some)
+            decided = np.flatnonzero(actions != NOTHING)
+            chosen = candidates[decided]
+            parts.append(Matches(batch.column(POSITION).to_numpy()[chosen], rows[chosen], actions[decided]))
+            if self.with_row_ids:
+                row_ids.append(batch.column(ROW_ID).take(pa.array(chosen)))
+        matches = Matches.concatenated(parts) if parts else Matches.to_delete(np.empty(0, np.int64))
+        ids = pa.concat_arrays(row_ids or [pa.array([], pa.int64())]) if self.with_row_ids else None
+        return TaskMatches(matches, ids, np.flatnonzero(matched))
+
+
+@dataclass(frozen=True)
+class RowUpdate:
+    """Gives rows their new form; picklable.
+
+    Args:
+        source: The source.
+        rules: The clauses.
+        lineage: Whether rows keep their ids.
+    """
+
+    source: MergeSource
+    rules: MergeRules
+    lineage: bool
+
+    def __call__(self, source_rows: Rows, old: pa.RecordBatch, actions: Actions) -> pa.RecordBatch:
+        """The new form of rows, from the rows of the source that match them, their old form, and their actions."""
+        new = self.rules.updated(self.source, source_rows, old, actions)
+        return with_lineage(new, old.column(ROW_ID)) if self.lineage else new
+
+
+@dataclass(frozen=True)
+class RowUpdater:
+    """Reads what updated rows keep of their old form, and gives them the new one; picklable.
+
+    Args:
+        reader: Delivers the columns that new values need, `_pos` and, for row lineage, `_row_id`.
+        update: What gives them their new form.
+    """
+
+    reader: RowReader
+    update: RowUpdate
+
+    def __call__(self, found: tuple[FileScanTask, Matches]) -> list[pa.RecordBatch]:
+        """The new form of rows of a part of a data file, all of which are updated, in the order of the file."""
+        task, matches = found
+        batches = []
+        for batch in self.reader.batches([task]):
+            hit, which = matches.found_in(batch.column(POSITION).to_numpy())
+            if len(which):
+                old = batch.take(pa.array(np.flatnonzero(hit)))
+                batches.append(self.update(matches.source_rows[which], old, matches.actions[which]))
+        return batches
+
+
+def with_lineage(rows: pa.RecordBatch, row_ids: pa.Array | None) -> pa.RecordBatch:
+    """Rows with the columns of row lineage: ids that they had, or none, and no sequence number but the commit's.
+
+    Spec: Iceberg, Row Lineage: null means that the row takes its values from the file's manifest entry.
+    """
+    nulls = pa.nulls(rows.num_rows, pa.int64())
+    schema = pa.schema([*rows.schema, *LINEAGE_COLUMNS], rows.schema.metadata)
+    return pa.RecordBatch.from_arrays([*rows.columns, nulls if row_ids is None else row_ids, nulls], schema=schema)

@@ -1,0 +1,253 @@
+"""Publishing what tasks have written: as new rows, in place of others, or merged by key; a stream's batches once each.
+
+Tasks write with `write_share`, wherever they run; the driver publishes what all of them have written, as one snapshot.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from skerry.errors import ConflictError, SchemaError, UnsupportedError
+from skerry.iceberg.jobs.merge import upsert
+from skerry.iceberg.jobs.once import BatchWasThereError, OnceTable
+from skerry.iceberg.jobs.row_changes import ChangeRequest
+from skerry.iceberg.metadata.state import TableState
+from skerry.iceberg.operations import (
+    AppendFiles,
+    OverwriteFiles,
+    StreamBatch,
+)
+from skerry.iceberg.planning.live_files import live_data_files
+from skerry.iceberg.table import IcebergTable
+from skerry.iceberg.writing.layout import FileLayout
+from skerry.iceberg.writing.table_writers import PartitionedWriter, write_batches
+from skerry.jobs.publication import Publication, WriteMode
+from skerry.storage import Storage, join
+from skerry.table.commit import RetryPolicy
+from skerry.table.files.data_file import DataFile, WrittenFile
+from skerry.table.owned_files import OwnedFiles, owned_files
+from skerry.table.rows.incoming import conform, open_batches
+from skerry.table.statistics.table_sample import partition_name
+from skerry.table.tasks import Executor, ThreadExecutor
+
+__all__ = ["Publication", "Share", "WriteMode", "check_publication", "owned_shares", "publish", "write_share"]
+
+# A task leaves so much at most, that one machine can put together what thousands of them leave.
+_FEW_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What a task has written; picklable.
+
+    Args:
+        files: Data files.
+        rows: Files of Arrow batches that are yet to be merged, or put together with those of other tasks.
+    """
+
+    files: tuple[WrittenFile, ...] = ()
+    rows: tuple[str, ...] = ()
+
+    @property
+    def locations(self) -> list[str]:
+        """All files of it."""
+        return [*(file.data_file.location for file in self.files), *self.rows]
+
+
+def check_publication(publication: Publication) -> None:
+    """Refuse what no Iceberg table can do with rows.
+
+    Raises:
+        SchemaError: An upsert has no key columns.
+    """
+    if publication.mode is WriteMode.UPSERT and not publication.on:
+        raise SchemaError("an upsert needs key columns (on)")
+
+
+def write_share(layout: FileLayout, mode: WriteMode, batches: Iterable[pa.RecordBatch]) -> Share:
+    """Write a task's rows; if that fails, nothing of them is left.
+
+    Of partitions of which a task has few rows it makes no files: tasks of a write would make one each. These rows wait
+    in a file of Arrow batches, and who publishes puts them together.
+
+    Args:
+        layout: How the table wants its files; all of them go to its folder.
+        mode: What will become of them.
+        batches: Rows whose columns fit the table's.
+
+    Raises:
+        SchemaError: Columns, types or a value do not fit.
+    """
+    reader = open_batches(batches)
+    if reader is None:
+        return Share()
+    with owned_files(layout.storage) as files:
+        if mode is WriteMode.UPSERT:
+            return Share(rows=(_leave(layout, reader.schema, reader, files),))
+        writer = PartitionedWriter(layout)
+        rows: tuple[str, ...] = ()
+        try:
+            for batch in conform(reader, layout.schema):
+                writer.write(batch)
+            if few := writer.take_small(_FEW_BYTES):
+                rows = (_leave(layout, layout.schema, few, files),)
+            return Share(tuple(writer.close()), rows)
+        except BaseException:
+            writer.abort()
+            raise
+
+
+def _leave(layout: FileLayout, schema: pa.Schema, batches: Iterable[pa.RecordBatch], owned: OwnedFiles) -> str:
+    """Write rows for whoever publishes."""
+    location = join(layout.folder, f"{uuid.uuid4()}.arrows")
+    owned.add(location)
+    with layout.storage.open_output(location) as sink, pa.ipc.new_stream(sink, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return location
+
+
+def _left(storage: Storage, locations: Iterable[str]) -> Iterator[pa.RecordBatch]:
+    """Rows that tasks have left."""
+    for location in locations:
+        with storage.open_input(location) as file:
+            yield from pa.ipc.open_stream(file)
+
+
+def _put_together(layout: FileLayout, shares: Iterable[Share]) -> Share:
+    """Data files of the rows that tasks have left."""
+    locations = [location for share in shares for location in share.rows]
+    return Share(tuple(write_batches(layout, _left(layout.storage, locations)))) if locations else Share()
+
+
+@contextmanager
+def owned_shares(layout: FileLayout, shares: Iterable[Share]) -> Iterator[OwnedFiles]:
+    """Own what tasks have written; see `skerry.table.owned_files`."""
+    with owned_files(layout.storage) as files:
+        files.add(*(location for share in shares for location in share.locations))
+        yield files
+
+
+def publish(
+    table: IcebergTable,
+    layout: FileLayout,
+    shares: Sequence[Share],
+    publication: Publication,
+    *,
+    batch: StreamBatch | None = None,
+    executor: Executor | None = None,
+) -> bool:
+    """Publish what all tasks have written, as one snapshot.
+
+    Args:
+        table: The table.
+        layout: The layout that it was written with.
+        shares: What was written.
+        publication: How.
+        batch: The batch of a stream, which is committed once.
+        executor: Where an upsert reads and writes the table's files; threads of this process by default.
+
+    Returns:
+        Whether it was published now; else the table had the batch, and what was written again is removed.
+
+    Raises:
+        ConflictError: Other writers changed the same rows again and again; what was written is removed.
+        CommitUnknownError: The outcome is unknown; nothing was cleaned up.
+        SchemaError: Rows or keys do not fit; what was written is removed.
+    """
+    once = None if batch is None else OnceTable(table, batch)
+    with owned_shares(layout, shares) as files:
+        check_publication(publication)
+        published = once is None or not once.has_batch()
+        if published:
+            if publication.mode is not WriteMode.UPSERT:
+                together = _put_together(layout, shares)
+                files.add(*together.locations)
+                shares = [*shares, together]
+            target = table if once is None else once
+            try:
+                _PUBLISHERS[publication.mode](target, layout.storage, shares, publication, executor or ThreadExecutor())
+            except BatchWasThereError:
+                published = False
+        files.remove([location for share in shares for location in share.rows] if published else None)
+    return published
+
+
+# Modes ---------------------------------------------------------------------------------------------------------------
+
+
+def _append(
+    table: IcebergTable, storage: Storage, shares: Sequence[Share], publication: Publication, executor: Executor
+) -> None:
+    files = [file for share in shares for file in share.files]
+    table.commit(AppendFiles.of(files, ref=publication.ref, properties=publication.properties))
+
+
+def _overwrite(
+    table: IcebergTable, storage: Storage, shares: Sequence[Share], publication: Publication, executor: Executor
+) -> None:
+    files = [file for share in shares for file in share.files]
+    state = table.refresh()
+    for left in reversed(range(RetryPolicy.from_properties(state.properties).num_retries + 1)):
+        snapshot = state.branch(publication.ref)
+        live = [] if snapshot is None else live_data_files(state, snapshot)
+        if publication.mode is WriteMode.OVERWRITE_PARTITIONS:
+            live = _of_partitions(live, files, state)
+        operation = OverwriteFiles(
+            added=tuple(files),
+            removed_files=tuple(file.location for file in live),
+            starting_snapshot_id=None if snapshot is None else snapshot.snapshot_id,
+            ref=publication.ref,
+            properties=publication.properties,
+        )
+        try:
+            table.commit(operation)
+            return
+        except ConflictError as conflict:
+            # nothing was read that others could have changed: their rows are overwritten as well
+            if conflict.retryable or not left:
+                raise
+        state = table.refresh()
+
+
+def _of_partitions(live: Sequence[DataFile], files: Sequence[WrittenFile], state: TableState) -> list[DataFile]:
+    """The files of the partitions that new rows fall into.
+
+    Raises:
+        UnsupportedError: Files of another partition spec may have rows of these partitions.
+    """
+    others = {file.spec_id for file in live} - {state.spec.spec_id}
+    if others and files:
+        raise UnsupportedError(
+            f"files of an older partition spec ({min(others)}) may have rows of the partitions that are overwritten; "
+            "compact the table first",
+            location=state.name,
+        )
+    wanted = {partition_name(file.data_file.spec_id, file.data_file.partition) for file in files}
+    return [file for file in live if partition_name(file.spec_id, file.partition) in wanted]
+
+
+def _upsert(
+    table: IcebergTable, storage: Storage, shares: Sequence[Share], publication: Publication, executor: Executor
+) -> None:
+    locations = [location for share in shares for location in share.rows]
+    if not locations:
+        return
+    with storage.open_input(locations[0]) as file:
+        schema = pa.ipc.open_stream(file).schema
+    request = ChangeRequest(table, "merge", publication.ref, publication.properties, executor)
+    rows = pa.RecordBatchReader.from_batches(schema, _left(storage, locations))
+    upsert(request, rows, publication.on, blind=publication.blind)
+
+
+_PUBLISHERS = {
+    WriteMode.APPEND: _append,
+    WriteMode.OVERWRITE: _overwrite,
+    WriteMode.OVERWRITE_PARTITIONS: _overwrite,
+    WriteMode.UPSERT: _upsert,
+}

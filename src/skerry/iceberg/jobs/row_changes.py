@@ -1,0 +1,357 @@
+"""What all jobs that change rows share: what was found in which file, how it is put into effect, and when again.
+
+A job reads one snapshot and says which rows of which data files lose their present form. Copy-on-write then writes
+those files anew, merge-on-read writes delete files beside them. If another writer did meanwhile what does not go with
+it, the job is planned and done again on the new state, so that the outcome is as if it had begun after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from skerry.errors import ConflictError, SchemaError, UnsupportedError
+from skerry.iceberg.cherry_pick import WAP_ID
+from skerry.iceberg.jobs.analyze import catch_up
+from skerry.iceberg.jobs.lost_values import follow_deletes
+from skerry.iceberg.jobs.rewrite import FileChange, Rewriter, UpdateRows, pack
+from skerry.iceberg.manifests.manifest import ManifestEntry
+from skerry.iceberg.metadata.state import TableState
+from skerry.iceberg.operations import DeleteKey, OverwriteFiles, RowDelta
+from skerry.iceberg.operations.conflicts import Isolation
+from skerry.iceberg.reading.scan import scan
+from skerry.iceberg.table import IcebergTable
+from skerry.iceberg.writing.delete_files import write_deletion_vectors, write_position_deletes
+from skerry.iceberg.writing.layout import FileLayout
+from skerry.storage import Storage
+from skerry.table.commit import RetryPolicy
+from skerry.table.files.data_file import DeleteKind, WrittenFile
+from skerry.table.files.row_deletes import deleted_positions, distinct_positions
+from skerry.table.owned_files import OwnedFiles
+from skerry.table.predicate import Predicate
+from skerry.table.read_ahead import default_threads
+from skerry.table.statistics.file_groups import deletes_key
+from skerry.table.statistics.table_sample import delete_name, partition_name
+from skerry.table.summaries import RowChanges
+from skerry.table.tasks import Executor, Progress, ThreadExecutor, Watcher
+
+__all__ = [
+    "ChangeMode",
+    "ChangeRequest",
+    "Found",
+    "apply_changes",
+    "redo_after_conflicts",
+]
+
+VERSION_WITH_VECTORS = 3
+POSITION = "_pos"
+
+Result = TypeVar("Result")
+
+
+class ChangeMode(Enum):
+    """How rows lose their present form; the values of `write.delete.mode` and `write.merge.mode`."""
+
+    COPY_ON_WRITE = "copy-on-write"
+    """Their data files are written anew: slow to write, fast to read."""
+    MERGE_ON_READ = "merge-on-read"
+    """Delete files say which rows are gone: fast to write, readers leave the rows out."""
+
+
+@dataclass(frozen=True)
+class ChangeRequest:
+    """Where and how a job changes rows.
+
+    Args:
+        table: The table.
+        action: Whose properties hold: `delete` or `merge`, as in `write.delete.mode`.
+        ref: The branch.
+        properties: Further entries of the snapshot summary.
+        executor: Where files are read and rewritten.
+        watcher: Called with the progress.
+        staged: Whether the branch stays where it is; `properties` then name the snapshot by `wap.id`.
+    """
+
+    table: IcebergTable
+    action: str
+    ref: str
+    properties: Mapping[str, str] = field(default_factory=dict)
+    executor: Executor = field(default_factory=ThreadExecutor)
+    watcher: Watcher | None = None
+    staged: bool = False
+
+    def mode(self, state: TableState) -> ChangeMode:
+        """How the table wants its rows changed.
+
+        Raises:
+            SchemaError: The property has no legal value.
+            UnsupportedError: It asks for delete files, which version 1 does not have.
+        """
+        name = f"write.{self.action}.mode"
+        text = state.properties.get(name, ChangeMode.COPY_ON_WRITE.value).strip().lower()
+        try:
+            mode = ChangeMode(text)
+        except ValueError:
+            choices = " or ".join(mode.value for mode in ChangeMode)
+            raise SchemaError(f"table property {name} must be {choices}, found {text!r}") from None
+        if mode is ChangeMode.MERGE_ON_READ and state.metadata.format_version < 2:
+            raise UnsupportedError(
+                f"table property {name}={text} needs delete files, which tables of format version 1 do not have: "
+                "upgrade the table to version 2",
+                location=state.name,
+            )
+        return mode
+
+    def isolation(self, state: TableState) -> str:
+        """What the job may overlook of what others do meanwhile.
+
+        Raises:
+            SchemaError: The property has no legal value.
+        """
+        name = f"write.{self.action}.isolation-level"
+        return Isolation.parse(state.properties.get(name, Isolation.SERIALIZABLE.value)).value
+
+    def outcome(self, state: TableState) -> RowChanges:
+        """The snapshot of `state` that holds what the job did, if it did anything, and no counts."""
+        if self.staged:
+            for staged in reversed(state.metadata.snapshots):
+                if staged.summary is not None and staged.summary.get(WAP_ID) == self.properties[WAP_ID]:
+                    return RowChanges(staged.snapshot_id)
+        snapshot = state.snapshot(self.ref)
+        return RowChanges(snapshot.snapshot_id if snapshot is not None else None)
+
+    def report(self, step: str, done_files: int, total_files: int, done_rows: int) -> None:
+        """Tell the watcher how far the job has come."""
+        if self.watcher is not None:
+            self.watcher(Progress(step, done_files, total_files, done_rows))
+
+
+def redo_after_conflicts(request: ChangeRequest, attempt: Callable[[TableState], Result]) -> Result:
+    """Do a job, and do it again on the new state if others did meanwhile what does not go together with it.
+
+    Args:
+        request: Where.
+        attempt: Plans, writes and commits on a state. It leaves nothing behind when it fails.
+
+    Raises:
+        ConflictError: Others came first as often as `commit.retry.num-retries` allows.
+        SchemaError: A column of the table has the name of rows' positions.
+    """
+    state = request.table.refresh()
+    if POSITION in state.schema.names:
+        raise SchemaError(f"column {POSITION!r} has a name that changes of rows need; rename it", location=state.name)
+    request.mode(state), request.isolation(state)  # what is wrong with them is said before work begins
+    state = catch_up(request.table, request.ref, executor=request.executor)
+    retries = RetryPolicy.from_properties(state.properties).num_retries
+    for number in range(retries + 1):
+        try:
+            return attempt(state)
+        except ConflictError as error:
+            if error.retryable or number == retries:  # the commit loop has retried what can be retried
+                error.message = f"done {number + 1} times over: {error.message}" if number else error.message
+                raise
+        state = request.table.refresh()
+    raise AssertionError("unreachable")
+
+
+# From what was found to a commit ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a job has found and written on one state.
+
+    Args:
+        state: The state.
+        layout: How files must look that the job writes; they share its folder.
+        conflict_filter: What was read: rows that others add and that it excludes are no conflict.
+        changes: Data files with rows that lose their present form.
+        removed: Data files without a row that remains.
+        written: Data files with new rows.
+        updates: bool[actions], whether an action is an update; the others are deletes.
+        update: How copy-on-write gives rows their new form; None if there are no updates, or they are written already.
+    """
+
+    state: TableState
+    layout: FileLayout
+    conflict_filter: Predicate
+    changes: Sequence[FileChange] = ()
+    removed: Sequence[str] = ()
+    written: Sequence[WrittenFile] = ()
+    updates: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(1, bool))
+    update: UpdateRows | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Replacement:
+    """What is committed: files that come, and files that go."""
+
+    written: tuple[WrittenFile, ...]
+    removed: tuple[str, ...]
+    deletes: tuple[ManifestEntry, ...] = ()
+    replaced_deletes: tuple[DeleteKey, ...] = ()
+    referenced: tuple[str, ...] = ()
+    delete_changes: Mapping[str, int] = field(default_factory=dict)
+
+
+def apply_changes(request: ChangeRequest, found: Found) -> RowChanges:
+    """Put changes into effect, in one commit.
+
+    Args:
+        request: Where and how.
+        found: The changes.
+
+    Returns:
+        What was added and removed; the counts of rows are for the caller to fill in.
+
+    Raises:
+        ConflictError: Others have changed the same rows (not retryable), or won every race.
+        CommitUnknownError: The outcome is unknown; nothing was cleaned up.
+    """
+    state = found.state
+    if not (found.changes or found.removed or found.written):
+        return request.outcome(state)
+    with found.layout.owned_files() as files:
+        return _commit(request, found, files)
+
+
+def _commit(request: ChangeRequest, found: Found, files: OwnedFiles) -> RowChanges:
+    state = found.state
+    copies = request.mode(state) is ChangeMode.COPY_ON_WRITE
+    made = _copied(request, found, files) if copies else _marked(found)
+    changes = () if copies else [change for change in found.changes if change.location in made.delete_changes]
+    thinned, resketched = follow_deletes(
+        request.executor, state, request.ref, changes, made.removed, made.delete_changes
+    )
+    snapshot = state.snapshot(request.ref)
+    starting_snapshot_id = snapshot.snapshot_id if snapshot is not None else None
+    operation: OverwriteFiles | RowDelta
+    if copies:
+        operation = OverwriteFiles(
+            added=made.written,
+            removed_files=made.removed,
+            starting_snapshot_id=starting_snapshot_id,
+            isolation=request.isolation(state),
+            conflict_filter=found.conflict_filter,
+            ref=request.ref,
+            properties=request.properties,
+            staged=request.staged,
+            resketched=resketched,
+        )
+    else:
+        operation = RowDelta(
+            added=made.written,
+            added_deletes=made.deletes,
+            removed_files=made.removed,
+            removed_deletes=made.replaced_deletes,
+            referenced_files=made.referenced,
+            delete_changes=made.delete_changes,
+            thinned=thinned,
+            resketched=resketched,
+            starting_snapshot_id=starting_snapshot_id,
+            isolation=request.isolation(state),
+            conflict_filter=found.conflict_filter,
+            ref=request.ref,
+            properties=request.properties,
+            staged=request.staged,
+        )
+    committed = request.table.commit(operation)
+    return replace(
+        request.outcome(committed),
+        added_files=len(made.written),
+        removed_files=len(made.removed),
+        added_delete_files=len(made.deletes),
+    )
+
+
+def _copied(request: ChangeRequest, found: Found, owned: OwnedFiles) -> _Replacement:
+    """Copy-on-write: every changed file is written anew, unless no row of it remains."""
+    emptied = [
+        change.location
+        for change in found.changes
+        if (found.update is None or not found.updates[change.matches.actions].any())
+        and _leaves_no_row(found.state.storage, change)
+    ]
+    gone = set(emptied)
+    changes = [change for change in found.changes if change.location not in gone]
+    written = list(found.written)
+    if changes:
+        columns = [*found.layout.file_schema.names, POSITION]
+        reader = scan(found.state, columns, ref=request.ref, threads=1).row_reader()
+        rewriter = Rewriter(found.layout, reader, found.updates, found.update)
+        packs = pack(changes, found.layout.target_file_size_bytes, default_threads())
+        rows = 0
+        for number, files in enumerate(owned.map(request.executor, rewriter, packs), 1):
+            written += files
+            rows += sum(file.data_file.record_count for file in files)
+            request.report("rewrite", number, len(packs), rows)
+    return _Replacement(tuple(written), (*found.removed, *emptied, *(change.location for change in changes)))
+
+
+def _marked(found: Found) -> _Replacement:
+    """Merge-on-read: delete files name the rows, unless no row of their file remains."""
+    storage = found.state.storage
+    emptied = [change.location for change in found.changes if _leaves_no_row(storage, change)]
+    gone = set(emptied)
+    changes = [change for change in found.changes if change.location not in gone]
+    needless: dict[str, list[DeleteKey]] = {}
+    if found.state.metadata.format_version >= VERSION_WITH_VECTORS:
+        deletes = []
+        for change in changes:
+            before = deleted_positions(storage, change.tasks[0])
+            deletes.append((change.tasks[0].data_file, distinct_positions(before, change.matches.positions)))
+            needless[change.location] = _of_this_file_alone(change)
+        entries = write_deletion_vectors(found.layout, deletes)
+    else:
+        positions = [(change.tasks[0].data_file, change.matches.positions) for change in changes]
+        entries = write_position_deletes(found.layout, positions)
+    referenced = tuple(change.location for change in changes)
+    return _Replacement(
+        tuple(found.written),
+        (*found.removed, *emptied),
+        tuple(entries),
+        tuple(key for keys in needless.values() for key in keys),
+        referenced,
+        {change.location: _delete_change(change, entries, needless.get(change.location, ())) for change in changes},
+    )
+
+
+def _delete_change(change: FileChange, added: Iterable[ManifestEntry], removed: Iterable[DeleteKey]) -> int:
+    """The key of the deletes that a data file gains and loses."""
+    file = change.tasks[0].data_file
+    place = partition_name(file.spec_id, file.partition)
+    gained = [
+        delete_name(entry.data_file.location, entry.content_offset)
+        for entry in added
+        if entry.referenced_data_file == file.location
+        or (
+            entry.referenced_data_file is None
+            and partition_name(entry.data_file.spec_id, entry.data_file.partition) == place
+        )
+    ]
+    return deletes_key([*gained, *(delete_name(location, offset) for location, offset in removed)])
+
+
+def _of_this_file_alone(change: FileChange) -> list[DeleteKey]:
+    """The delete files that a new deletion vector makes needless: the vector before it, and files of positions."""
+    return [
+        (delete.location, delete.content_offset)
+        for delete in change.tasks[0].deletes
+        if delete.kind is DeleteKind.VECTOR
+        or (delete.kind is DeleteKind.POSITIONS and delete.referenced_data_file == change.location)
+    ]
+
+
+def _leaves_no_row(storage: Storage, change: FileChange) -> bool:
+    """Whether no row of a file is left beside those that lose their form and those deleted before."""
+    task = change.tasks[0]
+    count = task.data_file.record_count
+    deleted = sum(delete.record_count for delete in task.deletes if delete.kind is not DeleteKind.KEYS)
+    if len(change.matches) + deleted < count:
+        return False
+    return len(distinct_positions(deleted_positions(storage, task), change.matches.positions)) >= count

@@ -1,0 +1,288 @@
+"""Make a Paimon append table of an Iceberg table: the same data files, described anew.
+
+Nothing is rewritten and nothing is moved. Field ids stay what they are; files that have other columns than the table,
+or call them otherwise, get schemas of their own; identity partitions become partition keys, bounds become statistics,
+position deletes and deletion vectors become deletion vectors, and what is known of distinct values goes over as it is.
+
+Spec: Iceberg table spec, Column Projection; `formats/paimon.md` §§ 2, 5, 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from skerry.errors import UnsupportedError
+from skerry.iceberg.metadata.state import TableState
+from skerry.iceberg.planning.live_files import live_data_files
+from skerry.iceberg.statistics.samples import deletes_of, live_files, sample_of
+from skerry.migration.carried_samples import CarriedFile, carry_samples
+from skerry.migration.first_commit import FirstRows, check_free, create_with_rows
+from skerry.migration.foreign_stats import ColumnFacts, encode_facts
+from skerry.migration.paimon_schemas import (
+    file_schemas,
+    partition_keys,
+    partition_rows,
+    read_all_columns,
+    table_options,
+    table_schema,
+)
+from skerry.paimon.manifests.manifest import DataFileMeta, FileKind, FileSource, ManifestEntry
+from skerry.paimon.metadata.schema import TableSchema
+from skerry.paimon.metadata.state import PaimonState
+from skerry.paimon.operations.samples import partition_key
+from skerry.paimon.planning.deletion_positions import Positions
+from skerry.paimon.statistics.samples import delete_key
+from skerry.paimon.writing.data_files import local_millis
+from skerry.storage import Storage, name
+from skerry.table.files.data_file import DataFile, DeleteKind
+from skerry.table.files.row_deletes import RowDeletes
+from skerry.table.files.scan_task import FileScanTask
+from skerry.table.owned_files import OwnedFiles
+from skerry.table.rows.schema import leaves
+from skerry.table.rows.values import decode_value
+from skerry.table.statistics.table_sample import SampleChange
+from skerry.table.tasks import Executor, ThreadExecutor, Watcher
+
+__all__ = ["DraftFile", "PaimonDraft", "plan_paimon", "publish_paimon"]
+
+_FORMATS: Final = ("parquet", "orc")
+_NO_POSITIONS: Final = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class DraftFile:
+    """A data file of the table to be.
+
+    Args:
+        data_file: As the Iceberg table knows it, with metrics.
+        schema_id: The schema that it is read with.
+        partition: Values of the partition keys as a row with arity.
+        deleted: int64[n] Positions of deleted rows, ascending.
+        deletes: What the Iceberg table's samples call its deletes.
+    """
+
+    data_file: DataFile
+    schema_id: int
+    partition: bytes
+    deleted: Positions
+    deletes: int
+
+    @property
+    def file_name(self) -> str:
+        """Its name without folders."""
+        return name(self.data_file.location)
+
+
+@dataclass(frozen=True)
+class PaimonDraft:
+    """What an Iceberg table is as a Paimon table.
+
+    Args:
+        state: The table.
+        schemas: The schemas by id; the last one is the table's, the others are those of files.
+        files: The data files.
+    """
+
+    state: TableState
+    schemas: tuple[TableSchema, ...]
+    files: tuple[DraftFile, ...] = ()
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the data files."""
+        return sum(file.data_file.file_size_bytes for file in self.files)
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The columns as Arrow."""
+        return self.schemas[-1].arrow_schema
+
+    @property
+    def partition_by(self) -> tuple[str, ...]:
+        """The columns that it is partitioned by."""
+        return self.schemas[-1].partition_keys
+
+
+# Planning ------------------------------------------------------------------------------------------------------------
+
+
+def plan_paimon(
+    state: TableState,
+    *,
+    partition_by: Sequence[str] | None = None,
+    properties: Mapping[str, str] | None = None,
+    executor: Executor | None = None,
+    watcher: Watcher | None = None,
+) -> PaimonDraft:
+    """Look at an Iceberg table and the footers of its data files. Nothing is changed.
+
+    Args:
+        state: The table; the newest snapshot of its main branch counts.
+        partition_by: The partition keys, by which every file must be partitioned as they are; those of the table's
+            partition spec if None. None at all make a table without partitions, whose files are still told apart by
+            their statistics.
+        properties: Options of the Paimon table; they win over what goes over from the Iceberg table.
+        executor: Where footers are read; threads of this process by default.
+        watcher: Called after every footer.
+
+    Raises:
+        FormatError: A file or the metadata is corrupt.
+        NotFoundError: A file is missing.
+        SchemaError: A file's columns do not fit the table's, or an option or partition key is none.
+        UnsupportedError: The table has something that a Paimon append table has not; the message names it.
+    """
+    snapshot = state.snapshot()
+    tasks = list(live_files(state, snapshot)) if snapshot is not None else []
+    _check_files(tasks)
+    keys = partition_keys(state, partition_by, tasks)
+    current = table_schema(state, keys, table_options(state, tasks, properties or {}))
+    stored = read_all_columns(state, tasks, executor or ThreadExecutor(), watcher)
+    older, ids = file_schemas(current, tasks, stored)
+    current = replace(current, id=len(older))
+    if snapshot is None or not tasks:
+        return PaimonDraft(state, (current,))
+    metrics = {file.location: file for file in live_data_files(state, snapshot)}
+    partitions = partition_rows(state, current, tasks)
+    deletes = RowDeletes(state.storage)
+    files = tuple(
+        DraftFile(
+            metrics[task.data_file.location],
+            len(older) if number is None else number,
+            partition,
+            deletes.positions(task) if task.deletes else _NO_POSITIONS,
+            deletes_of(task),
+        )
+        for task, number, partition in zip(tasks, ids, partitions, strict=True)
+    )
+    return PaimonDraft(state, (*older, current), files)
+
+
+def _check_files(tasks: Iterable[FileScanTask]) -> None:
+    """Refuse files that Paimon's readers would not find, or of which they would see rows that are deleted."""
+    locations: dict[str, str] = {}
+    for task in tasks:
+        file = task.data_file
+        if file.file_format not in _FORMATS:
+            raise UnsupportedError(
+                f"data files of format {file.file_format} do not go over, only those of {' and '.join(_FORMATS)}",
+                location=file.location,
+            )
+        if any(delete.kind is DeleteKind.KEYS for delete in task.deletes):
+            raise UnsupportedError(
+                "rows of the file are deleted by equality, which Paimon append tables do not know; compact() writes it "
+                "anew without them",
+                location=file.location,
+            )
+        own_name = name(file.location)
+        if not own_name.endswith(f".{file.file_format}"):
+            raise UnsupportedError(
+                f"Paimon tells a file's format by its name, which does not end in .{file.file_format} here; "
+                "compact(rewrite_all=True) writes it anew",
+                location=file.location,
+            )
+        other = locations.setdefault(own_name, file.location)
+        if other != file.location:
+            raise UnsupportedError(
+                f"Paimon tells files apart by their names, and {other} has the same; compact(rewrite_all=True) writes "
+                "them anew",
+                location=file.location,
+            )
+
+
+# Publishing ----------------------------------------------------------------------------------------------------------
+
+
+def publish_paimon(draft: PaimonDraft, storage: Storage, location: str, name: str, files: OwnedFiles) -> PaimonState:
+    """Make the Paimon table.
+
+    Args:
+        draft: What it is to be.
+        storage: Where it will lie.
+        location: Its folder.
+        name: Its name, for messages.
+        files: Owns what is written, until there may be a table.
+
+    Raises:
+        AlreadyExistsError: There is a table already; nothing was changed.
+        CommitUnknownError: It may or may not have been made; nothing was removed.
+        StorageError: It could not be made.
+    """
+    *older, current = draft.schemas
+    base = PaimonState(name, location, storage, current, None)
+    check_free(base)
+    rows = None
+    if draft.files:
+        deleted = {(file.partition, 0, file.file_name): file.deleted for file in draft.files if len(file.deleted)}
+        rows = FirstRows(tuple(_entries(draft)), deleted, _samples(draft))
+    return create_with_rows(base, older, rows, files)
+
+
+def _samples(draft: PaimonDraft) -> SampleChange:
+    """What is known of the values of columns that both tables hash alike."""
+    types = {leaf.field_id: leaf.type for leaf in leaves(draft.state.schema)}
+    alike = [leaf.field_id for leaf in leaves(draft.arrow_schema) if types.get(leaf.field_id) == leaf.type]
+    carried = [
+        CarriedFile(
+            before=file.data_file.location,
+            after=file.file_name,
+            partition=partition_key(file.partition, 0, has_keys=False),
+            deletes_before=file.deletes,
+            deletes=delete_key(file.file_name, len(file.deleted)),
+        )
+        for file in draft.files
+    ]
+    return carry_samples(sample_of(draft.state, draft.state.snapshot()).groups, carried, alike)
+
+
+def _entries(draft: PaimonDraft) -> Iterator[ManifestEntry]:
+    """The manifest entries of the files."""
+    now = draft.schemas[-1]
+    types = {leaf.field_id: leaf.type for leaf in leaves(now.arrow_schema) if len(leaf.path) == 1}
+    facts = [(draft.schemas[file.schema_id], _facts(file.data_file, types)) for file in draft.files]
+    created = local_millis()
+    for file, (stats, names) in zip(draft.files, encode_facts(now, facts), strict=True):
+        data_file = file.data_file
+        meta = DataFileMeta(
+            file_name=file.file_name,
+            file_size=data_file.file_size_bytes,
+            row_count=data_file.record_count,
+            value_stats=stats,
+            min_sequence_number=0,
+            max_sequence_number=max(data_file.record_count - 1, 0),
+            schema_id=file.schema_id,
+            level=0,
+            creation_time=created,
+            delete_row_count=0,
+            file_source=FileSource.APPEND,
+            value_stats_cols=names,
+            external_path=data_file.location,
+        )
+        yield ManifestEntry(FileKind.ADD, file.partition, 0, -1, meta)
+
+
+def _facts(file: DataFile, types: Mapping[int, pa.DataType]) -> dict[int, ColumnFacts]:
+    """What a file's metrics say of its columns.
+
+    Where NaN stands among numbers readers do not agree: a column that may have some has no bounds.
+    """
+    facts = {}
+    for number, type_ in types.items():
+        has_bounds = not pa.types.is_floating(type_) or file.nan_value_counts.get(number) == 0
+        lower, upper = file.lower_bounds.get(number), file.upper_bounds.get(number)
+        nulls = file.null_value_counts.get(number)
+        facts[number] = ColumnFacts(
+            _value(type_, lower) if has_bounds else None,
+            _value(type_, upper) if has_bounds else None,
+            nulls,
+            nulls == file.record_count,
+        )
+    return facts
+
+
+def _value(type_: pa.DataType, bound: bytes | None) -> Any:
+    return None if bound is None else decode_value(type_, bound)

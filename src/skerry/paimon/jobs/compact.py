@@ -1,0 +1,299 @@
+"""Compaction: fewer files and sorted runs, the same rows.
+
+What is to be done is planned from metadata (`compaction_plan`), bucket by bucket; every bucket is then done by a task
+of its own (`compaction_tasks`), which can run anywhere, and all are committed together. What others append meanwhile
+stays: they write to level 0, from which only the files are taken that were there. If they compacted, or deleted rows,
+those buckets are found by committing halves, and are planned and done again; all others are in the table by then.
+
+Spec: `formats/paimon.md` § 10, Compaction.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from skerry.errors import CommitUnknownError, ConflictError
+from skerry.paimon.commit import retry_policy
+from skerry.paimon.jobs.append import ChangeRequest
+from skerry.paimon.jobs.compact_tasks import BucketTask, CompactionRules, TaskResult, plan_compaction, run_task
+from skerry.paimon.manifests.live_files import index_entries
+from skerry.paimon.metadata.snapshot import CommitKind
+from skerry.paimon.metadata.state import PaimonState
+from skerry.paimon.metadata.validation import check_rewritable
+from skerry.paimon.operations import IndexChange, ReplaceFiles
+from skerry.paimon.operations.row_vectors import change_vectors
+from skerry.paimon.writing.bucket_book import BucketBook
+from skerry.paimon.writing.layout import WriteLayout
+from skerry.table.commit import commit
+from skerry.table.owned_files import OwnedFiles, after_publish, log_after_publish, owned_files
+from skerry.table.summaries import CompactSummary
+from skerry.table.tasks import Progress
+
+__all__ = ["compact", "compact_due"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """A task and what came of it."""
+
+    task: BucketTask
+    result: TaskResult
+
+    @property
+    def locations(self) -> Iterator[str]:
+        return (location for file in self.result.written for location in file.locations)
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """What came of one attempt.
+
+    Args:
+        counts: What was committed.
+        lost: Tasks whose files others have changed.
+        conflict: How that was found.
+    """
+
+    counts: CompactSummary
+    lost: tuple[BucketTask, ...] = ()
+    conflict: ConflictError | None = None
+
+
+def compact(
+    request: ChangeRequest,
+    rules: CompactionRules,
+    *,
+    target_file_size: int | None = None,
+    dry_run: bool = False,
+    once: bool = False,
+) -> CompactSummary:
+    """Compact a branch.
+
+    Args:
+        request: Where to, and where tasks run.
+        rules: What is worth the work.
+        target_file_size: Bytes that files should have; `target-file-size` if None.
+        dry_run: Only tell what would be done.
+        once: Leave to others what they have changed meanwhile.
+
+    Raises:
+        ConflictError: Others changed the files of all buckets again and again.
+        UnsupportedError: The table is of a kind that is not compacted here; the message names the option.
+    """
+    state = request.target.load()
+    tasks = plan_compaction(state, _layout(state, target_file_size), rules)
+    if dry_run:
+        return _planned(state, tasks)
+    counts = CompactSummary(_id(state))
+    waits = iter(()) if once else retry_policy(state).waits_s()
+    while True:
+        try:
+            found = _Attempt(request, state, _layout(state, target_file_size)).run(tasks)
+            counts = _added(counts, found.counts)
+            wait = next(waits, None) if found.lost else None
+            if wait is None:
+                break
+            time.sleep(wait)
+            state = request.target.load()
+            lost = replace(rules, buckets=frozenset(task.place for task in found.lost))
+            tasks = plan_compaction(state, _layout(state, target_file_size), lost)
+        except CommitUnknownError:
+            raise
+        except Exception as error:
+            if not counts.groups:
+                raise
+            log_after_publish("compacting the other buckets", error)  # there are some in the table
+            break
+    if found.conflict is not None and not counts.groups:
+        raise found.conflict
+    return replace(counts, conflicts=len(found.lost))
+
+
+def compact_due(request: ChangeRequest, state: PaimonState) -> None:
+    """Compact the buckets that a commit has given too many sorted runs, as every writer of Paimon does.
+
+    Nothing is done in tables with the option `write-only`, and it is no error if it cannot be done: the rows are in the
+    table, and the next writer tries again.
+
+    Args:
+        request: Where to, as the commit was asked for: its books are those of the writer.
+        state: The state after the commit.
+    """
+    if not state.schema.primary_keys or state.snapshot is None or state.options.write_only:
+        return
+    with after_publish("compacting what is due"):
+        known = request.books.get(state.branch, BucketBook())
+        book = request.books[state.branch] = known.at(state)
+        trigger = state.options.compaction_trigger
+        due = frozenset(
+            place
+            for place, files in book.levels.items()
+            if files != known.levels.get(place) and book.run_count(*place) >= trigger
+        )
+        if due:
+            compact(replace(request, properties={}, commit_id=None), CompactionRules(buckets=due), once=True)
+
+
+def _layout(state: PaimonState, target_file_size: int | None) -> WriteLayout:
+    layout = WriteLayout.of(state)
+    check_rewritable(layout.schema, "such tables are not compacted", state.name)
+    if target_file_size is None:
+        return layout
+    options = {**layout.schema.options, "target-file-size": f"{target_file_size} b"}
+    return replace(layout, schema=replace(layout.schema, options=options))
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """Tasks of one state, done and committed."""
+
+    request: ChangeRequest
+    state: PaimonState
+    layout: WriteLayout
+
+    def run(self, tasks: Sequence[BucketTask]) -> _Round:
+        """Do tasks and commit them; of those that are not in the table afterwards no file is left."""
+        with self.layout.owned_files({self.layout.bucket_folder(*task.place) for task in tasks}) as owned:
+            return self._commit(_units(list(self._do(tasks, owned))), owned)
+
+    def _do(self, tasks: Sequence[BucketTask], owned: OwnedFiles) -> Iterator[_Done]:
+        total = sum(len(task.entries) for task in tasks)
+        files = rows = size = 0
+        work = functools.partial(run_task, self.state, self.layout)
+        for task, result in zip(tasks, owned.map(self.request.executor, work, tasks), strict=True):
+            yield _Done(task, result)
+            files += len(task.entries)
+            rows += sum(file.file.row_count for file in result.written)
+            size += task.size_bytes
+            if self.request.watcher is not None:
+                self.request.watcher(Progress("compact", files, total, rows, size))
+
+    def _commit(self, units: Sequence[Sequence[_Done]], owned: OwnedFiles) -> _Round:
+        """Commit units at once, else each half of them; once one is in the table, those go that cannot follow it."""
+        done = [one for unit in units for one in unit]
+        try:
+            return _Round(self._replace(done))
+        except ConflictError as conflict:
+            if conflict.retryable or not done:
+                raise
+            if len(units) == 1:
+                return self._given_up(done, owned, conflict)
+        half = len(units) // 2
+        first = self._commit(units[:half], owned)
+        try:
+            second = self._commit(units[half:], owned)
+        except CommitUnknownError:
+            raise
+        except Exception as error:
+            if not first.counts.groups:
+                raise
+            log_after_publish("committing the other buckets", error)
+            second = self._given_up([one for unit in units[half:] for one in unit], owned, None)
+        counts = _added(first.counts, second.counts)
+        return _Round(counts, (*first.lost, *second.lost), second.conflict or first.conflict)
+
+    def _given_up(self, done: Sequence[_Done], owned: OwnedFiles, conflict: ConflictError | None) -> _Round:
+        owned.remove(location for one in done for location in one.locations)
+        return _Round(CompactSummary(None), tuple(one.task for one in done), conflict)
+
+    def _replace(self, done: Sequence[_Done]) -> CompactSummary:
+        """Put new files in the place of others, in one commit."""
+        layout, results = self.layout, [one.result for one in done]
+        gone = [key for one in done for key in one.task.vectors]
+        index = IndexChange()
+        with owned_files(layout.storage) as created:
+            if gone:
+                index = change_vectors(layout, index_entries(self.state), {}, gone, owned=created)
+            operation = ReplaceFiles(
+                layout,
+                [entry for result in results for entry in result.removed],
+                [file for result in results for file in result.written],
+                CommitKind.COMPACT,
+                moved=[entry for result in results for entry in result.moved],
+                index=index,
+                properties=self.request.properties,
+            )
+            return _counts(commit(operation, self.request.target, retry_policy), done, index)
+
+
+def _units(done: Sequence[_Done]) -> list[list[_Done]]:
+    """What can be committed without the rest: each task, but all together that share index files."""
+    shared: dict[tuple[bytes, int], list[_Done]] = {}
+    units: list[list[_Done]] = []
+    for one in done:
+        if not one.task.vectors:
+            units.append([one])
+            continue
+        if one.task.place not in shared:
+            shared[one.task.place] = []
+            units.append(shared[one.task.place])
+        shared[one.task.place].append(one)
+    return units
+
+
+# Counts --------------------------------------------------------------------------------------------------------------
+
+
+def _id(state: PaimonState) -> int | None:
+    return state.snapshot.id if state.snapshot is not None else None
+
+
+def _reasons(tasks: Iterable[BucketTask]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for task in tasks:
+        found[task.reason.value] = found.get(task.reason.value, 0) + 1
+    return found
+
+
+def _planned(state: PaimonState, tasks: Sequence[BucketTask]) -> CompactSummary:
+    return CompactSummary(
+        _id(state),
+        groups=len(tasks),
+        rewritten_files=sum(len(task.entries) for task in tasks),
+        rewritten_bytes=sum(task.size_bytes for task in tasks),
+        removed_delete_files=sum(len(task.vectors) for task in tasks),
+        reasons=_reasons(tasks),
+        dry_run=True,
+    )
+
+
+def _counts(state: PaimonState, done: Sequence[_Done], index: IndexChange) -> CompactSummary:
+    results = [one.result for one in done]
+    moved = {entry.file.file_name for result in results for entry in result.moved}
+    rewritten = [entry for result in results for entry in result.removed if entry.file.file_name not in moved]
+    added = [file.file for result in results for file in result.written]
+    return CompactSummary(
+        _id(state),
+        groups=len(done),
+        rewritten_files=len(rewritten),
+        rewritten_bytes=sum(entry.file.file_size for entry in rewritten),
+        moved_files=len(moved),
+        added_files=len(added),
+        added_bytes=sum(file.file_size for file in added),
+        rows=sum(file.row_count for file in added),
+        removed_delete_files=sum(entry.row_count for entry in index.removed)
+        - sum(entry.row_count for entry in index.added),
+        reasons=_reasons(one.task for one in done),
+    )
+
+
+_SUMS = (
+    "groups",
+    "rewritten_files",
+    "rewritten_bytes",
+    "moved_files",
+    "added_files",
+    "added_bytes",
+    "rows",
+    "removed_delete_files",
+)
+
+
+def _added(left: CompactSummary, right: CompactSummary) -> CompactSummary:
+    """Two counts as one."""
+    reasons = {why: left.reasons.get(why, 0) + right.reasons.get(why, 0) for why in {**left.reasons, **right.reasons}}
+    sums = {name: getattr(left, name) + getattr(right, name) for name in _SUMS}
+    return replace(left, snapshot_id=right.snapshot_id or left.snapshot_id, reasons=reasons, **sums)

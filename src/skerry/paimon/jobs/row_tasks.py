@@ -1,0 +1,361 @@
+"""What changes of rows do in tasks, wherever these run: find rows, decide about them, write files and records.
+
+Tasks are given the state that was read, as values; what they return is small where rows stay where they are.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skerry.paimon.jobs.append import ChangeRequest
+from skerry.paimon.manifests.manifest import ManifestEntry
+from skerry.paimon.metadata.state import PaimonState
+from skerry.paimon.metadata.validation import check_rewritable
+from skerry.paimon.planning.deletion_positions import Positions
+from skerry.paimon.planning.plan import ScanPlanner
+from skerry.paimon.planning.planned_splits import PlannedSplits
+from skerry.paimon.planning.splits import Split
+from skerry.paimon.reading.rows import SplitReader
+from skerry.paimon.writing.bucket_book import BucketBook
+from skerry.paimon.writing.data_files import BucketFiles, BucketPlace, WrittenDataFile
+from skerry.paimon.writing.dynamic_buckets import OneBucket
+from skerry.paimon.writing.layout import WriteLayout
+from skerry.paimon.writing.table_writers import KIND_COLUMN, KeyedWriter
+from skerry.storage import name
+from skerry.table.owned_files import OwnedFiles
+from skerry.table.predicate import ALWAYS_TRUE, Predicate, conjuncts_of
+from skerry.table.rows.keys import KeyIndex
+from skerry.table.rows.metadata_columns import FILE, METADATA_COLUMNS, POSITION
+from skerry.table.rows.schema import field_id
+from skerry.table.tasks import Progress
+
+__all__ = [
+    "DELETE_KIND",
+    "INSERT_KIND",
+    "PLACE_FIELDS",
+    "UPDATE_AFTER_KIND",
+    "BucketRows",
+    "ChangedBucket",
+    "Decided",
+    "DecidedPlaces",
+    "FileRewrite",
+    "RowJob",
+    "RowTransform",
+    "change_bucket",
+    "decide_places",
+    "find_keys",
+    "find_rows",
+    "rewrite_file",
+    "with_kind",
+]
+
+PLACE_FIELDS: Final = tuple(field for field in METADATA_COLUMNS if field_id(field) in (FILE, POSITION))
+INSERT_KIND: Final = 0
+_UPDATE_BEFORE_KIND: Final = 1
+UPDATE_AFTER_KIND: Final = 2
+DELETE_KIND: Final = 3
+_MEMORY_BYTES: Final = 256 << 20
+
+_NO_ROWS: Final = np.zeros(0, np.int64)
+_Task = TypeVar("_Task")
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True)
+class RowJob:
+    """One attempt at changing rows of a state."""
+
+    request: ChangeRequest
+    state: PaimonState
+    layout: WriteLayout
+
+    @classmethod
+    def of(cls, request: ChangeRequest, state: PaimonState) -> RowJob:
+        """Begin.
+
+        Raises:
+            UnsupportedError: The table is of a kind whose rows are not changed.
+        """
+        layout = WriteLayout.of(state)
+        check_rewritable(layout.schema, "rows of such tables are not changed", state.name)
+        return cls(request, state, layout)
+
+    def splits(self, predicate: Predicate) -> PlannedSplits:
+        """The splits that can hold rows of a predicate."""
+        planner = ScanPlanner(self.state, conjuncts_of(predicate), _threads())
+        return planner.plan(self.state.snapshot).splits
+
+    def reader(self, columns: pa.Schema, predicate: Predicate = ALWAYS_TRUE, *, tasks: int = 1) -> SplitReader:
+        """A reader of rows for so many tasks; where there are few, each has several threads."""
+        at_once = min(max(tasks, 1), _threads())
+        return SplitReader(self.state, columns, predicate, _threads() // at_once, _MEMORY_BYTES // at_once)
+
+    def run(
+        self,
+        step: str,
+        function: Callable[[_Task], _Result],
+        tasks: Sequence[_Task],
+        files: Callable[[_Task], int],
+        owned: OwnedFiles | None = None,
+    ) -> Iterator[_Result]:
+        """Send tasks out, and tell of the files that they have done; `owned` owns those that they write."""
+        done, total = 0, sum(map(files, tasks))
+        executor = self.request.executor
+        results = executor.map(function, tasks) if owned is None else owned.map(executor, function, tasks)
+        for task, result in zip(tasks, results, strict=True):
+            yield result
+            done += files(task)
+            if self.request.watcher is not None:
+                self.request.watcher(Progress(step, done, total))
+
+
+def _threads() -> int:
+    return min(os.cpu_count() or 1, 8)
+
+
+# Decisions -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What becomes of a batch of rows.
+
+    Args:
+        deleted: int64[n] Rows of the batch that go.
+        updated: int64[m] Rows that get a new form.
+        rows: Their new form, with the table's columns.
+        matched: int64[k] What the transform wants to know again when it is asked for new rows.
+    """
+
+    deleted: npt.NDArray[np.int64]
+    updated: npt.NDArray[np.int64]
+    rows: pa.RecordBatch
+    matched: npt.NDArray[np.int64] = field(default_factory=_NO_ROWS.copy)
+
+
+class RowTransform(Protocol):
+    """Decides about the rows of one state of a table; picklable."""
+
+    @property
+    def predicate(self) -> Predicate:
+        """Holds for every row that may change."""
+        ...
+
+    def decide(self, batch: pa.RecordBatch) -> Decided:
+        """What becomes of rows, with all columns of the table; called once for each batch, in whatever process."""
+        ...
+
+    def added(self, matched: Iterable[npt.NDArray[np.int64]]) -> Iterable[pa.RecordBatch]:
+        """Rows that are new, when all others are decided.
+
+        Args:
+            matched: What the decisions said.
+        """
+        ...
+
+
+# Rows by position ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class DecidedPlaces:
+    """What was decided about the rows of a split; picklable.
+
+    Args:
+        places: int64[n] Positions of the rows that lose their form, ascending, by name of the data file.
+        deleted: How many of them are deleted.
+        updated: The new form of the others.
+        matched: See `Decided`.
+    """
+
+    places: Mapping[str, Positions]
+    deleted: int
+    updated: tuple[pa.RecordBatch, ...]
+    matched: npt.NDArray[np.int64]
+
+
+def find_rows(reader: SplitReader, split: Split) -> dict[str, Positions]:
+    """The positions of what a reader of `PLACE_FIELDS` finds, by name of the data file."""
+    return _positions_by_file(reader.batches([split]))
+
+
+def find_keys(reader: SplitReader, index: KeyIndex, keys: Sequence[str], split: Split) -> dict[str, Positions]:
+    """The positions of the rows that have one of some keys."""
+
+    def found() -> Iterator[pa.RecordBatch]:
+        for batch in reader.batches([split]):
+            hits = index.find([batch.column(key) for key in keys]) >= 0
+            if hits.any():
+                yield batch.filter(pa.array(hits))
+
+    return _positions_by_file(found())
+
+
+def decide_places(reader: SplitReader, transform: RowTransform, split: Split) -> DecidedPlaces:
+    """Decide about the rows of a split.
+
+    Args:
+        reader: Reads the table's columns and `PLACE_FIELDS`.
+        transform: Decides.
+        split: The split.
+    """
+    columns = reader.columns.names[: -len(PLACE_FIELDS)]
+    places, updated, matched = [], [], [_NO_ROWS]
+    deleted = 0
+    for batch in reader.batches([split]):
+        decided = transform.decide(batch.select(columns))
+        deleted += len(decided.deleted)
+        matched.append(decided.matched)
+        if decided.rows.num_rows:
+            updated.append(decided.rows)
+        gone = np.concatenate([decided.deleted, decided.updated])
+        if len(gone):
+            places.append(batch.select([field.name for field in PLACE_FIELDS]).take(pa.array(gone)))
+    return DecidedPlaces(_positions_by_file(places), deleted, tuple(updated), np.concatenate(matched))
+
+
+def _positions_by_file(batches: Iterable[pa.RecordBatch]) -> dict[str, Positions]:
+    """int64[n] Positions by name of the data file, ascending, of batches that end with `PLACE_FIELDS`."""
+    parts: dict[str, list[Positions]] = {}
+    for batch in batches:
+        files = batch.column(PLACE_FIELDS[0].name).dictionary_encode()
+        places = np.asarray(batch.column(PLACE_FIELDS[1].name))
+        codes = np.asarray(files.indices)
+        for code, location in enumerate(files.dictionary.to_pylist()):
+            parts.setdefault(name(location), []).append(places[codes == code])
+    return {location: np.sort(np.concatenate(found)) for location, found in parts.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class FileRewrite:
+    """A file whose rows are written again, without some; picklable.
+
+    Args:
+        entry: The file.
+        split: It alone, with its deletion vector.
+        gone: int64[n] Positions of the rows that go, ascending.
+    """
+
+    entry: ManifestEntry
+    split: Split
+    gone: Positions
+
+
+def rewrite_file(state: PaimonState, layout: WriteLayout, task: FileRewrite) -> list[WrittenDataFile]:
+    """Write a file's rows again, without some."""
+    entry = task.entry
+    folder = layout.bucket_folder(entry.partition, entry.bucket)
+    place = BucketPlace(entry.partition, entry.bucket, entry.total_buckets, folder)
+    files = BucketFiles(layout, place, first_sequence_number=entry.file.min_sequence_number)
+    columns = pa.schema([*state.arrow_schema, PLACE_FIELDS[1]])
+    try:
+        for batch in SplitReader(state, columns).batches([task.split]):
+            is_gone = np.isin(np.asarray(batch.column(batch.num_columns - 1)), task.gone, assume_unique=True)
+            rows = batch.select(state.arrow_schema.names).filter(pa.array(~is_gone))
+            if rows.num_rows:
+                files.write(pa.Table.from_batches([rows]))
+        return files.close()
+    except BaseException:
+        files.abort()
+        raise
+
+
+# Rows by key ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class BucketRows:
+    """The rows of a bucket of a primary-key table, which one task decides about; picklable.
+
+    Args:
+        splits: What to read.
+        next_sequence: The sequence number of the bucket's next record.
+    """
+
+    splits: tuple[Split, ...]
+    next_sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedBucket:
+    """What was decided about a bucket; picklable.
+
+    Args:
+        files: The records that were written to the bucket.
+        deleted: Rows that are deleted.
+        updated: Rows that have a new form.
+        moved: The new form of those whose key is another now, so that they may belong elsewhere.
+        matched: See `Decided`.
+    """
+
+    files: tuple[WrittenDataFile, ...]
+    deleted: int
+    updated: int
+    moved: tuple[pa.RecordBatch, ...]
+    matched: npt.NDArray[np.int64]
+
+
+def with_kind(batches: Iterable[pa.RecordBatch], kind: int) -> Iterator[pa.RecordBatch]:
+    """Rows as records of one kind."""
+    for batch in batches:
+        yield batch.append_column(KIND_COLUMN, pa.repeat(pa.scalar(kind, pa.int8()), batch.num_rows))
+
+
+def change_bucket(layout: WriteLayout, reader: SplitReader, transform: RowTransform, task: BucketRows) -> ChangedBucket:
+    """Decide about the rows of a bucket, and write records that say so behind those that it has.
+
+    Args:
+        layout: How the table wants its files.
+        reader: Reads the table's columns.
+        transform: Decides.
+        task: The bucket, which nobody else writes to.
+    """
+    split = task.splits[0]
+    totals, newest = {split.partition: split.total_buckets}, {(split.partition, split.bucket): task.next_sequence - 1}
+    is_dynamic = layout.options.bucket == -1
+    writer = KeyedWriter(
+        layout,
+        BucketBook(total_buckets=totals, max_sequence=newest),
+        OneBucket(split.bucket) if is_dynamic else None,
+    )
+    deleted = updated = 0
+    moved, matched = [], [_NO_ROWS]
+    try:
+        for batch in reader.batches(task.splits):
+            decided = transform.decide(batch)
+            deleted += len(decided.deleted)
+            updated += len(decided.updated)
+            matched.append(decided.matched)
+            before = batch.take(pa.array(decided.updated))
+            stays = _equal_keys(layout, before, decided.rows)
+            gone = [batch.take(pa.array(decided.deleted))]
+            after = decided.rows if stays.all() else decided.rows.filter(pa.array(stays))
+            for record in (
+                *with_kind(gone, DELETE_KIND),
+                *with_kind([before], _UPDATE_BEFORE_KIND),
+                *with_kind([after], UPDATE_AFTER_KIND),
+            ):
+                writer.write(record)
+            if not stays.all():
+                moved.append(decided.rows.filter(pa.array(~stays)))
+        written = writer.close()
+    except BaseException:
+        writer.abort()
+        raise
+    return ChangedBucket(written.files, deleted, updated, tuple(moved), np.concatenate(matched))
+
+
+def _equal_keys(layout: WriteLayout, before: pa.RecordBatch, after: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    """bool[rows] Whether rows have the same primary key."""
+    equal = np.ones(before.num_rows, np.bool_)
+    for key in layout.schema.primary_keys:
+        equal &= np.asarray(pc.equal(before.column(key), after.column(key).cast(before.column(key).type)))
+    return equal

@@ -1,0 +1,68 @@
+"""Rows that take each other's place, as a caller decides row by row: what a merge needs of a Paimon table."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import replace
+
+import pyarrow as pa
+
+from skerry.errors import UnsupportedError
+from skerry.paimon.jobs.append import ChangeRequest, redo_after_conflicts
+from skerry.paimon.jobs.delete import merged_positions, replace_positions
+from skerry.paimon.jobs.record_changes import change_records
+from skerry.paimon.jobs.row_tasks import PLACE_FIELDS, RowJob, RowTransform, decide_places
+from skerry.paimon.metadata.options import MergeEngine
+from skerry.paimon.metadata.state import PaimonState
+from skerry.table.summaries import RowChanges
+
+__all__ = ["transform_rows"]
+
+
+def transform_rows(request: ChangeRequest, prepare: Callable[[PaimonState], RowTransform]) -> RowChanges:
+    """Read rows, decide about them, and commit what was decided; again on the new state if others were first.
+
+    Args:
+        request: Where to, and where tasks run.
+        prepare: Makes the transform for a state.
+
+    Raises:
+        ConflictError: Others changed the same rows, again and again.
+        UnsupportedError: The table's merge engine makes something else of rows that are written.
+    """
+
+    def attempt(state: PaimonState) -> RowChanges:
+        job = RowJob.of(request, state)
+        transform = prepare(state)
+        return _transform_records(job, transform) if state.schema.primary_keys else _transform_places(job, transform)
+
+    return redo_after_conflicts(request, attempt)
+
+
+def _transform_records(job: RowJob, transform: RowTransform) -> RowChanges:
+    engine = job.layout.options.merge_engine
+    if engine is not MergeEngine.DEDUPLICATE:
+        raise UnsupportedError(
+            f"table option merge-engine={engine.value}: rows that are written do not simply take the place of others",
+            location=job.state.name,
+        )
+    return change_records(job, transform)
+
+
+def _transform_places(job: RowJob, transform: RowTransform) -> RowChanges:
+    schema, predicate = job.state.arrow_schema, transform.predicate
+    splits = job.splits(predicate)
+    reader = job.reader(pa.schema([*schema, *PLACE_FIELDS]), predicate, tasks=len(splits))
+    work = functools.partial(decide_places, reader, transform)
+    parts = list(job.run("match", work, splits, lambda split: sum(1 for _ in split.files)))
+    updated = [batch for part in parts for batch in part.updated]
+    added = list(transform.added([part.matched for part in parts]))
+    new = pa.Table.from_batches([batch.cast(schema) for batch in (*updated, *added)], schema)
+    found = merged_positions([part.places for part in parts])
+    return replace(
+        replace_positions(job, found, new if new.num_rows else None, unless=predicate if added else None),
+        inserted_rows=sum(batch.num_rows for batch in added),
+        updated_rows=sum(batch.num_rows for batch in updated),
+        deleted_rows=sum(part.deleted for part in parts),
+    )
