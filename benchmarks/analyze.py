@@ -18,7 +18,7 @@ import duckdb
 import skerry
 from refresh import STEP
 from skerry.kernels import warm_up
-from skerry.table.tasks import ThreadExecutor
+from skerry.table.work.tasks import ThreadExecutor
 from tpch_data import CACHE, lineitem_rows, make_lineitem
 
 FOLDER = CACHE / "analyze"

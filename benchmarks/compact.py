@@ -44,7 +44,7 @@ def rows(count: int, seed: int) -> pa.Table:
 def make_files(warehouse: Path, files: int, rows_of_file: int) -> list[WrittenFile]:
     """Small files of a table that nobody compacts."""
     table = skerry.connect(warehouse).create_table("d.source", rows(1, 0).schema)
-    layout = table.implementation.layout()
+    layout = table.handle.layout()
     return [
         file
         for number in range(files)
@@ -55,7 +55,7 @@ def make_files(warehouse: Path, files: int, rows_of_file: int) -> list[WrittenFi
 def make_table(warehouse: Path, name: str, files: list[WrittenFile]) -> None:
     """A table of its own with copies of the files, in one commit."""
     table = skerry.connect(warehouse).create_table(name, rows(1, 0).schema)
-    folder = Path(table.implementation.layout().folder.removeprefix("file://"))
+    folder = Path(table.handle.layout().folder.removeprefix("file://"))
     folder.mkdir(parents=True)
     copies = []
     for file in files:
@@ -88,9 +88,9 @@ def main() -> None:
     def by_skerry(name: str, executor: str) -> int:
         table = skerry.connect(warehouse).load_table(name)
         if executor == "Spark":
-            done = skerry.spark.compact(spark, table, rewrite_all=True)
+            done = skerry.spark.compact(spark, table, full=True)
         else:
-            done = table.compact(rewrite_all=True)
+            done = table.compact(full=True)
         assert {str(found.freshness) for found in table.statistics().values()} == {"fresh"}
         return done.added_files
 

@@ -95,7 +95,7 @@ def make_table(files: int) -> Path:
         for first in range(0, files, FILES_PER_MANIFEST):
             count = min(FILES_PER_MANIFEST, files - first)
             batch = [data_file(table.location, first + row, noise) for row in range(count)]
-            table.implementation.commit(AppendFiles(tuple(batch)))
+            table.handle.commit(AppendFiles(tuple(batch)))
         (folder / "done").touch()
     return folder
 

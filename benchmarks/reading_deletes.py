@@ -52,7 +52,7 @@ def delete_rows(table: Any, name: str) -> None:
     if write is None:
         return
     draw = np.random.default_rng(4)
-    inner = table.implementation
+    inner = table.handle
     files = [task.data_file for task in table.scan().plan()]
     deletes = [(file, np.flatnonzero(draw.random(file.record_count) < DELETED)) for file in files]
     added = tuple(write(inner.layout(), deletes))
@@ -68,7 +68,7 @@ def masked(table: Any, columns: list[str] | None) -> pa.Table:
 
 def by_pyiceberg(table: Any) -> pa.Table:
     """Three columns of a table, read by PyIceberg."""
-    inner = table.implementation
+    inner = table.handle
     return inner.catalog.load_table(inner.identifier).scan(selected_fields=tuple(COLUMNS)).to_arrow()
 
 

@@ -84,7 +84,7 @@ def changes(rows: pa.Table, number: int) -> dict[str, Callable[[skerry.catalog.T
         "append": lambda table: table.append(content),
         "overwrite of a partition": lambda table: table.overwrite(content, where),
         "row-level delete": lambda table: table.delete(f"{where} AND l_linenumber = 3"),
-        "compaction of a partition": lambda table: table.compact(where, rewrite_all=True),
+        "compaction of a partition": lambda table: table.compact(where, full=True),
     }
 
 
@@ -146,7 +146,7 @@ def measure_analyze(table: skerry.catalog.Table, rounds: int) -> bool:
 
 
 def measure_size(table: skerry.catalog.Table) -> bool:
-    state = table.refresh().implementation.state
+    state = table.refresh().handle.state
     file = next(f for f in state.metadata.statistics if f.snapshot_id == table.current_snapshot().snapshot_id)
     reader = PuffinReader(state.storage, file.statistics_path)
     below = int(reader.properties[SAMPLE_PROPERTIES[1]])

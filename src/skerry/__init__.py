@@ -1,34 +1,92 @@
 """skerry: one lakehouse storage layer in Python.
 
-`connect` opens a catalog; everything else hangs off the catalogs and tables it returns. Submodules load on first use,
-so that importing the package costs little.
+`connect` opens a catalog; everything else hangs off the catalogs and tables it returns. The other names are those of
+results and arguments, for annotations. Submodules load on first use, so that importing the package costs little.
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from skerry.catalog import Delete as Delete
-    from skerry.catalog import Insert as Insert
-    from skerry.catalog import Update as Update
+    from skerry.catalog import Catalog as Catalog
     from skerry.catalog import connect as connect
+    from skerry.catalog.relocating import RelocationSummary as RelocationSummary
+    from skerry.storage import Storage as Storage
+    from skerry.table.arguments import Condition as Condition
+    from skerry.table.arguments import Rows as Rows
+    from skerry.table.explanation import Explanation as Explanation
+    from skerry.table.history import Ref as Ref
+    from skerry.table.history import Snapshot as Snapshot
+    from skerry.table.merging import Delete as Delete
+    from skerry.table.merging import Insert as Insert
+    from skerry.table.merging import Update as Update
+    from skerry.table.rows.row_stream import RowStream as RowStream
+    from skerry.table.statistics.column_statistics import ColumnStatistics as ColumnStatistics
+    from skerry.table.statistics.column_statistics import Freshness as Freshness
+    from skerry.table.summaries import AnalyzeSummary as AnalyzeSummary
+    from skerry.table.summaries import ChangeSummary as ChangeSummary
+    from skerry.table.summaries import CompactSummary as CompactSummary
+    from skerry.table.summaries import DeletesSummary as DeletesSummary
+    from skerry.table.summaries import ExpireSummary as ExpireSummary
+    from skerry.table.summaries import ManifestSummary as ManifestSummary
+    from skerry.table.summaries import MigrationSummary as MigrationSummary
+    from skerry.table.summaries import OrphanSummary as OrphanSummary
+    from skerry.table.summaries import RowChanges as RowChanges
+    from skerry.table.table import Table as Table
+    from skerry.table.table_scan import TableScan as TableScan
+    from skerry.table.work.progress import Progress as Progress
+    from skerry.table.work.tasks import Executor as Executor
+    from skerry.table.work.tasks import JobProgress as JobProgress
+    from skerry.table.work.tasks import ThreadExecutor as ThreadExecutor
 
-__all__ = ["Delete", "Insert", "Update", "__version__", "connect"]
 __version__ = "0.1.0"
 
-_SUBMODULES = frozenset({"amudai", "catalog", "errors", "puffin", "spark", "theta"})
-_OF_CATALOG = frozenset({"Delete", "Insert", "Update", "connect"})
+_SUBMODULES: Final = frozenset({"amudai", "catalog", "errors", "puffin", "spark", "theta"})
+_WHERE: Final = {
+    "AnalyzeSummary": "table.summaries",
+    "Catalog": "catalog",
+    "ChangeSummary": "table.summaries",
+    "ColumnStatistics": "table.statistics.column_statistics",
+    "CompactSummary": "table.summaries",
+    "Condition": "table.arguments",
+    "Delete": "table.merging",
+    "DeletesSummary": "table.summaries",
+    "Executor": "table.work.tasks",
+    "ExpireSummary": "table.summaries",
+    "Explanation": "table.explanation",
+    "Freshness": "table.statistics.column_statistics",
+    "Insert": "table.merging",
+    "JobProgress": "table.work.tasks",
+    "ManifestSummary": "table.summaries",
+    "MigrationSummary": "table.summaries",
+    "OrphanSummary": "table.summaries",
+    "Progress": "table.work.progress",
+    "Ref": "table.history",
+    "RelocationSummary": "catalog.relocating",
+    "RowChanges": "table.summaries",
+    "RowStream": "table.rows.row_stream",
+    "Rows": "table.arguments",
+    "Snapshot": "table.history",
+    "Storage": "storage",
+    "Table": "table.table",
+    "TableScan": "table.table_scan",
+    "ThreadExecutor": "table.work.tasks",
+    "Update": "table.merging",
+    "connect": "catalog",
+}
+
+__all__ = [*_WHERE, "__version__"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _OF_CATALOG:
-        return getattr(importlib.import_module("skerry.catalog"), name)
+    if name in _WHERE:
+        return getattr(importlib.import_module(f"skerry.{_WHERE[name]}"), name)
     if name in _SUBMODULES:
         return importlib.import_module(f"skerry.{name}")
     raise AttributeError(f"module 'skerry' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_SUBMODULES})
+    return sorted({*globals(), *_WHERE, *_SUBMODULES})

@@ -29,7 +29,7 @@ def sweep(table, *, metadata: Any = None, executor: Any = None, **how: Any):
     """
     if metadata is None:
         return table.remove_orphans(executor=executor, **how)
-    implementation = table.implementation
+    implementation = table.handle
     state = dataclasses.replace(implementation.state, metadata=metadata)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(implementation, "state", state)
@@ -46,7 +46,7 @@ def age(folder: Path, days: float = 30.0) -> None:
 
 def metadata_update(table, update: Any) -> None:
     """Commit an update of the metadata as it is."""
-    table.implementation.commit(_Update(update))
+    table.handle.commit(_Update(update))
 
 
 @dataclasses.dataclass

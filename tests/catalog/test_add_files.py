@@ -299,7 +299,7 @@ def test_files_are_looked_at_wherever_the_executor_says(table):
     executor = Elsewhere()
     progress = []
     files = [put(table, name, rows(start, start + 5)) for name, start in (("a", 0), ("b", 5))]
-    table.add_files(files, executor=executor, watcher=progress.append)
+    table.add_files(files, executor=executor, progress=progress.append)
     assert executor.tasks == 2
     assert [(step.done_files, step.total_files, step.done_rows) for step in progress] == [(1, 2, 5), (2, 2, 10)]
     assert keys(table) == [*range(10)]

@@ -48,7 +48,7 @@ def test_the_reader_allows_a_folder(tmp_path, elsewhere):
         table.add_files([str(elsewhere / "b.parquet")])
     (elsewhere / "b.parquet").unlink()
     table.delete("id = 1")
-    table.compact(rewrite_all=True)
+    table.compact(full=True)
     table.expire_snapshots(keep_last=1)
     table.remove_orphans(older_than_days=1)
     catalog.drop_table("d.t", purge=True)
@@ -71,7 +71,7 @@ def test_external_files_of_paimon_tables(tmp_path):
     from skerry.paimon.planning.file_locations import check_location
 
     for allowed in ([], [str(raw)]):
-        state = skerry.connect(lake, allowed_locations=allowed).load_table("d.t")._backend.implementation.refresh()
+        state = skerry.connect(lake, allowed_locations=allowed).load_table("d.t").handle.refresh()
         if allowed:
             check_location(state, str(raw / "bucket-0" / "data-1.parquet"))
         else:
@@ -113,4 +113,4 @@ def test_a_table_cannot_choose_the_storage_of_its_readers(tmp_path, elsewhere):
         json.dump(metadata, file)
     found = catalog.load_table("d.u")
     assert found.scan().to_arrow()["id"].to_pylist() == [1]
-    assert found._backend.implementation.state.storage.options == {"s3.region": "ours"}
+    assert found.handle.state.storage.options == {"s3.region": "ours"}

@@ -201,7 +201,7 @@ def test_a_table_may_leave_shards_behind(tmp_path: Path) -> None:
     assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [1, 2, 3]
     with pytest.raises(SchemaError, match="cannot become amudai"):
         table.set_properties({"write.format.default": "amudai"})
-    table.compact(rewrite_all=True)
+    table.compact(full=True)
     assert {task.data_file.file_format for task in table.scan().plan()} == {"parquet"}
 
 

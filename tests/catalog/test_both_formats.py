@@ -95,7 +95,7 @@ def test_branches_and_tags_keep_what_they_name(table):
     assert table.scan(ref="audit").count() == 2
     table.fast_forward("main", "audit")
     assert table.refresh().scan().count() == 2
-    table.rollback(table.refs()["start"])
+    table.rollback(table.refs()["start"].snapshot_id)
     assert table.scan().count() == 1
     table.drop_ref("audit")
     with pytest.raises(NotFoundError):
@@ -195,7 +195,7 @@ def test_small_files_become_one(table):
     for number in range(6):
         table.append(rows((number, "north", float(number))))
     before = content(table.scan())
-    told = table.compact(rewrite_all=True)
+    told = table.compact(full=True)
     assert (told.rewritten_files, told.added_files) == (6, 1)
     assert len(table.files()) == 1
     assert content(table.scan()) == before
@@ -209,7 +209,7 @@ def test_statistics_come_with_every_commit_and_stay(table):
     assert (known["id"].min, known["id"].max, known["id"].null_count) == (0, 99, 0)
     table.append(rows((100, "r9", None)))
     table.overwrite(rows((7, "r0", 7.0)), where="region = 'r0'")
-    table.compact(rewrite_all=True)
+    table.compact(full=True)
     assert {str(found) for found in table.freshness().values()} == {"fresh"}
     left = table.scan().to_arrow()
     for name, found in table.statistics().items():

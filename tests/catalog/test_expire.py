@@ -47,7 +47,7 @@ def now():
 
 def reached(table) -> set[str]:
     """Every file that a table's metadata names, found by walking it anew."""
-    state = table.implementation.state
+    state = table.handle.state
     metadata = state.metadata
     found = {state.metadata_location, *(entry.metadata_file for entry in metadata.metadata_log)}
     found |= {file.statistics_path for file in (*metadata.statistics, *metadata.partition_statistics)}
@@ -79,7 +79,9 @@ def test_only_what_remaining_snapshots_reach_is_left(table, warehouse, catalog):
     assert done.size_bytes == sum(file.size_bytes for file in done.files) > 0
     # gone: the second to fourth snapshot of main, the fifth, the staged one; alive: first, tip of main, tip of work
     assert len(done.snapshot_ids) == 4
-    assert set(table.refs().values()) == {snapshot.snapshot_id for snapshot in table.snapshots()}
+    assert {ref.snapshot_id for ref in table.refs().values()} == {
+        snapshot.snapshot_id for snapshot in table.snapshots()
+    }
     assert keys(table) == [*range(40)]
     assert keys(table, ref="first") == [*range(10)]
     assert keys(table, ref="work") == [*range(20), *range(90, 95)]
@@ -112,12 +114,12 @@ def test_data_that_a_later_snapshot_deleted_goes_with_the_last_snapshot_that_had
 
 
 def test_ages_and_numbers_come_from_arguments_references_and_properties(table):
-    state = table.implementation.state
+    state = table.handle.state
     times = [snapshot.timestamp_ms for snapshot in state.metadata.snapshots]
     day = 86_400_000
 
     def kept(operation, base=None):
-        expired = set(operation.plan(base or table.implementation.state).snapshot_ids)
+        expired = set(operation.plan(base or table.handle.state).snapshot_ids)
         ids = [snapshot.snapshot_id for snapshot in table.snapshots()]
         return [number for number, snapshot_id in enumerate(ids) if snapshot_id not in expired]
 
@@ -139,13 +141,13 @@ def test_references_that_are_too_old_go_themselves(table):
     ids = [snapshot.snapshot_id for snapshot in table.snapshots()]
     table.create_tag("brief", ids[0], max_ref_age=day).create_tag("lasting", ids[1])
     table.create_branch("old", ids[2], max_ref_age=day)
-    state = table.implementation.state
+    state = table.handle.state
     later = state.metadata.snapshots[-1].timestamp_ms + 2 * 86_400_000
     plan = ExpireSnapshots(later, older_than_ms=later).plan(state)
     assert plan.refs == ("brief", "old")
     assert set(plan.snapshot_ids) == {ids[0], ids[2], ids[3]}
     table.set_properties({"history.expire.max-ref-age-ms": "3600000"})
-    plan = ExpireSnapshots(later, older_than_ms=later).plan(table.implementation.state)
+    plan = ExpireSnapshots(later, older_than_ms=later).plan(table.handle.state)
     assert plan.refs == ("brief", "lasting", "old")
     assert set(plan.snapshot_ids) == {*ids[:4]}, "main never goes"
 
@@ -190,11 +192,11 @@ def test_the_history_has_no_gaps(table):
 
 
 def damage_list(table, index):
-    path_of(table.implementation.state.metadata.snapshots[index].manifest_list).write_bytes(b"not Avro at all")
+    path_of(table.handle.state.metadata.snapshots[index].manifest_list).write_bytes(b"not Avro at all")
 
 
 def damage_manifest(table, index):
-    state = table.implementation.state
+    state = table.handle.state
     manifest = read_manifest_list(state.storage, state.metadata.snapshots[index].manifest_list)[0]
     path = path_of(manifest.manifest_path)
     path.write_bytes(path.read_bytes()[:100] + bytes(len(path.read_bytes()) - 100))
@@ -214,7 +216,7 @@ def test_metadata_that_cannot_be_read_stops_everything_first(table, warehouse, d
 
 
 def test_a_missing_manifest_list_stops_everything_first(table, warehouse):
-    path_of(table.implementation.state.metadata.snapshots[-1].manifest_list).unlink()
+    path_of(table.handle.state.metadata.snapshots[-1].manifest_list).unlink()
     before = files_below(warehouse)
     with pytest.raises(NotFoundError):
         table.expire_snapshots(older_than=now())
@@ -259,8 +261,8 @@ def test_metadata_that_names_its_own_metadata_as_data_loses_nothing(catalog, war
     table = catalog.create_table("d.x", SCHEMA)
     table.append(rows(0, 5))
     current = path_of(table.metadata_location)
-    hostile = table.implementation.state.metadata.snapshots[0]
-    table.implementation.commit(
+    hostile = table.handle.state.metadata.snapshots[0]
+    table.handle.commit(
         _Register(
             SetPartitionStatisticsUpdate(
                 partition_statistics=PartitionStatisticsFile(
@@ -293,7 +295,7 @@ def test_partition_statistics_go_with_their_snapshot(table, warehouse):
         update = PartitionStatisticsFile(
             snapshot_id=ids[number], statistics_path=f"file://{path}", file_size_in_bytes=path.stat().st_size
         )
-        table.implementation.commit(_Register(SetPartitionStatisticsUpdate(partition_statistics=update)))
+        table.handle.commit(_Register(SetPartitionStatisticsUpdate(partition_statistics=update)))
     done = table.expire_snapshots(older_than=now())
     names = {path_of(file.location).name for file in done.files}
     assert "partition-stats-0.parquet" in names

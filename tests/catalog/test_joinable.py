@@ -94,7 +94,7 @@ def test_what_is_not_fresh_is_left_out_and_said(catalog: Catalog) -> None:
 
 
 def test_a_table_that_cannot_be_read_does_not_hide_the_others(catalog: Catalog) -> None:
-    file = catalog.load_table("web.visits").implementation.state.metadata.statistics[-1]
+    file = catalog.load_table("web.visits").handle.state.metadata.statistics[-1]
     Path(file.statistics_path.removeprefix("file://")).unlink()
     shared_sketch_cache().clear()
     found = catalog.joinable("shop.customers", "id")
@@ -122,7 +122,7 @@ def test_unknown_names_propose_the_nearest(catalog: Catalog) -> None:
 
 
 def test_one_range_per_statistics_file_then_none(catalog: Catalog, tmp_path: Path) -> None:
-    state = catalog.load_table("shop.orders").implementation.state
+    state = catalog.load_table("shop.orders").handle.state
     cache = SketchCache(1 << 30, BatchFolder(tmp_path / "sketches", 1 << 30))
     before = state.storage.metrics.counts()
     first = table_sketches(state, cache)

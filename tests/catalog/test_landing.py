@@ -128,7 +128,7 @@ def test_a_rival_commit_between_build_and_commit_is_covered(catalog, monkeypatch
 
     monkeypatch.setattr(IcebergTarget, "stage", stage_then_lose)
     table.append(rows(30_000, 60_000))
-    metadata = table.implementation.state.metadata
+    metadata = table.handle.state.metadata
     current = metadata.current_snapshot()
     assert current.sequence_number == 3
     file = next(file for file in metadata.statistics if file.snapshot_id == current.snapshot_id)
@@ -214,7 +214,7 @@ def test_an_append_to_rows_that_were_never_sketched_is_absent_until_analyzed(cat
 def test_blobs_of_another_snapshot_or_sequence_number_are_stale(catalog):
     table = catalog.create_table("d.t", SCHEMA)
     table.append(rows(0, 100))
-    state = table.implementation.state
+    state = table.handle.state
     (file,) = state.metadata.statistics
     reader = puffin.PuffinReader(state.storage, file.statistics_path)
     writer = puffin.PuffinWriter()  # as an engine would that knows nothing of samples
@@ -228,9 +228,7 @@ def test_blobs_of_another_snapshot_or_sequence_number_are_stale(catalog):
         metadata = state.metadata.model_copy(
             update={"statistics": [file.model_copy(update={"blob_metadata": blobs, **sizes})]}
         )
-        table.implementation.state = type(state)(
-            state.name, metadata, state.metadata_location, state.storage, state.handle
-        )
+        table.handle.state = type(state)(state.name, metadata, state.metadata_location, state.storage, state.handle)
         freshness = table.statistics()["k"].freshness
         assert str(freshness).startswith("stale: computed from snapshot")
 
@@ -317,7 +315,7 @@ def test_sort_order_is_recorded_and_obeyed(catalog):
     table = catalog.create_table("d.t", SCHEMA, sort_by=["s desc", "k"])
     table.append(rows(0, 500))
     (file,) = table.files()
-    assert file.sort_order_id == table.implementation.state.metadata.default_sort_order_id != 0
+    assert file.sort_order_id == table.handle.state.metadata.default_sort_order_id != 0
     stored = pq.read_table(file.location.removeprefix("file://"))
     assert stored.sort_by([("s", "descending"), ("k", "ascending")]) == stored
     assert table.sort_by == ["s desc nulls last", "k asc nulls first"]
@@ -463,7 +461,7 @@ def test_freshness_is_told_without_reading_a_file(catalog, tmp_path):
     table = catalog.create_table("ns.t", rows(0, 1).schema)
     assert {str(freshness) for freshness in table.freshness().values()} == {"absent: the table has no snapshot"}
     table.append(rows(0, 100))
-    storage = table.implementation.state.storage
+    storage = table.handle.state.storage
     before = storage.metrics.counts()
     assert {str(freshness) for freshness in table.freshness().values()} == {"fresh"}
     assert (storage.metrics.counts() - before).requests == 0

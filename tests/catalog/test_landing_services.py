@@ -43,7 +43,7 @@ def land(connect):
         ("s", 9, "fresh"),
     ]
     assert table.scan(where="k < 10").count() == 10
-    state = table.implementation.state
+    state = table.handle.state
     current = state.metadata.current_snapshot()
     assert current.sequence_number == 6
     file = next(file for file in state.metadata.statistics if file.snapshot_id == current.snapshot_id)
@@ -61,7 +61,7 @@ def test_postgresql_and_s3(postgres_url, s3_server):
 def test_a_rest_catalog_that_vends_credentials_for_s3(rest_catalog):
     table = land(lambda: skerry.connect(f"rest+{rest_catalog.uri}", warehouse=rest_catalog.warehouse))
     assert table.location.startswith(f"s3://{rest_catalog.bucket}/")
-    assert "s3.session-token" in table.implementation.state.storage.options
+    assert "s3.session-token" in table.handle.state.storage.options
 
 
 def test_a_rest_catalog_whose_answer_is_lost(rest_catalog):
@@ -106,7 +106,7 @@ def test_a_process_that_is_killed_leaves_the_table_as_it_was(tmp_path):
     program = (
         "import os, signal, pyarrow as pa, skerry\n"
         f"table = skerry.connect({str(tmp_path)!r}).load_table('landing.birds')\n"
-        "catalog = table.implementation.catalog\n"
+        "catalog = table.handle.catalog\n"
         "catalog.commit_table = lambda *a: os.kill(os.getpid(), signal.SIGKILL)\n"
         "table.append(pa.table({'k': [99], 's': ['never']}))\n"
     )

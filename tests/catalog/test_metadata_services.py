@@ -53,7 +53,7 @@ def change_everything(catalog):
     table.update_sort_order(["k desc"])
     table.set_properties({"history.expire.min-snapshots-to-keep": "1"})
     table.append(pa.table({"k": [20], "word": ["w"], "n": [1]}))
-    storage = table.implementation.state.storage
+    storage = table.handle.state.storage
     sink = io.BytesIO()
     pq.write_table(pa.table({"k": [21], "word": ["x"], "n": pa.array([2], pa.int32())}), sink)
     storage.write(f"{table.location}/incoming/a.parquet", sink.getvalue())
@@ -77,7 +77,7 @@ def test_postgresql_and_s3(postgres_url, s3_server):
     table.create_branch("b").upgrade(3)
     table.append(pa.table({"k": [30], "word": ["w"], "n": [1]}), ref="b")
     assert (table.scan().count(), table.scan(ref="b").count()) == (22, 23)
-    storage, location = table.implementation.state.storage, table.location
+    storage, location = table.handle.state.storage, table.location
     catalog.drop_table("life.birds", purge=True)
     assert [file.location for file in storage.list(location)] == []
 

@@ -98,7 +98,7 @@ def test_partitions_are_what_folders_name(catalog, folder):
         on=["k", "day", "kind", "n"],
     )
     assert table.scan(where="s = 'new'").count() == 1
-    table.compact(rewrite_all=True)
+    table.compact(full=True)
     assert table.scan(where="kind = 'ü/%' and n = 3000").count() == 10
     assert table.scan().count() == 90
 

@@ -30,7 +30,7 @@ def test_partition_values_are_read_compacted_and_purged(tmp_path, format):
     for _ in range(2):
         table.append(rows(*values))
     table.delete("id = 0")
-    table.compact(rewrite_all=True)
+    table.compact(full=True)
     table.expire_snapshots(keep_last=1)
     table.remove_orphans(older_than_days=1)
     found = catalog.load_table("d.t")

@@ -76,7 +76,7 @@ class History:
         """Let a writer die before it has sent its commit, or between its metadata file and the compare-and-swap."""
         catalog = skerry.connect(self.folder)
         table = catalog.load_table(_NAME)
-        inner = table.implementation.catalog
+        inner = table.handle.catalog
         write = inner._write_metadata
 
         def die(*arguments: Any, **named: Any) -> None:
@@ -182,7 +182,7 @@ STEPS: dict[str, Callable[[History, Any], Any]] = {
     "append by another engine": _append_with_peer,
     "delete": lambda history, table: table.delete(f"k > {history.draw(st.integers(0, 60))}"),
     "upsert": lambda history, table: table.upsert(rows(5, 25), on=["k"]),
-    "compact": lambda history, table: table.compact(rewrite_all=True),
+    "compact": lambda history, table: table.compact(full=True),
     "analyze": lambda history, table: table.analyze(full=True),
     "expire": _expire,
     "expire by another engine": _expire_with_peer,

@@ -165,7 +165,7 @@ def test_a_linked_folder_hides_no_live_file(table, catalog, warehouse):
 
 
 def test_a_listing_through_a_link_shows_files_by_other_names(table, tmp_path):
-    state = table.implementation.state
+    state = table.handle.state
     real = path_of(table.location)
     link = tmp_path / "link"
     link.symlink_to(real)
@@ -310,7 +310,7 @@ def test_metadata_that_was_never_finished_is_nobodys(table, content):
 def test_a_newer_state_of_which_a_part_is_gone_is_nobodys(table, catalog, warehouse):
     other = skerry.connect(warehouse.parent / "other").register_table("d.t", table.metadata_location)
     other.append(rows(30, 40))
-    snapshot = other.implementation.state.snapshot()
+    snapshot = other.handle.state.snapshot()
     path_of(snapshot.manifest_list).unlink()
     age(warehouse)
     done = sweep(table)
@@ -319,7 +319,7 @@ def test_a_newer_state_of_which_a_part_is_gone_is_nobodys(table, catalog, wareho
 
 
 def test_a_folder_that_is_a_whole_store_is_refused(table):
-    moved = table.implementation.state.metadata.model_copy(update={"location": "memory://all"})
+    moved = table.handle.state.metadata.model_copy(update={"location": "memory://all"})
     with pytest.raises(UnsupportedError, match="is a whole store"):
         sweep(table, metadata=moved)
 
@@ -346,7 +346,7 @@ def damaged(path: Path) -> None:
 @pytest.mark.parametrize("what", ["manifest list", "manifest"])
 @pytest.mark.parametrize("index", [0, -1])
 def test_metadata_that_cannot_be_read_stops_everything(table, warehouse, damage, what, index):
-    state = table.implementation.state
+    state = table.handle.state
     location = state.metadata.snapshots[index].manifest_list
     if what == "manifest":
         location = read_manifest_list(state.storage, location)[0].manifest_path
@@ -560,7 +560,7 @@ def test_objects_by_other_names_of_their_store(s3_server, tmp_path):
     catalog = skerry.connect(f"sqlite:///{tmp_path}/catalog.db", **place)
     table = catalog.create_table("d.t", SCHEMA)
     table.append(rows(0, 10))
-    storage = table.implementation.state.storage
+    storage = table.handle.state.storage
     needed = [f"{table.location}/data/{name}" for name in ("a 1.stats", "b%202.stats", "c.stats")]
     dead = [f"{table.location}/data/d.parquet", f"{table.location}/data/x/y/z.parquet"]
     beside = [f"{table.location}2/data/e.parquet", f"s3://{bucket}/lake/d/f.parquet"]

@@ -32,7 +32,7 @@ def open_table(folder, version, *, files=3, **options):
 
 def commit_deletes(table, write, chosen):
     """Delete rows by their numbers, in one commit."""
-    inner = table.implementation
+    inner = table.handle
     deletes = []
     for task in table.scan().plan():
         numbers = [
@@ -55,7 +55,7 @@ def commit_deletes(table, write, chosen):
 
 
 def by_pyiceberg(table, **options):
-    inner = table.implementation
+    inner = table.handle
     found = inner.catalog.load_table(inner.identifier).scan(**options).to_arrow()
     return sorted(found["n"].to_pylist())
 
@@ -71,7 +71,7 @@ GONE = {0, 1, 50, 99, 150, 151, 152, 299}
 @pytest.mark.parametrize("version", [2, 3])
 def test_what_is_deleted_by_position_is_gone_for_us_and_pyiceberg(tmp_path, version, granularity):
     table = open_table(tmp_path, version, properties={"write.delete.granularity": granularity})
-    before = table.implementation.state.snapshot().snapshot_id
+    before = table.handle.state.snapshot().snapshot_id
     commit_deletes(table, write_position_deletes if version == 2 else write_deletion_vectors, GONE)
     left = [n for n in range(300) if n not in GONE]
     assert numbers(table.scan()) == left == by_pyiceberg(table)
@@ -87,7 +87,7 @@ def test_what_is_deleted_by_position_is_gone_for_us_and_pyiceberg(tmp_path, vers
 
 def test_equality_deletes_take_older_rows_only(tmp_path):
     table = open_table(tmp_path, 2)
-    inner = table.implementation
+    inner = table.handle
     word = inner.state.metadata.schema().find_field("word").field_id
     keys = [pa.record_batch({"word": ["w1", "w4"]})]
     added = tuple(write_equality_deletes(inner.layout(), keys, [word]))
@@ -137,12 +137,12 @@ def test_data_and_deletes_in_other_formats(tmp_path, file_format):
 def test_deletes_outlive_partitioning_and_names(tmp_path):
     table = open_table(tmp_path, 2, files=2)
     commit_deletes(table, write_position_deletes, {3, 103})
-    inner = table.implementation
+    inner = table.handle
     word = inner.state.metadata.schema().find_field("word").field_id
     added = tuple(write_equality_deletes(inner.layout(), [pa.record_batch({"word": ["w2"]})], [word]))
     inner.commit(RowDelta(added_deletes=added, starting_snapshot_id=inner.state.snapshot().snapshot_id))
     left = [n for n in range(200) if n not in (3, 103) and n % 5 != 2]
-    outside = table.implementation.catalog.load_table(inner.identifier)
+    outside = table.handle.catalog.load_table(inner.identifier)
     with outside.update_schema(allow_incompatible_changes=True) as update:
         update.delete_column("word")
         update.rename_column("n", "number")

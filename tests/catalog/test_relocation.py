@@ -120,10 +120,10 @@ WRITES = {
     "delete_all": lambda catalog, table: table.delete("true"),
     "upsert": lambda catalog, table: table.upsert(rows(9, 10), on=["id"]),
     "overwrite": lambda catalog, table: table.overwrite(rows(9, 10)),
-    "compact": lambda catalog, table: table.compact(rewrite_all=True),
+    "compact": lambda catalog, table: table.compact(full=True),
     "expire": lambda catalog, table: table.expire_snapshots(keep_last=1, older_than=table.snapshots()[-1].timestamp),
     "orphans": lambda catalog, table: table.remove_orphans(older_than_days=0),
-    "manifests": lambda catalog, table: table.rewrite_manifests(rewrite_all=True),
+    "manifests": lambda catalog, table: table.rewrite_manifests(full=True),
     "deletes": lambda catalog, table: table.rewrite_deletes(),
     "analyze": lambda catalog, table: table.analyze(full=True),
     "schema": lambda catalog, table: table.update_schema().add_column("q", pa.int32()).commit(),
@@ -182,7 +182,7 @@ def test_a_relocated_table_is_what_it_was(everything, kind):
     table.delete("id = 7")
     table.append(rows(60, 63))
     assert counted(table) == [(47, "fresh"), (7, "fresh"), (2, "fresh")]
-    table.compact(rewrite_all=True)
+    table.compact(full=True)
     assert counted(table) == [(47, "fresh"), (7, "fresh"), (2, "fresh")]
     table.expire_snapshots(keep_last=1, older_than=table.snapshots()[-1].timestamp)
     table.remove_orphans(older_than_days=0)
@@ -388,7 +388,7 @@ def test_paimon_tables_that_were_iceberg_tables_find_their_files(tmp_path):
     assert all(file.location.startswith(f"file://{copy}/") for file in table.files())
     table.delete("id = 7")
     table.append(rows(30, 33))
-    table.compact(rewrite_all=True)
+    table.compact(full=True)
     table.expire_snapshots(keep_last=1, older_than=table.snapshots()[-1].timestamp)
     assert table.scan().count() == 31
 

@@ -64,7 +64,7 @@ def nested(catalog):
 
 
 def ids(table):
-    schema = table.implementation.state.metadata.schema()
+    schema = table.handle.state.metadata.schema()
     return {name: schema.find_field(name).field_id for name in schema.column_names}
 
 
@@ -272,7 +272,7 @@ def test_union_by_name(nested):
 
 
 def test_identifier_fields(nested, warehouse):
-    assert nested.implementation.state.metadata.schema().identifier_field_ids == [1]
+    assert nested.handle.state.metadata.schema().identifier_field_ids == [1]
     nested.update_schema().rename_column("id", "key").commit()
     assert peer(warehouse, "d.n").metadata.schema().identifier_field_names() == {"key"}
     with pytest.raises(SchemaError, match="column 'key' identifies rows; set other identifier fields first"):
@@ -281,7 +281,7 @@ def test_identifier_fields(nested, warehouse):
         nested.update_schema().make_column_optional("key").commit()
     with nested.update_schema() as update:
         update.set_identifier_fields().make_column_optional("key").delete_column("key")
-    assert nested.implementation.state.metadata.schema().identifier_field_ids == []
+    assert nested.handle.state.metadata.schema().identifier_field_ids == []
     for path, reason in (
         ("place.x", "its type is float"),
         ("price", "it is not required"),

@@ -86,7 +86,7 @@ CHANGES = {
     "append": lambda table: table.append(pa.table({"id": [3]})),
     "delete": lambda table: table.delete("id = 1"),
     "upsert": lambda table: table.upsert(pa.table({"id": [9]}), on=["id"]),
-    "compact": lambda table: table.compact(rewrite_all=True),
+    "compact": lambda table: table.compact(full=True),
     "expire": lambda table: table.expire_snapshots(keep_last=1, older_than=table.snapshots()[-1].timestamp),
     "update_schema": lambda table: table.update_schema().add_column("x", pa.int32()).commit(),
 }

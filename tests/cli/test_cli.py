@@ -19,9 +19,9 @@ import skerry
 from skerry.cli.app import app
 from skerry.cli.display import count, moment, size, to_json
 from skerry.cli.options import split_names
-from skerry.cli.progress import Pace, watching
 from skerry.errors import CommitUnknownError, ConflictError, UnsupportedError
-from skerry.table.tasks import Progress
+from skerry.table.work.progress import Pace, show_progress
+from skerry.table.work.tasks import JobProgress
 
 SKERRY = Path(sys.executable).with_name("skerry")
 UTC = datetime.UTC
@@ -474,23 +474,23 @@ def test_numbers_moments_and_names():
 def test_the_pace_of_a_job_is_counted_per_step():
     now = [0.0]
     pace = Pace(lambda: now[0])
-    assert pace.describe(Progress("write")) == ""
+    assert pace.describe(JobProgress("write")) == ""
     now[0] = 2.0
     assert (
-        pace.describe(Progress("write", done_rows=1_000_000, done_bytes=8_000_000))
+        pace.describe(JobProgress("write", done_rows=1_000_000, done_bytes=8_000_000))
         == "1,000,000 rows (500,000/s), 8.0 MB (4.0 MB/s)"
     )
     now[0] = 10.0
-    pace.describe(Progress("sketch", total_files=8))
+    pace.describe(JobProgress("sketch", total_files=8))
     now[0] = 12.0
-    assert pace.describe(Progress("sketch", 3, 8, 300, 0)) == "300 rows (150/s), 3 of 8 files, about 3 s left"
+    assert pace.describe(JobProgress("sketch", 3, 8, 300, 0)) == "300 rows (150/s), 3 of 8 files, about 3 s left"
     now[0] = 310.0
-    assert pace.describe(Progress("sketch", 4, 8)) == "4 of 8 files, about 5 min left"
-    assert pace.describe(Progress("sketch", 8, 8)) == "8 of 8 files"
+    assert pace.describe(JobProgress("sketch", 4, 8)) == "4 of 8 files, about 5 min left"
+    assert pace.describe(JobProgress("sketch", 8, 8)) == "8 of 8 files"
 
 
 def test_progress_is_shown_only_to_somebody():
-    with watching("start") as watcher:
+    with show_progress("start") as watcher:
         assert watcher is None
 
 
@@ -498,9 +498,9 @@ def test_progress_in_a_terminal():
     import pty
 
     script = (
-        "from skerry.cli.progress import watching; from skerry.table.tasks import Progress\n"
-        "with watching('start') as watch:\n"
-        "    watch(Progress('write', 1, 4, 5000, 10_000_000))\n"
+        "from skerry.table.work.progress import show_progress; from skerry.table.work.tasks import JobProgress\n"
+        "with show_progress('start') as watch:\n"
+        "    watch(JobProgress('write', 1, 4, 5000, 10_000_000))\n"
         "    __import__('time').sleep(0.3)\n"
         "print('done')"
     )

@@ -144,7 +144,7 @@ def position_deletes_row_groups(make: Maker) -> SampleMaker:
         same,
     )
     table.run("DELETE FROM {t} WHERE id IN (0, 399, 419)", where(lambda row: row["id"] not in (0, 399, 419)))
-    rewrite(table, rewrite_all="true")
+    rewrite(table, full="true")
     return table
 
 
@@ -152,7 +152,7 @@ def deletion_vectors(make: Maker, file_format: str = "parquet") -> SampleMaker:
     """Vectors that later deletes replace; updates keep row ids; compaction keeps lineage."""
     table = make(PEOPLE, properties={"format-version": "3", "write.format.default": file_format, **MERGE_ON_READ})
     change_people(table)
-    rewrite(table, rewrite_all="true")
+    rewrite(table, full="true")
     table.run("DELETE FROM {t} WHERE id = 11", where(lambda row: row["id"] != 11))
     table.run("UPDATE {t} SET region = 'west' WHERE id = 12", update(lambda row: row["id"] == 12, region="west"))
     return table

@@ -39,7 +39,7 @@ class Victim:
         self.sample = unpack(sample)
         self.table = self.sample.open(folder)
         self.rows = self.sample.states["current"]
-        snapshot = self.table.implementation.state.snapshot()
+        snapshot = self.table.handle.state.snapshot()
         listed = read_manifest_list(self.storage, snapshot.manifest_list)
         tasks = self.table.scan().plan()
         files = {

@@ -135,7 +135,7 @@ CHANGES: dict[str, Callable[[Any], Any]] = {
     "merge-on-read delete": lambda table: table.delete("k < 10"),
     "overwrite": lambda table: table.overwrite(pa.table({"k": [1000], "p": [1]}), "p = 1"),
     "upsert": lambda table: table.upsert(pa.table({"k": [50, 2000], "p": [3, 3]}), on=["k"]),
-    "compact": lambda table: table.compact(rewrite_all=True),
+    "compact": lambda table: table.compact(full=True),
     "analyze": lambda table: table.analyze(full=True),
 }
 

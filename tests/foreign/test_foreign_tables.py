@@ -112,7 +112,7 @@ def test_what_others_wrote_can_be_changed(changeable, name):
     before = {row["id"]: row for row in plain_rows(table.scan(LINEAGE).to_arrow())} if table.format_version == 3 else {}
     table.delete("id IN (" + ", ".join(map(str, gone)) + ")")
     assert plain_rows(table.scan().to_arrow()) == kept
-    table.compact(rewrite_all=True)
+    table.compact(full=True)
     assert plain_rows(table.scan().to_arrow()) == kept
     assert not any(task.deletes for task in table.scan().plan())
     if before:

@@ -36,7 +36,7 @@ def create(folder, kind="positions", **properties):
 
 def delete_rows(table, kind, positions=(1, 2)):
     """Entries of a delete file for rows of the table's one data file, not yet committed."""
-    layout = table.implementation.layout()
+    layout = table.handle.layout()
     (file,) = table.files()
     if kind == "keys":
         keys = ROWS.select(["id"]).take(list(positions))
@@ -59,7 +59,7 @@ def commit(table, entries, **changes):
     ]
     (file,) = table.files()
     snapshot = table.current_snapshot().snapshot_id
-    table.implementation.commit(
+    table.handle.commit(
         RowDelta(added_deletes=tuple(changed), starting_snapshot_id=snapshot, referenced_files=(file.location,))
     )
     table.refresh()
@@ -103,7 +103,7 @@ def test_delete_files_outside_of_the_table_are_refused_unless_allowed(tmp_path, 
 def test_manifests_outside_of_the_table_are_refused_unless_allowed(tmp_path, content, allowed):
     table = create(tmp_path / "warehouse", **(ALLOW if allowed else {}))
     commit(table, delete_rows(table, "positions"))
-    state = table.implementation.state
+    state = table.handle.state
     snapshot = state.snapshot()
     listed = read_manifest_list(state.storage, snapshot.manifest_list)
     outside = tmp_path / "elsewhere.avro"
@@ -130,7 +130,7 @@ def test_manifests_outside_of_the_table_are_refused_unless_allowed(tmp_path, con
 def test_manifest_lists_outside_of_the_table_are_refused_unless_allowed(tmp_path, allowed):
     table = create(tmp_path / "warehouse", **(ALLOW if allowed else {}))
     outside = tmp_path / "elsewhere.avro"
-    shutil.copy(path_of(table.implementation.state.snapshot().manifest_list), outside)
+    shutil.copy(path_of(table.handle.state.snapshot().manifest_list), outside)
     forged = forge(table, lambda document: document["snapshots"][0].update({"manifest-list": f"file://{outside}"}))
     if allowed:
         assert ids(forged) == list(range(6))
@@ -144,7 +144,7 @@ def test_manifest_lists_outside_of_the_table_are_refused_unless_allowed(tmp_path
 def test_statistics_files_outside_of_the_table_count_for_nothing_unless_allowed(tmp_path, allowed):
     table = create(tmp_path / "warehouse", **(ALLOW if allowed else {}))
     outside = tmp_path / "elsewhere.stats"
-    shutil.copy(path_of(table.implementation.state.metadata.statistics[0].statistics_path), outside)
+    shutil.copy(path_of(table.handle.state.metadata.statistics[0].statistics_path), outside)
     forged = forge(table, lambda document: document["statistics"][0].update({"statistics-path": f"file://{outside}"}))
     found = forged.statistics()["id"]
     assert (found.freshness.is_fresh, found.ndv) == ((True, 6) if allowed else (False, None))
@@ -207,7 +207,7 @@ def test_a_data_file_has_one_vector(tmp_path):
 @pytest.mark.parametrize("kind", ["positions", "vector"])
 def test_rows_that_a_file_does_not_have_cannot_be_deleted(tmp_path, kind):
     table = create(tmp_path, kind)
-    layout = table.implementation.layout()
+    layout = table.handle.layout()
     (file,) = table.files()
     write = write_deletion_vectors if kind == "vector" else write_position_deletes
     commit(table, write(layout, [(dataclasses.replace(file, record_count=10**6), np.array([1, 10**5]))]))

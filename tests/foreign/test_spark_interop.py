@@ -242,7 +242,7 @@ def test_every_change_in_turns(share, version, properties, partition_by):
         lambda rows: [*keep(lambda row: row["id"] < 50)(rows), *people(70, 73)],
     )
     both.check_history()
-    both.ours(lambda table: table.compact(rewrite_all=True))
+    both.ours(lambda table: table.compact(full=True))
     both.sql("DELETE FROM {t} WHERE id = 71", keep(lambda row: row["id"] != 71))
     both.sql("CALL skerry.system.rewrite_data_files(table => 'd.t', options => map('rewrite-all', 'true'))")
     both.ours(lambda table: table.delete("id = 72"), keep(lambda row: row["id"] != 72))
@@ -263,7 +263,7 @@ def test_blind_changes_are_read_by_spark(share, file_format):
     both.sql("DELETE FROM {t} WHERE id IN (2, 20)", keep(lambda row: row["id"] not in (2, 20)))
     both.append([{"id": 2, "name": "again", "region": "north"}])
     both.check_history()
-    both.ours(lambda table: table.compact(rewrite_all=True))
+    both.ours(lambda table: table.compact(full=True))
     assert not any(task.deletes for task in both.table.scan().plan())
 
 
@@ -508,7 +508,7 @@ def test_upgraded_tables(share, versions):
     both.sql(
         "UPDATE {t} SET name = 'x' WHERE id = 4", lambda rows: [{**r, "name": "x"} if r["id"] == 4 else r for r in rows]
     )
-    both.ours(lambda table: table.compact(rewrite_all=True))
+    both.ours(lambda table: table.compact(full=True))
 
 
 # ---- references, files ----
@@ -534,7 +534,7 @@ def test_branches_and_tags_of_both(share):
         assert plain_rows(both.table.refresh().scan(ref=name).to_arrow()) == rows
         assert both.by_spark(f"SELECT * FROM skerry.d.t VERSION AS OF '{name}'") == rows
     both.ours(lambda table: table.fast_forward("main", "ours"), lambda _: expected["ours"])
-    first = both.table.refs()["first"]
+    first = both.table.refs()["first"].snapshot_id
     both.sql(f"CALL skerry.system.rollback_to_snapshot('d.t', {first})", lambda _: people(0, 4))
     both.sql("CALL skerry.system.fast_forward('d.t', 'main', 'theirs')", lambda _: expected["theirs"])
     both.ours(lambda table: table.drop_ref("ours"))
@@ -577,7 +577,7 @@ def test_changes_are_those_that_spark_tells(share):
         "UPDATE {t} SET region = 'west' WHERE id IN (2, 9)",
         lambda rows: [{**row, "region": "west"} if row["id"] in (2, 9) else row for row in rows],
     )
-    both.ours(lambda table: table.compact(rewrite_all=True))
+    both.ours(lambda table: table.compact(full=True))
     both.ours(lambda table: table.delete("id = 3"), keep(lambda row: row["id"] != 3))
     both.sql("DELETE FROM {t} WHERE id = 4", keep(lambda row: row["id"] != 4))
     both.session.sql(

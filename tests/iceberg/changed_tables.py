@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 import skerry
+from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.manifests.manifest import ManifestEntry
 from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile, read_manifest_list
 from skerry.iceberg.manifests.reader import read_manifest
-from skerry.iceberg.table import IcebergTable
 from skerry.iceberg.writing.delete_files import write_deletion_vectors, write_equality_deletes, write_position_deletes
 from skerry.iceberg.writing.table_writers import write_batches
 from skerry.table.files.data_file import DataFile, WrittenFile
@@ -33,7 +33,7 @@ def rows(keys: range | list[int], p: int, v: str = "old") -> pa.Table:
 class ChangedTable:
     """A table partitioned by `p` with one file `a` of keys 0 to 4 (p = 0) and one `b` of keys 10 to 14 (p = 1)."""
 
-    table: IcebergTable
+    table: IcebergHandle
     a: DataFile = field(init=False)
     b: DataFile = field(init=False)
 
@@ -112,7 +112,7 @@ def changed_table(folder: Path, version: int = 2, *, partitioned: bool = True, *
     table = skerry.connect(folder).create_table(
         "d.t", SCHEMA, partition_by=["p"] if partitioned else [], format_version=version, properties=settings
     )
-    return ChangedTable(table.implementation)
+    return ChangedTable(table.handle)
 
 
 class Raced:

@@ -59,7 +59,7 @@ def _keys_by_file(table):
 
 def overwrite(table, removed, new):
     """Copy-on-write: other files in place of some."""
-    implementation = table.implementation
+    implementation = table.handle
     state = implementation.refresh()
     files = write_batches(implementation.layout(), conform(new, state.schema)) if new is not None else []
     implementation.commit(
@@ -70,7 +70,7 @@ def overwrite(table, removed, new):
 
 def delete_rows(table, positions_of_file, new=None, replaced=()):
     """Merge-on-read: positions or deletion vectors, perhaps with new rows in the same commit."""
-    implementation = table.implementation
+    implementation = table.handle
     state = implementation.refresh()
     layout = implementation.layout()
     files = write_batches(layout, conform(new, state.schema)) if new is not None else []
@@ -87,7 +87,7 @@ def delete_rows(table, positions_of_file, new=None, replaced=()):
 
 def delete_keys(table, keys, new=None):
     """Merge-on-read: equality deletes on `k`."""
-    implementation = table.implementation
+    implementation = table.handle
     state = implementation.refresh()
     layout = implementation.layout()
     files = write_batches(layout, conform(new, state.schema)) if new is not None else []
@@ -186,7 +186,7 @@ def test_compaction_changes_nothing(catalog):
     table.append(rows((1, "a")))
     table.append(rows((2, "b")))
     before = head(table)
-    implementation = table.implementation
+    implementation = table.handle
     state = implementation.refresh()
     files = write_batches(implementation.layout(), conform(rows((1, "a"), (2, "b")), state.schema))
     removed = tuple(file.location for file in table.files())
@@ -200,7 +200,7 @@ def test_row_ids_pair_images_in_version_3(catalog):
     table = make(catalog, format_version=3)
     table.append(rows((1, "a"), (2, "b")))
     before = head(table)
-    implementation = table.implementation
+    implementation = table.handle
     state = implementation.refresh()
     read = table.scan(columns=["k", "v", "x", "_row_id"]).to_arrow()
     new = read.set_column(1, state.schema.field("v"), pa.array(["a", "B"]))
@@ -268,7 +268,7 @@ def test_only_what_changed_is_read(catalog):
     file = table.files()[-1]
     assert len(file.split_offsets) >= 5
     after = delete_rows(table, {file.location: [17, 18, 19_999]})
-    metrics = table.implementation.state.storage.metrics
+    metrics = table.handle.state.storage.metrics
     opened, read = metrics.files_opened, metrics.bytes_read
     found = table.changes(before, after).to_arrow()
     assert sorted(found.column("k").to_pylist()) == [17, 18, 19_999]
@@ -284,7 +284,7 @@ def test_wrong_order_other_branches_and_unknown_snapshots(catalog):
     second = head(table)
     table.create_branch("side", first)
     table.refresh().append(rows((3, "c")), ref="side")
-    side = table.refresh().refs()["side"]
+    side = table.refresh().refs()["side"].snapshot_id
     with pytest.raises(SchemaError, match=f"snapshot {second} came after {first}: changes are read from old to new"):
         table.changes(second, first)
     with pytest.raises(SchemaError, match=f"{second} is no ancestor of {side}: they lie on different branches"):
@@ -308,7 +308,7 @@ def test_expired_snapshots_are_named(catalog):
     table.append(rows((2, "b")))
     second = head(table)
     table.append(rows((3, "c")))
-    table.implementation.catalog.load_table(("d", "t")).maintenance.expire_snapshots().by_id(first).commit()
+    table.handle.catalog.load_table(("d", "t")).maintenance.expire_snapshots().by_id(first).commit()
     table.refresh()
     assert told(table.changes(second)) == {0: ["+3c"]}
     with pytest.raises(NotFoundError, match=f"what came before snapshot {second} has expired"):

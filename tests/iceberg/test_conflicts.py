@@ -9,10 +9,10 @@ import pytest
 from changed_tables import ChangedTable, Raced, changed_table, rows
 
 from skerry.errors import ConflictError, SchemaError
+from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.manifests.manifest_list import ManifestContent
 from skerry.iceberg.operations import DeleteFiles, OverwriteFiles, RewriteFiles, RowDelta
 from skerry.iceberg.operations.conflicts import Isolation
-from skerry.iceberg.table import IcebergTable
 
 # What jobs do that have read `k < 10`, which is file a ---------------------------------------------------------------
 
@@ -46,39 +46,39 @@ def rewrite_keeping_number(t: ChangedTable, **options: Any) -> RewriteFiles:
 # What rivals do ------------------------------------------------------------------------------------------------------
 
 
-def append_matching(t: ChangedTable, base: IcebergTable) -> None:
+def append_matching(t: ChangedTable, base: IcebergHandle) -> None:
     base.append(t.write(rows([3], 0, "rival")))
 
 
-def append_other_keys(t: ChangedTable, base: IcebergTable) -> None:
+def append_other_keys(t: ChangedTable, base: IcebergHandle) -> None:
     base.append(t.write(rows([30], 0, "rival")))
 
 
-def delete_rows_of_a(t: ChangedTable, base: IcebergTable) -> None:
+def delete_rows_of_a(t: ChangedTable, base: IcebergHandle) -> None:
     base.commit(RowDelta(added_deletes=tuple(t.delete_rows((t.a, [2]))), isolation="snapshot"))
 
 
-def delete_keys_of_a(t: ChangedTable, base: IcebergTable) -> None:
+def delete_keys_of_a(t: ChangedTable, base: IcebergHandle) -> None:
     base.commit(RowDelta(added_deletes=tuple(t.delete_keys([2], 0)), isolation="snapshot"))
 
 
-def delete_keys_of_b(t: ChangedTable, base: IcebergTable) -> None:
+def delete_keys_of_b(t: ChangedTable, base: IcebergHandle) -> None:
     base.commit(RowDelta(added_deletes=tuple(t.delete_keys([12], 1)), isolation="snapshot"))
 
 
-def remove_a(t: ChangedTable, base: IcebergTable) -> None:
+def remove_a(t: ChangedTable, base: IcebergHandle) -> None:
     base.commit(delete_file(t))
 
 
-def replace_a(t: ChangedTable, base: IcebergTable) -> None:
+def replace_a(t: ChangedTable, base: IcebergHandle) -> None:
     base.commit(OverwriteFiles(tuple(t.write(rows(range(5), 0, "rival"))), (t.a.location,), t.snapshot_id))
 
 
-def compact_a(t: ChangedTable, base: IcebergTable) -> None:
+def compact_a(t: ChangedTable, base: IcebergHandle) -> None:
     base.commit(RewriteFiles(tuple(t.write(rows(range(5), 0))), (t.a.location,), starting_snapshot_id=t.snapshot_id))
 
 
-def do_other_things(t: ChangedTable, base: IcebergTable) -> None:
+def do_other_things(t: ChangedTable, base: IcebergHandle) -> None:
     """Everything at once that is none of the job's business."""
     base.append(t.write(rows([20], 1, "rival")))
     append_other_keys(t, base)
@@ -88,7 +88,7 @@ def do_other_things(t: ChangedTable, base: IcebergTable) -> None:
     delete_keys_of_b(t, base)
 
 
-def delete_rows_of_another_file(t: ChangedTable, base: IcebergTable) -> None:
+def delete_rows_of_another_file(t: ChangedTable, base: IcebergHandle) -> None:
     base.commit(RowDelta(added_deletes=tuple(t.delete_rows((t.b, [2]))), isolation="snapshot"))
 
 
@@ -109,7 +109,7 @@ ALL = set(OPERATIONS)
 SERIALIZABLE = {name for name in ALL if "serializable" in name}
 REWRITING = {name for name in ALL if not name.startswith(("delete", "drop"))}
 
-RIVALS: dict[str, tuple[Callable[[ChangedTable, IcebergTable], None], set[str], str]] = {
+RIVALS: dict[str, tuple[Callable[[ChangedTable, IcebergHandle], None], set[str], str]] = {
     "appends rows that match": (append_matching, SERIALIZABLE, "added data file"),
     "deletes rows of the file": (delete_rows_of_a, REWRITING, "deleted rows of data files"),
     "deletes rows of another file": (delete_rows_of_another_file, set(), ""),
@@ -129,7 +129,7 @@ def test_a_rival_between_decision_and_publication(tmp_path, operation, rival):
     t = changed_table(tmp_path)
     build, options = OPERATIONS[operation]
     commit_rival, refused, message = RIVALS[rival]
-    other = IcebergTable(t.table.catalog, t.table.identifier)
+    other = IcebergHandle(t.table.catalog, t.table.identifier)
     started = t.snapshot_id
     filtered = {} if operation.startswith("rewrite") else {"conflict_filter": t.where("k < 10 AND p = 0")}
     raced = Raced(build(t, starting_snapshot_id=started, **options, **filtered), lambda: commit_rival(t, other))
@@ -144,7 +144,7 @@ def test_a_rival_between_decision_and_publication(tmp_path, operation, rival):
     assert t.table.refresh().snapshot().snapshot_id == other.refresh().snapshot().snapshot_id
 
 
-V3_RIVALS: dict[str, tuple[Callable[[ChangedTable, IcebergTable], None], set[str]]] = {
+V3_RIVALS: dict[str, tuple[Callable[[ChangedTable, IcebergHandle], None], set[str]]] = {
     "puts a vector on the file": (delete_rows_of_a, ALL - {"drop file, serializable", "drop file, snapshot"}),
     "puts a vector on another file": (delete_rows_of_another_file, set()),
 }
@@ -156,7 +156,7 @@ def test_vectors_of_rivals(tmp_path, operation, rival):
     t = changed_table(tmp_path, 3)
     build, options = OPERATIONS[operation]
     commit_rival, refused = V3_RIVALS[rival]
-    other = IcebergTable(t.table.catalog, t.table.identifier)
+    other = IcebergHandle(t.table.catalog, t.table.identifier)
     raced = Raced(build(t, starting_snapshot_id=t.snapshot_id, **options), lambda: commit_rival(t, other))
     if operation in refused:
         with pytest.raises(ConflictError, match=r"put a deletion vector on|deleted rows of data files") as caught:
@@ -175,7 +175,7 @@ def test_positions_of_several_files_conflict_by_their_bounds(tmp_path):
     """A file of positions of a whole partition names no data file; the bounds of its paths tell which it may be of."""
     t = changed_table(tmp_path, write__delete__granularity="partition")
     c = t.add(rows(range(5, 9), 0))
-    other = IcebergTable(t.table.catalog, t.table.identifier)
+    other = IcebergHandle(t.table.catalog, t.table.identifier)
     started = t.snapshot_id
     deletes = t.delete_rows((t.a, [0]), (c, [0]))
     assert [entry.referenced_data_file for entry in deletes] == [None]
@@ -200,14 +200,14 @@ def test_files_that_deletes_are_of_must_be_told_if_entries_do_not(tmp_path):
         referenced_files=(t.a.location, c.location),
         starting_snapshot_id=started,
     )
-    remove_a(t, IcebergTable(t.table.catalog, t.table.identifier))
+    remove_a(t, IcebergHandle(t.table.catalog, t.table.identifier))
     with pytest.raises(ConflictError, match=f"removed data file {t.a.location}"):
         t.table.commit(update)
 
 
 def test_keys_of_an_unpartitioned_spec_are_of_all_partitions(tmp_path):
     t = changed_table(tmp_path, partitioned=False)
-    other = IcebergTable(t.table.catalog, t.table.identifier)
+    other = IcebergHandle(t.table.catalog, t.table.identifier)
     started = t.snapshot_id
     delete_keys_of_b(t, other)
     with pytest.raises(ConflictError, match="deleted rows of data files"):
@@ -217,7 +217,7 @@ def test_keys_of_an_unpartitioned_spec_are_of_all_partitions(tmp_path):
 def test_metrics_tell_whether_new_rows_match(tmp_path):
     """Without partitions, too: the new file's bounds exclude what was read."""
     t = changed_table(tmp_path, partitioned=False)
-    other = IcebergTable(t.table.catalog, t.table.identifier)
+    other = IcebergHandle(t.table.catalog, t.table.identifier)
     started = t.snapshot_id
     append_other_keys(t, other)
     t.table.commit(overwrite(t, starting_snapshot_id=started, conflict_filter=t.where("k < 10")))
@@ -283,7 +283,7 @@ def test_isolation_levels():
 def test_a_conflict_leaves_no_files(tmp_path):
     """The first attempt staged manifests before it lost the race."""
     t = changed_table(tmp_path)
-    other = IcebergTable(t.table.catalog, t.table.identifier)
+    other = IcebergHandle(t.table.catalog, t.table.identifier)
     operation = overwrite(t, starting_snapshot_id=t.snapshot_id)
     before: set[Any] = set()
 

@@ -136,7 +136,7 @@ def test_manifests_are_pruned_by_their_summaries(tmp_path):
     table = create(tmp_path, FLIGHTS, partition_by=["month(time)"])
     for start in range(24):
         table.append(FLIGHTS.slice(start, 1))
-    storage = table.implementation.state.storage
+    storage = table.handle.state.storage
     before = storage.metrics.counts()
     scan = table.scan(where="time < '2013-02-01'")
     step = scan.explain(row_groups=False).plan.steps[0]
@@ -147,7 +147,7 @@ def test_manifests_are_pruned_by_their_summaries(tmp_path):
 
 def test_counting_opens_no_data_file_where_metadata_tells(flights):
     table = flights[1]
-    storage = table.implementation.state.storage
+    storage = table.handle.state.storage
     before = storage.metrics.counts()
     assert table.scan().count() == ROWS
     assert table.scan(where="carrier = 'AA'").count() == FLIGHTS.filter(pc.field("carrier") == "AA").num_rows
@@ -384,7 +384,7 @@ def test_corrupt_metadata_is_named(tmp_path):
 
 def plan_of(table, entries, *, content=ManifestContent.DATA, conjuncts=(), version=2):
     """Plan a snapshot of one hand-made manifest."""
-    state = table.implementation.state
+    state = table.handle.state
     schema, spec = state.metadata.schema(), state.metadata.spec()
     folder = state.metadata_folder
     data, manifest = encode_manifest(

@@ -27,7 +27,7 @@ def counted(table):
 def test_deleted_rows_do_not_count(tmp_path, format_version):
     table = skerry.connect(tmp_path).create_table("d.t", SCHEMA, format_version=format_version)
     table.append(rows(*range(9)))
-    implementation = table.implementation
+    implementation = table.handle
     write = write_deletion_vectors if format_version == 3 else write_position_deletes
     deletes = write(implementation.layout(), [(table.files()[0], np.array([0, 3, 6]))])
     starting = implementation.state.snapshot().snapshot_id

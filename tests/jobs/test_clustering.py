@@ -191,7 +191,7 @@ def test_sorting_goes_across_all_files_of_a_group(table, small_ranges):
     found = sorted(spans(table, "x"))
     assert all(left[1] <= right[0] for left, right in itertools.pairwise(found)), "files share no range"
     for task in table.scan().plan():
-        xs = scan(table.implementation.state, ["x"]).row_reader().batches([task])
+        xs = scan(table.handle.state, ["x"]).row_reader().batches([task])
         column = pa.Table.from_batches(xs)["x"]
         assert column.to_pylist() == sorted(column.to_pylist(), reverse=True)
 
@@ -216,7 +216,7 @@ def test_partitions_and_deletes_are_kept(tmp_path, small_ranges):
 
 
 def test_rows_come_in_order_and_tasks_are_picklable(table):
-    implementation = table.implementation
+    implementation = table.handle
     state = implementation.refresh()
     layout = implementation.layout(lineage=True)
     layout = dataclasses.replace(layout, presorted=True)

@@ -20,7 +20,7 @@ from skerry.iceberg.jobs import compact
 from skerry.iceberg.operations import RowDelta
 from skerry.iceberg.writing.delete_files import write_deletion_vectors, write_equality_deletes, write_position_deletes
 from skerry.table.rows.incoming import conform
-from skerry.table.tasks import ThreadExecutor
+from skerry.table.work.tasks import ThreadExecutor
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string())])
 
@@ -47,7 +47,7 @@ def files_on_disk(table):
 
 
 def delete_positions(table, positions_of_file):
-    implementation = table.implementation
+    implementation = table.handle
     state = implementation.refresh()
     data = {file.location: file for file in table.refresh().files()}
     write = write_deletion_vectors if table.format_version == 3 else write_position_deletes
@@ -56,7 +56,7 @@ def delete_positions(table, positions_of_file):
 
 
 def delete_keys(table, *deleted, spec=None):
-    implementation = table.implementation
+    implementation = table.handle
     state = implementation.refresh()
     batches = list(conform(rows(*deleted), state.schema))
     deletes = write_equality_deletes(implementation.layout(), batches, [1], spec=spec)
@@ -131,7 +131,7 @@ def test_deletes_that_other_files_need_stay(catalog):
     with table.update_spec() as spec:
         spec.add_field("k")
     table.refresh().append(rows(1, 2))
-    delete_keys(table, 1, 2, spec=table.implementation.refresh().metadata.specs()[0])
+    delete_keys(table, 1, 2, spec=table.handle.refresh().metadata.specs()[0])
     assert keys(table) == []
     table.append(rows(1))
     table.compact("k = 1")
@@ -211,7 +211,7 @@ def test_tasks_can_run_elsewhere(catalog):
                 yield pickle.loads(pickle.dumps(function))(pickle.loads(pickle.dumps(task)))
 
     seen = []
-    assert table.compact(executor=Elsewhere(), watcher=seen.append).added_files == 1
+    assert table.compact(executor=Elsewhere(), progress=seen.append).added_files == 1
     assert [(p.step, p.done_files, p.total_files, p.done_rows) for p in seen] == [("compact", 6, 6, 6)]
 
 
@@ -231,9 +231,9 @@ def test_rows_that_others_append_meanwhile_stay(catalog, monkeypatch):
 
 def interfere_after_writing(monkeypatch, act):
     """Let another writer act once, when a compaction has written its files and is about to commit."""
-    from skerry.iceberg.table import IcebergTable
+    from skerry.iceberg.handle import IcebergHandle
 
-    commit = IcebergTable.commit
+    commit = IcebergHandle.commit
     once = iter([act])
 
     def commit_late(self, operation):
@@ -242,7 +242,7 @@ def interfere_after_writing(monkeypatch, act):
                 other()
         return commit(self, operation)
 
-    monkeypatch.setattr(IcebergTable, "commit", commit_late)
+    monkeypatch.setattr(IcebergHandle, "commit", commit_late)
 
 
 @pytest.mark.parametrize("format_version", [2, 3])
@@ -254,7 +254,7 @@ def test_a_group_that_others_changed_is_done_again_and_the_others_are_not(catalo
     written = []
     with monkeypatch.context() as patched:
         interfere_after_writing(patched, lambda: delete_positions(other, {file_of(other, 3): [0]}))
-        summary = table.compact(watcher=lambda progress: written.append(progress.done_files))
+        summary = table.compact(progress=lambda progress: written.append(progress.done_files))
     assert keys(table) == [0, 1, 2, 4, *range(10, 15)]
     assert len(table.files()) == 2
     assert (summary.groups, summary.rewritten_files, summary.conflicts) == (2, 10, 0)
@@ -328,11 +328,11 @@ def test_a_snapshot_that_others_expire_meanwhile_is_compacted_as_it_is_now(catal
         return plan(self, state)
 
     monkeypatch.setattr(compact._Compaction, "_tasks", late)
-    assert table.compact(rewrite_all=True).rows == 7
+    assert table.compact(full=True).rows == 7
     assert len(calls) == 2
     monkeypatch.setattr(compact._Compaction, "_tasks", missing)
     with pytest.raises(NotFoundError, match="gone for good"):
-        table.compact(rewrite_all=True)
+        table.compact(full=True)
 
 
 def missing(*_):

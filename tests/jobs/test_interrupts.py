@@ -14,9 +14,9 @@ import pytest
 import skerry
 from skerry.iceberg.commit import IcebergTarget
 from skerry.iceberg.jobs import publish
-from skerry.jobs.publication import Publication, WriteMode
 from skerry.paimon.commit import PaimonTarget
 from skerry.paimon.jobs import publish as paimon_publish
+from skerry.table.connector.publication import Publication, WriteMode
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.string())])
 
@@ -34,7 +34,7 @@ def foreign_file(table):
 
 def shares(table, mode):
     publication = Publication(mode, on=("k",) if mode is WriteMode.UPSERT else ())
-    inner = table.implementation
+    inner = table.handle
     if table.format == "iceberg":
         layout = inner.layout()
         written = [publish.write_share(layout, mode, rows(key).to_batches()) for key in (1, 40)]
@@ -52,14 +52,14 @@ COMMON = {
     "overwrite all": lambda table: table.overwrite(rows(1, 40)),
     "upsert": lambda table: table.upsert(rows(1, 40), on="k"),
     "merge": lambda table: table.merge(rows(1, 40), on="k", when_matched="update", when_not_matched="insert"),
-    "compact": lambda table: table.compact(rewrite_all=True),
+    "compact": lambda table: table.compact(full=True),
     "analyze": lambda table: table.analyze(full=True),
     "publish shares": lambda table: shares(table, WriteMode.APPEND),
     "publish an upsert": lambda table: shares(table, WriteMode.UPSERT),
 }
 ICEBERG = {
     "append a file": lambda table: table.add_files([foreign_file(table)]),
-    "rewrite manifests": lambda table: table.rewrite_manifests(rewrite_all=True),
+    "rewrite manifests": lambda table: table.rewrite_manifests(full=True),
     "expire": lambda table: table.expire_snapshots(older_than=datetime.now(UTC)),
     "set a property": lambda table: table.set_properties({"a": "b"}),
     "add a column": lambda table: table.update_schema().add_column("w", pa.int64()).commit(),

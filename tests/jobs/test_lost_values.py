@@ -32,7 +32,7 @@ def make(folder, groups=128, **more):
 
 def known(table):
     """By field id, threshold, hashes that occur, and for each file the hashes of its group."""
-    state = table.implementation.state
+    state = table.handle.state
     groups = read_sample(state, state.snapshot()).groups
     per_file = {
         (field_id, file): column.group(row).hashes.tolist()
@@ -91,7 +91,7 @@ def test_more_values_than_a_sample_holds(tmp_path, groups):
     for _ in range(3):
         keys = generator.integers(0, 40_000, 300).tolist()
         table.delete(f"k IN ({', '.join(map(str, keys))})")
-        state = table.implementation.state
+        state = table.handle.state
         sample = read_sample(state, state.snapshot()).groups
         assert all(group.exact for group in sample.groups)
         alive = table.scan(["k"]).to_arrow().column("k").combine_chunks()

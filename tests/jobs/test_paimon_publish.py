@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 from skerry.errors import CommitUnknownError, ConflictError, SchemaError, StorageError, UnsupportedError
-from skerry.jobs.publication import Publication, WriteMode
 from skerry.paimon.cleaning.reachable_table import ReachablePaimonTable
 from skerry.paimon.commit import PaimonTarget
 from skerry.paimon.evolution.schema_evolution import ChangeOptions, commit_schema
@@ -19,6 +18,7 @@ from skerry.paimon.manifests.live_files import live_entries
 from skerry.paimon.metadata.stream_marks import mark_location
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
+from skerry.table.connector.publication import Publication, WriteMode
 from skerry.table.stream_batch import StreamBatch
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.string()), pa.field("p", pa.int32(), False)])
@@ -137,7 +137,7 @@ def test_no_two_records_of_a_bucket_have_one_number(table):
     for entry in live_entries(table.refresh()):
         key = entry.partition, entry.bucket
         ranges.setdefault(key, []).append((entry.file.min_sequence_number, entry.file.max_sequence_number))
-    if table.primary_key or table.state.options.bucket > 0:
+    if table.primary_key or table.handle.state.options.bucket > 0:
         for found in ranges.values():
             found.sort()
             assert all(last < first for (_, last), (first, _) in itertools.pairwise(found))
@@ -179,7 +179,7 @@ def test_a_branch_and_properties(one_of_two):
     run(table, Publication(WriteMode.OVERWRITE, ref="b", properties={"by": "me"}), rows(50))
     assert content(table, ref="b") == [(50, "v")]
     assert len(content(table)) == 9
-    assert table.current_snapshot("b").properties["by"] == "me"
+    assert table.handle.current_snapshot("b").properties["by"] == "me"
 
 
 @pytest.mark.parametrize("publication", ALL, ids=lambda publication: publication.mode.value)
@@ -286,9 +286,9 @@ def test_a_batch_is_not_doubled_after_its_snapshot_has_expired(one_of_two):
     assert [k for k, _ in content(table)].count(30) == 1
     assert run(table, Publication(), rows(31), batch=StreamBatch("s", 8))
     table.expire_snapshots(keep_last=1)
-    marks = Path(mark_location(table.state, "s"))
+    marks = Path(mark_location(table.handle.state, "s"))
     assert marks.exists()
-    assert str(marks) in ReachablePaimonTable(table.state).reached(()).values(), "it is no orphan"
+    assert str(marks) in ReachablePaimonTable(table.handle.state).reached(()).values(), "it is no orphan"
 
 
 class _KilledError(BaseException):

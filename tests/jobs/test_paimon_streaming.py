@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 
 from skerry.errors import FormatError, NotFoundError, SchemaError, UnsupportedError
-from skerry.jobs.stream_choice import Limits, StreamChoice
-from skerry.jobs.stream_tasks import RowsTask
 from skerry.paimon.evolution.schema_evolution import ChangeSchema, commit_schema
 from skerry.paimon.jobs.streaming import ComparedTask, PaimonOffset, PaimonStream, ToldTask
 from skerry.paimon.metadata.consumers import read_consumers
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
+from skerry.table.connector.stream_choice import Limits, StreamChoice
+from skerry.table.connector.stream_tasks import RowsTask
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.string())])
 KEYED = {"primary_key": ["k"], "properties": {"bucket": "2"}}
@@ -79,11 +79,11 @@ def test_what_is_there_first_then_what_comes(table):
     assert keys(found) == [[0, 1, 2]]
     assert stream.plan(at, at) == []
     table.append(rows(3))
-    table.compact(rewrite_all=True)
+    table.compact(full=True)
     table.append(rows(4, 5))
     found, at = drained(source(table), at)
     assert keys(found) == [[3, 4, 5]]
-    table.compact(rewrite_all=True)
+    table.compact(full=True)
     assert [batch for batch in drained(source(table), at)[0] if batch] == [], "compaction tells nothing"
 
 
@@ -93,7 +93,7 @@ def test_limits_and_restarts(table, limits):
     for k in range(3, 8):
         table.append(rows(k))
         if k == 5:
-            table.compact(rewrite_all=True)
+            table.compact(full=True)
     more, _ = drained(source(table, limits=limits), elsewhere(at))
     assert sorted(k for batch in keys([*found, *more]) for k in batch) == list(range(8))
     if limits.files is not None:
@@ -107,7 +107,7 @@ def test_what_was_there_at_first_is_read_in_parts_whatever_happens_meanwhile(tab
     at = stream.latest(stream.initial())
     first = keys([read(stream, stream.initial(), at)])
     table.append(rows(3))
-    table.compact(rewrite_all=True)
+    table.compact(full=True)
     rest, _ = drained(source(table, limits=Limits(files=1)), elsewhere(at))
     assert sorted(k for batch in [*first, *keys(rest)] for k in batch) == [0, 1, 2, 3]
     assert len(rest) >= 3
@@ -177,7 +177,7 @@ def test_changes_by_key(tmp_path, how):
     found, at = drained(stream)
     assert told(found) == [[("INSERT", 1, "a"), ("INSERT", 2, "a"), ("INSERT", 3, "b")]], "as it is now, merged"
     table.append(rows(2, 4, v="b"))
-    table.compact(rewrite_all=True)
+    table.compact(full=True)
     table.delete("k = 1")
     (batch,), at = drained(source(table, changes=True), at)
     assert told([batch]) == [[("DELETE", 1, "a"), ("INSERT", 2, "b"), ("INSERT", 4, "b")]]
@@ -212,18 +212,18 @@ def test_tasks_are_of_three_kinds(tmp_path):
 def test_what_has_expired_ends_a_stream_and_a_consumer_keeps_it(table):
     stream = source(table, consumer="me")
     _, at = drained(stream)
-    stream.commit(at)
-    assert read_consumers(table.state.storage, table.state.paths) == {"me": 4}
+    stream.handle.commit(at)
+    assert read_consumers(table.handle.state.storage, table.handle.state.paths) == {"me": 4}
     for k in (3, 4, 5):
         table.append(rows(k))
     table.expire_snapshots(keep_last=1)
     found, at = drained(stream, at)
     assert keys(found) == [[3, 4, 5]]
-    stream.commit(at)
+    stream.handle.commit(at)
     table.append(rows(6))
     for k in (7, 8):
         table.append(rows(k))
-    stream.commit(drained(stream, at)[1])
+    stream.handle.commit(drained(stream, at)[1])
     table.expire_snapshots(keep_last=1)
     with pytest.raises(NotFoundError, match="snapshot 7, which the stream has not read yet, has expired"):
         drained(source(table), at)
@@ -270,7 +270,7 @@ def test_changes_read_in_any_batches_give_the_table(tmp_path, how, seed):
         elif step == "overwrite":
             table.overwrite(rows(number + 200, v=f"{number}"), f"k = {number + 99}")
         elif step == "compact":
-            table.compact(rewrite_all=True)
+            table.compact(full=True)
         elif step == "restart":
             stream, at = source(table, changes=True, on=("k",), limits=stream.choice.limits), elsewhere(at)
         else:

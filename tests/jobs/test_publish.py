@@ -46,7 +46,7 @@ def content(table, **scan):
 
 def write(table, publication, *parts):
     """As tasks elsewhere do."""
-    layout = table.implementation.layout(ref=publication.ref)
+    layout = table.handle.layout(ref=publication.ref)
     layout = pickle.loads(pickle.dumps(layout))
     shares = [write_share(layout, publication.mode, part.to_batches()) for part in parts]
     return layout, pickle.loads(pickle.dumps(shares))
@@ -54,7 +54,7 @@ def write(table, publication, *parts):
 
 def run(table, publication, *parts, **how):
     layout, shares = write(table, publication, *parts)
-    return publish(table.implementation, layout, shares, publication, **how)
+    return publish(table.handle, layout, shares, publication, **how)
 
 
 def files_below(table):
@@ -131,7 +131,7 @@ def test_partitions_of_an_older_spec_are_refused(table):
     with pytest.raises(UnsupportedError, match="files of an older partition spec"):
         run(table, PARTITIONS, rows(1))
     assert files_below(table) == before
-    table.compact(rewrite_all=True)
+    table.compact(full=True)
     run(table, PARTITIONS, rows(1, v="new"))
     assert content(table)[1] == "new"
 
@@ -212,7 +212,7 @@ def test_two_drivers_send_the_same_batch_at_once(catalog, table, monkeypatch):
 
     monkeypatch.setattr(IcebergTarget, "stage", stage_late)
     layout, shares = write(table, Publication(), rows(30))
-    assert not publish(table.implementation, layout, shares, Publication(), batch=StreamBatch("s", 0))
+    assert not publish(table.handle, layout, shares, Publication(), batch=StreamBatch("s", 0))
     assert table.refresh().scan(where="k = 30").count() == 1
     assert not any(Path(file.data_file.location.removeprefix("file://")).exists() for file in shares[0].files)
 
@@ -242,7 +242,7 @@ def test_tasks_with_few_rows_of_many_partitions_make_one_file_of_each(catalog, m
     publication = Publication()
     layout, shares = write(table, publication, *parts)
     assert [len(share.files) for share in shares] == [0] * 8
-    assert publish(table.implementation, layout, shares, publication)
+    assert publish(table.handle, layout, shares, publication)
     files = table.refresh().files()
     assert len(files) == 200
     assert {str(Path(file.location)) for file in files} == {f"file:{path}" for path in map(str, files_below(table))}
@@ -257,7 +257,7 @@ def test_what_is_large_stays_with_its_task(catalog, monkeypatch):
     publication = Publication()
     layout, shares = write(table, publication, *parts)
     assert [[file.data_file.partition for file in share.files] for share in shares] == [[(9,)]] * 4
-    assert publish(table.implementation, layout, shares, publication)
+    assert publish(table.handle, layout, shares, publication)
     assert len(table.refresh().files()) == 4 + 9
     assert table.scan().count() == 3_600
 
@@ -268,7 +268,7 @@ def test_rows_that_wait_go_with_a_write_that_fails(table):
     layout, shares = write(table, Publication(WriteMode.OVERWRITE_PARTITIONS), rows(1, 2), rows(3))
     assert len(files_below(table)) == len(before) + 2
     with pytest.raises(SkerryError, match="absent"):
-        publish(table.implementation, layout, shares, publication)
+        publish(table.handle, layout, shares, publication)
     assert files_below(table) == before
 
 

@@ -46,13 +46,13 @@ def keys(table, **scan):
 
 
 def manifests(table):
-    state = table.refresh().implementation.state
+    state = table.refresh().handle.state
     return read_manifest_list(state.storage, state.snapshot().manifest_list)
 
 
 def entries(table):
     """What all manifests say of all files, but for where they say it."""
-    state = table.refresh().implementation.state
+    state = table.refresh().handle.state
     found = [
         dataclasses.replace(entry, status=0)
         for manifest in manifests(table)
@@ -66,7 +66,7 @@ def entries(table):
 
 def delete_positions(table, *at, vectors=False, by_partition=False):
     """Delete the first rows of files, with one delete file."""
-    implementation = table.implementation
+    implementation = table.handle
     state = implementation.refresh()
     files = sorted(table.refresh().files(), key=lambda file: file.location)
     write = write_deletion_vectors if vectors else write_position_deletes
@@ -79,7 +79,7 @@ def delete_positions(table, *at, vectors=False, by_partition=False):
 
 
 def delete_keys(table, *deleted):
-    implementation = table.implementation
+    implementation = table.handle
     state = implementation.refresh()
     batches = list(conform(rows(*deleted), state.schema))
     deletes = write_equality_deletes(implementation.layout(), batches, [1])
@@ -87,7 +87,7 @@ def delete_keys(table, *deleted):
 
 
 def delete_files(table):
-    state = table.refresh().implementation.state
+    state = table.refresh().handle.state
     found = set()
     for task in table.scan().plan():
         found |= {(delete.kind.value, delete.location, delete.content_offset) for delete in task.deletes}
@@ -146,7 +146,7 @@ def test_many_manifests_become_one_and_entries_stay(catalog, version, partition_
         assert StaticTable.from_metadata(table.metadata_location).scan().to_arrow().num_rows == 10
     assert table.rewrite_manifests().rewritten_manifests == 0
     assert table.refresh().current_snapshot().snapshot_id == done.snapshot_id
-    assert table.rewrite_manifests(rewrite_all=True).rewritten_manifests == 1
+    assert table.rewrite_manifests(full=True).rewritten_manifests == 1
 
 
 def test_row_ids_stay(catalog):
@@ -168,7 +168,7 @@ def test_partitions_lie_side_by_side_and_manifests_keep_their_size(catalog):
         table.append(rows(*range(start, 80, 8)))
     table.set_properties({"commit.manifest.target-size-bytes": str(manifests(table)[0].manifest_length * 2 // 3)})
     before = entries(table)
-    done = table.rewrite_manifests(rewrite_all=True)
+    done = table.rewrite_manifests(full=True)
     assert done.rewritten_manifests == 8
     assert done.added_manifests > 1
     assert entries(table) == before
@@ -368,7 +368,7 @@ def test_tasks_can_run_elsewhere_and_arguments_are_checked(catalog):
 
     told = []
     assert table.rewrite_deletes(min_input_files=3).data_files == 0
-    assert table.rewrite_deletes(executor=Elsewhere(), watcher=told.append).added_delete_files == 1
+    assert table.rewrite_deletes(executor=Elsewhere(), progress=told.append).added_delete_files == 1
     assert [progress.done_files for progress in told] == [1]
     with pytest.raises(SchemaError, match="min_input_files must be a whole number from 2, found 1"):
         table.rewrite_deletes(min_input_files=1)
@@ -389,7 +389,7 @@ def test_metadata_files_that_the_log_forgets_are_deleted_if_the_table_says_so(ca
     table.set_properties({"write.metadata.delete-after-commit.enabled": "true"})
     for k in range(4, 7):
         table.append(rows(k))
-    state = table.refresh().implementation.state
+    state = table.refresh().handle.state
     logged = {Path(entry.metadata_file).name for entry in state.metadata.metadata_log}
     assert len(logged) == 2
     assert logged | {Path(table.metadata_location).name} < metadata_files(table)

@@ -10,7 +10,7 @@ import pytest
 import skerry
 from skerry.errors import CommitUnknownError, ConflictError, SchemaError, SkerryError, StorageError
 from skerry.iceberg.commit import IcebergTarget
-from skerry.iceberg.table import IcebergTable
+from skerry.iceberg.handle import IcebergHandle
 from skerry.storage import Storage
 
 SCHEMA = pa.schema([("k", pa.int64()), ("s", pa.string())])
@@ -54,17 +54,17 @@ def rival(tmp_path, monkeypatch):
     commits = []
 
     def install(action, times=1):
-        commit = IcebergTable.commit
+        commit = IcebergHandle.commit
 
         def commit_late(self, operation):
             commits.append(operation)
             if len(commits) <= times:
-                monkeypatch.setattr(IcebergTable, "commit", commit)
+                monkeypatch.setattr(IcebergHandle, "commit", commit)
                 action(skerry.connect(tmp_path).load_table("d.t"))
-                monkeypatch.setattr(IcebergTable, "commit", commit_late)
+                monkeypatch.setattr(IcebergHandle, "commit", commit_late)
             return commit(self, operation)
 
-        monkeypatch.setattr(IcebergTable, "commit", commit_late)
+        monkeypatch.setattr(IcebergHandle, "commit", commit_late)
         return commits
 
     return install

@@ -241,7 +241,7 @@ def test_names_of_metadata_columns_are_refused_for_new_columns(tmp_path):
 
 def test_safety_catches(tmp_path):
     table = make(tmp_path, pa.schema([("k", pa.int64()), ("pos", pa.int64())]))
-    with table.implementation.catalog.load_table("d.t").update_schema() as update:
+    with table.handle.catalog.load_table("d.t").update_schema() as update:
         update.rename_column("pos", "_pos")  # as other engines may
     with pytest.raises(SchemaError, match="delete needs a condition; 'TRUE' deletes all rows"):
         table.delete(None)

@@ -361,7 +361,7 @@ def test_the_work_can_be_sent_elsewhere(tmp_path, mode):
     table = make(tmp_path, "3", mode)
     table.append(table_of([(n, n / 2, n, "a") for n in range(20)]))
     told = []
-    executor = {"executor": PicklingExecutor(), "watcher": told.append}
+    executor = {"executor": PicklingExecutor(), "progress": told.append}
     table.delete("k in (1, 2)", **executor)
     table.upsert(table_of([(3, 0.0, 0, "u"), (30, 0.0, 0, "i")]), "k", **executor)
     add = pc.add(pc.field("target", "x"), pc.field("source", "x"))

@@ -124,7 +124,7 @@ def test_a_batch_that_fails_leaves_the_name_to_its_query(table, monkeypatch):
 def test_a_paimon_mark_from_before_that_was_not_finished(table):
     """A driver without ids of queries died right after its commit; its successor has one."""
     assert send(table, 0, None)
-    mark = Path(mark_location(table.implementation.state, "/checkpoint").removeprefix("file:"))
+    mark = Path(mark_location(table.handle.state, "/checkpoint").removeprefix("file:"))
     said = json.loads(mark.read_text())
     assert said == {"stream": "/checkpoint", "batch": 0, "after": 0, "isPublished": True}
     mark.write_text(json.dumps(said | {"isPublished": False}))
@@ -132,9 +132,9 @@ def test_a_paimon_mark_from_before_that_was_not_finished(table):
     mark.write_text(json.dumps(said | {"batch": 1, "after": 1, "isPublished": False}))
     assert send(table, 1, "a")
     assert json.loads(mark.read_text())["query"] == "a"
-    users = [snapshot.commit_user for snapshot in table.implementation.snapshots()]
+    users = [snapshot.commit_user for snapshot in table.handle.snapshots()]
     assert users == [stream_user("/checkpoint")] * 2
     assert not send(table, 1, "a")
     assert send(table, 2, "a")
-    assert table.implementation.snapshots()[-1].commit_user == stream_user("/checkpoint", "a")
+    assert table.handle.snapshots()[-1].commit_user == stream_user("/checkpoint", "a")
     assert ids(table) == [0, 1, 2]

@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 import skerry
 from skerry.errors import FormatError, NotFoundError, SchemaError, UnsupportedError
 from skerry.iceberg.jobs.streaming import CommitTask, StreamOffset, StreamSource
-from skerry.jobs.stream_choice import Limits, StreamChoice
-from skerry.jobs.stream_tasks import RowsTask
+from skerry.table.connector.stream_choice import Limits, StreamChoice
+from skerry.table.connector.stream_tasks import RowsTask
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string())])
 
@@ -40,7 +40,7 @@ def table(tmp_path):
 
 
 def source(table, **how):
-    return StreamSource(table.implementation, StreamChoice(**how))
+    return StreamSource(table.handle, StreamChoice(**how))
 
 
 def elsewhere(offset):
@@ -83,7 +83,7 @@ def test_what_was_there_and_what_comes(table):
     table.append(rows(21))
     batches, at = drained(stream, at)
     assert (len(batches), keys(batches)) == (1, [20, 21])
-    table.compact(rewrite_all=True)
+    table.compact(full=True)
     batches, at = drained(stream, at)
     assert keys(batches) == [], "compaction tells nothing"
     assert stream.schema == table.schema
@@ -259,7 +259,7 @@ def test_changes_read_in_any_batches_give_the_table(tmp_path_factory, steps, fil
         elif step == "upsert":
             table.upsert(rows(number - 1, number + 50, v=f"new {number}"), on=["k"])
         elif step == "compact":
-            table.compact(rewrite_all=True)
+            table.compact(full=True)
         elif step == "restart":
             stream, at = source(table, changes=True, on=("k",), limits=stream.choice.limits), elsewhere(at)
         else:

@@ -42,7 +42,7 @@ def layout_of(tmp_path):
     catalog = skerry.connect(tmp_path / "warehouse")
 
     def make(schema=SCHEMA, **options):
-        return catalog.create_table(f"d.t{len(catalog.list_tables())}", schema, **options).implementation.layout()
+        return catalog.create_table(f"d.t{len(catalog.list_tables())}", schema, **options).handle.layout()
 
     return make
 
@@ -297,12 +297,12 @@ LARGE = """
 import resource, sys
 import pyarrow as pa
 import skerry
-from skerry.jobs.publication import WriteMode
+from skerry.table.connector.publication import WriteMode
 from skerry.iceberg.jobs.publish import write_share
 
 schema = pa.schema([("k", pa.int64()), ("s", pa.string())])
 table = skerry.connect(sys.argv[1]).create_table("d.t", schema, partition_by=["truncate(4, k)"])
-layout = table.implementation.layout()
+layout = table.handle.layout()
 write_share(layout, WriteMode.APPEND, [pa.record_batch([pa.array([0]), pa.array(["a"])], schema)])
 text = "x" * (1 << 20)
 

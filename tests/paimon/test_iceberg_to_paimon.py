@@ -106,7 +106,7 @@ def publish(draft, storage, location, name):
 
 
 def plan(table, **how):
-    return plan_paimon(table.implementation.refresh(), **how)
+    return plan_paimon(table.handle.refresh(), **how)
 
 
 def place(table):
@@ -175,7 +175,7 @@ def test_evolved_columns_and_deleted_rows_are_the_same_in_paimon(catalog, versio
     assert {field.name: field.metadata[b"PARQUET:field_id"] for field in migrated.schema} == ids
     for where in ("part is null", "part = 'p1' and p < 12", "new is null", "row.aa > 9", "yes is not null", "p = 5"):
         assert content(migrated, where=where) == content(table, where=where), where
-    assert state.schema.highest_field_id == table.implementation.state.metadata.last_column_id
+    assert state.schema.highest_field_id == table.handle.state.metadata.last_column_id
 
 
 @pytest.mark.parametrize("has_deletes", [False, True])
@@ -320,7 +320,7 @@ def test_the_table_lives_on(catalog):
     migrated.append(expected.filter(pa.array([k in (8, 45) for k in expected["id"].to_pylist()])))
     assert content(migrated) == sorted(map(repr, expected.to_pylist()))
     for _ in range(2):
-        migrated.compact(rewrite_all=True)
+        migrated.compact(full=True)
         assert content(migrated) == sorted(map(repr, expected.to_pylist()))
     assert not any(entry.file.external_path for entry in live_entries(migrated.state))
     assert not index_entries(migrated.state)
@@ -390,7 +390,7 @@ def test_partition_keys_are_those_of_the_spec_or_those_that_are_wanted(catalog):
         spec.remove_field("p").remove_field("id_bucket").add_field("yes")
     with pytest.raises(UnsupportedError, match="the file is not partitioned by column 'yes' as it is"):
         plan(table)
-    table.compact(rewrite_all=True)
+    table.compact(full=True)
     other = catalog.load_table("d.t")
     assert plan(other).partition_by == ("yes",)
 
@@ -523,7 +523,7 @@ def test_files_that_paimon_would_read_as_something_else_are_refused(catalog, tmp
     assert str(found.value).startswith(message)
     assert found.value.location == f"file://{folder}/x.parquet"
     if "compact" in str(found.value):
-        table.compact(rewrite_all=True)
+        table.compact(full=True)
         check_same(catalog.load_table("d.t"), migrate(catalog.load_table("d.t")))
 
 
@@ -538,7 +538,7 @@ def test_names_of_files_must_tell_them_and_their_format(catalog):
     table.add_files([f"file://{folder}/b/x.parquet"])
     with refused(f"Paimon tells files apart by their names, and file://{folder}/./x.parquet has the same"):
         plan(table)
-    table.compact(rewrite_all=True)
+    table.compact(full=True)
     table = catalog.load_table("d.t")
     check_same(table, migrate(table))
     pq.write_table(pa.table({"k": [2]}), folder / "x.pq")
@@ -558,9 +558,9 @@ def test_formats_that_stay_are_refused(catalog, file_format):
 def test_equality_deletes_go_with_compaction(catalog):
     table = catalog.create_table("d.t", pa.schema([("k", pa.int64()), ("s", pa.string())]))
     table.append(pa.table({"k": range(5), "s": list("abcde")}))
-    inner = table.implementation
+    inner = table.handle
     added = tuple(write_equality_deletes(inner.layout(), [pa.record_batch({"s": ["b"]})], [2]))
-    inner.commit(RowDelta(added_deletes=added, starting_snapshot_id=inner.state.snapshot().snapshot_id))
+    inner.handle.commit(RowDelta(added_deletes=added, starting_snapshot_id=inner.state.snapshot().snapshot_id))
     with refused(
         r"rows of the file are deleted by equality, which Paimon append tables do not know; compact\(\) writes"
     ):
@@ -581,7 +581,7 @@ def test_values_that_only_metadata_knows_are_refused(catalog):
         update.add_column("n", pa.int32(), default_value=5)
     with refused("the file lacks column 'n', whose values are known from the table's metadata alone"):
         plan(table)
-    table.compact(rewrite_all=True)
+    table.compact(full=True)
     table = catalog.load_table("d.t")
     check_same(table, migrate(table))
     with table.update_schema() as update:
@@ -879,6 +879,6 @@ def test_java_and_pypaimon_read_and_change_the_same_rows(
     expected = sorted(map(repr, [*before, *java_rows(pa.Table.from_pylist([{**row, "id": 99}], imported.schema))]))
     assert sorted(map(repr, java_paimon.read(migrated.location))) == expected
     after = PaimonTable.open(Storage(), migrated.location)
-    after.compact(rewrite_all=True)
+    after.compact(full=True)
     assert sorted(map(repr, java_paimon.read(migrated.location))) == expected
     assert sorted(map(repr, java_rows(after.scan().to_arrow()))) == expected

@@ -122,7 +122,7 @@ def test_torture(tmp_path: Path, pypaimon: PyPaimon, java_paimon: JavaPaimon, ke
     acknowledged, open_ended = torture(location, tmp_path, commits=commits, killed=3, seed=5)
 
     table = PaimonTable.open(Storage(), str(location))
-    ids = snapshot_ids(Storage(), table.state.paths)
+    ids = snapshot_ids(Storage(), table.handle.state.paths)
     assert ids == list(range(1, len(ids) + 1))
     ours = table.scan().to_arrow()
     found = Counter(ours.column("id").to_pylist())

@@ -120,30 +120,30 @@ def test_rows_stay(
     for number in range(12):
         table.append(data(sorted(chance.sample(range(60), 15)), f"{number:02}-"))
         before = plain(table.scan().to_arrow())
-        counts = table.compact(rewrite_all=full and number % 5 == 4)
+        counts = table.compact(full=full and number % 5 == 4)
         assert plain(table.scan().to_arrow()) == before
         if counts.added_files:
-            assert table.state.snapshot.commit_kind is CommitKind.COMPACT
+            assert table.handle.state.snapshot.commit_kind is CommitKind.COMPACT
     after = table.scan().to_arrow()
     assert sorted(java_paimon.read(tmp_path / "t")) == sorted(java_rows(after))
     assert plain(pypaimon.read(tmp_path / "t")) == plain(after)
     if full:
-        table.compact(rewrite_all=True)
-        entries = live_entries(table.state)
+        table.compact(full=True)
+        entries = live_entries(table.handle.state)
         assert {entry.file.level for entry in entries} == {5}
         assert {entry.file.file_source for entry in entries} == {FileSource.COMPACT}
-        assert table.compact(rewrite_all=True).added_files == 0
+        assert table.compact(full=True).added_files == 0
 
 
 def test_deletes_vanish_at_the_bottom(tmp_path: Path) -> None:
     table = make(tmp_path / "t", primary_key=["id"], properties={"bucket": "1"})
     table.append(data(list(range(20)), "a"))
     table.delete("id < 15")
-    assert sum(entry.file.delete_row_count or 0 for entry in live_entries(table.state)) == 15
-    table.compact(rewrite_all=True)
-    (entry,) = live_entries(table.state)
+    assert sum(entry.file.delete_row_count or 0 for entry in live_entries(table.handle.state)) == 15
+    table.compact(full=True)
+    (entry,) = live_entries(table.handle.state)
     assert (entry.file.row_count, entry.file.delete_row_count) == (5, 0)
-    assert table.state.snapshot.total_record_count == 5
+    assert table.handle.state.snapshot.total_record_count == 5
 
 
 def test_large_files_only_move(tmp_path: Path) -> None:
@@ -156,10 +156,10 @@ def test_large_files_only_move(tmp_path: Path) -> None:
     table = make(tmp_path / "t", primary_key=["id"], properties=options)
     for start in (0, 1000, 2000):
         table.append(data(list(range(start, start + 300)), "a"))
-    names = {entry.file.file_name for entry in live_entries(table.state)}
-    counts = table.compact(rewrite_all=True)
+    names = {entry.file.file_name for entry in live_entries(table.handle.state)}
+    counts = table.compact(full=True)
     assert (counts.moved_files, counts.added_files) == (len(names), 0)
-    after = live_entries(table.state)
+    after = live_entries(table.handle.state)
     assert {entry.file.file_name for entry in after} == names
     assert {entry.file.level for entry in after} == {2}
     assert table.scan().count() == 900
@@ -184,7 +184,7 @@ def test_in_turns_with_java(tmp_path: Path, java_paimon: JavaPaimon, pypaimon: P
             gone = chance.choice(sorted(expected))
             table.delete(f"id = {gone}")
             del expected[gone]
-            table.compact(rewrite_all=number % 8 == 3)
+            table.compact(full=number % 8 == 3)
         table.refresh()
         assert plain(table.scan().to_arrow()) == sorted(expected.values())
         assert sorted(map(tuple, java_paimon.read(table.location))) == sorted(expected.values())
@@ -210,8 +210,8 @@ def test_small_files_become_one(
     assert plain(table.scan().to_arrow()) == expected
     assert plain(pypaimon.read(tmp_path / "t")) == expected
     assert sorted(map(tuple, java_paimon.read(tmp_path / "t"))) == expected
-    assert len(live_entries(table.state)) == (4 if "bucket" in options else 2)
-    assert index_entries(table.state) == []
+    assert len(live_entries(table.handle.state)) == (4 if "bucket" in options else 2)
+    assert index_entries(table.handle.state) == []
     assert table.compact().added_files == 0
 
 
@@ -228,13 +228,13 @@ def test_two_compactions_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             waiting.clear()
             rival = PaimonTable.open(Storage(), table.location)
             rival.append(data([99], "r"))
-            rival.compact(rewrite_all=True)
+            rival.compact(full=True)
         return publish(target, staged)
 
     monkeypatch.setattr(PaimonTarget, "publish", late)
-    table.compact(rewrite_all=True)
+    table.compact(full=True)
     assert table.scan().count() == 16
-    assert len(live_entries(table.state)) == 1
+    assert len(live_entries(table.handle.state)) == 1
     assert len(list((tmp_path / "t" / "bucket-0").iterdir())) == 7 + 1
 
 
@@ -243,6 +243,6 @@ def test_only_some_partitions(tmp_path: Path) -> None:
     for number in range(5):
         table.append(data([number * 2, number * 2 + 1], "a"))
     assert table.compact("part = 1").rewritten_files == 5
-    assert len(live_entries(table.state)) == 6
+    assert len(live_entries(table.handle.state)) == 6
     with pytest.raises(UnsupportedError, match="partition keys"):
         table.compact("id = 1")

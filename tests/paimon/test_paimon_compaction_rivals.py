@@ -14,7 +14,7 @@ from skerry.errors import ConflictError, SkerryError
 from skerry.paimon.manifests.live_files import index_entries, live_entries
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
-from skerry.table.tasks import Progress, ThreadExecutor
+from skerry.table.work.tasks import JobProgress, ThreadExecutor
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.int32()), ("text", pa.string())])
 
@@ -35,7 +35,7 @@ def stray_files(table: PaimonTable) -> set[str]:
     """Data and index files in the folder that no snapshot ever named."""
     named: set[str] = set()
     for snapshot in table.snapshots():
-        state = table.state.at(snapshot)
+        state = table.handle.state.at(snapshot)
         named |= {entry.file.file_name for entry in live_entries(state)}
         named |= {entry.file_name for entry in index_entries(state)}
     files = Path(table.location).rglob("*")
@@ -69,18 +69,18 @@ def test_only_the_lost_bucket_is_done_again(tmp_path: Path) -> None:
     rival = PaimonTable.open(Storage(), str(tmp_path / "t"))
 
     def compact_one() -> None:
-        assert rival.compact("part = 2", rewrite_all=True).groups == 1
+        assert rival.compact("part = 2", full=True).groups == 1
         rival.append(data([2, 3], "late"))
 
     executor = Interrupted(compact_one)
-    told: list[Progress] = []
-    counts = table.compact(rewrite_all=True, executor=executor, watcher=told.append)
+    told: list[JobProgress] = []
+    counts = table.compact(full=True, executor=executor, progress=told.append)
     assert executor.rounds == [4, 1]  # the late rows make the rival's bucket worth another go
     assert (counts.groups, counts.conflicts) == (4, 0)
-    assert told[3] == Progress("compact", 24, 24, 40, told[3].done_bytes)
+    assert told[3] == JobProgress("compact", 24, 24, 40, told[3].done_bytes)
     expected = {i: (i, i % 4, f"5-{i}") for i in range(40)} | {2: (2, 2, "late2"), 3: (3, 3, "late3")}
     assert plain(table.scan().to_arrow()) == sorted(expected.values())
-    levels = sorted((entry.partition[-8], entry.file.level) for entry in live_entries(table.state))
+    levels = sorted((entry.partition[-8], entry.file.level) for entry in live_entries(table.handle.state))
     assert levels == [(0, 5), (1, 5), (2, 5), (3, 0), (3, 5)]
     assert stray_files(table) == set()
     assert str(table.statistics()["text"].freshness).startswith("upper bound: 1 of 5 groups")
@@ -105,12 +105,12 @@ def test_deletes_meanwhile_stay(tmp_path: Path, vectors: str) -> None:
     table.delete("id in (5, 6)")
     rival = PaimonTable.open(Storage(), str(tmp_path / "t"))
     executor = Interrupted(lambda: rival.delete("id in (1, 9)"))
-    counts = table.compact(rewrite_all=True, executor=executor)
+    counts = table.compact(full=True, executor=executor)
     assert executor.rounds == [4, 1]
     assert counts.groups == 4
     assert sorted(table.scan(["id"]).to_arrow()["id"].to_pylist()) == [i for i in range(40) if i not in (1, 5, 6, 9)]
-    assert len(live_entries(table.state)) == 4
-    assert index_entries(table.state) == []
+    assert len(live_entries(table.handle.state)) == 4
+    assert index_entries(table.handle.state) == []
     assert stray_files(table) == set()
 
 
@@ -122,13 +122,13 @@ def test_rivals_again_and_again(tmp_path: Path) -> None:
     rival = PaimonTable.open(Storage(), str(tmp_path / "t"))
     gone = iter(range(0, 60, 4))
     one = Interrupted(lambda: rival.delete(f"id = {next(gone)}"), times=100)
-    counts = table.compact("part in (0, 1)", rewrite_all=True, executor=one)
+    counts = table.compact("part in (0, 1)", full=True, executor=one)
     assert (one.rounds, counts.groups, counts.conflicts) == ([2, 1, 1], 1, 1)
     all_of_them = Interrupted(lambda: rival.delete(f"id = {next(gone)}"), times=100)
-    before = table.state.snapshot.id
+    before = table.handle.state.snapshot.id
     with pytest.raises(ConflictError, match="taken away by another writer"):
-        table.compact("part = 0", rewrite_all=True, executor=all_of_them)
-    assert table.refresh().snapshot.id == before + 3
+        table.compact("part = 0", full=True, executor=all_of_them)
+    assert table.handle.refresh().snapshot.id == before + 3
     assert table.scan().count() == 180 - 6
     assert stray_files(table) == set()
 
@@ -147,7 +147,7 @@ def test_nothing_is_left_of_a_failure(tmp_path: Path) -> None:
     for number in range(3):
         table.append(data(range(number * 100, number * 100 + 60), ""))
     with pytest.raises(SkerryError, match="a worker is gone"):
-        table.compact(rewrite_all=True, executor=Failing())
+        table.compact(full=True, executor=Failing())
     assert stray_files(table) == set()
-    assert table.compact(rewrite_all=True, dry_run=True).reasons == {"asked for": 4}
-    assert table.compact(rewrite_all=True).added_files == 4
+    assert table.compact(full=True, dry_run=True).reasons == {"asked for": 4}
+    assert table.compact(full=True).added_files == 4

@@ -46,16 +46,16 @@ class Evolution:
         key = ["id"] if keyed else []
         self.table = PaimonTable.create(Storage(), str(folder / "t"), schema, primary_key=key, properties=options)
         self.rows: dict[int, dict[int, Any]] = {}
-        self.fields = list(self.table.state.schema.fields)
-        self.highest = self.table.state.schema.highest_field_id
+        self.fields = list(self.table.handle.state.schema.fields)
+        self.highest = self.table.handle.state.schema.highest_field_id
 
     def publish(self) -> None:
         """Make the columns the newest schema."""
-        old = self.table.state.schema
+        old = self.table.handle.state.schema
         new: TableSchema = dataclasses.replace(
             old, id=old.id + 1, fields=tuple(self.fields), highest_field_id=self.highest
         )
-        state = self.table.state
+        state = self.table.handle.state
         state.storage.write(state.paths.schema(new.id), encode_schema(new))
         self.table.refresh()
 
@@ -173,7 +173,7 @@ def change(data: Any, table: Evolution) -> None:
     if what == "drop":
         del table.fields[index]
     elif what == "rename":
-        table.fields[index] = dataclasses.replace(field, name=f"{field.name}{table.table.state.schema.id}")
+        table.fields[index] = dataclasses.replace(field, name=f"{field.name}{table.table.handle.state.schema.id}")
     elif what == "move":
         table.fields.insert(data.draw(st.integers(0, len(table.fields) - 1)), table.fields.pop(index))
     else:
@@ -194,14 +194,14 @@ def test_old_files_have_todays_columns(
             change(data, table)
         table.publish()
         table.append(data, [2 * commit, 2 * commit + 1, 2 * commit + 2] if keyed else [10 * commit, 10 * commit + 1])
-    found = scan(table.table.state).to_arrow()
+    found = scan(table.table.handle.state).to_arrow()
     assert [field.type for field in found.schema] == [arrow_type(field.type, field.id) for field in table.fields]
     types = {field.name: field.type for field in table.fields}
     rows = [{name: in_order(types[name], value) for name, value in row.items()} for row in found.to_pylist()]
     assert sorted(rows, key=lambda row: row["id"]) == table.expected()
     for name in [field.name for field in table.fields][:3]:
-        assert scan(table.table.state, [name]).count() == len(rows)
-        null = scan(table.table.state, ["id"], pc.field(name).is_null()).to_arrow()["id"].to_pylist()
+        assert scan(table.table.handle.state, [name]).count() == len(rows)
+        null = scan(table.table.handle.state, ["id"], pc.field(name).is_null()).to_arrow()["id"].to_pylist()
         assert sorted(null) == [row["id"] for row in table.expected() if row[name] is None]
 
 

@@ -50,7 +50,7 @@ def make(path: Path, shape: str = "append", *, sets_option: bool = True) -> Paim
 
 
 def set_option(table: PaimonTable, branch: str = "rt") -> PaimonTable:
-    commit_schema(table.state, ChangeOptions({OPTION: branch}))
+    commit_schema(table.handle.state, ChangeOptions({OPTION: branch}))
     table.refresh()
     return table
 
@@ -106,7 +106,7 @@ def test_partitions_of_two_branches(tmp_path: Path, shape: str) -> None:
         assert table.scan(limit=limit).to_arrow().num_rows == table.scan(limit=limit).count() == min(limit, len(wanted))
     certain, possible = table.scan().row_bounds()
     assert certain <= len(wanted) <= possible
-    assert found(table, ref="rt") == found(PaimonTable(table.branch_state("rt")))
+    assert found(table, ref="rt") == found(PaimonTable(table.handle.branch_state("rt")))
 
 
 def test_splits_are_read_apart(tmp_path: Path) -> None:
@@ -154,12 +154,12 @@ def test_places_are_told_where_both_branches_have_them(tmp_path: Path) -> None:
 def test_the_past_of_both_branches(tmp_path: Path) -> None:
     table = make(tmp_path / "t")
     table.append(rows("d1", 1))
-    early = table.state.snapshot
+    early = table.handle.state.snapshot
     time.sleep(0.002)
     table.append(rows("d2", 1, text="r"), ref="rt")
     time.sleep(0.002)
     table.append(rows("d3", 1))
-    middle = table.state.snapshot
+    middle = table.handle.state.snapshot
     time.sleep(0.002)
     table.append(rows("d4", 1, text="r"), ref="rt")
     assert early is not None
@@ -191,15 +191,15 @@ def test_writes_changes_and_upkeep_are_of_one_branch(tmp_path: Path) -> None:
     assert found(table) == [["d1", 1, "m1"], ["d2", 1, "r1"], ["d2", 2, "r2"]]
     table.upsert(rows("d2", 1), on="id")
     assert found(table) == [["d2", 1, "m1"]]
-    told = changes(table.state, None, None).to_arrow()
+    told = changes(table.handle.state, None, None).to_arrow()
     assert all(text.startswith("m") for text in told["text"].to_pylist())
-    table.compact(rewrite_all=True)
+    table.compact(full=True)
     table.expire_snapshots(keep_last=1)
     assert found(table) == [["d2", 1, "m1"]]
     table.truncate()
     assert found(table) == [["d2", 1, "r1"], ["d2", 2, "r2"]]
     with pytest.raises(UnsupportedError, match="partitions of that branch would be lost"):
-        plan_iceberg(table.state)
+        plan_iceberg(table.handle.state)
     with pytest.raises(SchemaError, match="falls back to it"):
         table.drop_ref("rt")
 

@@ -49,7 +49,7 @@ def test_manifests_in_orc(tmp_path: Path, keyed: bool) -> None:
         table.append(rows(first, first + 1, first + 2))
     table.delete("id = 4")
     assert sorted(table.scan(["id"]).to_arrow()["id"].to_pylist()) == [0, 1, 2, 3, 5, 6, 7, 8]
-    table.compact(rewrite_all=True)
+    table.compact(full=True)
     assert table.scan(where="day = 1").count() == 2
     names = [path.name for path in (tmp_path / "t" / "manifest").iterdir()]
     assert any(name.startswith("index-manifest") for name in names) != keyed

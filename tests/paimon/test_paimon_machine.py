@@ -131,13 +131,13 @@ class Machine:
         )
 
     def compact(self) -> None:
-        self.table.compact(rewrite_all=self.chance.random() < 0.5, min_input_files=2, ref=self.any_branch())
+        self.table.compact(full=self.chance.random() < 0.5, min_input_files=2, ref=self.any_branch())
 
     def analyze(self) -> None:
         self.table.analyze()
 
     def tag(self) -> None:
-        if self.table.refresh().snapshot is not None:
+        if self.table.handle.refresh().snapshot is not None:
             self.names += 1
             self.table.create_tag(f"t{self.names}")
             self.tags[f"t{self.names}"] = dict(self.rows)
@@ -158,7 +158,7 @@ class Machine:
         gone = self.table.expire_snapshots(keep_last=self.chance.randrange(1, 5)).snapshot_ids
         for number in gone:
             self.past.pop(number, None)
-            if number not in {tag.snapshot_id for tag in self.table.references()}:
+            if number not in {tag.snapshot_id for tag in self.table.refs().values()}:
                 with pytest.raises(NotFoundError):
                     self.table.scan(snapshot=number).count()
 
@@ -228,7 +228,7 @@ def test_histories(tmp_path: Path, pypaimon: PyPaimon, how: dict[str, Any], seed
         (step,) = machine.chance.choices(steps, weights)
         step(machine)
         machine.check(step.__name__)
-    if machine.table.state.snapshot is not None:
+    if machine.table.handle.state.snapshot is not None:
         rows = [tuple(row.values()) for row in pypaimon.read(tmp_path / "t").to_pylist()]
         assert {row[0]: row for row in rows} == machine.rows
         assert len(rows) == len(machine.rows)

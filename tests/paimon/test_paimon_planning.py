@@ -526,13 +526,13 @@ def test_least_and_most_rows_of_tables_without_keys(tmp_path: Path) -> None:
     table = PaimonTable.create(STORAGE, str(tmp_path), _numbered(0, 0).schema, properties=options)
     table.append(_numbered(0, 10))
     table.append(_numbered(10, 30))
-    assert scan(table.state).row_bounds() == (30, 30)
-    assert scan(table.state, where="k >= 5").row_bounds() == (20, 30)
-    assert scan(table.state, where="k >= 10").row_bounds() == (20, 20)
-    assert scan(table.state, where="_pos = 1").row_bounds() == (0, 30)
+    assert scan(table.handle.state).row_bounds() == (30, 30)
+    assert scan(table.handle.state, where="k >= 5").row_bounds() == (20, 30)
+    assert scan(table.handle.state, where="k >= 10").row_bounds() == (20, 20)
+    assert scan(table.handle.state, where="_pos = 1").row_bounds() == (0, 30)
     table.delete("k in (11, 12)")
-    assert scan(table.state).row_bounds() == (28, 30)
-    assert scan(table.state).count() == 28
+    assert scan(table.handle.state).row_bounds() == (28, 30)
+    assert scan(table.handle.state).count() == 28
 
 
 def test_rows_that_must_be_merged_are_not_certain(tmp_path: Path) -> None:
@@ -541,12 +541,12 @@ def test_rows_that_must_be_merged_are_not_certain(tmp_path: Path) -> None:
     )
     table.append(_numbered(0, 10))
     table.append(_numbered(100, 120))
-    assert scan(table.state).row_bounds() == (30, 30)
+    assert scan(table.handle.state).row_bounds() == (30, 30)
     table.append(_numbered(5, 15))
-    assert scan(table.state).row_bounds() == (20, 40)
+    assert scan(table.handle.state).row_bounds() == (20, 40)
     table.delete("k = 110")
-    least, most = scan(table.state).row_bounds()
+    least, most = scan(table.handle.state).row_bounds()
     assert (least, most) == (0, 41)
-    assert least <= scan(table.state).count() <= most
-    table.compact(rewrite_all=True)
-    assert scan(table.state).row_bounds() == (34, 34)
+    assert least <= scan(table.handle.state).count() <= most
+    table.compact(full=True)
+    assert scan(table.handle.state).row_bounds() == (34, 34)

@@ -76,23 +76,23 @@ def data_files(table: PaimonTable) -> list[Path]:
 
 def test_the_newest_record_of_a_key_is_read(tmp_path: Path) -> None:
     table, names = three_commits(tmp_path)
-    found = scan(table.state).to_arrow()
+    found = scan(table.handle.state).to_arrow()
     assert dict(zip(found["id"].to_pylist(), found["name"].to_pylist(), strict=True)) == names
-    assert scan(table.state).count() == len(names)
+    assert scan(table.handle.state).count() == len(names)
 
 
 @pytest.mark.parametrize("threads", [1, 4])
 @pytest.mark.parametrize("memory_bytes", [1, 200_000, 1 << 28])
 def test_memory_and_threads_change_nothing(tmp_path: Path, threads: int, memory_bytes: int) -> None:
     table, _ = three_commits(tmp_path)
-    usual = scan(table.state).to_arrow()
-    found = scan(table.state, threads=threads, memory_bytes=memory_bytes).to_arrow()
+    usual = scan(table.handle.state).to_arrow()
+    found = scan(table.handle.state, threads=threads, memory_bytes=memory_bytes).to_arrow()
     assert found.equals(usual)
 
 
 def test_columns_members_and_conditions(tmp_path: Path) -> None:
     table, names = three_commits(tmp_path)
-    found = scan(table.state, ["inner.b", "id"], "inner.a = 3 and name like 'a%'").to_arrow()
+    found = scan(table.handle.state, ["inner.b", "id"], "inner.a = 3 and name like 'a%'").to_arrow()
     assert found.column_names == ["inner", "id"]
     assert found.schema.field("inner").type.num_fields == 1
     wanted = sorted(number for number, name in names.items() if number % 7 == 3 and name.startswith("a"))
@@ -105,8 +105,8 @@ def test_a_condition_is_put_to_rows_not_to_records(tmp_path: Path) -> None:
     table = keyed(tmp_path)
     table.append(rows([1], "old"))
     table.append(rows([1], "new"))
-    assert scan(table.state, where="name = 'old 1'").to_arrow().num_rows == 0
-    assert scan(table.state, where="name = 'new 1'").count() == 1
+    assert scan(table.handle.state, where="name = 'old 1'").to_arrow().num_rows == 0
+    assert scan(table.handle.state, where="name = 'new 1'").count() == 1
 
 
 def test_a_condition_on_the_key_spares_row_groups(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_a_condition_on_the_key_spares_row_groups(tmp_path: Path) -> None:
     for commit in "ab":
         table.append(rows(range(50_000), commit))
     whole, one = (_bytes_read(table, where) for where in (None, "id = 77"))
-    assert scan(table.state, where="id = 77").to_arrow()["name"].to_pylist() == ["b 77"]
+    assert scan(table.handle.state, where="id = 77").to_arrow()["name"].to_pylist() == ["b 77"]
     assert one <= whole
 
 
@@ -127,7 +127,7 @@ def _bytes_read(table: PaimonTable, where: str | None) -> int:
 @pytest.mark.parametrize("limit", [0, 1, 100, 5000])
 def test_a_limit_cuts(tmp_path: Path, limit: int) -> None:
     table, names = three_commits(tmp_path)
-    found = scan(table.state, limit=limit)
+    found = scan(table.handle.state, limit=limit)
     assert found.to_arrow().num_rows == min(limit, len(names)) == found.count()
 
 
@@ -147,13 +147,13 @@ def test_counts_open_no_data_file_of_append_tables(tmp_path: Path) -> None:
     table.append(rows(range(10), "a"))
     for file in data_files(table):
         file.unlink()
-    assert scan(table.state).count() == 10
-    assert scan(table.state, limit=3).count() == 3
+    assert scan(table.handle.state).count() == 10
+    assert scan(table.handle.state, limit=3).count() == 3
 
 
 def test_a_reader_can_be_sent_elsewhere(tmp_path: Path) -> None:
     table, _ = three_commits(tmp_path)
-    description = scan(table.state, ["id"], "id > 100")
+    description = scan(table.handle.state, ["id"], "id > 100")
     sent = pickle.loads(pickle.dumps((description.row_reader(), list(description.plan()))))
     reader, splits = sent
     parts = [pa.Table.from_batches(reader.batches([split]), reader.columns) for split in splits]
@@ -162,7 +162,7 @@ def test_a_reader_can_be_sent_elsewhere(tmp_path: Path) -> None:
 
 def test_a_scan_is_a_stream(tmp_path: Path) -> None:
     table, names = three_commits(tmp_path)
-    description = scan(table.state)
+    description = scan(table.handle.state)
     assert pa.RecordBatchReader.from_stream(description).read_all().num_rows == len(names)
     assert description.to_polars().height == len(names)
     assert "bucket" not in repr(description)
@@ -171,16 +171,16 @@ def test_a_scan_is_a_stream(tmp_path: Path) -> None:
 
 def test_an_empty_table(tmp_path: Path) -> None:
     table = keyed(tmp_path)
-    assert scan(table.state).to_arrow().schema.names == KEYED.names
-    assert scan(table.state).count() == 0
-    assert scan(table.state).snapshot_id is None
-    assert changes(table.state).to_arrow().num_rows == 0
+    assert scan(table.handle.state).to_arrow().schema.names == KEYED.names
+    assert scan(table.handle.state).count() == 0
+    assert scan(table.handle.state).snapshot_id is None
+    assert changes(table.handle.state).to_arrow().num_rows == 0
 
 
 def test_one_version_at_a_time(tmp_path: Path) -> None:
     table = keyed(tmp_path)
     with pytest.raises(SchemaError, match="not several"):
-        scan(table.state, snapshot=1, ref="main")
+        scan(table.handle.state, snapshot=1, ref="main")
 
 
 # ---- places of rows ----
@@ -190,7 +190,7 @@ def test_rows_of_append_tables_know_where_they_lie(tmp_path: Path) -> None:
     table = plain(tmp_path)
     table.append(rows(range(5), "a"))
     table.append(rows(range(5, 9), "b"))
-    found = scan(table.state, ["id", "_pos", "_file"], "_pos >= 3").to_arrow().to_pylist()
+    found = scan(table.handle.state, ["id", "_pos", "_file"], "_pos >= 3").to_arrow().to_pylist()
     assert sorted((row["id"], row["_pos"]) for row in found) == [(3, 3), (4, 4), (8, 3)]
     assert {row["_file"] for row in found} == {str(file) for file in data_files(table)}
 
@@ -208,8 +208,8 @@ def test_records_have_kinds_and_numbers(tmp_path: Path) -> None:
     table.append(rows([1, 2], "a"))
     table.append(rows([2, 3], "b"))
     table.delete("id = 3")
-    splits = scan(table.state).plan()
-    reader = SplitReader(table.state, table.state.arrow_schema)
+    splits = scan(table.handle.state).plan()
+    reader = SplitReader(table.handle.state, table.handle.state.arrow_schema)
     found = {
         number: (int(kind), name)
         for records in reader.records(splits)
@@ -271,13 +271,13 @@ def test_commits_of_a_table_with_keys_tell_their_records(tmp_path: Path) -> None
     table.append(rows([1, 2], "a"))
     table.append(rows([2], "b"))
     table.delete("id = 1")
-    assert told(changes(table.state).to_arrow()) == [
+    assert told(changes(table.handle.state).to_arrow()) == [
         (1, 0, "INSERT", 1, "a 1"),
         (1, 0, "INSERT", 2, "a 2"),
         (2, 1, "INSERT", 2, "b 2"),
         (3, 2, "DELETE", 1, "a 1"),
     ]
-    found = changes(table.state, 1, 2, columns=["name"], where="id = 2").to_arrow()
+    found = changes(table.handle.state, 1, 2, columns=["name"], where="id = 2").to_arrow()
     assert found.column_names[0] == "name"
     assert found["name"].to_pylist() == ["b 2"]
 
@@ -288,7 +288,7 @@ def test_an_overwrite_is_compared_with_what_was(tmp_path: Path, vectors: str) ->
     table.append(rows(range(4), "a"))
     table.delete("id = 2")
     table.overwrite(rows([0, 7], "c"), where="id <= 1")
-    assert sorted(told(changes(table.state).to_arrow())) == [
+    assert sorted(told(changes(table.handle.state).to_arrow())) == [
         *((1, 0, "INSERT", number, f"a {number}") for number in range(4)),
         (2, 1, "DELETE", 2, "a 2"),
         (3, 2, "DELETE", 0, "a 0"),
@@ -296,11 +296,11 @@ def test_an_overwrite_is_compared_with_what_was(tmp_path: Path, vectors: str) ->
         (3, 2, "INSERT", 0, "c 0"),
         (3, 2, "INSERT", 7, "c 7"),
     ]
-    updates = told(changes(table.state, 2, on=["id"], where="name in ('a 0', 'c 0')").to_arrow())
+    updates = told(changes(table.handle.state, 2, on=["id"], where="name in ('a 0', 'c 0')").to_arrow())
     assert updates == [(3, 0, "UPDATE_BEFORE", 0, "a 0"), (3, 0, "UPDATE_AFTER", 0, "c 0")]
-    moved = changes(table.state, 1, 2, carried_over=True).to_arrow()
+    moved = changes(table.handle.state, 1, 2, carried_over=True).to_arrow()
     assert moved.num_rows == 7
-    assert scan(table.state).count() == 3
+    assert scan(table.handle.state).count() == 3
 
 
 def test_an_overwrite_of_keys_is_told_as_updates(tmp_path: Path) -> None:
@@ -308,7 +308,7 @@ def test_an_overwrite_of_keys_is_told_as_updates(tmp_path: Path) -> None:
     table.append(rows([1, 2, 3], "a"))
     table.append(rows([3], "b"))
     table.overwrite(rows([2, 3, 4], "c"))
-    assert sorted(told(changes(table.state, 2).to_arrow())) == [
+    assert sorted(told(changes(table.handle.state, 2).to_arrow())) == [
         (3, 0, "DELETE", 1, "a 1"),
         (3, 0, "INSERT", 4, "c 4"),
         (3, 0, "UPDATE_AFTER", 2, "c 2"),
@@ -323,13 +323,13 @@ def test_changes_are_read_from_old_to_new(tmp_path: Path) -> None:
     for commit in "ab":
         table.append(rows([1], commit))
     with pytest.raises(SchemaError, match="snapshot 2 came after 1"):
-        changes(table.state, 2, 1)
+        changes(table.handle.state, 2, 1)
     with pytest.raises(NotFoundError):
-        changes(table.state, None, 9)
+        changes(table.handle.state, None, 9)
     os.remove(Path(table.location) / "snapshot" / "snapshot-1")
     with pytest.raises(NotFoundError, match=r"snapshot 1 has expired.*the oldest one is 2"):
-        changes(table.state)
-    assert changes(table.state, 1).snapshot_ids == [2]
+        changes(table.handle.state)
+    assert changes(table.handle.state, 1).snapshot_ids == [2]
 
 
 # ---- bad input ----
@@ -342,7 +342,7 @@ def test_a_missing_data_file_is_named_with_its_snapshot(tmp_path: Path) -> None:
         file = data_files(table)[0]
         file.unlink()
         with pytest.raises(NotFoundError, match="snapshot 2 of the table needs it") as caught:
-            scan(table.state).to_arrow()
+            scan(table.handle.state).to_arrow()
         assert caught.value.location == str(file)
 
 
@@ -356,7 +356,7 @@ def test_cut_data_files_are_refused(tmp_path: Path, file_format: str) -> None:
     for size in {0, 1, 10, len(content) // 2, len(content) - 1}:
         file.write_bytes(content[:size])
         with pytest.raises(FormatError) as caught:
-            scan(table.state).to_arrow()
+            scan(table.handle.state).to_arrow()
         assert caught.value.location == str(file)
 
 
@@ -366,7 +366,7 @@ def test_a_file_with_other_rows_than_the_metadata_says_is_refused(tmp_path: Path
     (file,) = data_files(table)
     pq.write_table(rows(range(9), "a"), file)
     with pytest.raises(FormatError, match="the file has 9 rows, the table's metadata says 10"):
-        scan(table.state).to_arrow()
+        scan(table.handle.state).to_arrow()
 
 
 def keyed_file(table: PaimonTable) -> tuple[Path, pa.Table]:
@@ -392,7 +392,7 @@ def test_files_that_are_not_what_their_schema_says_are_refused(tmp_path: Path, c
     file, content = keyed_file(table)
     pq.write_table(change(content), file)
     with pytest.raises((FormatError, SchemaError), match=message) as caught:
-        scan(table.state).to_arrow()
+        scan(table.handle.state).to_arrow()
     assert caught.value.location == str(file)
 
 
@@ -410,7 +410,7 @@ def test_field_ids_in_files_do_not_count(tmp_path: Path) -> None:
     content = pq.read_table(file)
     fields = [field.with_metadata({b"PARQUET:field_id": b"7"}) for field in content.schema.remove_metadata()]
     pq.write_table(content.cast(pa.schema(fields)).select([2, 0, 1]), file)
-    assert scan(table.state).to_arrow()["name"].to_pylist() == ["a 0", "a 1", "a 2"]
+    assert scan(table.handle.state).to_arrow()["name"].to_pylist() == ["a 0", "a 1", "a 2"]
 
 
 def test_damaged_deletion_vectors_are_refused(tmp_path: Path) -> None:
@@ -422,23 +422,25 @@ def test_damaged_deletion_vectors_are_refused(tmp_path: Path) -> None:
     content[-1] ^= 1
     file.write_bytes(content)
     with pytest.raises(FormatError, match="CRC-32") as caught:
-        scan(table.state).to_arrow()
+        scan(table.handle.state).to_arrow()
     assert caught.value.location == str(file)
     file.unlink()
     with pytest.raises(NotFoundError):
-        scan(table.state).to_arrow()
+        scan(table.handle.state).to_arrow()
 
 
 def test_unknown_formats_are_refused(tmp_path: Path) -> None:
     table = plain(tmp_path)
     table.append(rows(range(3), "a"))
-    splits = list(scan(table.state).plan())
+    splits = list(scan(table.handle.state).plan())
     import dataclasses
 
     file = dataclasses.replace(next(splits[0].files), file_format="lance")
     section = dataclasses.replace(splits[0].sections[0], runs=((file,),))
     with pytest.raises(UnsupportedError, match="lance"):
-        list(SplitReader(table.state, table.schema).batches([dataclasses.replace(splits[0], sections=(section,))]))
+        list(
+            SplitReader(table.handle.state, table.schema).batches([dataclasses.replace(splits[0], sections=(section,))])
+        )
 
 
 @pytest.mark.parametrize("name", ["partial_update_b", "schema_evolution_b", "append_deletion_vectors_b"])

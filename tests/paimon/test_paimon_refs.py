@@ -74,18 +74,18 @@ def test_expiry(tmp_path: Path, pypaimon: PyPaimon, java_paimon: JavaPaimon, how
         table.append(data(number, number + 100))
     table.create_tag("kept", 2)
     table.delete("id = 3")
-    table.compact(rewrite_all=True)
+    table.compact(full=True)
     newest = ids(table)
     dry = table.expire_snapshots(keep_last=1, dry_run=True)
     before = files(tmp_path / "t")
     plan = table.expire_snapshots(keep_last=1)
     assert plan == dry
-    assert plan.snapshot_ids == tuple(range(1, table.state.snapshot.id))
+    assert plan.snapshot_ids == tuple(range(1, table.handle.state.snapshot.id))
     after = files(tmp_path / "t")
     assert {str(Path(file.location).relative_to(tmp_path / "t")) for file in plan.files} >= {
         name for name in before - after if not name.startswith("snapshot/")
     }
-    assert (tmp_path / "t" / "snapshot" / "EARLIEST").read_text() == str(table.state.snapshot.id)
+    assert (tmp_path / "t" / "snapshot" / "EARLIEST").read_text() == str(table.handle.state.snapshot.id)
     assert ids(table) == newest
     assert ids(table, ref="kept") == [0, 1, 100, 101]
     assert sorted(pypaimon.read(tmp_path / "t")["id"].to_pylist()) == newest
@@ -103,7 +103,7 @@ def test_expiry_leaves_nothing_behind(tmp_path: Path) -> None:
     for number in range(6):
         table.append(data(*range(number * 3, number * 3 + 9)))
         if number % 2:
-            table.compact(rewrite_all=True)
+            table.compact(full=True)
     expected = ids(table)
     table.expire_snapshots(keep_last=1)
     names = {
@@ -119,7 +119,7 @@ def test_consumers_hold_expiry(tmp_path: Path) -> None:
     table = make(tmp_path / "t")
     for number in range(5):
         table.append(data(number))
-    write_consumer(Storage(), table.state.paths, "reader", 3)
+    write_consumer(Storage(), table.handle.state.paths, "reader", 3)
     assert table.expire_snapshots(keep_last=1).snapshot_ids == (1, 2)
 
 
@@ -148,7 +148,7 @@ def test_branches(tmp_path: Path, pypaimon: PyPaimon, java_paimon: JavaPaimon) -
     assert ids(table, ref="dev") == [1, 2]
     assert sorted(row[0] for row in java_paimon.read(table.location, branch="dev")) == [1, 2]
     assert sorted(pypaimon.read(table.location, branch="dev")["id"].to_pylist()) == [1, 2]
-    assert [(ref.name, ref.kind) for ref in table.references()] == [
+    assert [(ref.name, ref.kind) for ref in table.refs().values()] == [
         ("main", "branch"),
         ("branch-dev", "tag"),
         ("dev", "branch"),
@@ -156,7 +156,7 @@ def test_branches(tmp_path: Path, pypaimon: PyPaimon, java_paimon: JavaPaimon) -
     with pytest.raises(ConflictError):
         table.fast_forward("main", "dev")
     table.delete("id = 1", ref="dev")
-    table.compact(ref="dev", rewrite_all=True)
+    table.compact(ref="dev", full=True)
     table.expire_snapshots(keep_last=1)
     assert ids(table, ref="dev") == [2]
     table.drop_ref("dev")
@@ -204,7 +204,7 @@ def test_names_are_taken_once(tmp_path: Path) -> None:
         table.append(data(2), ref="t1")
     table.append(data(2))
     table.create_tag("t1", replace=True)
-    assert table.refs()["t1"] == 2
+    assert table.refs()["t1"].snapshot_id == 2
     table.append(data(7), ref="early")
     assert ids(table, ref="early") == [7]
     table.drop_ref("t1")
@@ -229,7 +229,7 @@ def test_rollback(tmp_path: Path, java_paimon: JavaPaimon) -> None:
     assert sorted(row[0] for row in java_paimon.read(table.location)) == [0, 1]
     table.append(data(50))
     assert ids(table) == [0, 1, 50]
-    moment = datetime.datetime.fromtimestamp(table.snapshots()[0].time_millis / 1000, datetime.UTC)
+    moment = datetime.datetime.fromtimestamp(table.handle.snapshots()[0].time_millis / 1000, datetime.UTC)
     assert table.rollback(moment).id == 1
     with pytest.raises(NotFoundError):
         table.rollback(99)

@@ -91,31 +91,31 @@ def test_files_that_hold_no_such_row_stay(tmp_path: Path) -> None:
     table = make(tmp_path / "t")
     for start in (0, 10, 20):
         table.append(data(range(start, start + 10), "a"))
-    before = {entry.file.file_name for entry in live_entries(table.state)}
+    before = {entry.file.file_name for entry in live_entries(table.handle.state)}
     counts = table.delete("id between 12 and 14")
-    after = {entry.file.file_name for entry in live_entries(table.state)}
+    after = {entry.file.file_name for entry in live_entries(table.handle.state)}
     assert (counts.added_files, counts.removed_files, len(before & after)) == (1, 1, 2)
     counts = table.delete("id >= 20")
     assert (counts.added_files, counts.removed_files) == (0, 1)
-    assert table.state.snapshot.commit_kind is CommitKind.OVERWRITE
-    assert table.state.snapshot.total_record_count == 17
+    assert table.handle.state.snapshot.commit_kind is CommitKind.OVERWRITE
+    assert table.handle.state.snapshot.total_record_count == 17
 
 
 def test_vectors_leave_files_alone(tmp_path: Path) -> None:
     table = make(tmp_path / "t", properties={"deletion-vectors.enabled": "true"})
     for start in (0, 10):
         table.append(data(range(start, start + 10), "a"))
-    before = live_entries(table.state)
+    before = live_entries(table.handle.state)
     assert table.delete("id = 5").added_delete_files == 1
     table.delete("id = 15")
     table.delete("id = 6")
-    assert live_entries(table.state) == before
-    assert table.state.snapshot.total_record_count == 20
-    vectors = [vector for entry in index_entries(table.state) for vector in entry.deletion_vectors_ranges or ()]
+    assert live_entries(table.handle.state) == before
+    assert table.handle.state.snapshot.total_record_count == 20
+    vectors = [vector for entry in index_entries(table.handle.state) for vector in entry.deletion_vectors_ranges or ()]
     assert sorted(vector.cardinality or 0 for vector in vectors) == [1, 2]
     table.delete("id < 10")
-    assert len(live_entries(table.state)) == 1
-    assert len(index_entries(table.state)) == 1
+    assert len(live_entries(table.handle.state)) == 1
+    assert len(index_entries(table.handle.state)) == 1
 
 
 def test_nothing_to_delete_makes_no_snapshot(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_a_key_that_a_rival_inserts_is_not_inserted_twice(
         if len(attempts) == 1:
             other = PaimonTable.open(Storage(), table.location)
             if rival == "compaction":
-                other.compact(rewrite_all=True)
+                other.compact(full=True)
             else:
                 other.upsert(data(range(20, 21) if rival == "same key" else range(900, 901), "b"), on=["id"])
         return publish(target, staged)
@@ -206,7 +206,7 @@ def test_rows_with_ids_stay_in_their_files(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match=f"row-tracking.enabled=true: rows of such tables are not.*{because}"):
         table.delete("id = 1")
     with pytest.raises(UnsupportedError, match=f"row-tracking.enabled=true: such tables are not compacted, {because}"):
-        table.compact(rewrite_all=True)
+        table.compact(full=True)
 
 
 def test_engines_without_deletes(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_appends_stay_fresh(tmp_path: Path) -> None:
     assert counts(table) == {"id": 150, "part": 3, "text": 14}
     found = table.statistics()
     assert (found["id"].min, found["id"].max, found["id"].null_count) == (0, 149, 0)
-    location = statistics_location(table.state, table.state.snapshot)
+    location = statistics_location(table.handle.state, table.handle.state.snapshot)
     assert location is not None
     reader = PuffinReader(Storage(), location)
     sketches = [ThetaSketch.deserialize(blob) for blob in reader.read_blobs(reader.blobs)]
@@ -81,7 +81,7 @@ def test_rewritten_rows_stay_fresh(tmp_path: Path) -> None:
     table.delete("id < 15")
     assert states(table) == FRESH
     assert counts(table)["id"] == 25
-    table.compact(rewrite_all=True)
+    table.compact(full=True)
     assert states(table) == FRESH
     assert counts(table)["id"] == 25
 
@@ -95,7 +95,7 @@ def test_vectors_bound_from_above(tmp_path: Path) -> None:
     assert counts(table)["id"] == 200
     summary = table.analyze()
     assert (summary.files, summary.rows) == (1, 90)
-    assert table.state.snapshot.commit_kind is CommitKind.ANALYZE
+    assert table.handle.state.snapshot.commit_kind is CommitKind.ANALYZE
     assert states(table) == FRESH
     assert counts(table)["id"] == 190
 
@@ -107,16 +107,16 @@ def test_upserts_bound_values_from_above(tmp_path: Path) -> None:
     table.append(data(range(50), "b", 50))
     assert states(table) == {"id": "fresh", "part": "fresh", "text": "upper bound"}
     assert counts(table)["text"] == 100
-    table.compact(rewrite_all=True)
+    table.compact(full=True)
     assert states(table) == FRESH
     assert counts(table)["text"] == 100
     table.append(data(range(50, 100), "b", 50))
     assert states(table)["text"] == "upper bound"
-    table.compact(rewrite_all=True)
+    table.compact(full=True)
     assert counts(table) == {"id": 100, "part": 3, "text": 50}
     table.delete("id < 40")
     assert states(table)["id"] == "upper bound"
-    table.compact(rewrite_all=True)
+    table.compact(full=True)
     assert states(table) == FRESH
     assert counts(table)["id"] == 60
 
@@ -169,7 +169,7 @@ def test_aggregates_are_not_sketched(tmp_path: Path) -> None:
 def test_switched_off(tmp_path: Path) -> None:
     table = make(tmp_path / "t", properties={"skerry.statistics.enabled": "false"})
     table.append(data(range(10), "a"))
-    assert table.state.snapshot.properties is None
+    assert table.handle.state.snapshot.properties is None
     assert set(states(table).values()) == {"absent"}
     assert not (tmp_path / "t" / FOLDER).exists()
 
@@ -214,7 +214,7 @@ def test_fresh_means_true(tmp_path: Path, how: dict[str, Any], seed: int) -> Non
         elif step == "delete":
             table.delete(f"id between {start} and {start + 4}")
         elif step == "compact":
-            table.compact(rewrite_all=chance.random() < 0.5)
+            table.compact(full=chance.random() < 0.5)
         else:
             table.analyze()
         rows = table.scan().to_arrow()

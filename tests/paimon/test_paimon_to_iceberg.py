@@ -131,7 +131,7 @@ def test_only_footers_are_read(catalog):
     table.append(pa.table({"k": numbers.integers(0, 2**60, 200_000), "x": numbers.random(200_000)}))
     ndv = table.statistics()["k"].ndv
     size = sum(file.file_size_bytes for file in table.files())
-    storage = table.implementation.state.storage
+    storage = table.handle.state.storage
     before = storage.metrics.counts()
     catalog.migrate("d.t", format="iceberg")
     counted = storage.metrics.counts() - before
@@ -155,7 +155,7 @@ def test_the_new_table_lives_on_and_may_go_back(catalog):
     new.delete("k = 4 or k = 14")
     assert str(new.statistics()["k"].freshness) == "fresh"
     assert new.statistics()["k"].ndv == 17
-    new.compact(rewrite_all=True)
+    new.compact(full=True)
     new.expire_snapshots(keep_last=1)
     swept = new.remove_orphans(older_than_days=0)
     assert any("/manifest/" in file.location for file in swept.files)  # of the Paimon table
@@ -237,7 +237,7 @@ def golden(catalog, name):
     for path in [target, *target.rglob("*")]:
         path.chmod(0o755 if path.is_dir() else 0o644)
     table = catalog.load_table(f"d.{name}")
-    for ref in table.references():
+    for ref in table.refs().values():
         if ref.name != "main":
             table.drop_ref(ref.name)
     return table
@@ -332,7 +332,7 @@ def test_milliseconds_in_parquet(catalog, digits):
         table.migrate("iceberg")
     with table.update_schema() as update:
         update.update_column("t", pa.timestamp("us"))
-    table.compact(rewrite_all=True)
+    table.compact(full=True)
     table.migrate("iceberg")
     assert catalog.load_table("d.t").scan().to_arrow()["t"].to_pylist() == [dt.datetime(2024, 1, 1)]
 
@@ -366,9 +366,9 @@ def test_types_that_iceberg_does_not_promote(catalog):
         table.migrate("iceberg")
     assert error.value.message == (
         "column 'k' was of type long in schema 0 and is of decimal(20, 0) now, which Iceberg does not turn one into "
-        "the other; write the files anew: compact(rewrite_all=True)"
+        "the other; write the files anew: compact(full=True)"
     )
-    table.compact(rewrite_all=True)
+    table.compact(full=True)
     table.migrate("iceberg")
     assert catalog.load_table("d.t").scan().count() == 10
 

@@ -71,7 +71,7 @@ def test_nested_nanoseconds_are_read_whatever_else_is(tmp_path: Path) -> None:
     expected = nested(range(6))
     for compacted in (False, True):
         if compacted:
-            table.compact(rewrite_all=True)
+            table.compact(full=True)
         assert table.scan().to_arrow().sort_by("id") == expected
         for name in NESTED.names:
             assert table.scan(["id", name] if name != "id" else ["id"]).to_arrow().sort_by("id") == expected.select(
@@ -122,7 +122,7 @@ def test_java_and_nanoseconds(tmp_path: Path, java_paimon: JavaPaimon) -> None:
     assert rows["ns"].cast(pa.int64()).to_pylist() == [1, -1]
     inner = rows["l"].combine_chunks().flatten().field("x").cast(pa.int64()).to_pylist()
     assert inner == [numbers[1], -1, -86400000 * 10**6 + 1]
-    table.compact(rewrite_all=True)
+    table.compact(full=True)
     assert sorted(java_paimon.read(table.location)) == [row, early]
     assert java_paimon.read(table.location, equal={"t3": LATE}) == [row]
     java_paimon.write(table.location, [[3, None, [253402214400000, 0], None]])

@@ -50,10 +50,10 @@ def test_files_stay_few_over_many_appends(tmp_path: Path, options: dict[str, str
         assert made.commit_kind is CommitKind.APPEND
         expected |= {i: f"{number}-{i}" for i in ids}
         assert run_count(table) < trigger
-        book = table._books["main"].at(table.state)
-        assert book == BucketBook.of(table.state)
+        book = table._books["main"].at(table.handle.state)
+        assert book == BucketBook.of(table.handle.state)
         assert book.run_count(*next(iter(book.max_sequence))) == run_count(table)
-    assert len(live_entries(table.state)) < trigger
+    assert len(live_entries(table.handle.state)) < trigger
     rows = table.scan().to_arrow().to_pydict()
     assert dict(zip(rows["id"], rows["text"], strict=True)) == expected
 
@@ -72,7 +72,7 @@ def test_only_what_was_written_to(tmp_path: Path) -> None:
         table.append(data(range(40), f"{number}-"))
     assert run_count(table) == 8 * 7
     other = PaimonTable.open(Storage(), str(tmp_path / "t"))
-    commit_schema(other.state, ChangeOptions({}, ("write-only",)))
+    commit_schema(other.handle.state, ChangeOptions({}, ("write-only",)))
     other.refresh()
     other.append(data([1], "new"))
     by_bucket: dict[int, list[int]] = {}
@@ -92,7 +92,7 @@ def test_an_append_never_fails_because_of_it(tmp_path: Path, monkeypatch: Any) -
     monkeypatch.setattr("skerry.paimon.jobs.compact.run_task", fail)
     made = table.append(data([7], "last"))
     assert made is not None
-    assert made.id == table.state.snapshot.id == 5
+    assert made.id == table.handle.state.snapshot.id == 5
     monkeypatch.undo()
     assert run_count(table) == 5
     table.append(data([8], "next"))

@@ -199,17 +199,17 @@ def test_partitions(tmp_path: Path, pypaimon: PyPaimon, java_paimon: JavaPaimon)
     expected = pa.concat_tables([data, data.slice(0, 4)])
     assert sorted(java_paimon.read(tmp_path / "t"), key=repr) == sorted(java_rows(expected), key=repr)
     assert plain(pypaimon.read(tmp_path / "t")) == plain(expected)
-    assert len({entry.partition for entry in live_entries(table.state)}) == 15
+    assert len({entry.partition for entry in live_entries(table.handle.state)}) == 15
 
 
 def test_records_of_one_key(tmp_path: Path) -> None:
     table = make(tmp_path / "t", primary_key=["id"], properties={"bucket": "1"})
     table.append(pa.concat_tables([rows(0, 3, "old"), rows(1, 3, "new")]))
-    (entry,) = live_entries(table.state)
+    (entry,) = live_entries(table.handle.state)
     assert (entry.file.row_count, entry.file.delete_row_count) == (4, 0)
     assert (entry.file.min_sequence_number, entry.file.max_sequence_number) == (0, 5)
     table.append(rows(2, 1))
-    assert sorted(entry.file.min_sequence_number for entry in live_entries(table.state)) == [0, 6]
+    assert sorted(entry.file.min_sequence_number for entry in live_entries(table.handle.state)) == [0, 6]
 
 
 def test_not_a_number_is_no_key(tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_not_a_number_is_no_key(tmp_path: Path) -> None:
     data = pa.table({"id": [1], "text": ["x"], "number": [float("nan")]}, schema=SCHEMA)
     with pytest.raises(SchemaError, match="'number' is NaN"):
         table.append(data)
-    assert table.refresh().snapshot is None
+    assert table.handle.refresh().snapshot is None
 
 
 @pytest.mark.parametrize("properties", [{}, {"bucket": "2", "bucket-key": "id"}], ids=["no buckets", "buckets"])
@@ -227,7 +227,7 @@ def test_sequence_numbers_of_append_tables(tmp_path: Path, properties: dict[str,
     for _ in range(2):
         table.append(rows(0, 10))
     found: dict[int, list[tuple[int, int]]] = {}
-    for entry in live_entries(table.state):
+    for entry in live_entries(table.handle.state):
         found.setdefault(entry.bucket, []).append((entry.file.min_sequence_number, entry.file.max_sequence_number))
     if properties:
         assert all(second[0] == first[1] + 1 for first, second in found.values())
@@ -262,7 +262,7 @@ def test_a_rival_in_the_same_bucket(
     Rival(monkeypatch, table, rows(0, 9, "rival"))
     table.append(rows(0, 3, "ours"))
     assert plain(pypaimon.read(tmp_path / "t")) == plain(pa.concat_tables([rows(0, 3, "ours"), rows(3, 6, "rival")]))
-    entries = live_entries(table.state)
+    entries = live_entries(table.handle.state)
     assert [(entry.file.min_sequence_number, entry.file.max_sequence_number) for entry in entries] == [
         (0, 1),
         (2, 10),
@@ -276,15 +276,15 @@ def test_a_rival_in_dynamic_buckets(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     Rival(monkeypatch, table, rows(0, 4, "rival"))
     table.append(rows(2, 6, "ours"))
     assert plain(pypaimon.read(tmp_path / "t")) == plain(pa.concat_tables([rows(0, 2, "rival"), rows(2, 6, "ours")]))
-    assert sum(entry.row_count for entry in index_entries(table.state)) == 8
-    assert len(list((tmp_path / "t" / "index").iterdir())) == len(index_entries(table.state)) + 1
+    assert sum(entry.row_count for entry in index_entries(table.handle.state)) == 8
+    assert len(list((tmp_path / "t" / "index").iterdir())) == len(index_entries(table.handle.state)) + 1
 
 
 def test_a_commit_is_made_once(tmp_path: Path) -> None:
     table = make(tmp_path / "t")
     for number in (1, 2, 1, 2, 3):
         table.append(rows(number, 1), commit_id=CommitId("stream", number))
-    assert table.refresh().snapshot.total_record_count == 3
+    assert table.handle.refresh().snapshot.total_record_count == 3
     assert [snapshot.commit_identifier for snapshot in table.snapshots()] == [1, 2, 3]
     assert len(list((tmp_path / "t" / "bucket-0").iterdir())) == 3
 
@@ -302,7 +302,7 @@ def test_an_unknown_outcome_is_looked_up(tmp_path: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(Storage, "write", lost_answer)
     table.append(rows(0, 3))
-    assert table.state.snapshot.total_record_count == 3
+    assert table.handle.state.snapshot.total_record_count == 3
 
     def never_sent(self: Storage, location: str, data: Any, *, overwrite: bool = False) -> None:
         if "/snapshot/snapshot-" in location:
@@ -343,7 +343,7 @@ def test_overwrite(tmp_path: Path, pypaimon: PyPaimon, java_paimon: JavaPaimon) 
     table.append(pa.concat_tables([data(1, 1, 2), data(2, 3, 4), data(3, 5)]))
     counts = table.overwrite(data(2, 30), "part = 2")
     assert (counts.inserted_rows, counts.deleted_rows, counts.added_files, counts.removed_files) == (1, 2, 1, 1)
-    assert table.state.snapshot.commit_kind is CommitKind.OVERWRITE
+    assert table.handle.state.snapshot.commit_kind is CommitKind.OVERWRITE
     table.overwrite(data(1, 10), dynamic=True)
     expected = plain(pa.concat_tables([data(1, 10), data(2, 30), data(3, 5)]))
     assert plain(pypaimon.read(tmp_path / "t")) == expected
@@ -352,7 +352,7 @@ def test_overwrite(tmp_path: Path, pypaimon: PyPaimon, java_paimon: JavaPaimon) 
     assert plain(pypaimon.read(tmp_path / "t")) == [(7, 70)]
     table.truncate()
     assert pypaimon.read(tmp_path / "t").num_rows == 0
-    assert table.state.snapshot.total_record_count == 0
+    assert table.handle.state.snapshot.total_record_count == 0
     assert java_paimon.read(tmp_path / "t") == []
 
 
@@ -397,7 +397,7 @@ def test_times_that_orc_cannot_hold(tmp_path: Path) -> None:
         with pytest.raises(UnsupportedError, match="before 1970"):
             table.append(pa.table({"at": pa.array([micros], pa.timestamp("us"))}))
     table.append(pa.table({"at": pa.array([-2_000_000, -1_001_000, 0, None], pa.timestamp("us"))}))
-    assert table.refresh().snapshot.total_record_count == 4
+    assert table.handle.refresh().snapshot.total_record_count == 4
 
 
 # Files ---------------------------------------------------------------------------------------------------------------
@@ -428,7 +428,7 @@ def test_large_buckets_become_several_files(tmp_path: Path, pypaimon: PyPaimon) 
     ids = chance.permutation(40_000)
     text = [f"{number * 2_654_435_761 % 2**32:08x}" for number in range(40_000)]
     table.append(pa.table({"id": ids, "text": text, "number": chance.random(40_000)}, schema=SCHEMA))
-    entries = delta_entries(table.state, table.state.snapshot)
+    entries = delta_entries(table.handle.state, table.handle.state.snapshot)
     assert len(entries) > 2
     assert sum(entry.file.row_count for entry in entries) == 40_000
     assert pypaimon.read(tmp_path / "t").num_rows == 40_000

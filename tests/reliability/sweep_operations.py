@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from sweep_places import Place
 
-from skerry.catalog.exchanges import exchange_of
-from skerry.jobs.publication import Publication, WriteMode
+from skerry.table.connector.publication import Publication, WriteMode
 from skerry.table.stream_batch import StreamBatch
 
 __all__ = ["FORMATS", "OPERATIONS", "SCHEMA", "TABLE", "Operation", "make", "rows"]
@@ -105,7 +104,7 @@ def _on_table(act: Callable[[Any], Any]) -> Act:
 
 
 def _storage(table: Any) -> Any:
-    return table.backend.reachable(None).storage
+    return table.reachable(None).storage
 
 
 def _leave_orphan(catalog: Any, table: Any, place: Place) -> None:
@@ -141,7 +140,7 @@ def _publish(mode: WriteMode, on: tuple[str, ...] = ()) -> Act:
 
     def act(catalog: Any, place: Place) -> None:
         table = catalog.load_table(TABLE)
-        write = exchange_of(table.format, table.implementation).begin_write(Publication(mode, on=on)).of_batch(7)
+        write = table.connector().begin_write(Publication(mode, on=on)).of_batch(7)
         shares: list[Any] = []
         try:
             for start in (40, 15):
@@ -150,7 +149,7 @@ def _publish(mode: WriteMode, on: tuple[str, ...] = ()) -> Act:
             write.abort()  # as Spark asks for when a task has failed
             raise
         with write.owned(shares):
-            write.publish(table.implementation, shares, StreamBatch("s", 7))
+            write.publish(table.connector(), shares, StreamBatch("s", 7))
 
     return act
 
@@ -164,7 +163,7 @@ def _append_files(catalog: Any, place: Place) -> None:
     from skerry.iceberg.writing.table_writers import write_batches
 
     table = catalog.load_table(TABLE)
-    table.append_files(write_batches(table.implementation.layout(), rows(60, 64).to_batches()))
+    table.append_files(write_batches(table.handle.layout(), rows(60, 64).to_batches()))
 
 
 def _register(catalog: Any, place: Place) -> None:
@@ -226,7 +225,7 @@ def _operations() -> list[Operation]:
         *_both("overwrite", lambda table: table.overwrite(rows(100, 105), "id < 5")),
         *_both("delete", _delete),
         *_both("upsert", lambda table: table.upsert(rows(5, 25, v=1), on=["id"])),
-        *_both("compact", lambda table: table.compact(rewrite_all=True)),
+        *_both("compact", lambda table: table.compact(full=True)),
         *_both("analyze", lambda table: table.analyze(full=True)),
         *_both(
             "expire_snapshots",
@@ -256,7 +255,7 @@ def _operations() -> list[Operation]:
             _on_table(lambda table: table.add_files([f"{table.location}/landed/a.parquet"])),
             in_steps=True,  # the name mapping first
         ),
-        _iceberg("rewrite_manifests", lambda table: table.rewrite_manifests(rewrite_all=True)),
+        _iceberg("rewrite_manifests", lambda table: table.rewrite_manifests(full=True)),
         _iceberg(
             "rewrite_deletes",
             lambda table: table.rewrite_deletes(),

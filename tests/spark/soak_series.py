@@ -131,7 +131,7 @@ def metadata_bytes(table: Table) -> int:
     """The size of what a state is read from: `metadata.json`, or the manifest lists of a Paimon table's snapshot."""
     if table.format == "iceberg":
         return Path(table.metadata_location.removeprefix("file://")).stat().st_size
-    state: Any = table.implementation.state
+    state: Any = table.handle.state
     snapshot, manifests = state.snapshot, folder_of(table) / "manifest"
     names = [snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.index_manifest]
     return sum((manifests / name).stat().st_size for name in names if name and (manifests / name).exists())

@@ -96,7 +96,7 @@ merged = skerry.spark.merge(
     when_matched="update", when_not_matched="insert",
 )
 print("merged", merged.updated_rows, merged.inserted_rows)
-compacted = skerry.spark.compact(spark, table, rewrite_all=True)
+compacted = skerry.spark.compact(spark, table, full=True)
 print("compacted", compacted.groups, compacted.rows)
 skerry.spark.expire_snapshots(spark, table, older_than=datetime.datetime.now(datetime.UTC))
 orphans = skerry.spark.remove_orphans(spark, table, older_than_days=0)

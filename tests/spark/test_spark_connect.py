@@ -77,7 +77,7 @@ merged = skerry.spark.merge(
     spark, table, spark.range(44, 46).selectExpr(*columns), on="k", when_matched="update", when_not_matched="insert"
 )
 print("merged", merged.updated_rows, merged.inserted_rows)
-print("compacted", skerry.spark.compact(spark, table, rewrite_all=True).rows, len(table.refresh().files()))
+print("compacted", skerry.spark.compact(spark, table, full=True).rows, len(table.refresh().files()))
 skerry.spark.expire_snapshots(spark, table, older_than=datetime.datetime.now(datetime.UTC))
 print("orphans", len(skerry.spark.remove_orphans(spark, table, older_than_days=0).files))
 server.stop()

@@ -170,7 +170,7 @@ def test_a_failed_commit_leaves_nothing_when_that_is_known(session, table, tmp_p
 
 
 def test_an_unknown_outcome_keeps_the_files_through_the_abort_that_follows(session, table, tmp_path, monkeypatch):
-    from skerry.iceberg.table import IcebergTable
+    from skerry.iceberg.handle import IcebergHandle
     from skerry.spark.data_source.source import SkerryDataSource
 
     options = {"catalog": str(tmp_path / "warehouse"), "path": "d.t"}
@@ -182,7 +182,7 @@ def test_an_unknown_outcome_keeps_the_files_through_the_abort_that_follows(sessi
     def unknown(self, operation):
         raise skerry.errors.CommitUnknownError("connection lost")
 
-    monkeypatch.setattr(IcebergTable, "commit", unknown)
+    monkeypatch.setattr(IcebergHandle, "commit", unknown)
     with pytest.raises(skerry.errors.CommitUnknownError):
         writer.commit([message])
     writer.abort([message])

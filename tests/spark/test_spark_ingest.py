@@ -21,10 +21,10 @@ import pytest
 
 import skerry
 from skerry.errors import ConflictError, FormatError, NotFoundError, SchemaError, UnsupportedError
-from skerry.iceberg.table import IcebergTable
+from skerry.iceberg.handle import IcebergHandle
 from skerry.spark import infer_schema, ingest
 from skerry.spark.writing.sources import detect_format
-from skerry.table.tasks import Progress
+from skerry.table.work.tasks import JobProgress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -204,10 +204,10 @@ def test_infer_schema(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_progress_is_told_in_the_calling_thread(spark: SparkSession, table: Table, tmp_path: Path) -> None:
-    told: list[Progress] = []
+    told: list[JobProgress] = []
     threads = set()
 
-    def watch(progress: Progress) -> None:
+    def watch(progress: JobProgress) -> None:
         told.append(progress)
         threads.add(threading.current_thread())
 
@@ -364,14 +364,14 @@ def test_files_of_a_lost_race_are_removed(spark: SparkSession, table: Table, mon
     def lose(*arguments: Any, **options: Any) -> Any:
         raise ConflictError("another writer was faster")
 
-    monkeypatch.setattr(IcebergTable, "append", lose)
+    monkeypatch.setattr(IcebergHandle, "append", lose)
     with pytest.raises(ConflictError):
         ingest(spark, spark.sql("select 1 as id"), table)
     assert data_files(table) == []
 
 
 def test_an_interrupted_ingest_is_cancelled(spark: SparkSession, table: Table) -> None:
-    def interrupt(progress: Progress) -> None:
+    def interrupt(progress: JobProgress) -> None:
         raise KeyboardInterrupt
 
     endless = spark.range(10**15).where("id % 1000000007 = 3").selectExpr("cast(id % 7 as int) as id")

@@ -56,14 +56,14 @@ def catalog(tmp_path):
 
 
 def entries(table):
-    return live_entries(table.refresh().implementation.state)
+    return live_entries(table.refresh().handle.state)
 
 
 def stray_files(table):
     """Files of rows in the folder that no snapshot names."""
     named = set()
-    for snapshot in table.implementation.snapshots():
-        named |= {entry.file.file_name for entry in live_entries(table.implementation.state.at(snapshot))}
+    for snapshot in table.handle.snapshots():
+        named |= {entry.file.file_name for entry in live_entries(table.handle.state.at(snapshot))}
     found = {path.name for path in Path(table.location.removeprefix("file://")).rglob("*.*") if path.is_file()}
     return {name for name in found if name.endswith((".parquet", ".arrow"))} - named
 
@@ -147,7 +147,7 @@ def test_upkeep(spark, java, catalog):
     for number in range(5):
         table.append(data(range(number * 5, 60), f"{number}-"))
     expected = [(k, k % 3, f"{min(k // 5, 4)}-{k}") for k in range(60)]
-    rival = PaimonTable.open(Storage(), table.implementation.location)
+    rival = PaimonTable.open(Storage(), table.handle.location)
 
     planned = skerry.spark.compact(spark, table, dry_run=True)
     assert (planned.groups, planned.rewritten_files, planned.reasons) == (3, 15, {"many sorted runs": 3})
@@ -157,17 +157,17 @@ def test_upkeep(spark, java, catalog):
     def watch(progress):
         if not told:
             rival.append(data([1], "late"))
-            rival.compact(rewrite_all=True)  # of all buckets, when one task is done: all must be done again
+            rival.compact(full=True)  # of all buckets, when one task is done: all must be done again
         told.append(progress)
 
-    done = skerry.spark.compact(spark, table, rewrite_all=True, progress=watch)
+    done = skerry.spark.compact(spark, table, full=True, progress=watch)
     assert (told[2].step, told[2].done_files, told[2].total_files, told[2].done_rows) == ("compact", 15, 15, 60)
     assert (done.groups, done.conflicts) == (0, 0)  # the rival has left nothing to do
     expected[1] = (1, 1, "late1")
     assert plain(table) == expected
     table.append(data([2, 3], "new"))
     expected[2:4] = [(2, 2, "new2"), (3, 0, "new3")]
-    done = skerry.spark.compact(spark, table, rewrite_all=True)
+    done = skerry.spark.compact(spark, table, full=True)
     assert done.rows == sum(done.groups * [20]) or done.groups < 3
     assert {entry.file.level for entry in entries(table)} == {5}
     assert sorted(map(tuple, java.read(table.location.removeprefix("file://")))) == plain(table) == expected
@@ -257,7 +257,7 @@ def spark_rows(frame):
 def test_reading_by_spark_and_through_arrow(spark, catalog):
     table = catalog.create_table("d.t", SCHEMA, format="paimon", primary_key=["k"], properties={"bucket": "2"})
     table.append(data(range(300)))
-    table.compact(rewrite_all=True)
+    table.compact(full=True)
     frame = skerry.spark.read(spark, table)
     assert scans(frame) == (True, False)
     assert spark_rows(frame) == plain(table)
@@ -276,7 +276,7 @@ def test_records_that_delete_are_no_rows(spark, catalog):
     table = catalog.create_table("d.t", SCHEMA, format="paimon", primary_key=["k"], properties={"bucket": "1"})
     table.append(data(range(10)))
     table.delete("k >= 5")
-    table.compact(rewrite_all=True)
+    table.compact(full=True)
     table.append(data([20]))
     table.delete("k = 20")  # a file of its own key range that only deletes is merged with the one before it
     frame = skerry.spark.read(spark, table.refresh())

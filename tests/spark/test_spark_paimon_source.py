@@ -221,20 +221,20 @@ def test_a_table_into_another_through_restarts(session, catalog, tmp_path):
     assert write_all(reading(session, tmp_path, "d.source", **limits), tmp_path, "d.sink") == [1, 1, 1]
     for k in (3, 4):
         source.append(rows(k))
-    source.compact(rewrite_all=True)
+    source.compact(full=True)
     source.append(rows(5, 6))
     frame = reading(session, tmp_path, "d.source", **limits)
     assert write_all(frame, tmp_path, "d.sink") == [1, 1, 2], "limits hold after a restart, too"
     assert content(sink) == [(k, "a") for k in range(7)]
-    numbers = [snapshot.commit_identifier for snapshot in sink.implementation.snapshots()]
+    numbers = [snapshot.commit_identifier for snapshot in sink.handle.snapshots()]
     assert numbers == sorted(set(numbers))
-    assert len({snapshot.commit_user for snapshot in sink.implementation.snapshots()}) == 1
+    assert len({snapshot.commit_user for snapshot in sink.handle.snapshots()}) == 1
     # a batch that was committed comes again after a restart, when its snapshot has expired
     last = max(int(path.name) for path in (tmp_path / "checkpoint" / "commits").glob("[0-9]*"))
     for name in (f"{last}", f".{last}.crc"):
         (tmp_path / "checkpoint" / "commits" / name).unlink(missing_ok=True)
     sink.append(rows(100))
-    sink.implementation.expire_snapshots(keep_last=1)
+    sink.handle.expire_snapshots(keep_last=1)
     sink.delete("k = 5")
     assert write_all(reading(session, tmp_path, "d.source", **limits), tmp_path, "d.sink") == [2]
     assert content(sink) == [(k, "a") for k in (0, 1, 2, 3, 4, 6, 100)], "it was not committed again"
@@ -253,7 +253,7 @@ def test_changes_of_primary_key_tables(session, catalog, tmp_path):
     changes = reading(session, tmp_path, "d.source", changes="true", start="1", **{"max-snapshots-per-batch": "1"})
     query = changes.writeStream.foreachBatch(tell).option("checkpointLocation", str(tmp_path / "told")).start()
     query.processAllAvailable()
-    source.compact(rewrite_all=True)
+    source.compact(full=True)
     source.delete("k = 1")
     source.overwrite(rows(3, s="b"), "p = 0")
     query.processAllAvailable()
@@ -282,9 +282,9 @@ def test_expiry_ends_a_stream_that_names_no_consumer(session, catalog, tmp_path)
     assert json.loads(consumer.read_text()) == {"nextSnapshot": 1}, "what is being read stays"
     source.append(rows(2))
     source.append(rows(3))
-    assert not source.implementation.expire_snapshots(keep_last=1).snapshot_ids
+    assert not source.handle.expire_snapshots(keep_last=1).snapshot_ids
     consumer.unlink()
-    source.implementation.expire_snapshots(keep_last=1)
+    source.handle.expire_snapshots(keep_last=1)
     with pytest.raises(Exception, match="snapshot 2, which the stream has not read yet, has expired"):
         write_all(reading(session, tmp_path, "d.source"), tmp_path, "d.sink")
 

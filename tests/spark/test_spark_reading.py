@@ -388,7 +388,7 @@ def test_a_frame_of_files_that_have_gone_says_so(spark: SparkSession, catalog: C
     for k in range(2):
         table.append(pa.table({"k": [k]}))
     frame = skerry.spark.read(spark, table)
-    table.compact(rewrite_all=True)
+    table.compact(full=True)
     table.expire_snapshots(older_than=datetime.datetime.now(datetime.UTC))
     with pytest.raises(NotFoundError, match=r"a data file of table d\.t has gone: the snapshot .* has expired"):
         frame.where("k > 0").collect()

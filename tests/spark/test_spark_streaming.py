@@ -63,7 +63,7 @@ def test_a_table_into_another_through_restarts(session, catalog, tmp_path):
     assert write_all(frame, tmp_path, "d.sink") == [1, 1, 1, 1]
     for k in range(4, 7):
         source.append(rows(k))
-    source.compact(rewrite_all=True)
+    source.compact(full=True)
     source.append(rows(7, 8))
     frame = reading(session, tmp_path, "d.source", **limits)
     assert write_all(frame, tmp_path, "d.sink") == [1, 1, 1, 2], "limits hold after a restart, too"

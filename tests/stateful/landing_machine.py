@@ -9,7 +9,7 @@ import hypothesis.strategies as st
 import pyarrow.parquet as pq
 from hypothesis import event
 from hypothesis.stateful import precondition, rule
-from table_machine import _KEYS, TableMachine, check_rows
+from table_machine import _KEYS, TableMachine, check_rows, tip_of
 from table_model import Named, Version
 
 from skerry.errors import AlreadyExistsError, ConflictError
@@ -33,7 +33,7 @@ class LandingMachine(TableMachine):
         staged = self.table.append(version.arrow(rows), ref=branch, staged=True)
         self.table.refresh()
         check_rows(self.table.scan(snapshot=staged.snapshot_id).to_arrow(), version.with_rows(rows))
-        assert self.table.refs().get(branch) == self.model.tips[branch], "nothing is published yet"
+        assert tip_of(self.table, branch) == self.model.tips[branch], "nothing is published yet"
         others = self.new_rows(data, version.with_rows(rows)) if moves_on else []
         if others:
             moved = version.with_rows(others)

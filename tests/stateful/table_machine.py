@@ -185,7 +185,7 @@ class TableMachine(RuleBasedStateMachine):
         assert len(made) < 2 or between is not None, "one commit"
         for snapshot in made[:-1]:
             self.model.commit(branch, snapshot, between)
-        self.model.commit(branch, self.table.refs().get(branch), version)
+        self.model.commit(branch, tip_of(self.table, branch), version)
         if numbers:
             after = self.format.row_numbers(self.table, branch)
             for key in set(same_rows) & set(numbers):
@@ -194,7 +194,7 @@ class TableMachine(RuleBasedStateMachine):
     def made(self, branch: str) -> list[int]:
         """The snapshots of a branch that the model does not know, oldest first."""
         parents = {snapshot.snapshot_id: snapshot.parent_id for snapshot in self.table.snapshots()}
-        tip, found = self.table.refs().get(branch), []
+        tip, found = tip_of(self.table, branch), []
         while tip is not None and tip != self.model.tips[branch]:
             found.append(tip)
             tip = parents[tip]
@@ -323,7 +323,7 @@ class TableMachine(RuleBasedStateMachine):
         other = self.catalog.load_table(self.table.name)
         executor = Interference(lambda: act(other))
         doing: dict[str, tuple[Callable[[], Any], Callable[[Version], Version]]] = {
-            "compact": (lambda: self.table.compact(rewrite_all=True, executor=executor), lambda before: before),
+            "compact": (lambda: self.table.compact(full=True, executor=executor), lambda before: before),
             "delete": (
                 lambda: self.table.delete(condition.sql, executor=executor),
                 lambda before: before.without(condition.holds),
@@ -472,7 +472,7 @@ class TableMachine(RuleBasedStateMachine):
         self.change(
             branch,
             version,
-            lambda: self.table.compact(where, sort_by=sort_by, min_input_files=2, rewrite_all=everything, ref=branch),
+            lambda: self.table.compact(where, sort_by=sort_by, min_input_files=2, full=everything, ref=branch),
             same_rows=set(version.rows),
             between=version,
         )
@@ -576,6 +576,12 @@ class TableMachine(RuleBasedStateMachine):
     def row_numbers_are_different(self) -> None:
         numbers = self.format.row_numbers(self.table, "main")
         assert len(set(numbers.values())) == len(numbers)
+
+
+def tip_of(table: Any, branch: str) -> int | None:
+    """The snapshot that a branch of a table is at."""
+    ref = table.refs().get(branch)
+    return None if ref is None else ref.snapshot_id
 
 
 def check_rows(found: pa.Table, version: Version) -> None:

@@ -75,7 +75,7 @@ def _change_layout(table: skerry.catalog.Table, data: st.DataObject) -> str:
             column = data.draw(st.sampled_from(free), "column")
             table.update_spec().add_field(data.draw(st.sampled_from(fields[column]), "field")).commit()
     elif kind == "unpartition":
-        spec = table.implementation.state.spec
+        spec = table.handle.state.spec
         fields = [field.name for field in spec.fields if not isinstance(field.transform, VoidTransform)]
         if fields:
             table.update_spec().remove_field(data.draw(st.sampled_from(fields), "field")).commit()
@@ -101,7 +101,7 @@ def _is_in_layout(table: skerry.catalog.Table, column: str) -> bool:
 
 def _takes_key_deletes(table: skerry.catalog.Table) -> bool:
     """Version 1 has none, and the partitions of keys must be known from the keys, those of older files too."""
-    metadata = table.implementation.state.metadata
+    metadata = table.handle.state.metadata
     key = metadata.schema().find_field(KEY).field_id
     fields = [field for spec in metadata.specs().values() for field in spec.fields]
     return table.format_version > 1 and all(

@@ -68,7 +68,7 @@ def check(table, **expected):
 
 
 def published(table):
-    metadata = table.implementation.state.metadata
+    metadata = table.handle.state.metadata
     snapshot = table.current_snapshot()
     files = [file for file in metadata.statistics if file.snapshot_id == snapshot.snapshot_id]
     return {field_id for file in files for blob in file.blob_metadata for field_id in blob.fields}
@@ -279,7 +279,7 @@ def test_a_commit_catches_up_first_if_the_table_wants_that(catalog, tmp_path):
 def test_a_lost_sample_costs_time_and_never_truth(catalog):
     table = catalog.create_table("d.t", SCHEMA, partition_by=["p"])
     table.append(rows(0, 1000))
-    state = table.implementation.state
+    state = table.handle.state
     (file,) = state.metadata.statistics
     assert read_sample(state, state.snapshot()).groups.columns.keys() == {1, 2, 3}
     path = file.statistics_path.removeprefix("file://")
@@ -326,7 +326,7 @@ def test_only_the_standard_blob_types_and_plain_properties(catalog):
     table = catalog.create_table("d.t", SCHEMA)
     table.append(rows(0, 10))
     snapshot = table.current_snapshot()
-    (file,) = table.implementation.state.metadata.statistics
+    (file,) = table.handle.state.metadata.statistics
     reader = puffin.read(file.statistics_path)
     assert {blob.type for blob in (*reader.blobs, *file.blob_metadata)} == {"apache-datasketches-theta-v1"}
     for blob in (*reader.blobs, *file.blob_metadata):  # what Bodo and Trino look for
@@ -388,7 +388,7 @@ def test_a_statistics_file_that_another_took_the_place_of_goes_with_expiry(catal
     table.append(rows(0, 100))
     table.append(rows(100, 200))
     table.analyze(full=True)
-    live = {file.statistics_path.removeprefix("file://") for file in table.implementation.state.metadata.statistics}
+    live = {file.statistics_path.removeprefix("file://") for file in table.handle.state.metadata.statistics}
     assert len(statistics_below(tmp_path)) == 3
     dead = statistics_below(tmp_path) - live
     done = table.expire_snapshots(keep_last=5)
@@ -410,7 +410,7 @@ def test_every_job_catches_up_first_if_the_table_wants_that(catalog, tmp_path, j
     path = Path(table.location.removeprefix("file://")) / "data" / "extra.parquet"
     pq.write_table(rows(5000, 5010), path)
     jobs = {
-        "compact": lambda: table.compact(rewrite_all=True),
+        "compact": lambda: table.compact(full=True),
         "add_files": lambda: table.add_files([str(path)]),
         "overwrite": lambda: table.overwrite(rows(0, 10), "k < 500"),
         "upsert": lambda: table.upsert(rows(990, 1010), on=["k"]),
@@ -419,6 +419,6 @@ def test_every_job_catches_up_first_if_the_table_wants_that(catalog, tmp_path, j
     jobs[job]()
     expected = {UPPER_BOUND} if job == "blind upsert" else {FRESH}
     assert expected <= set(states(table.refresh()).values()) <= {FRESH, *expected}
-    state = table.implementation.state
+    state = table.handle.state
     caught = [file.snapshot_id for file in state.metadata.statistics]
     assert state.snapshot().parent_snapshot_id in caught, "what the other writer added was sketched for its snapshot"

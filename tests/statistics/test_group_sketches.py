@@ -50,7 +50,7 @@ def check(table, where, distinct):
 
 def sketch_bytes(table):
     """The bytes that sketches of groups take in the newest statistics file; 0 if there are none."""
-    state = table.implementation.state
+    state = table.handle.state
     file = state.statistics_file(state.snapshot().snapshot_id)
     return int(puffin.read(file.statistics_path).properties.get(SKETCH_PROPERTIES[1], "0"))
 
@@ -85,7 +85,7 @@ def test_sketches_follow_changes(tmp_path):
     table.delete("p = 4 AND k < 8100")  # of this group only the shared sample tells now
     assert check(table, "p = 4", SMALL - 100) > 0
     assert check(table, "p = 5", SMALL) == 0
-    table.compact(rewrite_all=True)
+    table.compact(full=True)
     assert check(table, "p = 2", SMALL + 500) == check(table, "p = 4", SMALL - 100) == 0
     table.set_properties({BYTES: "0"})
     table.append(rows(0, 10, 1))
@@ -99,7 +99,7 @@ def test_sketches_follow_changes(tmp_path):
 
 def test_damaged_sketches_are_as_good_as_lost(tmp_path):
     table = make(tmp_path, 1_000_000)
-    (file,) = table.implementation.state.metadata.statistics
+    (file,) = table.handle.state.metadata.statistics
     path = Path(file.statistics_path.removeprefix("file://"))
     offset = int(puffin.read(path).properties[SKETCH_PROPERTIES[0]])
     data = bytearray(path.read_bytes())

@@ -21,7 +21,7 @@ MAY_DELETE = {
     "paimon/jobs/expire.py": "expired snapshots",
     "migration/retirement.py": "schemas and snapshots of a migrated table",
     "paimon/metadata/stream_marks.py": "the mark of a batch that failed",
-    "paimon/table_refs.py": "snapshots that were rolled back",
+    "paimon/refs.py": "snapshots that were rolled back",
     "paimon/metadata/tags.py": "a dropped tag",
     # what lies beside the files that were written
     "amudai/writing/shard_writer.py": "stripes of a shard that is given up",

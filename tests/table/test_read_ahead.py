@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from skerry.table.read_ahead import SharedCache
+from skerry.table.work.read_ahead import SharedCache
 
 
 def test_threads_that_want_the_same_wait_for_the_one_that_computes_it():

@@ -19,7 +19,7 @@ from skerry.table.files.evolution import prune
 from skerry.table.files.row_reader import RowReader
 from skerry.table.files.scan_task import FileScanTask
 from skerry.table.predicate import columns_of, parse
-from skerry.table.read_ahead import read_ahead
+from skerry.table.work.read_ahead import read_ahead
 
 
 def field(name, type_, field_id):

@@ -8,7 +8,7 @@ import pytest
 from skerry.errors import FormatError
 from skerry.storage import Storage
 from skerry.table.owned_files import owned_files
-from skerry.table.tasks import ThreadExecutor
+from skerry.table.work.tasks import ThreadExecutor
 
 
 @pytest.mark.parametrize("workers", [1, 2, 8, None])

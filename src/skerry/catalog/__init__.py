@@ -2,7 +2,7 @@
 
 from skerry.catalog.catalog import Catalog
 from skerry.catalog.connection import connect
-from skerry.catalog.table import Table
 from skerry.table.merging import Delete, Insert, Update
+from skerry.table.table import Table
 
 __all__ = ["Catalog", "Delete", "Insert", "Table", "Update", "connect"]

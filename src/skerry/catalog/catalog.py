@@ -13,7 +13,6 @@ from skerry.catalog.names import check_choice, check_list, check_new_name, ident
 from skerry.catalog.paimon_tables import PaimonTables
 from skerry.catalog.sketch_index import SketchIndex
 from skerry.catalog.stores import NewTable, TableStore
-from skerry.catalog.table import Table
 from skerry.errors import (
     AlreadyExistsError,
     CommitUnknownError,
@@ -22,16 +21,18 @@ from skerry.errors import (
     SkerryError,
     UnsupportedError,
 )
-from skerry.storage import move_of, redact
+from skerry.storage import Storage, move_of, redact
 from skerry.table.rows.schema import nearest
 from skerry.table.statistics.joinable import JoinableColumns, find_joinable
-from skerry.table.tasks import Executor, Watcher
+from skerry.table.summaries import MigrationSummary
+from skerry.table.table import Table
+from skerry.table.work.progress import Progress, watching
+from skerry.table.work.tasks import Executor, Watcher
 
 if TYPE_CHECKING:
     from skerry.catalog.relocating import RelocationSummary
     from skerry.planner.explanation import QueryPlan
     from skerry.planner.ordering import JoinPlan
-    from skerry.table.summaries import MigrationSummary
 
 __all__ = ["Catalog"]
 
@@ -212,7 +213,7 @@ class Catalog:
         format_version: int | None = None,
         dry_run: bool = False,
         executor: Executor | None = None,
-        watcher: Watcher | None = None,
+        progress: Progress = None,
     ) -> MigrationSummary:
         """Make a table of a folder of Parquet files, or a table of one format one of the other, in place.
 
@@ -240,7 +241,7 @@ class Catalog:
             format_version: Iceberg format version: 1 to 3 for a folder, 2 or 3 for a Paimon table; 2 if None.
             dry_run: Only tell what the table would be.
             executor: Where files are looked at; threads of this process by default.
-            watcher: Called with the progress.
+            progress: True for a bar, or a callable that gets `JobProgress` records.
 
         Raises:
             AlreadyExistsError: There is a table of that name, or of that format already.
@@ -258,18 +259,8 @@ class Catalog:
                 raise UnsupportedError("a folder becomes an Iceberg table; migrate that to Paimon afterwards")
             if partition_by is not None:
                 raise UnsupportedError("a folder's partitions are those that its folders name: leave out partition_by=")
-            from skerry.catalog.migrating import migrate_folder
-
-            return migrate_folder(
-                self,
-                name,
-                folder,
-                properties=properties,
-                format_version=format_version,
-                dry_run=dry_run,
-                executor=executor,
-                watcher=watcher,
-            )
+            with watching(progress, "migrate") as watcher:
+                return self._migrate_folder(name, folder, properties, format_version, dry_run, executor, watcher)
         iceberg, paimon = self._store(ICEBERG), self._store(PAIMON)
         check_choice("format", format, FORMATS)
         if self._known(name) is self._store(format):
@@ -278,10 +269,44 @@ class Catalog:
 
         assert isinstance(iceberg, IcebergTables)
         assert isinstance(paimon, PaimonTables)
-        migration = TableMigration(
-            iceberg, paimon, partition_by, properties, format_version, dry_run, executor, watcher
+        with watching(progress, "migrate") as watcher:
+            migration = TableMigration(
+                iceberg, paimon, partition_by, properties, format_version, dry_run, executor, watcher
+            )
+            return migration.to_paimon(name) if format == PAIMON else migration.to_iceberg(name)
+
+    def _migrate_folder(
+        self,
+        name: str,
+        folder: str,
+        properties: Mapping[str, str] | None,
+        format_version: int | None,
+        dry_run: bool,
+        executor: Executor | None,
+        watcher: Watcher | None,
+    ) -> MigrationSummary:
+        from skerry.catalog.migrating import add_folder, folder_location
+        from skerry.catalog.new_tables import made_for_rows
+        from skerry.migration.folder import plan_migration
+
+        location = folder_location(folder)
+        plan = plan_migration(Storage(self.properties), location, executor=executor, watcher=watcher)
+        summary = MigrationSummary(len(plan.files), plan.size_bytes, plan.schema, plan.partition_by, dry_run)
+        if dry_run:
+            return summary
+        if self.table_exists(name):
+            raise AlreadyExistsError(f"table {name!r} exists already")
+        table = self.create_table(
+            name,
+            plan.schema,
+            partition_by=[f'"{column}"' if not column.isidentifier() else column for column in plan.partition_by],
+            properties=properties,
+            location=location,
+            format_version=format_version,
         )
-        return migration.to_paimon(name) if format == PAIMON else migration.to_iceberg(name)
+        with made_for_rows(self, table):
+            add_folder(table, plan, executor=executor, watcher=watcher)
+        return summary
 
     def load_table(self, name: str) -> Table:
         """Load a table.
@@ -292,7 +317,7 @@ class Catalog:
         identifier_of(name)
         for store in self._stores:
             try:
-                return Table(self, store.load(name))
+                return store.load(name, self)
             except NotFoundError as error:
                 if error.location is not None:  # of a file
                     raise
@@ -380,7 +405,7 @@ class Catalog:
         move = None if self._iceberg is None else move_of(self._iceberg.catalog.properties)
         return None if move is None else move.sources[0]
 
-    def relocate(self, *, dry_run: bool = False, watcher: Watcher | None = None) -> RelocationSummary:
+    def relocate(self, *, dry_run: bool = False, progress: Progress = None) -> RelocationSummary:
         """Make a folder's warehouse that was copied or moved one of its own: its metadata names the place it lies at.
 
         Iceberg names files by absolute locations. Until it is relocated, a warehouse that was copied or moved can be
@@ -392,8 +417,8 @@ class Catalog:
         files of tables that do, keep their locations. Load tables again afterwards.
 
         Args:
-            dry_run: Read everything, and tell only what would be rewritten.
-            watcher: Called with the progress.
+            dry_run: Read everything, and only say what would be rewritten.
+            progress: True for a bar, or a callable that gets `JobProgress` records.
 
         Returns:
             What was rewritten, by table; without a source if the warehouse lies where it was made.
@@ -408,7 +433,8 @@ class Catalog:
         from skerry.catalog.relocating import relocatable, relocate_catalog  # hardly ever needed
 
         catalog = relocatable(self._iceberg)
-        summary = relocate_catalog(catalog, self._paimon, dry_run=dry_run, watcher=watcher)
+        with watching(progress, "relocate") as watcher:
+            summary = relocate_catalog(catalog, self._paimon, dry_run=dry_run, watcher=watcher)
         if not dry_run:
             self._properties = dict(catalog.properties)
             if self._paimon is not None:
@@ -467,7 +493,7 @@ class Catalog:
         """
         from skerry.catalog.querying import explain_query  # the planner is only for those who ask
 
-        return explain_query(self, sql)
+        return explain_query(self.load_table, sql)
 
     def plan_joins(
         self,
@@ -489,7 +515,7 @@ class Catalog:
         """
         from skerry.catalog.querying import plan_table_joins
 
-        return plan_table_joins(self, tables, on, where)
+        return plan_table_joins(self.load_table, tables, on, where)
 
     def sql(self, sql: str) -> pa.Table:
         """Run a query on DuckDB, with the joins in the order that `explain` tells.
@@ -508,7 +534,7 @@ class Catalog:
         """
         from skerry.catalog.querying import run_query
 
-        return run_query(self, sql)
+        return run_query(self.load_table, sql)
 
 
 def _arrow_schema(schema: Any) -> pa.Schema:

@@ -21,7 +21,6 @@ from sqlalchemy import select
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.orm import Session
 
-from skerry.catalog.iceberg_backend import IcebergBackend
 from skerry.catalog.names import check_choice, folder_names, identifier_of, parts_of
 from skerry.catalog.stores import FILE_FORMATS, NewTable
 from skerry.errors import (
@@ -34,6 +33,7 @@ from skerry.errors import (
     StorageError,
     UnsupportedError,
 )
+from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.metadata.loading import load_state
 from skerry.iceberg.metadata.reading import check_metadata, metadata_errors
 from skerry.iceberg.metadata.schema import to_arrow_schema, to_iceberg_schema, with_identifier
@@ -46,6 +46,7 @@ from skerry.storage import join
 from skerry.table.rows.metadata_columns import check_new_names
 from skerry.table.statistics.column_statistics import SketchPolicy
 from skerry.table.statistics.joinable import TableSketches
+from skerry.table.table import TableCatalog
 
 __all__ = ["IcebergTables"]
 
@@ -125,10 +126,10 @@ class IcebergTables:
                     properties=settings,
                 )
 
-    def load(self, name: str) -> IcebergBackend:
+    def load(self, name: str, catalog: TableCatalog | None = None) -> IcebergTable:
         """Load a table."""
         with _catalog_errors(name):
-            return IcebergBackend(IcebergTable(self.catalog, identifier_of(name)))
+            return IcebergTable(IcebergHandle(self.catalog, identifier_of(name)), catalog)
 
     def rename(self, name: str, to: str) -> None:
         """Give a table another name; its files stay where they are."""

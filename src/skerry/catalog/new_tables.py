@@ -4,28 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from skerry.errors import CommitUnknownError
 from skerry.iceberg.cleaning.reachability import metadata_files
 from skerry.iceberg.table import IcebergTable
 from skerry.table.owned_files import PublishStep, owned_files, passed_over
-
-if TYPE_CHECKING:
-    from skerry.catalog.catalog import Catalog
-    from skerry.catalog.table import Table
+from skerry.table.table import Table
 
 __all__ = ["made_for_rows"]
 
 
+class _Tables(Protocol):
+    """Where tables are dropped: a catalog, or its tables of one format."""
+
+    def drop_table(self, name: str, *, purge: bool = False) -> None: ...
+
+
 @contextmanager
-def made_for_rows(catalog: Catalog, table: Table) -> Iterator[None]:
+def made_for_rows(catalog: _Tables, table: Table) -> Iterator[None]:
     """Drop a new table if the block ends by an exception and has brought it no rows.
 
     Nothing but its metadata is deleted: what a commit under way names stays, and the commit finds no table any more.
     """
-    inner = table.implementation
-    with owned_files(inner.state.storage) as files:
+    with owned_files(table.storage) as files:
         PublishStep((), files)  # the catalog refers to them
         try:
             yield
@@ -34,9 +36,8 @@ def made_for_rows(catalog: Catalog, table: Table) -> Iterator[None]:
         except BaseException:
             with passed_over("the new table was not removed"):
                 if not table.refresh().snapshots():
-                    is_iceberg = isinstance(inner, IcebergTable)
-                    if is_iceberg:
-                        files.add(*metadata_files(inner.state))
-                    catalog.drop_table(table.name, purge=not is_iceberg)
+                    if isinstance(table, IcebergTable):
+                        files.add(*metadata_files(table.handle.state))
+                    catalog.drop_table(table.name, purge=not isinstance(table, IcebergTable))
                     files.unpublish()
             raise

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from skerry.catalog.names import identifier_of, parts_of
+from skerry.catalog.paimon_creation import create_paimon_table
 from skerry.catalog.stores import NewTable
 from skerry.errors import (
     AlreadyExistsError,
@@ -19,12 +20,14 @@ from skerry.errors import (
     StorageError,
     UnsupportedError,
 )
+from skerry.paimon.handle import PaimonHandle
+from skerry.paimon.metadata.paths import TablePaths
+from skerry.paimon.statistics.sketches import table_sketches
+from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage, allowed_locations, join, local_path, name
 from skerry.table.owned_files import after_publish
 from skerry.table.statistics.joinable import TableSketches
-
-if TYPE_CHECKING:
-    from skerry.catalog.paimon_backend import PaimonBackend
+from skerry.table.table import TableCatalog
 
 __all__ = ["PaimonTables"]
 
@@ -78,8 +81,6 @@ class PaimonTables:
 
     def create(self, name: str, table: NewTable) -> None:
         """Create a table."""
-        from skerry.catalog.paimon_creation import create_paimon_table  # only for those who have such tables
-
         if table.location is not None:
             raise UnsupportedError("a Paimon table lies in the folder that its name says: leave out location=")
         if table.format_version is not None:
@@ -96,13 +97,14 @@ class PaimonTables:
         except AlreadyExistsError:
             raise AlreadyExistsError(f"table {name!r} exists already") from None
 
-    def load(self, name: str) -> PaimonBackend:
+    def load(self, name: str, catalog: TableCatalog | None = None) -> PaimonTable:
         """Load a table."""
-        from skerry.catalog.paimon_backend import PaimonBackend
-
         if not self.exists(name):
             raise NotFoundError(f"no Paimon table {name!r}")
-        return PaimonBackend.open(self.storage, self.location(name), name)
+        return PaimonTable(self._handle(name), catalog)
+
+    def _handle(self, name: str) -> PaimonHandle:
+        return PaimonHandle.open(self.storage, self.location(name), name=name)
 
     def rename(self, name: str, to: str) -> None:
         """Move a table's folder."""
@@ -129,8 +131,6 @@ class PaimonTables:
             raise SchemaError(
                 "a Paimon table is nothing but its folder: purge=True drops it with its files", location=name
             )
-        from skerry.paimon.metadata.paths import TablePaths
-
         location = self.location(name)
         schemas = [file.location for file in self.storage.list_folder(TablePaths(location).schemas).files]
         try:
@@ -146,8 +146,6 @@ class PaimonTables:
         return len(parts) == 2 and not self.exists(name) and self._remains(self._location(parts))
 
     def _remains(self, location: str) -> bool:
-        from skerry.paimon.metadata.paths import TablePaths
-
         return bool(self.storage.list_folder(TablePaths(location).snapshots).files)
 
     def versions(self) -> dict[str, str]:
@@ -156,12 +154,11 @@ class PaimonTables:
 
     def sketches(self, name: str, known: tuple[str, TableSketches] | None) -> tuple[str, TableSketches]:
         """A table's newest snapshot and fresh sketches."""
-        backend = self.load(name)
-        version = backend.version
-        return known if known is not None and known[0] == version else (version, backend.sketches())
+        table = self.load(name)
+        version = table.version
+        return known if known is not None and known[0] == version else (version, table_sketches(table.handle.state))
 
     def _is_table(self, location: str) -> bool:
-        from skerry.paimon.metadata.paths import TablePaths
         from skerry.paimon.metadata.schemas import schema_ids
 
         return bool(schema_ids(self.storage, TablePaths(location)))

@@ -6,7 +6,7 @@ Every table is loaded once per query, so that all its places in the query read t
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,8 +24,7 @@ from skerry.table.rows.schema import leaf, leaves
 from skerry.table.statistics.column_statistics import ColumnStatistics
 
 if TYPE_CHECKING:
-    from skerry.catalog.catalog import Catalog
-    from skerry.catalog.table import Table
+    from skerry.table.table import Table
 
 __all__ = ["QueryPlanning", "explain_query", "plan_table_joins", "run_query"]
 
@@ -43,18 +42,18 @@ class QueryPlanning:
     """Tables and statistics of one query, each loaded once.
 
     Args:
-        catalog: Where the tables are.
+        load: Loads a table by its name.
     """
 
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
+    def __init__(self, load: Callable[[str], Table]) -> None:
+        self._load = load
         self._tables: dict[str, Table] = {}
         self._statistics: dict[str, dict[str, ColumnStatistics]] = {}
 
     def table(self, name: str) -> Table:
         """A table; always the same state."""
         if name not in self._tables:
-            self._tables[name] = self._catalog.load_table(name)
+            self._tables[name] = self._load(name)
         return self._tables[name]
 
     def schema(self, name: str) -> pa.Schema:
@@ -157,18 +156,18 @@ class _Result:
     types: Mapping[str, pa.DataType]
 
 
-def explain_query(catalog: Catalog, sql: str) -> QueryPlan:
+def explain_query(load: Callable[[str], Table], sql: str) -> QueryPlan:
     """Plan a query; see `Catalog.explain`."""
-    return _plan(QueryPlanning(catalog), sql)[1]
+    return _plan(QueryPlanning(load), sql)[1]
 
 
-def run_query(catalog: Catalog, sql: str) -> pa.Table:
+def run_query(load: Callable[[str], Table], sql: str) -> pa.Table:
     """Run a query on DuckDB; see `Catalog.sql`."""
     try:
         import duckdb
     except ImportError as error:
         raise MissingDependencyError("sql() needs DuckDB: pip install 'skerry[duckdb]'") from error
-    planning = QueryPlanning(catalog)
+    planning = QueryPlanning(load)
     query, _ = _plan(planning, sql)
     with duckdb.connect(config=_NO_EXTENSIONS) as connection:
         connection.execute(f"SET disabled_optimizers = '{_OPTIMIZERS_OFF}'")
@@ -184,13 +183,13 @@ def run_query(catalog: Catalog, sql: str) -> pa.Table:
 
 
 def plan_table_joins(
-    catalog: Catalog,
+    load: Callable[[str], Table],
     tables: Mapping[str, str] | Sequence[str],
     on: Sequence[tuple[str, str]],
     where: Mapping[str, str] | None = None,
 ) -> JoinPlan:
     """Plan joins of tables without SQL; see `Catalog.plan_joins`."""
-    planning = QueryPlanning(catalog)
+    planning = QueryPlanning(load)
     named = dict(tables) if isinstance(tables, Mapping) else {name.rsplit(".", 1)[-1]: name for name in tables}
     schemas = {name: planning.schema(table) for name, table in named.items()}
     equalities = [(_column_of(first, schemas), _column_of(second, schemas)) for first, second in on]

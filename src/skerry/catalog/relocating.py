@@ -22,7 +22,7 @@ from skerry.errors import ConflictError, NotFoundError, SkerryError, Unsupported
 from skerry.iceberg.relocation import RelocatedTable, concerns_table, relocate_table
 from skerry.paimon.relocation import relocate_paimon_table
 from skerry.storage import MOVED_FROM, MOVED_TO, Move, Storage, is_within, local_path, move_of
-from skerry.table.tasks import Progress, Watcher
+from skerry.table.work.tasks import JobProgress, Watcher
 
 __all__ = ["RelocationSummary", "TableRelocation", "relocatable", "relocate_catalog"]
 
@@ -154,7 +154,7 @@ def relocate_catalog(
     switch: list[tuple[_Row, str]] = []
     for number, row in enumerate(moved):
         if watcher is not None:
-            watcher(Progress("relocate tables", done_files=number, total_files=len(moved)))
+            watcher(JobProgress("relocate tables", done_files=number, total_files=len(moved)))
         table, new = _relocate(storage, row, move, dry_run=dry_run)
         done.append(table)
         switch.append((row, new))

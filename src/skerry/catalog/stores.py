@@ -8,8 +8,8 @@ from typing import Final, Protocol
 
 import pyarrow as pa
 
-from skerry.catalog.backend import TableBackend
 from skerry.table.statistics.joinable import TableSketches
+from skerry.table.table import Table, TableCatalog
 
 __all__ = ["FILE_FORMATS", "NewTable", "TableStore"]
 
@@ -70,8 +70,12 @@ class TableStore(Protocol):
             UnsupportedError: The table format has no such thing.
         """
 
-    def load(self, name: str) -> TableBackend:
+    def load(self, name: str, catalog: TableCatalog | None = None) -> Table:
         """Load a table.
+
+        Args:
+            name: The table.
+            catalog: The catalog that it is loaded from.
 
         Raises:
             NotFoundError: There is none of that name (without location), or a file of it is missing (with one).

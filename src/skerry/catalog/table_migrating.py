@@ -13,14 +13,14 @@ from skerry.errors import (
     SkerryError,
     UnsupportedError,
 )
-from skerry.iceberg.table import IcebergTable
+from skerry.iceberg.handle import IcebergHandle
 from skerry.migration.iceberg_to_paimon import PaimonDraft, plan_paimon, publish_paimon
 from skerry.migration.paimon_to_iceberg import IcebergDraft, NewMetadata, plan_iceberg, publish_files
 from skerry.migration.retirement import Retirement
 from skerry.table.history import MAIN, Ref
 from skerry.table.owned_files import PublishStep, after_publish, owned_files, passed_over
 from skerry.table.summaries import MigrationSummary
-from skerry.table.tasks import Executor, Watcher
+from skerry.table.work.tasks import Executor, Watcher
 
 __all__ = ["TableMigration"]
 
@@ -59,9 +59,9 @@ class TableMigration:
         """
         if self.format_version is not None:
             raise UnsupportedError("format_version= is Iceberg's; Paimon tables have none")
-        backend = self.iceberg.load(name)
-        _check_refs(name, backend.references())
-        draft = self._plan_paimon(backend.implementation)
+        old = self.iceberg.load(name)
+        _check_refs(name, list(old.refs().values()))
+        draft = self._plan_paimon(old.handle)
         summary = _summary(draft, dry_run=self.dry_run)
         if self.dry_run:
             return summary
@@ -70,7 +70,7 @@ class TableMigration:
         with owned_files(self.paimon.storage) as files:
             try:
                 self.iceberg.rename(name, temporary)
-                table = self.iceberg.load(temporary).implementation
+                table = self.iceberg.load(temporary).handle
                 if table.state.metadata_location != draft.state.metadata_location:
                     draft = self._plan_paimon(table)
                     summary = _summary(draft)
@@ -95,9 +95,9 @@ class TableMigration:
         """
         if self.partition_by is not None:
             raise UnsupportedError("partition_by= is for tables that become Paimon's: Iceberg keeps the partition keys")
-        backend = self.paimon.load(name)
-        _check_refs(name, backend.references())
-        state = backend.implementation.refresh()
+        table = self.paimon.load(name)
+        _check_refs(name, list(table.refs().values()))
+        state = table.handle.refresh()
         draft = plan_iceberg(
             state,
             format_version=2 if self.format_version is None else self.format_version,
@@ -116,7 +116,7 @@ class TableMigration:
             PublishStep((), files)  # from here on the catalog may refer to the metadata
             try:
                 self.iceberg.register(temporary, location)
-                publish_files(draft, self.iceberg.load(temporary).implementation)
+                publish_files(draft, self.iceberg.load(temporary).handle)
                 retirement.hide()
                 self.iceberg.rename(temporary, name)
             except BaseException as error:
@@ -152,7 +152,7 @@ class TableMigration:
                 f"the table may or may not have been migrated: {error}; {what}", location=name
             ) from failure
 
-    def _plan_paimon(self, table: IcebergTable) -> PaimonDraft:
+    def _plan_paimon(self, table: IcebergHandle) -> PaimonDraft:
         return plan_paimon(
             table.refresh(),
             partition_by=self.partition_by,

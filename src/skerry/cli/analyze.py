@@ -9,7 +9,7 @@ import typer
 
 from skerry.cli.display import count, print_json
 from skerry.cli.options import AsJson, Columns, Properties, TableName, Warehouse, open_table, split_names
-from skerry.cli.progress import watching
+from skerry.table.work.progress import show_progress
 
 __all__ = ["analyze"]
 
@@ -27,8 +27,8 @@ def analyze(
     Files that are covered already are not read.
     """
     opened = open_table(table, warehouse, properties)
-    with watching("sketch") as watcher:
-        summary = opened.analyze(split_names(columns) or None, full=full, watcher=watcher)
+    with show_progress("sketch") as watcher:
+        summary = opened.analyze(split_names(columns) or None, full=full, progress=watcher)
     if as_json:
         print_json({"table": opened.name, **dataclasses.asdict(summary)})
     elif summary.snapshot_id is None:

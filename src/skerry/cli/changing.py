@@ -10,7 +10,7 @@ import typer
 
 from skerry.cli.display import count, print_json
 from skerry.cli.options import AsJson, Properties, Ref, TableName, Warehouse, open_table, split_names
-from skerry.cli.progress import watching
+from skerry.table.work.progress import show_progress
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,8 +43,8 @@ def delete(
             f"{opened.name}: {count(rows)} rows would be deleted"
         )
         return
-    with watching("find") as watcher:
-        done = opened.delete(where, ref=ref, watcher=watcher)
+    with show_progress("find") as watcher:
+        done = opened.delete(where, ref=ref, progress=watcher)
     _print(opened.name, done, as_json)
 
 
@@ -68,8 +68,8 @@ def upsert(
     The new rows are held in memory. Data files are written anew or marked, as the table property write.merge.mode says.
     """
     opened = open_table(table, warehouse, properties)
-    with watching("match") as watcher:
-        done = opened.upsert(_read(source, opened.schema), split_names(on), blind=blind, ref=ref, watcher=watcher)
+    with show_progress("match") as watcher:
+        done = opened.upsert(_read(source, opened.schema), split_names(on), blind=blind, ref=ref, progress=watcher)
     _print(opened.name, done, as_json)
 
 

@@ -9,7 +9,7 @@ import typer
 
 from skerry.cli.display import count, print_json, size
 from skerry.cli.options import AsJson, DryRun, Properties, Ref, TableName, Warehouse, open_table, split_names
-from skerry.cli.progress import watching
+from skerry.table.work.progress import show_progress
 
 __all__ = ["compact"]
 
@@ -38,7 +38,7 @@ def compact(
     keep_deletes: Annotated[
         bool, typer.Option("--keep-deletes", help="Do not rewrite files for their deletes.")
     ] = False,
-    rewrite_all: Annotated[bool, typer.Option("--all", help="Write every file anew.")] = False,
+    full: Annotated[bool, typer.Option("--all", help="Write every file anew.")] = False,
     ref: Ref = "main",
     dry_run: DryRun = False,
     warehouse: Warehouse = "warehouse",
@@ -50,7 +50,7 @@ def compact(
     Rows and statistics stay what they are. Without anything worth doing nothing is done.
     """
     opened = open_table(table, warehouse, properties)
-    with watching("plan") as watcher:
+    with show_progress("plan") as watcher:
         summary = opened.compact(
             where,
             sort_by=split_names(sort_by) or None,
@@ -58,10 +58,10 @@ def compact(
             target_file_size_bytes=target_size,
             min_input_files=min_files,
             min_deletes=None if keep_deletes else 1,
-            rewrite_all=rewrite_all,
+            full=full,
             ref=ref,
             dry_run=dry_run,
-            watcher=watcher,
+            progress=watcher,
         )
     if as_json:
         print_json({"table": opened.name, **dataclasses.asdict(summary)})

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from skerry.table.work.quantities import count, size
+
 __all__ = ["Field", "count", "is_terminal", "moment", "print_json", "print_records", "size", "text"]
 
 Record = Mapping[str, Any]
@@ -28,23 +30,6 @@ def is_terminal() -> bool:
 def text(value: Any) -> str:
     """A value as it is; nothing for None."""
     return "" if value is None else str(value)
-
-
-def count(value: int | None) -> str:
-    """A number with separators between thousands."""
-    return "" if value is None else f"{value:,}"
-
-
-def size(value: int | None) -> str:
-    """A number of bytes in the unit that leaves three digits or less before the point."""
-    if value is None:
-        return ""
-    number = float(value)
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if number < 999.5 or unit == "TB":
-            return f"{number:.0f} {unit}" if unit == "B" or number >= 99.5 else f"{number:.1f} {unit}"
-        number /= 1000
-    raise AssertionError
 
 
 def moment(value: datetime.datetime | None) -> str:

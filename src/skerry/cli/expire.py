@@ -8,7 +8,7 @@ import typer
 
 from skerry.cli.display import count, print_json, size
 from skerry.cli.options import AsJson, DryRun, Properties, TableName, Warehouse, moment_of, open_table
-from skerry.cli.progress import watching
+from skerry.table.work.progress import show_progress
 
 __all__ = ["expire"]
 
@@ -34,8 +34,8 @@ def expire(
     """
     opened = open_table(table, warehouse, properties)
     moment = None if older_than is None else moment_of(older_than, "--older-than")
-    with watching("read metadata") as watcher:
-        summary = opened.expire_snapshots(keep_last=keep_last, older_than=moment, dry_run=dry_run, watcher=watcher)
+    with show_progress("read metadata") as watcher:
+        summary = opened.expire_snapshots(keep_last=keep_last, older_than=moment, dry_run=dry_run, progress=watcher)
     if as_json:
         print_json(
             {

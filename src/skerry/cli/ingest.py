@@ -12,8 +12,8 @@ import typer
 
 from skerry.cli.display import count, print_json, size
 from skerry.cli.options import AsJson, Properties, TableName, Warehouse, key_values, open_catalog
-from skerry.cli.progress import watching
 from skerry.errors import NotFoundError
+from skerry.table.work.progress import show_progress
 
 if TYPE_CHECKING:
     from skerry.catalog import Catalog, Table
@@ -70,14 +70,14 @@ def ingest(
 
     import skerry.spark
     from skerry.catalog.new_tables import made_for_rows
-    from skerry.table.tasks import Progress
+    from skerry.table.work.tasks import JobProgress
 
-    with watching("start Spark") as watcher:
+    with show_progress("start Spark") as watcher:
         spark = skerry.spark.runtime.session(master=master, config=config)
         after_failure: AbstractContextManager[None] = nullcontext()
         if target is None:
             if watcher is not None:
-                watcher(Progress("infer the schema"))
+                watcher(JobProgress("infer the schema"))
             schema = skerry.spark.infer_schema(spark, source, format=format, options=read_options)
             target = catalog.create_table(
                 table, schema, partition_by=partition_by or (), sort_by=sort_by or (), properties=wanted_properties

@@ -178,7 +178,7 @@ def _snapshots(table: Table) -> list[dict[str, Any]]:
             "deleted_rows": _number(snapshot.summary.get("deleted-records")),
             "rows": _number(snapshot.summary.get("total-records")),
             "statistics": snapshot.has_statistics,
-            "refs": [name for name, snapshot_id in refs.items() if snapshot_id == snapshot.snapshot_id],
+            "refs": [name for name, ref in refs.items() if ref.snapshot_id == snapshot.snapshot_id],
         }
         for snapshot in table.snapshots()
     ]
@@ -208,7 +208,7 @@ def _refs(table: Table) -> list[dict[str, Any]]:
             "max_snapshot_age_s": _seconds(ref.max_snapshot_age),
             "min_snapshots": ref.min_snapshots_to_keep,
         }
-        for ref in table.references()
+        for ref in table.refs().values()
     ]
 
 

@@ -9,7 +9,7 @@ import typer
 
 from skerry.cli.display import count, print_json, size
 from skerry.cli.options import AsJson, Properties, Warehouse, key_values, open_catalog
-from skerry.cli.progress import watching
+from skerry.table.work.progress import show_progress
 
 __all__ = ["migrate"]
 
@@ -52,7 +52,7 @@ def migrate(
     name, folder = (source, None) if table is None else (table, source)
     if folder is not None and "://" not in folder:
         folder = os.path.abspath(folder)
-    with watching("read footers") as watcher:
+    with show_progress("read footers") as watcher:
         summary = catalog.migrate(
             name,
             folder,
@@ -61,7 +61,7 @@ def migrate(
             properties=key_values(table_properties, "--table-property"),
             format_version=format_version,
             dry_run=dry_run,
-            watcher=watcher,
+            progress=watcher,
         )
     columns = [{"name": field.name, "type": str(field.type)} for field in summary.schema]
     if as_json:

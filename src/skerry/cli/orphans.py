@@ -8,7 +8,7 @@ import typer
 
 from skerry.cli.display import count, print_json, size
 from skerry.cli.options import AsJson, Properties, TableName, Warehouse, open_table
-from skerry.cli.progress import watching
+from skerry.table.work.progress import show_progress
 
 __all__ = ["remove_orphans"]
 
@@ -37,9 +37,9 @@ def remove_orphans(
     period. If any metadata cannot be read, nothing is deleted.
     """
     opened = open_table(table, warehouse, properties)
-    with watching("list") as watcher:
+    with show_progress("list") as watcher:
         summary = opened.remove_orphans(
-            older_than_days=older_than_days, dry_run=dry_run, marked=marked, log=log, watcher=watcher
+            older_than_days=older_than_days, dry_run=dry_run, marked=marked, log=log, progress=watcher
         )
     if as_json:
         print_json(

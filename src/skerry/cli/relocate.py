@@ -9,7 +9,7 @@ import typer
 
 from skerry.cli.display import Field, count, print_json, print_records, size
 from skerry.cli.options import AsJson, Properties, open_catalog
-from skerry.cli.progress import watching
+from skerry.table.work.progress import show_progress
 
 __all__ = ["relocate"]
 
@@ -30,8 +30,8 @@ def relocate(
     place that the warehouse comes from is not touched.
     """
     catalog = open_catalog(warehouse, properties)
-    with watching("relocate tables") as watcher:
-        summary = catalog.relocate(dry_run=dry_run, watcher=watcher)
+    with show_progress("relocate tables") as watcher:
+        summary = catalog.relocate(dry_run=dry_run, progress=watcher)
     if as_json:
         print_json(dataclasses.asdict(summary))
         return

@@ -9,16 +9,14 @@ import typer
 
 from skerry.cli.display import count, print_json, size
 from skerry.cli.options import AsJson, DryRun, Properties, Ref, TableName, Warehouse, open_table
-from skerry.cli.progress import watching
+from skerry.table.work.progress import show_progress
 
 __all__ = ["rewrite_deletes", "rewrite_manifests"]
 
 
 def rewrite_manifests(
     table: TableName,
-    rewrite_all: Annotated[
-        bool, typer.Option("--all", help="Write those anew too that are no more than need be.")
-    ] = False,
+    full: Annotated[bool, typer.Option("--all", help="Write those anew too that are no more than need be.")] = False,
     ref: Ref = "main",
     dry_run: DryRun = False,
     warehouse: Warehouse = "warehouse",
@@ -30,8 +28,8 @@ def rewrite_manifests(
     Rows, data files and statistics stay what they are.
     """
     opened = open_table(table, warehouse, properties)
-    with watching("rewrite manifests"):
-        summary = opened.rewrite_manifests(rewrite_all=rewrite_all, ref=ref, dry_run=dry_run)
+    with show_progress("rewrite manifests"):
+        summary = opened.rewrite_manifests(full=full, ref=ref, dry_run=dry_run)
     if as_json:
         print_json({"table": opened.name, **dataclasses.asdict(summary)})
         return
@@ -63,8 +61,8 @@ def rewrite_deletes(
     Data files are neither read nor written; `skerry compact` folds deletes into them.
     """
     opened = open_table(table, warehouse, properties)
-    with watching("plan") as watcher:
-        summary = opened.rewrite_deletes(min_input_files=min_files, ref=ref, dry_run=dry_run, watcher=watcher)
+    with show_progress("plan") as watcher:
+        summary = opened.rewrite_deletes(min_input_files=min_files, ref=ref, dry_run=dry_run, progress=watcher)
     if as_json:
         print_json({"table": opened.name, **dataclasses.asdict(summary)})
         return

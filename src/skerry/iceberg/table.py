@@ -1,164 +1,429 @@
-"""An Iceberg table: its newest known state, and the operations on it."""
+"""The public table of the format Iceberg; see `skerry.table.table.Table`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
-from typing import Any
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Self
 
-from pyiceberg.catalog import Catalog
-from pyiceberg.schema import Schema
-from pyiceberg.table.snapshots import Snapshot
-from pyiceberg.transforms import IdentityTransform, Transform
+import pyarrow as pa
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.snapshots import Operation
 
-from skerry.iceberg.commit import IcebergTarget
-from skerry.iceberg.metadata.loading import load_state
-from skerry.iceberg.metadata.state import MAIN, TableState
-from skerry.iceberg.operations import AppendFiles, MetadataChange, PublishSketches, SnapshotChange
+from skerry.errors import UnsupportedError
+from skerry.iceberg.cherry_pick import WAP_ENABLED_PROPERTY, WAP_ID, CherryPick, PublishStaged
+from skerry.iceberg.cleaning.reachable_table import ReachableIcebergTable
+from skerry.iceberg.evolution.schema_evolution import ChangeSchema
+from skerry.iceberg.evolution.settings import ChangeProperties, ChangeSortOrder, Upgrade
+from skerry.iceberg.evolution.spec_evolution import ChangeSpec
+from skerry.iceberg.handle import IcebergHandle
+from skerry.iceberg.jobs.add_files import add_files
+from skerry.iceberg.jobs.analyze import analyze
+from skerry.iceberg.jobs.append import append, append_once
+from skerry.iceberg.jobs.apply_changes import apply_changes
+from skerry.iceberg.jobs.cherry_pick import pick
+from skerry.iceberg.jobs.compact import compact
+from skerry.iceberg.jobs.connector import IcebergConnector
+from skerry.iceberg.jobs.delete import delete, overwrite
+from skerry.iceberg.jobs.expire import expire_snapshots
+from skerry.iceberg.jobs.merge import merge, upsert
+from skerry.iceberg.jobs.purge import purge
+from skerry.iceberg.jobs.rewrite_deletes import rewrite_deletes
+from skerry.iceberg.jobs.rewrite_manifests import rewrite_manifests
+from skerry.iceberg.jobs.row_changes import ChangeRequest
+from skerry.iceberg.manifests.summary import operation_of, summary_of
 from skerry.iceberg.planning.live_files import live_data_files
 from skerry.iceberg.reading.changes import Changes, changes
 from skerry.iceberg.reading.scan import Scan, scan
+from skerry.iceberg.refs import CreateRef, DropRef, FastForward, Rollback, SetRefRetention
 from skerry.iceberg.statistics.columns import column_freshness, column_statistics
-from skerry.iceberg.writing.layout import FileLayout, file_layout
-from skerry.table.commit import Operation, RetryPolicy, commit
+from skerry.jobs.change_records import RecordColumns
+from skerry.jobs.orphans import remove_orphans
+from skerry.storage import Storage
+from skerry.table.arguments import Condition, Rows, WriteOptions
 from skerry.table.files.data_file import DataFile, WrittenFile
+from skerry.table.history import MAIN, Ref, Retention, Snapshot, of_batch, of_millis
+from skerry.table.merging import MergeClauses
 from skerry.table.statistics.column_statistics import ColumnStatistics, Freshness
-from skerry.table.statistics.table_sample import TableSample
-from skerry.theta import ThetaSketch
+from skerry.table.summaries import (
+    AnalyzeSummary,
+    ChangeSummary,
+    CompactOptions,
+    CompactSummary,
+    DeletesSummary,
+    ExpireSummary,
+    ManifestSummary,
+    OrphanSummary,
+    RowChanges,
+)
+from skerry.table.table import Table, TableCatalog
+from skerry.table.updates import SchemaStep, SpecStep
+from skerry.table.work.tasks import Executor, ThreadExecutor, Watcher
 
 __all__ = ["IcebergTable"]
 
 
-class IcebergTable:
-    """One Iceberg table of a catalog.
+class IcebergTable(Table):
+    """An Iceberg table.
 
     Args:
-        catalog: The PyIceberg catalog that holds it.
-        identifier: Namespace parts and table name.
-        state: A state loaded before; loaded now if None.
-
-    Raises:
-        NotFoundError: The catalog has no such table.
+        handle: The table as jobs work on it.
+        catalog: The catalog that it was loaded from.
     """
 
-    def __init__(self, catalog: Catalog, identifier: tuple[str, ...], state: TableState | None = None) -> None:
-        self.catalog = catalog
-        self.identifier = identifier
-        self.state = state or load_state(catalog, identifier)
+    def __init__(self, handle: IcebergHandle, catalog: TableCatalog | None = None) -> None:
+        self.handle = handle
+        self._catalog = catalog
 
-    def refresh(self) -> TableState:
-        """Load the newest state.
+    # ---- identity ----
 
-        Raises:
-            NotFoundError: The table is gone, or another one has taken its name.
-        """
-        self.state = self._target().load()
-        return self.state
+    @property
+    def name(self) -> str:
+        return self.handle.state.name
 
-    def commit(self, operation: Operation[TableState, SnapshotChange | MetadataChange]) -> TableState:
-        """Commit an operation through the one commit loop.
+    @property
+    def format(self) -> str:
+        return "iceberg"
 
-        Raises:
-            ConflictError: Other writers won every race, or the operation does not fit what they did.
-            CommitUnknownError: The outcome is unknown; nothing was cleaned up.
-        """
-        self.state = commit(operation, self._target(), lambda base: RetryPolicy.from_properties(base.properties))
-        return self.state
+    @property
+    def format_version(self) -> int:
+        return int(self.handle.state.metadata.format_version)
 
-    def _target(self) -> IcebergTarget:
-        return IcebergTarget(self.catalog, self.identifier, self.state.metadata.table_uuid)
+    @property
+    def location(self) -> str:
+        return str(self.handle.state.metadata.location)
+
+    @property
+    def metadata_location(self) -> str:
+        return self.handle.state.metadata_location
+
+    @property
+    def version(self) -> str:
+        return self.handle.state.metadata_location
+
+    @property
+    def storage(self) -> Storage:
+        return self.handle.state.storage
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.handle.state.schema
+
+    @property
+    def properties(self) -> dict[str, str]:
+        return self.handle.state.properties
 
     @property
     def partition_by(self) -> list[str]:
-        """The default partition spec, in the words of `skerry.iceberg.partitioning.transforms.partition_spec`."""
-        schema = self.state.metadata.schema()
-        return [
-            _term(schema, field.transform, field.source_id)
-            for field in self.state.spec.fields
-            if schema.find_column_name(field.source_id) is not None  # else a void that keeps its place in version 1
-        ]
+        return self.handle.partition_by
 
     @property
     def sort_by(self) -> list[str]:
-        """The default sort order, in the words of `skerry.iceberg.partitioning.transforms.sort_order`."""
-        schema = self.state.metadata.schema()
-        return [
-            " ".join(
-                (
-                    _term(schema, field.transform, field.source_id),
-                    field.direction.value,
-                    field.null_order.value.replace("-", " "),
-                )
+        return self.handle.sort_by
+
+    @property
+    def primary_key(self) -> list[str]:
+        return sorted(self.handle.state.metadata.schema().identifier_field_names())
+
+    def refresh(self) -> Self:
+        self.handle.refresh()
+        return self
+
+    def connector(self) -> IcebergConnector:
+        """The table as frames and streams of other engines see it."""
+        return IcebergConnector(self.handle)
+
+    # ---- history ----
+
+    def snapshots(self) -> list[Snapshot]:
+        metadata = self.handle.state.metadata
+        with_statistics = {file.snapshot_id for file in metadata.statistics if file.blob_metadata}
+        found = [
+            Snapshot(
+                snapshot_id=snapshot.snapshot_id,
+                parent_id=snapshot.parent_snapshot_id,
+                sequence_number=snapshot.sequence_number or 0,
+                timestamp=of_millis(snapshot.timestamp_ms),
+                operation=(operation_of(snapshot) or Operation.APPEND).value,
+                summary=dict(summary_of(snapshot)),
+                has_statistics=snapshot.snapshot_id in with_statistics,
             )
-            for field in self.state.metadata.sort_order().fields
+            for snapshot in metadata.snapshots
+        ]
+        return sorted(found, key=lambda snapshot: (snapshot.sequence_number, snapshot.timestamp))
+
+    def current_snapshot(self, ref: str = MAIN) -> Snapshot | None:
+        current = self.handle.state.snapshot(ref)
+        if current is None:
+            return None
+        return next(snapshot for snapshot in self.snapshots() if snapshot.snapshot_id == current.snapshot_id)
+
+    def history(self) -> list[tuple[datetime, int]]:
+        return [(of_millis(entry.timestamp_ms), entry.snapshot_id) for entry in self.handle.state.metadata.snapshot_log]
+
+    def _refs(self) -> list[Ref]:
+        return [
+            Ref(
+                name=name,
+                kind=ref.snapshot_ref_type.value,
+                snapshot_id=ref.snapshot_id,
+                max_ref_age=_age(ref.max_ref_age_ms),
+                max_snapshot_age=_age(ref.max_snapshot_age_ms),
+                min_snapshots_to_keep=ref.min_snapshots_to_keep,
+            )
+            for name, ref in self.handle.state.metadata.refs.items()
         ]
 
-    def layout(self, *, ref: str = MAIN, lineage: bool = False) -> FileLayout:
-        """How files must look that are written for this table now; see `skerry.iceberg.writing.layout.file_layout`."""
-        return file_layout(self.state, ref=ref, lineage=lineage)
+    def _create_branch(self, name: str, snapshot: int | None, ref: str, retention: Retention, replace: bool) -> None:
+        self.handle.commit(CreateRef(name, SnapshotRefType.BRANCH, snapshot, ref, retention, replace))
 
-    def append(
+    def _create_tag(
+        self, name: str, snapshot: int | None, ref: str, max_ref_age: timedelta | None, replace: bool
+    ) -> None:
+        self.handle.commit(CreateRef(name, SnapshotRefType.TAG, snapshot, ref, Retention(max_ref_age), replace))
+
+    def _set_retention(self, ref: str, retention: Retention) -> None:
+        self.handle.commit(SetRefRetention(ref, retention))
+
+    def _drop_ref(self, name: str) -> None:
+        self.handle.commit(DropRef(name))
+
+    def _fast_forward(self, branch: str, to: str) -> None:
+        self.handle.commit(FastForward(branch, to))
+
+    def _cherry_pick(self, snapshot: int, ref: str) -> None:
+        pick(self.handle, CherryPick(snapshot, ref))
+
+    def _publish(self, wap_id: str, ref: str) -> None:
+        pick(self.handle, PublishStaged(wap_id, ref))
+
+    def _rollback(self, to: int | datetime, ref: str) -> None:
+        self.handle.commit(Rollback(ref, to))
+
+    def _set_current_snapshot(self, snapshot: int, ref: str) -> None:
+        self.handle.commit(Rollback(ref, snapshot, anywhere=True))
+
+    # ---- reading ----
+
+    def files(self) -> list[DataFile]:
+        snapshot = self.handle.state.snapshot()
+        return live_data_files(self.handle.state, snapshot) if snapshot is not None else []
+
+    def freshness(self) -> dict[str, Freshness]:
+        return column_freshness(self.handle.state, self.handle.state.snapshot())
+
+    def _scan(
         self,
-        files: Iterable[WrittenFile],
-        *,
-        ref: str = MAIN,
-        properties: Mapping[str, str] | None = None,
-        staged: bool = False,
-    ) -> TableState:
-        """Publish written files and the statistics of the table with them, as one snapshot, staged if so wanted."""
-        return self.commit(AppendFiles.of(files, ref=ref, properties=properties, staged=staged))
-
-    def publish_sketches(
-        self, snapshot_id: int, sketches: Mapping[int, ThetaSketch], sample: TableSample | None = None
-    ) -> TableState:
-        """Register sketches of all rows of a snapshot, and the samples that they come from."""
-        return self.commit(PublishSketches(snapshot_id, sketches, sample))
-
-    def data_files(self, snapshot: Snapshot) -> list[DataFile]:
-        """All data files of a snapshot; rows that delete files remove are still in them."""
-        return live_data_files(self.state, snapshot)
-
-    def scan(
-        self,
-        columns: Sequence[str] | None = None,
-        where: str | Any = None,
-        *,
-        limit: int | None = None,
-        snapshot: int | None = None,
-        ref: str | None = None,
-        as_of: datetime | None = None,
+        columns: Sequence[str] | None,
+        where: Condition | None,
+        limit: int | None,
+        snapshot: int | None,
+        ref: str | None,
+        as_of: datetime | None,
     ) -> Scan:
-        """Describe a read of the table; see `skerry.iceberg.reading.scan.scan`."""
-        return scan(self.state, columns, where, limit=limit, snapshot=snapshot, ref=ref, as_of=as_of)
+        return scan(self.handle.state, columns, where, limit=limit, snapshot=snapshot, ref=ref, as_of=as_of)
 
-    def changes(
+    def _changes(
         self,
-        from_snapshot: int | str | None = None,
-        to_snapshot: int | str | None = None,
-        *,
-        columns: Sequence[str] | None = None,
-        where: str | Any = None,
-        on: Sequence[str] | None = None,
-        carried_over: bool = False,
+        from_snapshot: int | str | None,
+        to_snapshot: int | str | None,
+        columns: Sequence[str] | None,
+        where: Condition | None,
+        on: Sequence[str] | None,
+        carried_over: bool,
     ) -> Changes:
-        """Describe the changes between two snapshots; see `skerry.iceberg.reading.changes.changes`."""
         return changes(
-            self.state, from_snapshot, to_snapshot, columns=columns, where=where, on=on, carried_over=carried_over
+            self.handle.state,
+            from_snapshot,
+            to_snapshot,
+            columns=columns,
+            where=where,
+            on=on,
+            carried_over=carried_over,
         )
 
-    def column_statistics(self, snapshot: Snapshot | None, where: str | Any = None) -> dict[str, ColumnStatistics]:
-        """What is known about every primitive column of a snapshot, or of the part that a condition leaves."""
-        return column_statistics(self.state, snapshot, where)
+    def _statistics(self, where: Condition | None) -> dict[str, ColumnStatistics]:
+        return column_statistics(self.handle.state, self.handle.state.snapshot(), where)
 
-    def column_freshness(self, snapshot: Snapshot | None) -> dict[str, Freshness]:
-        """How far every column's distinct count holds for a snapshot."""
-        return column_freshness(self.state, snapshot)
+    # ---- rows ----
+
+    def _append(self, data: Rows, options: WriteOptions) -> Snapshot | None:
+        entries, staged = self._staging(options)
+        if options.batch is not None:
+            if staged:
+                raise UnsupportedError("a batch of a stream is not staged: write it to a branch", location=self.name)
+            applied = append_once(
+                self.handle, data, options.batch, ref=options.ref, properties=entries, watcher=options.watcher
+            )
+            return of_batch(self.current_snapshot(options.ref), applied=applied)
+        append(self.handle, data, ref=options.ref, staged=staged, properties=entries, watcher=options.watcher)
+        if not staged:
+            return self.current_snapshot(options.ref)
+        wap_id = entries[WAP_ID]
+        found = next((found for found in reversed(self.snapshots()) if found.summary.get(WAP_ID) == wap_id), None)
+        tip = self.handle.state.snapshot(options.ref)
+        if found is not None and tip is not None and found.snapshot_id == tip.snapshot_id:
+            raise UnsupportedError(
+                f"the catalog stages no snapshots: it has made {found.snapshot_id} the snapshot of branch "
+                f"{options.ref!r}; roll back if the rows must not be seen",
+                location=self.name,
+            )
+        return found or self.current_snapshot(options.ref)
+
+    def _append_files(self, files: Iterable[WrittenFile], options: WriteOptions) -> None:
+        entries, staged = self._staging(options)
+        self.handle.append(files, ref=options.ref, properties=entries, staged=staged)
+
+    def _delete(self, where: Condition, options: WriteOptions) -> RowChanges:
+        return delete(self._request("delete", options), where)
+
+    def _overwrite(self, data: Rows, where: Condition | None, options: WriteOptions) -> RowChanges:
+        return overwrite(self._request("delete", options), data, where)
+
+    def _upsert(self, data: Rows, on: tuple[str, ...], blind: bool, options: WriteOptions) -> RowChanges:
+        return upsert(self._request("merge", options), data, on, blind=blind)
+
+    def _merge(
+        self, data: Rows, on: str | Sequence[str], clauses: MergeClauses, blind: bool, options: WriteOptions
+    ) -> RowChanges:
+        return merge(self._request("merge", options), data, on, clauses, blind=blind)
+
+    def _apply_changes(
+        self,
+        data: Rows,
+        on: tuple[str, ...],
+        op: str,
+        order_by: tuple[str, ...],
+        before: str,
+        blind: bool,
+        options: WriteOptions,
+    ) -> ChangeSummary:
+        if options.staged and options.batch is not None:
+            raise UnsupportedError("a batch of a stream is not staged: write it to a branch", location=self.name)
+        columns = RecordColumns(on, op, order_by, before)
+        return apply_changes(self._request("merge", options), data, columns, batch=options.batch, blind=blind)
+
+    def _add_files(self, locations: Iterable[str], options: WriteOptions) -> None:
+        entries, staged = self._staging(options)
+        add_files(
+            self.handle,
+            locations,
+            ref=options.ref,
+            staged=staged,
+            properties=entries,
+            executor=options.executor,
+            watcher=options.watcher,
+        )
+
+    def _request(self, action: str, options: WriteOptions) -> ChangeRequest:
+        entries, staged = self._staging(options)
+        executor = options.executor or ThreadExecutor()
+        return ChangeRequest(self.handle, action, options.ref, entries, executor, options.watcher, staged)
+
+    def _staging(self, options: WriteOptions) -> tuple[dict[str, str], bool]:
+        """Summary entries, and whether to stage: asked for, or the table stages every write with a `wap.id`."""
+        entries = dict(options.properties)
+        enabled = self.properties.get(WAP_ENABLED_PROPERTY, "false").lower() == "true"
+        staged = options.staged or (enabled and WAP_ID in entries)
+        if staged:
+            entries.setdefault(WAP_ID, str(uuid.uuid4()))
+        return entries, staged
+
+    # ---- settings ----
+
+    def _change_schema(self, steps: tuple[SchemaStep, ...], allow_incompatible_changes: bool) -> None:
+        self.handle.commit(ChangeSchema(steps, allow_incompatible_changes))
+
+    def _change_spec(self, steps: tuple[SpecStep, ...]) -> None:
+        self.handle.commit(ChangeSpec(steps))
+
+    def _change_sort_order(self, sort_by: tuple[str, ...]) -> None:
+        self.handle.commit(ChangeSortOrder(sort_by))
+
+    def _change_properties(self, updates: Mapping[str, str], removals: tuple[str, ...]) -> None:
+        self.handle.commit(ChangeProperties(updates, removals))
+
+    def _upgrade(self, format_version: int) -> None:
+        self.handle.commit(Upgrade(format_version))
+
+    # ---- upkeep ----
+
+    def _analyze(
+        self, columns: Sequence[str] | None, full: bool, executor: Executor | None, watcher: Watcher | None
+    ) -> AnalyzeSummary:
+        return analyze(self.handle, columns, executor=executor, watcher=watcher, full=full)
+
+    def _compact(self, where: Condition | None, how: CompactOptions, options: WriteOptions) -> CompactSummary:
+        return compact(
+            self.handle,
+            where,
+            how,
+            ref=options.ref,
+            properties=options.properties,
+            executor=options.executor,
+            watcher=options.watcher,
+        )
+
+    def _rewrite_manifests(self, full: bool, dry_run: bool, options: WriteOptions) -> ManifestSummary:
+        return rewrite_manifests(
+            self.handle, full=full, ref=options.ref, dry_run=dry_run, properties=options.properties
+        )
+
+    def _rewrite_deletes(self, min_input_files: int, dry_run: bool, options: WriteOptions) -> DeletesSummary:
+        return rewrite_deletes(
+            self.handle,
+            min_input_files=min_input_files,
+            ref=options.ref,
+            dry_run=dry_run,
+            properties=options.properties,
+            executor=options.executor,
+            watcher=options.watcher,
+        )
+
+    def _expire_snapshots(
+        self,
+        keep_last: int | None,
+        older_than: datetime | None,
+        dry_run: bool,
+        executor: Executor | None,
+        watcher: Watcher | None,
+    ) -> ExpireSummary:
+        return expire_snapshots(
+            self.handle, keep_last=keep_last, older_than=older_than, dry_run=dry_run, executor=executor, watcher=watcher
+        )
+
+    def _remove_orphans(
+        self,
+        before: datetime,
+        dry_run: bool,
+        marked: str | None,
+        log: str | None,
+        executor: Executor | None,
+        watcher: Watcher | None,
+    ) -> OrphanSummary:
+        return remove_orphans(
+            self.reachable(executor),
+            before=before,
+            dry_run=dry_run,
+            marked=marked,
+            log=log,
+            executor=executor,
+            watcher=watcher,
+        )
+
+    def reachable(self, executor: Executor | None = None) -> ReachableIcebergTable:
+        """The table as the removal of orphans sees it: all that its states reach."""
+        return ReachableIcebergTable(self.handle, executor or ThreadExecutor())
+
+    def purge(self, drop: Callable[[], None]) -> None:
+        """Drop the table and delete its files.
+
+        Args:
+            drop: Takes the table out of its catalog.
+        """
+        purge(self.handle, drop)
 
 
-def _term(schema: Schema, transform: Transform[Any, Any], source_id: int) -> str:
-    """`bucket(16, id)` for `bucket[16]` of a column, `id` for its identity."""
-    column = schema.find_column_name(source_id)
-    if isinstance(transform, IdentityTransform):
-        return str(column)
-    name, bracket, width = str(transform).rstrip("]").partition("[")
-    return f"{name}({width}, {column})" if bracket else f"{name}({column})"
+def _age(milliseconds: int | None) -> timedelta | None:
+    return None if milliseconds is None else timedelta(milliseconds=milliseconds)

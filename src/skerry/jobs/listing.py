@@ -11,7 +11,7 @@ from datetime import datetime
 
 from skerry.storage import FileStatus, Folder, Storage
 from skerry.table.reachability import TableKind, table_marker
-from skerry.table.tasks import Executor, Progress, Watcher
+from skerry.table.work.tasks import Executor, JobProgress, Watcher
 
 __all__ = ["FolderTask", "Listing", "list_below", "list_table"]
 
@@ -104,7 +104,7 @@ def list_table(
         found.append(listing)
         files += listing.files
         if watcher is not None:
-            watcher(Progress("list", files))
+            watcher(JobProgress("list", files))
     return _merged(found)
 
 

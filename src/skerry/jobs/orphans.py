@@ -14,17 +14,16 @@ Marking and sweeping may also be days apart: the log of one run is what another 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
 from skerry.errors import NotFoundError, SchemaError, SkerryError, UnsupportedError
 from skerry.jobs.listing import Listing, list_table
 from skerry.jobs.orphan_log import OrphanLog, read_marked
 from skerry.storage import file_key, is_within, join, name, parent
-from skerry.table.reachability import DEFAULT_GRACE_DAYS, Aliases, FileKey, ReachableTable
+from skerry.table.reachability import Aliases, FileKey, ReachableTable
 from skerry.table.summaries import OrphanFile, OrphanSummary
-from skerry.table.tasks import Executor, Progress, ThreadExecutor, Watcher
+from skerry.table.work.tasks import Executor, JobProgress, ThreadExecutor, Watcher
 
 __all__ = ["remove_orphans"]
 
@@ -34,7 +33,7 @@ _BATCH = 1000
 def remove_orphans(
     table: ReachableTable,
     *,
-    older_than_days: float = DEFAULT_GRACE_DAYS,
+    before: datetime,
     dry_run: bool = False,
     marked: str | None = None,
     log: str | None = None,
@@ -45,7 +44,7 @@ def remove_orphans(
 
     Args:
         table: The table.
-        older_than_days: Younger files stay: their writer may be about to commit them.
+        before: Files written since stay: their writer may be about to commit them.
         dry_run: Whether to tell only what would be done.
         marked: The log of an earlier run: only files that it marked, and that are as they were, are deleted.
         log: A folder for the logs of this run; it must not lie in the table's.
@@ -58,7 +57,6 @@ def remove_orphans(
         SchemaError: An argument makes no sense, or the table's files may be other tables' too.
         UnsupportedError: The table's folder is a whole store, or a table of another format as well.
     """
-    before = _cutoff(older_than_days)
     table.newest()
     _check_folder(table, log)
     only = None if marked is None else read_marked(table, marked)
@@ -87,16 +85,6 @@ def remove_orphans(
         dry_run,
         tuple(logs.locations),
     )
-
-
-def _cutoff(older_than_days: float) -> datetime:
-    is_number = isinstance(older_than_days, int | float) and not isinstance(older_than_days, bool)
-    if not is_number or not math.isfinite(older_than_days) or older_than_days < 0:
-        raise SchemaError(f"older_than_days must be a number from 0, found {older_than_days!r}")
-    try:
-        return datetime.now(UTC) - timedelta(days=older_than_days)
-    except OverflowError:
-        raise SchemaError(f"older_than_days goes back beyond the calendar: {older_than_days!r}") from None
 
 
 def _check_folder(table: ReachableTable, log: str | None) -> None:
@@ -214,7 +202,7 @@ class _Sweep:
             deleted += batch
             size_bytes += sum(file.size_bytes for file in batch)
             if self._watcher is not None:
-                self._watcher(Progress("delete", len(deleted), total - len(saved), done_bytes=size_bytes))
+                self._watcher(JobProgress("delete", len(deleted), total - len(saved), done_bytes=size_bytes))
         self._check(deleted, self._newly_reached() or reached)
 
     def _newly_reached(self) -> Mapping[FileKey, str] | None:

@@ -22,7 +22,7 @@ from skerry.table.files.evolution import has_ids
 from skerry.table.reachability import table_marker
 from skerry.table.rows.schema import FIELD_ID_KEY
 from skerry.table.rows.values import physical_value
-from skerry.table.tasks import Executor, FileTask, Progress, ThreadExecutor, Watcher
+from skerry.table.work.tasks import Executor, FileTask, JobProgress, ThreadExecutor, Watcher
 
 __all__ = ["Migration", "MigrationFile", "plan_migration", "read_schema"]
 
@@ -129,7 +129,7 @@ def plan_migration(
     for schema in (executor or ThreadExecutor()).map(read_schema, tasks):
         found.append(schema)
         if watcher is not None:
-            watcher(Progress("read footers", len(found), len(files)))
+            watcher(JobProgress("read footers", len(found), len(files)))
     files = [file for file, (_, rows) in zip(files, found, strict=True) if rows]
     schemas = [schema for schema, rows in found if rows]
     if not files:

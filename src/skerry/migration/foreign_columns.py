@@ -54,7 +54,7 @@ def columns_in_file(
         if names.count(name) > 1:
             raise UnsupportedError(
                 f"the file has another column by the name {name!r}, which the table is partitioned by now; write it "
-                "anew: compact(rewrite_all=True)"
+                "anew: compact(full=True)"
             )
     return tuple(result)
 
@@ -75,7 +75,7 @@ def _type(now: PaimonType, stored: pa.DataType, path: _Path, is_orc: bool) -> Pa
             if not kept:
                 raise UnsupportedError(
                     f"{_named(path)} is a struct, of which the file has no member that the table has; write it anew: "
-                    "compact(rewrite_all=True)"
+                    "compact(full=True)"
                 )
             return replace(now, fields=kept)
         case ArrayType(element) if is_list(stored):
@@ -145,6 +145,6 @@ def _moment(now: AtomicType, stored: pa.DataType, path: _Path, is_orc: bool) -> 
     if stored.unit == "ns":
         raise UnsupportedError(
             f"{_named(path)} has nanoseconds in the file, or is of Parquet's old type INT96, which Paimon's readers "
-            "take for something else; write it anew: compact(rewrite_all=True)"
+            "take for something else; write it anew: compact(full=True)"
         )
     return now if stored.unit == "us" else replace(now, precision=3)

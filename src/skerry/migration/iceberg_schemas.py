@@ -41,7 +41,7 @@ from skerry.paimon.values.types import (
 )
 from skerry.parquet import read_metadata
 from skerry.table.files.evolution import names_of
-from skerry.table.tasks import FileTask
+from skerry.table.work.tasks import FileTask
 
 __all__ = ["FileShape", "NamesInFiles", "iceberg_schema", "read_shape"]
 
@@ -152,7 +152,7 @@ class NamesInFiles:
                 if number != expected[path]:
                     raise SchemaError(
                         f"column {'.'.join(path)!r} has field id {number} in the file and {expected[path]} in the "
-                        "table; Iceberg goes by that of the file, so write it anew: compact(rewrite_all=True)",
+                        "table; Iceberg goes by that of the file, so write it anew: compact(full=True)",
                         location=location,
                     )
             return
@@ -160,7 +160,7 @@ class NamesInFiles:
             if self._by_name.setdefault(path, number) != number:
                 raise SchemaError(
                     f"column {'.'.join(path)!r} of a file without field ids is another one than in older files; write "
-                    "them anew: compact(rewrite_all=True)",
+                    "them anew: compact(full=True)",
                     location=location,
                 )
 
@@ -173,7 +173,7 @@ class NamesInFiles:
                 raise UnsupportedError(
                     f"column {column.name!r} was of type {old[number].field_type} in schema {then.id} and is of "
                     f"{column.field_type} now, which Iceberg does not turn one into the other; write the files anew: "
-                    "compact(rewrite_all=True)"
+                    "compact(full=True)"
                 )
         return {path: number for path, number in names_of(arrow).items() if number is not None}
 
@@ -186,7 +186,7 @@ class NamesInFiles:
                     return (
                         f"column {name!r} of type {type_}: the Parquet file holds milliseconds, which other readers of "
                         "Iceberg tables compare as microseconds, and so miss rows; make it TIMESTAMP(6) and write the "
-                        "files anew: compact(rewrite_all=True)"
+                        "files anew: compact(full=True)"
                     )
         return None
 

@@ -46,7 +46,7 @@ from skerry.table.owned_files import OwnedFiles
 from skerry.table.rows.schema import leaves
 from skerry.table.rows.values import decode_value
 from skerry.table.statistics.table_sample import SampleChange
-from skerry.table.tasks import Executor, ThreadExecutor, Watcher
+from skerry.table.work.tasks import Executor, ThreadExecutor, Watcher
 
 __all__ = ["DraftFile", "PaimonDraft", "plan_paimon", "publish_paimon"]
 
@@ -182,13 +182,13 @@ def _check_files(tasks: Iterable[FileScanTask]) -> None:
         if not own_name.endswith(f".{file.file_format}"):
             raise UnsupportedError(
                 f"Paimon tells a file's format by its name, which does not end in .{file.file_format} here; "
-                "compact(rewrite_all=True) writes it anew",
+                "compact(full=True) writes it anew",
                 location=file.location,
             )
         other = locations.setdefault(own_name, file.location)
         if other != file.location:
             raise UnsupportedError(
-                f"Paimon tells files apart by their names, and {other} has the same; compact(rewrite_all=True) writes "
+                f"Paimon tells files apart by their names, and {other} has the same; compact(full=True) writes "
                 "them anew",
                 location=file.location,
             )

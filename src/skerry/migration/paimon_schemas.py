@@ -39,7 +39,7 @@ from skerry.table.rows.incoming import is_list
 from skerry.table.rows.schema import field_id, nearest
 from skerry.table.rows.values import is_uuid
 from skerry.table.statistics.column_statistics import SketchPolicy
-from skerry.table.tasks import Executor, Progress, Watcher
+from skerry.table.work.tasks import Executor, JobProgress, Watcher
 
 __all__ = [
     "ColumnsTask",
@@ -343,7 +343,7 @@ def read_all_columns(
             )
         found.append(schema)
         if watcher is not None:
-            watcher(Progress("read footers", len(found), len(tasks)))
+            watcher(JobProgress("read footers", len(found), len(tasks)))
     return found
 
 
@@ -391,7 +391,7 @@ def _check_missing(current: TableSchema, fields: Sequence[DataField], task: File
         if task.constants.get(member.id) is not None:
             raise UnsupportedError(
                 f"the file lacks column {path!r}, whose values are known from the table's metadata alone; "
-                "compact(rewrite_all=True) writes them into files"
+                "compact(full=True) writes them into files"
             )
         if not member.type.nullable:
             raise SchemaError(f"the file lacks column {path!r}, which is required")

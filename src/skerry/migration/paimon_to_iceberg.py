@@ -26,12 +26,12 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.transforms import IdentityTransform
 
 from skerry.errors import SchemaError, UnsupportedError
+from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.manifests.manifest import EntryStatus, ManifestEntry
 from skerry.iceberg.metadata.pyiceberg_metadata import encode_metadata
 from skerry.iceberg.metadata.schema import to_arrow_schema
 from skerry.iceberg.metadata.state import OUTSIDE_PROPERTY, TableState
 from skerry.iceberg.operations import SnapshotChange
-from skerry.iceberg.table import IcebergTable
 from skerry.iceberg.writing.bounds import encode_bounds
 from skerry.iceberg.writing.delete_files import FileDeletes, write_deletion_vectors, write_position_deletes
 from skerry.migration.carried_samples import CarriedFile, carry_samples
@@ -55,7 +55,7 @@ from skerry.table.rows.schema import leaves
 from skerry.table.rows.values import physical_value
 from skerry.table.statistics.file_groups import deletes_key
 from skerry.table.statistics.table_sample import SampleChange, delete_name, partition_name
-from skerry.table.tasks import Executor, FileTask, Progress, ThreadExecutor, Watcher
+from skerry.table.work.tasks import Executor, FileTask, JobProgress, ThreadExecutor, Watcher
 
 __all__ = ["IcebergDraft", "NewMetadata", "plan_iceberg", "publish_files"]
 
@@ -180,7 +180,7 @@ def _check_file(state: PaimonState, entry: PaimonEntry, file: SplitFile) -> None
     if file.file_format not in _FORMATS:
         raise UnsupportedError(
             f"data files of format {file.file_format} cannot be an Iceberg table's as Paimon writes them; those of "
-            f"{', '.join(_FORMATS)} can: set file.format and compact(rewrite_all=True)",
+            f"{', '.join(_FORMATS)} can: set file.format and compact(full=True)",
             location=file.location,
         )
 
@@ -199,7 +199,7 @@ def _shapes(
         yield next(read)
         done += 1
         if watcher is not None:
-            watcher(Progress("read footers", done, len(tasks)))
+            watcher(JobProgress("read footers", done, len(tasks)))
 
 
 def _properties(state: PaimonState, files: Sequence[SplitFile]) -> dict[str, str]:
@@ -354,7 +354,7 @@ class _Adopt:
         )
 
 
-def publish_files(draft: IcebergDraft, table: IcebergTable) -> TableState:
+def publish_files(draft: IcebergDraft, table: IcebergHandle) -> TableState:
     """Commit the files, their deletes and their statistics to the new table, which has nothing yet.
 
     Raises:

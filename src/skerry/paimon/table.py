@@ -1,51 +1,73 @@
-"""A Paimon table: its newest known state, and the operations on it, named as those of `skerry.catalog.Table`."""
+"""The public table of the format Paimon; see `skerry.table.table.Table`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import datetime
-from typing import Any, Self
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Self
 
 import pyarrow as pa
 
 from skerry.errors import UnsupportedError
-from skerry.paimon.commit import PaimonTarget, retry_policy
+from skerry.jobs.change_records import RecordColumns
+from skerry.jobs.orphans import remove_orphans
+from skerry.paimon.change_request import ChangeRequest
+from skerry.paimon.cleaning.reachable_table import ReachablePaimonTable
+from skerry.paimon.evolution.schema_evolution import ChangeOptions, ChangeSchema, SchemaChange, commit_schema
+from skerry.paimon.handle import PaimonHandle
 from skerry.paimon.jobs.analyze import analyze
-from skerry.paimon.jobs.append import ChangeRequest, append, overwrite_partitions
+from skerry.paimon.jobs.append import append
+from skerry.paimon.jobs.apply_changes import apply_changes
 from skerry.paimon.jobs.compact import compact, compact_due
 from skerry.paimon.jobs.compact_tasks import CompactionRules
+from skerry.paimon.jobs.connector import PaimonConnector
 from skerry.paimon.jobs.delete import delete, overwrite, upsert
-from skerry.paimon.jobs.expire import ExpiryPlan, ExpiryRule, expire_snapshots
-from skerry.paimon.metadata.creation import create_table, first_schema
-from skerry.paimon.metadata.fallback_branch import fallback_state
-from skerry.paimon.metadata.paths import MAIN_BRANCH
-from skerry.paimon.metadata.snapshot import Snapshot
-from skerry.paimon.metadata.state import PaimonState, load_state
-from skerry.paimon.operations import CommitId, TableChange
+from skerry.paimon.jobs.expire import ExpiryRule, expire_snapshots
+from skerry.paimon.jobs.merge import merge
+from skerry.paimon.jobs.once import commit_once
 from skerry.paimon.planning.partition_choice import names_partitions, partitions_where
+from skerry.paimon.reading.changes import changes
 from skerry.paimon.reading.fallback_scan import scan
 from skerry.paimon.reading.scan import PaimonScan
+from skerry.paimon.records import described_snapshot
 from skerry.paimon.statistics.branches import column_freshness, column_statistics
-from skerry.paimon.table_refs import TableRefs
 from skerry.storage import Storage
-from skerry.storage import name as folder_name
-from skerry.table.commit import Operation, commit
+from skerry.table.arguments import Condition, Rows, WriteOptions
+from skerry.table.files.data_file import DataFile
+from skerry.table.history import MAIN, Ref, Retention, Snapshot, of_batch
+from skerry.table.merging import MergeClauses
 from skerry.table.predicate import parse
+from skerry.table.rows.row_stream import RowStream
 from skerry.table.statistics.column_statistics import ColumnStatistics, Freshness
-from skerry.table.summaries import AnalyzeSummary, CompactSummary, RowChanges
-from skerry.table.tasks import Executor, ThreadExecutor, Watcher
+from skerry.table.summaries import (
+    AnalyzeSummary,
+    ChangeSummary,
+    CompactOptions,
+    CompactSummary,
+    ExpireSummary,
+    OrphanSummary,
+    RowChanges,
+)
+from skerry.table.table import Table, TableCatalog
+from skerry.table.updates import SchemaStep
+from skerry.table.work.tasks import Executor, Watcher
 
 __all__ = ["PaimonTable"]
 
 
-class PaimonTable(TableRefs):
-    """One Paimon table in a folder.
+class PaimonTable(Table):
+    """A Paimon table.
 
     Args:
-        state: A state of its main branch.
+        handle: The table as jobs work on it.
+        catalog: The catalog that it was loaded from.
     """
 
-    # ---- making and finding ----
+    _needs_key = False
+
+    def __init__(self, handle: PaimonHandle, catalog: TableCatalog | None = None) -> None:
+        self.handle = handle
+        self._catalog = catalog
 
     @classmethod
     def create(
@@ -60,400 +82,317 @@ class PaimonTable(TableRefs):
         comment: str | None = None,
         name: str | None = None,
     ) -> Self:
-        """Make a table.
-
-        Args:
-            storage: Access to its files.
-            location: Its folder.
-            schema: Its columns.
-            partition_by: Names of the partition keys.
-            primary_key: Names of the columns that identify a row.
-            properties: Its options, in Paimon's words.
-            comment: What it is.
-            name: Its name, for messages; the folder's if None.
-
-        Raises:
-            AlreadyExistsError: There is a table already.
-            SchemaError: A column, key or option does not fit.
-            UnsupportedError: An option is not supported; the message names it.
-        """
-        made = first_schema(
-            schema, partition_by=partition_by, primary_key=primary_key, properties=properties, comment=comment
+        """Make a table in a folder; see `skerry.paimon.handle.PaimonHandle.create`."""
+        handle = PaimonHandle.create(
+            storage,
+            location,
+            schema,
+            partition_by=partition_by,
+            primary_key=primary_key,
+            properties=properties,
+            comment=comment,
+            name=name,
         )
-        return cls(create_table(storage, location, made, name=name or folder_name(location)))
+        return cls(handle)
 
     @classmethod
     def open(cls, storage: Storage, location: str, *, name: str | None = None) -> Self:
-        """Load a table.
+        """Load a table from its folder.
 
         Raises:
             NotFoundError: There is none.
         """
-        return cls(load_state(storage, location, table=name))
-
-    def commit(self, operation: Operation[PaimonState, TableChange], *, ref: str = MAIN_BRANCH) -> PaimonState:
-        """Commit an operation through the one commit loop.
-
-        Raises:
-            ConflictError: Other writers won every race, or the operation does not fit what they did.
-            CommitUnknownError: The outcome is unknown; nothing was cleaned up.
-        """
-        state = commit(operation, self._target(ref), retry_policy)
-        if ref == MAIN_BRANCH:
-            self.state = state
-        return state
-
-    def request(
-        self,
-        ref: str = MAIN_BRANCH,
-        snapshot_properties: Mapping[str, str] | None = None,
-        executor: Executor | None = None,
-        watcher: Watcher | None = None,
-    ) -> ChangeRequest:
-        """What jobs that change rows want to know; `keep` it afterwards to see what they did."""
-        return ChangeRequest(
-            self._target(ref),
-            dict(snapshot_properties or {}),
-            books=self._books,
-            executor=executor or ThreadExecutor(),
-            watcher=watcher,
-        )
-
-    def keep(self, request: ChangeRequest) -> PaimonState:
-        """Go on with the newest state that a request has seen: what follows a publish step reads nothing more."""
-        state = request.target.newest or request.target.load()
-        if state.branch == MAIN_BRANCH:
-            self.state = state
-        return state
-
-    def _target(self, ref: str) -> PaimonTarget:
-        if ref != MAIN_BRANCH:
-            self.check_branch(ref)
-        return PaimonTarget(self.state.storage, self.state.location, ref, self.state.name)
+        return cls(PaimonHandle.open(storage, location, name=name))
 
     # ---- identity ----
 
     @property
     def name(self) -> str:
-        """Its name."""
-        return self.state.name
+        return self.handle.state.name
+
+    @property
+    def format(self) -> str:
+        return "paimon"
+
+    @property
+    def format_version(self) -> int:
+        return self.handle.state.schema.version
 
     @property
     def location(self) -> str:
-        """Its folder."""
-        return self.state.location
+        return self.handle.state.location
+
+    @property
+    def metadata_location(self) -> str:
+        """The snapshot file of the state at hand, the schema file before the first commit."""
+        state = self.handle.state
+        paths = state.paths
+        return paths.snapshot(state.snapshot.id) if state.snapshot is not None else paths.schema(state.schema.id)
 
     @property
     def version(self) -> str:
-        """What tells the rows at hand from others: the state, and that of the branch that it falls back to."""
-        fallback = fallback_state(self.state)
-        return self.state.version if fallback is None else f"{self.state.version} {fallback.version}"
+        return self.handle.version
+
+    @property
+    def storage(self) -> Storage:
+        return self.handle.state.storage
 
     @property
     def schema(self) -> pa.Schema:
-        """The newest schema; fields carry their id in the metadata `PARQUET:field_id`."""
-        return self.state.arrow_schema
+        return self.handle.state.arrow_schema
 
     @property
     def properties(self) -> dict[str, str]:
-        """The table's options."""
-        return self.state.properties
+        return self.handle.state.properties
 
     @property
     def partition_by(self) -> list[str]:
-        """Names of the partition keys."""
-        return list(self.state.schema.partition_keys)
+        """Partition keys, and buckets if their number is fixed."""
+        state = self.handle.state
+        keys = list(state.schema.partition_keys)
+        if state.options.bucket > 0:
+            keys.append(f"bucket({state.options.bucket}, {', '.join(state.schema.bucket_keys)})")
+        return keys
+
+    @property
+    def sort_by(self) -> list[str]:
+        return list(self.handle.state.schema.trimmed_primary_keys)
 
     @property
     def primary_key(self) -> list[str]:
-        """Names of the columns that identify a row; none in append tables."""
-        return list(self.state.schema.primary_keys)
+        return list(self.handle.state.schema.primary_keys)
+
+    def refresh(self) -> Self:
+        self.handle.refresh()
+        return self
+
+    def connector(self) -> PaimonConnector:
+        return PaimonConnector(self.handle)
+
+    # ---- history ----
+
+    def snapshots(self) -> list[Snapshot]:
+        return [described_snapshot(snapshot) for snapshot in self.handle.snapshots()]
+
+    def current_snapshot(self, ref: str = MAIN) -> Snapshot | None:
+        snapshot = self.handle.current_snapshot(ref)
+        return None if snapshot is None else described_snapshot(snapshot)
+
+    def history(self) -> list[tuple[datetime, int]]:
+        return self.handle.history()
+
+    def _refs(self) -> list[Ref]:
+        return self.handle.refs()
+
+    def _create_branch(self, name: str, snapshot: int | None, ref: str, retention: Retention, replace: bool) -> None:
+        if retention != Retention():
+            self._lacks("rules of a single branch", "set the table's options")
+        self.handle.create_branch(name, snapshot, ref=ref, replace=replace)
+
+    def _create_tag(
+        self, name: str, snapshot: int | None, ref: str, max_ref_age: timedelta | None, replace: bool
+    ) -> None:
+        self.handle.create_tag(name, snapshot, ref=ref, max_ref_age=max_ref_age, replace=replace)
+
+    def _drop_ref(self, name: str) -> None:
+        self.handle.drop_ref(name)
+
+    def _fast_forward(self, branch: str, to: str) -> None:
+        self.handle.fast_forward(branch, to)
+
+    def _rollback(self, to: int | datetime, ref: str) -> None:
+        self.handle.rollback(to, ref=ref)
 
     # ---- reading ----
 
-    def scan(
-        self,
-        columns: Sequence[str] | None = None,
-        where: str | Any = None,
-        *,
-        limit: int | None = None,
-        snapshot: int | None = None,
-        ref: str | None = None,
-        as_of: datetime | None = None,
-    ) -> PaimonScan:
-        """Describe a read of the table; see `skerry.paimon.reading.fallback_scan.scan`."""
-        return scan(self.state, columns, where, limit=limit, snapshot=snapshot, ref=ref, as_of=as_of)
-
-    def statistics(self, where: str | Any = None) -> dict[str, ColumnStatistics]:
-        """What is known about every primitive column; see `skerry.paimon.statistics.branches.column_statistics`."""
-        return column_statistics(self.state, where)
+    def files(self) -> list[DataFile]:
+        return [
+            DataFile(file.location, file.file_format, file.row_count, file.file_size)
+            for split in PaimonScan(self.handle.state).plan()
+            for section in split.sections
+            for run in section.runs
+            for file in run
+        ]
 
     def freshness(self) -> dict[str, Freshness]:
-        """How far the distinct count of every primitive column holds, without a look at the data."""
-        return column_freshness(self.state)
+        return column_freshness(self.handle.state)
+
+    def _scan(
+        self,
+        columns: Sequence[str] | None,
+        where: Condition | None,
+        limit: int | None,
+        snapshot: int | None,
+        ref: str | None,
+        as_of: datetime | None,
+    ) -> PaimonScan:
+        return scan(self.handle.state, columns, where, limit=limit, snapshot=snapshot, ref=ref, as_of=as_of)
+
+    def _changes(
+        self,
+        from_snapshot: int | str | None,
+        to_snapshot: int | str | None,
+        columns: Sequence[str] | None,
+        where: Condition | None,
+        on: Sequence[str] | None,
+        carried_over: bool,
+    ) -> RowStream:
+        return changes(
+            self.handle.state,
+            from_snapshot,
+            to_snapshot,
+            columns=columns,
+            where=where,
+            on=on,
+            carried_over=carried_over,
+        )
+
+    def _statistics(self, where: Condition | None) -> dict[str, ColumnStatistics]:
+        return column_statistics(self.handle.state, where)
 
     # ---- rows ----
 
-    def append(
-        self,
-        data: Any,
-        *,
-        ref: str = MAIN_BRANCH,
-        snapshot_properties: Mapping[str, str] | None = None,
-        commit_id: CommitId | None = None,
-        watermark: int | None = None,
-    ) -> Snapshot | None:
-        """Add rows; in a primary-key table they take the place of rows with their keys, as its merge engine says.
-
-        Buckets that have too many sorted runs then (`num-sorted-run.compaction-trigger`) are compacted in a commit of
-        its own, unless the table is `write-only`.
-
-        Args:
-            data: Anything with the Arrow C stream interface.
-            ref: The branch.
-            snapshot_properties: The snapshot's properties.
-            commit_id: Who commits what: a commit that was made already is not made again. A new one if None.
-            watermark: Event time that the rows have reached, in milliseconds.
-
-        Returns:
-            The branch's snapshot.
-
-        Raises:
-            NotFoundError: There is no such branch.
-            SchemaError: The data does not fit the table; nothing was written.
-            UnsupportedError: An option of the table is not supported for writing.
-            ConflictError: Other writers won every race; the files written were removed.
-            CommitUnknownError: The outcome is unknown; nothing was cleaned up.
-        """
-        target = self._target(ref)
-        request = ChangeRequest(target, dict(snapshot_properties or {}), commit_id, watermark, self._books)
+    def _append(self, data: Rows, options: WriteOptions) -> Snapshot | None:
+        """Append rows; buckets that have too many sorted runs then are compacted in a commit of their own."""
+        request = self._request(options)
+        if options.batch is not None:
+            applied = commit_once(request, options.batch, lambda request: append(request, data))
+            newest = self.handle.keep(request).snapshot
+            return of_batch(None if newest is None else described_snapshot(newest), applied=applied)
         state = append(request, data)
         compact_due(request, state)
-        self.keep(request)
-        return state.snapshot
+        self.handle.keep(request)
+        return None if state.snapshot is None else described_snapshot(state.snapshot)
 
-    def overwrite(
-        self,
-        data: Any,
-        where: str | Any = None,
-        *,
-        ref: str = MAIN_BRANCH,
-        dynamic: bool = False,
-        snapshot_properties: Mapping[str, str] | None = None,
-        executor: Executor | None = None,
-        watcher: Watcher | None = None,
-    ) -> RowChanges:
-        """Put rows in place of those that a condition holds for, in one commit.
+    def _delete(self, where: Condition, options: WriteOptions) -> RowChanges:
+        request = self._request(options)
+        done = delete(request, where)
+        self.handle.keep(request)
+        return done
 
-        Args:
-            data: The new rows: anything with the Arrow C stream interface. The condition need not hold for them.
-            where: Which rows they replace: SQL text or a PyArrow expression; all rows if None.
-            ref: The branch.
-            dynamic: Replace the partitions that get rows, and no others (Paimon's `dynamic-partition-overwrite`).
-            snapshot_properties: The snapshot's properties.
-            executor: Where files are read and rewritten; threads of this process by default.
-            watcher: Called with the progress.
+    def _overwrite(self, data: Rows, where: Condition | None, options: WriteOptions) -> RowChanges:
+        request = self._request(options)
+        done = overwrite(request, data, where)
+        self.handle.keep(request)
+        return done
 
-        Raises:
-            ConflictError: Others changed the same rows, again and again; nothing was changed.
-            CommitUnknownError: The outcome is unknown; nothing was cleaned up.
-            SchemaError: `where` or the data does not fit the table's columns.
-            UnsupportedError: The table's merge engine knows no deletes; the message names the option.
-        """
-        request = self.request(ref, snapshot_properties, executor, watcher)
-        if where is None:
-            counts = overwrite_partitions(request, data, None, dynamic=dynamic)
-        else:
-            counts = overwrite(request, data, where)
-        self.keep(request)
-        return counts
-
-    def delete(
-        self,
-        where: str | Any,
-        *,
-        ref: str = MAIN_BRANCH,
-        snapshot_properties: Mapping[str, str] | None = None,
-        executor: Executor | None = None,
-        watcher: Watcher | None = None,
-    ) -> RowChanges:
-        """Delete the rows that a condition holds for.
-
-        Whole partitions go by metadata alone. Else files of append tables are written anew, or get deletion vectors
-        where the option `deletion-vectors.enabled` is set; rows of primary-key tables are taken away by records.
-
-        Args:
-            where: Which rows: SQL text or a PyArrow expression.
-            ref: The branch.
-            snapshot_properties: The snapshot's properties.
-            executor: Where files are read and rewritten; threads of this process by default.
-            watcher: Called with the progress.
-
-        Raises:
-            ConflictError: Others changed the same rows, again and again; nothing was changed.
-            CommitUnknownError: The outcome is unknown; nothing was cleaned up.
-            FormatError: `where` is no condition.
-            SchemaError: `where` does not fit the table's columns.
-            UnsupportedError: The table's merge engine knows no deletes; the message names the option.
-        """
-        request = self.request(ref, snapshot_properties, executor, watcher)
-        schema = self.branch_state(ref).schema
-        if where is not None and names_partitions(parse(where, schema.arrow_schema), schema):
-            counts = overwrite_partitions(request, None, self._partitions(where, ref))
-        else:
-            counts = delete(request, where)
-        self.keep(request)
-        return counts
-
-    def upsert(
-        self,
-        data: Any,
-        on: str | Sequence[str] = (),
-        *,
-        ref: str = MAIN_BRANCH,
-        snapshot_properties: Mapping[str, str] | None = None,
-        executor: Executor | None = None,
-        watcher: Watcher | None = None,
-    ) -> RowChanges:
-        """Update the rows that have the keys of new rows, and insert the new rows whose keys no row has.
-
-        Args:
-            data: The new rows: anything with the Arrow C stream interface, held in memory.
-            on: The key columns; the primary key if there is one.
-            ref: The branch.
-            snapshot_properties: The snapshot's properties.
-            executor: Where files are read and rewritten; threads of this process by default.
-            watcher: Called with the progress.
-
-        Raises:
-            ConflictError: Others changed the same rows, again and again; nothing was changed.
-            CommitUnknownError: The outcome is unknown; nothing was cleaned up.
-            SchemaError: The data does not fit the table, or a key is in it twice; the message names it.
-            UnsupportedError: `on` is not the primary key of a table that has one.
-        """
-        request = self.request(ref, snapshot_properties, executor, watcher)
-        counts = upsert(request, data, [on] if isinstance(on, str) else on)
+    def _upsert(self, data: Rows, on: tuple[str, ...], blind: bool, options: WriteOptions) -> RowChanges:
+        request = self._request(options)
+        if blind:
+            self._lacks("blind upserts", "append replaces rows by primary key without a look at them")
+        done = upsert(request, data, on)
         if request.target.newest is not None:
             compact_due(request, request.target.newest)
-        self.keep(request)
-        return counts
+        self.handle.keep(request)
+        return done
 
-    def truncate(self, *, ref: str = MAIN_BRANCH, snapshot_properties: Mapping[str, str] | None = None) -> RowChanges:
-        """Delete all rows."""
-        request = self.request(ref, snapshot_properties)
-        counts = overwrite_partitions(request, None, None)
-        self.keep(request)
-        return counts
+    def _merge(
+        self, data: Rows, on: str | Sequence[str], clauses: MergeClauses, blind: bool, options: WriteOptions
+    ) -> RowChanges:
+        request = self._request(options)
+        if blind:
+            self._lacks("blind merges", "append replaces rows by primary key without a look at them")
+        done = merge(request, data, on, clauses)
+        self.handle.keep(request)
+        return done
+
+    def _apply_changes(
+        self,
+        data: Rows,
+        on: tuple[str, ...],
+        op: str,
+        order_by: tuple[str, ...],
+        before: str,
+        blind: bool,
+        options: WriteOptions,
+    ) -> ChangeSummary:
+        request = self._request(options)
+        columns = RecordColumns(on, op, order_by, before)
+        done = apply_changes(request, data, columns, batch=options.batch)
+        self.handle.keep(request)
+        return done
+
+    def _request(self, options: WriteOptions) -> ChangeRequest:
+        if options.staged:
+            self._lacks("staged=True", "write to a branch, and fast-forward to it")
+        return self.handle.request(options.ref, options.properties, options.executor, options.watcher)
+
+    # ---- settings ----
+
+    def _change_schema(self, steps: tuple[SchemaStep, ...], allow_incompatible_changes: bool) -> None:
+        self._change(ChangeSchema(steps, allow_incompatible_changes))
+
+    def _change_properties(self, updates: Mapping[str, str], removals: tuple[str, ...]) -> None:
+        self._change(ChangeOptions(updates, removals))
+
+    def _change(self, change: SchemaChange) -> None:
+        self.handle.state = commit_schema(self.handle.refresh(), change)
 
     # ---- upkeep ----
 
-    def analyze(
-        self,
-        columns: Sequence[str] | None = None,
-        *,
-        full: bool = False,
-        executor: Executor | None = None,
-        watcher: Watcher | None = None,
+    def _analyze(
+        self, columns: Sequence[str] | None, full: bool, executor: Executor | None, watcher: Watcher | None
     ) -> AnalyzeSummary:
-        """Sketch the rows that are not sketched yet, and publish sketches of all rows.
+        request = self.handle.request(executor=executor, watcher=watcher)
+        done = analyze(request, columns, full=full)
+        self.handle.keep(request)
+        return done
 
-        Args:
-            columns: Dotted names; those that the table's options choose if None.
-            full: Whether to sketch all files anew.
-            executor: Where to sketch; threads of this process by default.
-            watcher: Called with the progress.
-
-        Raises:
-            SchemaError: A column does not exist.
-            ConflictError: Others wrote to the table again and again.
-        """
-        request = self.request(executor=executor, watcher=watcher)
-        counts = analyze(request, columns, full=full)
-        self.keep(request)
-        return counts
-
-    def compact(
-        self,
-        where: str | Any = None,
-        *,
-        target_file_size_bytes: int | None = None,
-        min_input_files: int | None = None,
-        rewrite_all: bool = False,
-        ref: str = MAIN_BRANCH,
-        dry_run: bool = False,
-        snapshot_properties: Mapping[str, str] | None = None,
-        executor: Executor | None = None,
-        watcher: Watcher | None = None,
-    ) -> CompactSummary:
-        """Merge sorted runs and small files; rows stay the same.
-
-        Args:
-            where: Only partitions for which this is true: SQL text or a PyArrow expression on partition keys.
-            target_file_size_bytes: The size that files are to have; `target-file-size` if None.
-            min_input_files: So many small files of an append table are made one, even if they do not fill it;
-                `compaction.min.file-num` if None.
-            rewrite_all: Merge every bucket to its highest level; else those that have too many sorted runs.
-            ref: The branch.
-            dry_run: Only tell what would be done.
-            snapshot_properties: The snapshot's properties.
-            executor: Where buckets are compacted; threads of this process by default.
-            watcher: Called with the progress.
-
-        Raises:
-            ConflictError: Others compacted the same files, again and again.
-            CommitUnknownError: The outcome is unknown; nothing was cleaned up.
-            UnsupportedError: The condition is about other columns than partition keys, or the table is of a kind that
-                is not compacted.
-        """
-        schema = self.branch_state(ref).schema
-        if where is not None and not names_partitions(parse(where, schema.arrow_schema), schema):
-            raise UnsupportedError("only whole partitions are compacted: the condition must be on partition keys")
-        request = self.request(ref, snapshot_properties, executor, watcher)
-        counts = compact(
+    def _compact(self, where: Condition | None, how: CompactOptions, options: WriteOptions) -> CompactSummary:
+        """Merge sorted runs, or put small files together."""
+        if how.sort_by is not None or how.z_order is not None:
+            self._lacks("sort_by= and z_order=", "rows are sorted by the primary key")
+        choose = None
+        if where is not None:
+            schema = self.handle.branch_state(options.ref).schema
+            predicate = parse(where, schema.arrow_schema)
+            if not names_partitions(predicate, schema):
+                raise UnsupportedError("only whole partitions are compacted: the condition must be on partition keys")
+            choose = partitions_where(predicate, schema)
+        request = self._request(options)
+        done = compact(
             request,
-            CompactionRules(rewrite_all, self._partitions(where, ref), min_input_files),
-            target_file_size=target_file_size_bytes,
-            dry_run=dry_run,
+            CompactionRules(how.full, choose, how.min_input_files),
+            target_file_size=how.target_file_size_bytes,
+            dry_run=how.dry_run,
         )
-        self.keep(request)
-        return counts
+        self.handle.keep(request)
+        return done
 
-    def expire_snapshots(
+    def _expire_snapshots(
         self,
-        *,
-        keep_last: int | None = None,
-        older_than: datetime | None = None,
-        ref: str = MAIN_BRANCH,
-        dry_run: bool = False,
-        executor: Executor | None = None,
-        watcher: Watcher | None = None,
-    ) -> ExpiryPlan:
-        """Forget old snapshots, and delete the files that only they need.
-
-        What tags and branches need stays, and no snapshot goes that a consumer has still to read. Without arguments the
-        options `snapshot.num-retained.min`, `.max` and `snapshot.time-retained` decide.
-
-        Args:
-            keep_last: So many of the newest snapshots stay, however old; all others go, unless `older_than` is given.
-            older_than: Only snapshots from before this moment go (UTC if it has no zone).
-            ref: The branch.
-            dry_run: Only tell what would be done.
-            executor: Where manifests are read; threads of this process by default.
-            watcher: Called with the progress.
-
-        Raises:
-            FormatError: Metadata is corrupt; nothing was changed.
-            NotFoundError: A metadata file is missing; nothing was changed.
-            SchemaError: An argument makes no sense.
-            UnsupportedError: Changelogs are to be kept longer than snapshots.
-        """
-        state = self.branch_state(ref)
+        keep_last: int | None,
+        older_than: datetime | None,
+        dry_run: bool,
+        executor: Executor | None,
+        watcher: Watcher | None,
+    ) -> ExpireSummary:
+        """Forget old snapshots of `main`; as in Iceberg tables, those stay that the table's options hold for young."""
+        state = self.handle.branch_state()
+        if keep_last is not None and older_than is None:
+            older_than = datetime.now(UTC) - timedelta(milliseconds=state.options.snapshot_time_retained_ms)
         rule = ExpiryRule.of(state, keep_last, older_than)
         return expire_snapshots(state, rule, dry_run=dry_run, executor=executor, watcher=watcher)
 
-    def _partitions(self, where: str | Any, ref: str) -> Callable[[Collection[bytes]], Collection[bytes]] | None:
-        if where is None:
-            return None
-        schema = self.branch_state(ref).schema
-        predicate = parse(where, schema.arrow_schema)
-        return partitions_where(predicate, schema)
+    def _remove_orphans(
+        self,
+        before: datetime,
+        dry_run: bool,
+        marked: str | None,
+        log: str | None,
+        executor: Executor | None,
+        watcher: Watcher | None,
+    ) -> OrphanSummary:
+        return remove_orphans(
+            self.reachable(executor),
+            before=before,
+            dry_run=dry_run,
+            marked=marked,
+            log=log,
+            executor=executor,
+            watcher=watcher,
+        )
+
+    def reachable(self, executor: Executor | None = None) -> ReachablePaimonTable:
+        """The table as the removal of orphans sees it: what its snapshots, tags, branches and consumers reach."""
+        return ReachablePaimonTable(self.handle.state, executor)

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 from skerry.spark.runtime.session import session
 
 if TYPE_CHECKING:
-    from skerry.spark.analyzing import analyze as analyze
     from skerry.spark.change_records.format import ChangeFormat as ChangeFormat
     from skerry.spark.change_records.ingest import IngestedChanges as IngestedChanges
     from skerry.spark.change_records.ingest import ingest_changes as ingest_changes
     from skerry.spark.data_source.source import register as register
+    from skerry.spark.maintaining import analyze as analyze
     from skerry.spark.maintaining import compact as compact
+    from skerry.spark.maintaining import executor as executor
     from skerry.spark.maintaining import expire_snapshots as expire_snapshots
     from skerry.spark.maintaining import merge as merge
     from skerry.spark.maintaining import migrate as migrate
@@ -31,6 +32,7 @@ __all__ = [
     "IngestedChanges",
     "analyze",
     "compact",
+    "executor",
     "expire_snapshots",
     "infer_schema",
     "ingest",
@@ -50,8 +52,9 @@ _WHERE = {
     "ChangeFormat": "change_records.format",
     "IngestSummary": "writing.ingest",
     "IngestedChanges": "change_records.ingest",
-    "analyze": "analyzing",
+    "analyze": "maintaining",
     "compact": "maintaining",
+    "executor": "maintaining",
     "expire_snapshots": "maintaining",
     "infer_schema": "writing.sources",
     "ingest": "writing.ingest",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -11,9 +10,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from skerry.catalog import Catalog, Table
 from skerry.spark.runtime.executor import SparkExecutor
+from skerry.table.arguments import Age, Condition, Rows
+from skerry.table.history import MAIN
 from skerry.table.merging import Clauses
-from skerry.table.reachability import DEFAULT_GRACE_DAYS
 from skerry.table.summaries import (
+    AnalyzeSummary,
     CompactSummary,
     DeletesSummary,
     ExpireSummary,
@@ -21,39 +22,87 @@ from skerry.table.summaries import (
     OrphanSummary,
     RowChanges,
 )
-from skerry.table.tasks import Watcher
+from skerry.table.work.progress import Progress
 
-__all__ = ["compact", "expire_snapshots", "merge", "migrate", "remove_orphans", "rewrite_deletes"]
+__all__ = [
+    "analyze",
+    "compact",
+    "executor",
+    "expire_snapshots",
+    "merge",
+    "migrate",
+    "remove_orphans",
+    "rewrite_deletes",
+]
+
+
+def executor(spark: SparkSession) -> SparkExecutor:
+    """Spark's executors, for the argument `executor` of tables and catalogs.
+
+    Example:
+        table.compact(executor=skerry.spark.executor(spark))
+
+    Args:
+        spark: The session, classic or Spark Connect.
+    """
+    return SparkExecutor(spark)
+
+
+def analyze(
+    spark: SparkSession, table: Table, columns: Sequence[str] | None = None, *, progress: Progress = None
+) -> AnalyzeSummary:
+    """Sketch the rows of a table's current snapshot on Spark's executors, and publish the sketches for it.
+
+    Args:
+        spark: The session, classic or Spark Connect.
+        table: The table.
+        columns: Dotted names; those that the table's properties choose if None.
+        progress: True for a bar, or a callable that gets `JobProgress` records.
+
+    Raises:
+        SchemaError: A column is unknown; the message proposes the nearest.
+        UnsupportedError: A file is encrypted, or uses what is not read.
+    """
+    return table.analyze(columns, executor=SparkExecutor(spark), progress=progress)
 
 
 def compact(
     spark: SparkSession,
     table: Table,
-    where: str | Any = None,
+    where: Condition | None = None,
     *,
     sort_by: Sequence[str] | None = None,
     z_order: Sequence[str] | None = None,
-    progress: Watcher | None = None,
-    **options: Any,
+    target_file_size_bytes: int | None = None,
+    min_input_files: int | None = None,
+    min_deletes: int | None = 1,
+    full: bool = False,
+    ref: str = MAIN,
+    dry_run: bool = False,
+    snapshot_properties: Mapping[str, str] | None = None,
+    progress: Progress = None,
 ) -> CompactSummary:
-    """Write few files of a good size in place of many, a group of files per task; see `Table.compact`.
-
-    Args:
-        spark: The session, classic or Spark Connect.
-        table: The table.
-        where: Only files that can hold rows for which this is true.
-        sort_by: Write all files anew, sorted like this.
-        z_order: Write all files anew, rows along a Z-curve of these columns.
-        progress: Called with the progress.
-        options: Further arguments of `Table.compact`.
+    """Rewrite many files as few of a good size, a group of files per task; see `Table.compact` for the arguments.
 
     Raises:
         ConflictError: Other writers changed the same rows again and again.
         CommitUnknownError: The outcome is unknown; nothing was cleaned up.
         SchemaError: An argument does not fit.
     """
-    executor = SparkExecutor(spark)
-    return table.compact(where, sort_by=sort_by, z_order=z_order, executor=executor, watcher=progress, **options)
+    return table.compact(
+        where,
+        sort_by=sort_by,
+        z_order=z_order,
+        target_file_size_bytes=target_file_size_bytes,
+        min_input_files=min_input_files,
+        min_deletes=min_deletes,
+        full=full,
+        ref=ref,
+        dry_run=dry_run,
+        snapshot_properties=snapshot_properties,
+        executor=SparkExecutor(spark),
+        progress=progress,
+    )
 
 
 def expire_snapshots(
@@ -61,9 +110,9 @@ def expire_snapshots(
     table: Table,
     *,
     keep_last: int | None = None,
-    older_than: datetime | None = None,
+    older_than: Age | None = None,
     dry_run: bool = False,
-    progress: Watcher | None = None,
+    progress: Progress = None,
 ) -> ExpireSummary:
     """Forget old snapshots and delete what only they reach, manifests read by tasks; see `Table.expire_snapshots`.
 
@@ -73,7 +122,7 @@ def expire_snapshots(
         keep_last: So many of each branch's newest snapshots stay, however old.
         older_than: Only snapshots from before this moment go.
         dry_run: Whether to tell only what would be done.
-        progress: Called with the progress.
+        progress: True for a bar, or a callable that gets `JobProgress` records.
 
     Raises:
         FormatError: Metadata is corrupt; nothing was changed.
@@ -84,7 +133,7 @@ def expire_snapshots(
         older_than=older_than,
         dry_run=dry_run,
         executor=SparkExecutor(spark),
-        watcher=progress,
+        progress=progress,
     )
 
 
@@ -92,53 +141,64 @@ def remove_orphans(
     spark: SparkSession,
     table: Table,
     *,
-    older_than_days: float = DEFAULT_GRACE_DAYS,
+    older_than: Age | None = None,
+    older_than_days: float | None = None,
     dry_run: bool = False,
     marked: str | None = None,
     log: str | None = None,
-    progress: Watcher | None = None,
+    progress: Progress = None,
 ) -> OrphanSummary:
     """Delete files that nothing needs, folders listed and manifests read by tasks; see `Table.remove_orphans`.
 
     Args:
         spark: The session, classic or Spark Connect.
         table: The table.
-        older_than_days: Younger files stay: their writer may be about to commit them.
+        older_than: The grace period; younger files stay: their writer may be about to commit them.
+        older_than_days: The same in days.
         dry_run: Whether to tell only what would be done.
         marked: The log of an earlier run, beyond which nothing is deleted.
         log: A folder for logs.
-        progress: Called with the progress.
+        progress: True for a bar, or a callable that gets `JobProgress` records.
 
     Raises:
         FormatError: Metadata is corrupt; nothing was deleted.
         SchemaError: An argument or property makes no sense.
     """
     return table.remove_orphans(
+        older_than=older_than,
         older_than_days=older_than_days,
         dry_run=dry_run,
         marked=marked,
         log=log,
         executor=SparkExecutor(spark),
-        watcher=progress,
+        progress=progress,
     )
 
 
 def rewrite_deletes(
-    spark: SparkSession, table: Table, *, progress: Watcher | None = None, **options: Any
+    spark: SparkSession,
+    table: Table,
+    *,
+    min_input_files: int = 2,
+    ref: str = MAIN,
+    dry_run: bool = False,
+    snapshot_properties: Mapping[str, str] | None = None,
+    progress: Progress = None,
 ) -> DeletesSummary:
-    """Put delete files together anew, in tasks; see `Table.rewrite_deletes`.
-
-    Args:
-        spark: The session, classic or Spark Connect.
-        table: The table.
-        progress: Called with the progress.
-        options: Further arguments of `Table.rewrite_deletes`.
+    """Make one delete file of those of each data file, in tasks; see `Table.rewrite_deletes` for the arguments.
 
     Raises:
         ConflictError: Other writers changed the same rows again and again.
         CommitUnknownError: The outcome is unknown; nothing was cleaned up.
     """
-    return table.rewrite_deletes(executor=SparkExecutor(spark), watcher=progress, **options)
+    return table.rewrite_deletes(
+        min_input_files=min_input_files,
+        ref=ref,
+        dry_run=dry_run,
+        snapshot_properties=snapshot_properties,
+        executor=SparkExecutor(spark),
+        progress=progress,
+    )
 
 
 def migrate(
@@ -148,19 +208,13 @@ def migrate(
     folder: str | None = None,
     *,
     format: str = "iceberg",
-    progress: Watcher | None = None,
-    **options: Any,
+    partition_by: Sequence[str] | None = None,
+    properties: Mapping[str, str] | None = None,
+    format_version: int | None = None,
+    dry_run: bool = False,
+    progress: Progress = None,
 ) -> MigrationSummary:
     """Make a table of a folder, or a table one of another format, its files looked at by tasks; see `Catalog.migrate`.
-
-    Args:
-        spark: The session, classic or Spark Connect.
-        catalog: Where the table is, or will be.
-        name: `namespace.table`.
-        folder: The folder; None if `name` is a table already.
-        format: What it becomes: `iceberg` or `paimon`.
-        progress: Called with the progress.
-        options: Further arguments of `Catalog.migrate`.
 
     Raises:
         AlreadyExistsError: There is a table of that name, or of that format already.
@@ -168,20 +222,30 @@ def migrate(
         ConflictError: Another writer has committed meanwhile; the table is what it was.
         UnsupportedError: There is something that the new table cannot have.
     """
-    return catalog.migrate(name, folder, format=format, executor=SparkExecutor(spark), watcher=progress, **options)
+    return catalog.migrate(
+        name,
+        folder,
+        format=format,
+        partition_by=partition_by,
+        properties=properties,
+        format_version=format_version,
+        dry_run=dry_run,
+        executor=SparkExecutor(spark),
+        progress=progress,
+    )
 
 
 def merge(
     spark: SparkSession,
     table: Table,
-    data: Any,
+    data: Rows | DataFrame,
     on: str | Sequence[str],
     *,
     when_matched: Clauses = None,
     when_not_matched: Clauses = None,
     when_not_matched_by_source: Clauses = None,
     snapshot_properties: Mapping[str, str] | None = None,
-    progress: Watcher | None = None,
+    progress: Progress = None,
 ) -> RowChanges:
     """Merge rows by key, the table's files read and rewritten by tasks; see `Table.merge`.
 
@@ -197,7 +261,7 @@ def merge(
         when_not_matched: What becomes of rows of the source that match none.
         when_not_matched_by_source: What becomes of rows of the table that no row of the source matches.
         snapshot_properties: Further entries of the snapshot summary.
-        progress: Called with the progress.
+        progress: True for a bar, or a callable that gets `JobProgress` records.
 
     Raises:
         ConflictError: Other writers changed the same rows again and again.
@@ -212,7 +276,7 @@ def merge(
         when_not_matched_by_source=when_not_matched_by_source,
         snapshot_properties=snapshot_properties,
         executor=SparkExecutor(spark),
-        watcher=progress,
+        progress=progress,
     )
 
 

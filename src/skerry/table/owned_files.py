@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 from skerry.errors import CommitUnknownError
 from skerry.storage import Storage, name
-from skerry.table.tasks import Executor
+from skerry.table.work.tasks import Executor
 
 __all__ = ["OwnedFiles", "PublishStep", "after_publish", "give_up", "log_after_publish", "owned_files", "passed_over"]
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from skerry.errors import SchemaError, StreamNameError
 
-__all__ = ["LastBatch", "StreamBatch", "has_batch"]
+__all__ = ["LastBatch", "StreamBatch", "batch_arguments", "has_batch", "stream_batch"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,32 @@ class LastBatch:
 
     number: int
     query: str | None = None
+
+
+def stream_batch(
+    stream: str | None, batch: int | None, query: str | None = None, take_over: bool = False
+) -> StreamBatch | None:
+    """A batch of a stream, as arguments name it.
+
+    Raises:
+        SchemaError: One is given without the other, or the number is below 0.
+    """
+    if stream is None and batch is None:
+        if query is not None or take_over:
+            raise SchemaError("query= and take_over= are about a stream: they go with stream= and batch=")
+        return None
+    if stream is None or batch is None:
+        raise SchemaError("stream= and batch= go together: the stream's name and the number of the batch")
+    if batch < 0:
+        raise SchemaError(f"batch= is a number from 0, found {batch}")
+    return StreamBatch(stream, batch, query, take_over)
+
+
+def batch_arguments(batch: StreamBatch | None) -> dict[str, Any]:
+    """The arguments that name a batch of a stream."""
+    if batch is None:
+        return {}
+    return {"stream": batch.stream, "batch": batch.number, "query": batch.query, "take_over": batch.takes_over}
 
 
 def has_batch(last: LastBatch | None, batch: StreamBatch, table: str) -> bool:

@@ -110,7 +110,7 @@ class CompactOptions:
         min_input_files: So many small files of a partition are made one; what the table format holds for enough if
             None.
         min_deletes: So many delete files of a data file are folded in; None leaves deletes alone.
-        rewrite_all: Whether every file is written anew.
+        full: Whether every file is rewritten.
         dry_run: Whether to tell only what would be done.
     """
 
@@ -119,7 +119,7 @@ class CompactOptions:
     target_file_size_bytes: int | None = None
     min_input_files: int | None = None
     min_deletes: int | None = 1
-    rewrite_all: bool = False
+    full: bool = False
     dry_run: bool = False
 
 

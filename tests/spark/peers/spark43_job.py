@@ -56,7 +56,7 @@ merged = skerry.spark.merge(
     spark, table, spark.range(995, 1005).selectExpr(*columns), on="k", when_matched="update", when_not_matched="insert"
 )
 print("merge", merged.updated_rows, merged.inserted_rows)
-compacted = skerry.spark.compact(spark, table, rewrite_all=True)
+compacted = skerry.spark.compact(spark, table, full=True)
 print("compact", compacted.groups, content())
 copy = catalog.create_table("d.copy", schema)
 for _ in range(2):  # the second has nothing to do

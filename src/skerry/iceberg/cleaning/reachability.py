@@ -23,7 +23,7 @@ from skerry.iceberg.metadata.stray_metadata import decode_json
 from skerry.storage import Storage, file_key, is_within
 from skerry.table.reachability import FileKey
 from skerry.table.table_files import FileKind, TableFile
-from skerry.table.tasks import Executor, FileTask
+from skerry.table.work.tasks import Executor, FileTask
 
 __all__ = [
     "FileReader",

@@ -12,11 +12,11 @@ from pyiceberg.table.metadata import TableMetadata
 from skerry.errors import NotFoundError
 from skerry.iceberg.cleaning.expiry import refuse_kept_files
 from skerry.iceberg.cleaning.reachability import FileReader, metadata_files, statistics_files
+from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.metadata.stray_metadata import StrayMetadata, possible_states, read_stray, read_table_metadata
-from skerry.iceberg.table import IcebergTable
 from skerry.storage import Storage, file_key, join, name, parent
 from skerry.table.reachability import FileKey, TableKind
-from skerry.table.tasks import Executor, FileTask
+from skerry.table.work.tasks import Executor, FileTask
 
 __all__ = ["ReachableIcebergTable"]
 
@@ -35,7 +35,7 @@ class ReachableIcebergTable:
 
     kind = TableKind.ICEBERG
 
-    def __init__(self, table: IcebergTable, executor: Executor) -> None:
+    def __init__(self, table: IcebergHandle, executor: Executor) -> None:
         self._table = table
         self._executor = executor
         self._reader = FileReader(executor, table.state.storage)

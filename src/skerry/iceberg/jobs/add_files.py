@@ -17,12 +17,12 @@ from pyiceberg.transforms import VoidTransform
 from skerry.errors import AlreadyExistsError, SchemaError, SkerryError, UnsupportedError
 from skerry.iceberg.evolution.schema_evolution import NAME_MAPPING_PROPERTY, name_mapping
 from skerry.iceberg.evolution.settings import ChangeProperties
+from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.jobs.analyze import catch_up
 from skerry.iceberg.metadata.state import MAIN, OUTSIDE_PROPERTY, TableState
 from skerry.iceberg.operations import AppendFiles, SnapshotChange
 from skerry.iceberg.planning.live_files import live_data_files
 from skerry.iceberg.reading.scan import column_defaults, scan
-from skerry.iceberg.table import IcebergTable
 from skerry.iceberg.writing.layout import FileLayout
 from skerry.parquet import Codec, FileMetadata, PageType, decode_page_header, read_metadata
 from skerry.storage import Storage, file_key, is_within
@@ -33,7 +33,7 @@ from skerry.table.files.scan_task import FileScanTask
 from skerry.table.rows.schema import FIELD_ID_KEY, leaves, nearest
 from skerry.table.rows.values import encode_value, natural_value
 from skerry.table.statistics.sketching import sketch_parquet
-from skerry.table.tasks import Executor, Progress, ThreadExecutor, Watcher
+from skerry.table.work.tasks import Executor, JobProgress, ThreadExecutor, Watcher
 from skerry.theta import Sample
 
 __all__ = ["AddFiles", "AddTask", "add_files", "describe_foreign_file", "file_schema"]
@@ -88,10 +88,11 @@ class AddTask:
 
 
 def add_files(
-    table: IcebergTable,
+    table: IcebergHandle,
     locations: Iterable[str],
     *,
     ref: str = MAIN,
+    staged: bool = False,
     properties: Mapping[str, str] | None = None,
     constants: Mapping[str, Mapping[int, Any]] | None = None,
     executor: Executor | None = None,
@@ -103,6 +104,7 @@ def add_files(
         table: The table.
         locations: The files.
         ref: The branch.
+        staged: Whether the branch stays where it is until the snapshot is published.
         properties: Further entries of the snapshot summary.
         constants: By location and field id, the physical values of columns that a file lacks because its folder names
             them; the table is partitioned by them as they are.
@@ -135,8 +137,8 @@ def add_files(
         written.append(file)
         if watcher is not None:
             rows = sum(done.data_file.record_count for done in written)
-            watcher(Progress("read", len(written), len(wanted), done_rows=rows))
-    return table.commit(AddFiles(AppendFiles.of(written, ref=ref, properties=properties)))
+            watcher(JobProgress("read", len(written), len(wanted), done_rows=rows))
+    return table.commit(AddFiles(AppendFiles.of(written, ref=ref, properties=properties, staged=staged)))
 
 
 def _check_places(state: TableState, locations: Sequence[str]) -> None:

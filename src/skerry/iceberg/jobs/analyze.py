@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from pyiceberg.table.snapshots import Snapshot
 
+from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.jobs.sketch_files import FileSample, SketchTask, sketch_file
 from skerry.iceberg.metadata.state import MAIN, TableState
 from skerry.iceberg.reading.scan import scan
 from skerry.iceberg.statistics.published import freshness, latest_statistics
 from skerry.iceberg.statistics.samples import deletes_of, live_files, read_sample, sample_of
-from skerry.iceberg.table import IcebergTable
 from skerry.table.files.scan_task import FileScanTask
 from skerry.table.owned_files import passed_over
 from skerry.table.rows.schema import Leaf, leaf, leaves
@@ -22,7 +22,7 @@ from skerry.table.statistics.group_samples import GroupSamples
 from skerry.table.statistics.group_sketches import group_sketch_bytes
 from skerry.table.statistics.table_sample import TableSample, max_groups, sketched_file
 from skerry.table.summaries import AnalyzeSummary
-from skerry.table.tasks import Executor, Progress, ThreadExecutor, Watcher
+from skerry.table.work.tasks import Executor, JobProgress, ThreadExecutor, Watcher
 from skerry.theta.setops import union
 
 __all__ = ["analyze", "catch_up"]
@@ -32,7 +32,7 @@ CATCH_UP_PROPERTY = "skerry.statistics.catch-up"
 
 
 def analyze(
-    table: IcebergTable,
+    table: IcebergHandle,
     columns: Sequence[str] | None = None,
     *,
     executor: Executor | None = None,
@@ -74,7 +74,7 @@ def analyze(
         rows += task.file.data_file.record_count
         size += task.file.data_file.file_size_bytes
         if watcher is not None:
-            watcher(Progress("sketch", len(sampled), len(work.tasks), rows, size))
+            watcher(JobProgress("sketch", len(sampled), len(work.tasks), rows, size))
     files = work.new_sketched_files(sampled)
     groups = work.groups_with(sampled, files, max_groups(state.properties))
     own = known.own.of(groups.groups, work.kept.groups, files, group_sketch_bytes(state.properties))
@@ -84,7 +84,7 @@ def analyze(
     return AnalyzeSummary(snapshot.snapshot_id, len(chosen), len(work.tasks), rows)
 
 
-def catch_up(table: IcebergTable, ref: str = MAIN, *, executor: Executor | None = None) -> TableState:
+def catch_up(table: IcebergHandle, ref: str = MAIN, *, executor: Executor | None = None) -> TableState:
     """Sketch what others have written to a table's main branch, if it wants that done before a commit of ours.
 
     Returns:

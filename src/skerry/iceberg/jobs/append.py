@@ -7,20 +7,20 @@ from typing import Any
 
 import pyarrow as pa
 
+from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.jobs.analyze import catch_up
 from skerry.iceberg.jobs.once import BatchWasThereError, OnceTable
 from skerry.iceberg.metadata.state import MAIN, TableState
-from skerry.iceberg.table import IcebergTable
 from skerry.iceberg.writing.table_writers import write_batches
 from skerry.table.rows.incoming import conform
 from skerry.table.stream_batch import StreamBatch
-from skerry.table.tasks import Progress, Watcher
+from skerry.table.work.tasks import JobProgress, Watcher
 
 __all__ = ["append", "append_once"]
 
 
 def append(
-    table: IcebergTable,
+    table: IcebergHandle,
     data: Any,
     *,
     ref: str = MAIN,
@@ -53,7 +53,7 @@ def append(
 
 
 def append_once(
-    table: IcebergTable,
+    table: IcebergHandle,
     data: Any,
     batch: StreamBatch,
     *,
@@ -85,4 +85,4 @@ def _watched(batches: pa.RecordBatchReader, watcher: Watcher | None) -> Iterator
         rows += batch.num_rows
         size += batch.nbytes
         if watcher is not None:
-            watcher(Progress("write", done_rows=rows, done_bytes=size))
+            watcher(JobProgress("write", done_rows=rows, done_bytes=size))

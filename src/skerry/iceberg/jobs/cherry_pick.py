@@ -9,21 +9,23 @@ from __future__ import annotations
 from dataclasses import replace
 
 from skerry.iceberg.cherry_pick import CherryPick, PublishStaged
+from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.jobs.sketch_files import SketchTask, sketch_file
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.reading.scan import scan
 from skerry.iceberg.statistics.samples import live_files
-from skerry.iceberg.table import IcebergTable
 from skerry.table.rows.schema import leaves
 from skerry.table.statistics.column_statistics import SketchPolicy
 from skerry.table.statistics.file_groups import SketchedFile
 from skerry.table.statistics.table_sample import sketched_file
-from skerry.table.tasks import Executor, ThreadExecutor
+from skerry.table.work.tasks import Executor, ThreadExecutor
 
 __all__ = ["pick"]
 
 
-def pick(table: IcebergTable, operation: CherryPick | PublishStaged, *, executor: Executor | None = None) -> TableState:
+def pick(
+    table: IcebergHandle, operation: CherryPick | PublishStaged, *, executor: Executor | None = None
+) -> TableState:
     """Bring to a branch what a snapshot added.
 
     Args:

@@ -19,6 +19,7 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, UNSORTED_SORT_ORDER_ID
 
 from skerry.errors import CommitUnknownError, ConflictError, NotFoundError
+from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.jobs.analyze import catch_up
 from skerry.iceberg.jobs.clustering import Clustering, clustered
 from skerry.iceberg.jobs.compact_plan import CompactRules, FileGroup, compact_rules, plan_groups
@@ -28,7 +29,6 @@ from skerry.iceberg.partitioning.sorting import sort_order
 from skerry.iceberg.partitioning.z_order import z_order_columns
 from skerry.iceberg.planning.live_files import live_data_files, needless_deletes
 from skerry.iceberg.reading.scan import scan
-from skerry.iceberg.table import IcebergTable
 from skerry.iceberg.writing.layout import FileLayout
 from skerry.iceberg.writing.table_writers import write_batches
 from skerry.storage import join
@@ -40,7 +40,7 @@ from skerry.table.owned_files import OwnedFiles, log_after_publish
 from skerry.table.rows.schema import leaves
 from skerry.table.rows.values import decode_value
 from skerry.table.summaries import CompactOptions, CompactSummary
-from skerry.table.tasks import Executor, Progress, ThreadExecutor, Watcher
+from skerry.table.work.tasks import Executor, JobProgress, ThreadExecutor, Watcher
 
 __all__ = ["CompactTask", "compact", "compact_group"]
 
@@ -70,7 +70,7 @@ def compact_group(task: CompactTask) -> list[WrittenFile]:
 
 
 def compact(
-    table: IcebergTable,
+    table: IcebergHandle,
     where: str | Any = None,
     options: CompactOptions | None = None,
     *,
@@ -163,7 +163,7 @@ class _Written:
 class _Compaction:
     """One call of `compact`."""
 
-    table: IcebergTable
+    table: IcebergHandle
     where: str | Any
     options: CompactOptions
     rules: CompactRules
@@ -263,7 +263,7 @@ class _Compaction:
             rows += sum(file.data_file.record_count for file in files)
             size += task.group.size_bytes
             if self.watcher is not None:
-                self.watcher(Progress("compact", done, total, rows, size))
+                self.watcher(JobProgress("compact", done, total, rows, size))
 
     def _commit(
         self, state: TableState, tasks: Sequence[FileScanTask], written: Sequence[_Written], owned: OwnedFiles

@@ -89,7 +89,7 @@ def compact_rules(options: CompactOptions, target_file_size_bytes: int) -> Compa
         options.target_file_size_bytes or target_file_size_bytes,
         min_input_files=_MIN_INPUT_FILES if options.min_input_files is None else options.min_input_files,
         min_deletes=options.min_deletes,
-        all_files=options.rewrite_all or options.sort_by is not None or options.z_order is not None,
+        all_files=options.full or options.sort_by is not None or options.z_order is not None,
     )
 
 

@@ -23,20 +23,20 @@ from skerry.iceberg.cleaning.reachability import (
     replaced_statistics,
     statistics_files,
 )
+from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.metadata.state import TableState
-from skerry.iceberg.table import IcebergTable
 from skerry.storage import file_key, is_within
 from skerry.table.history import in_utc
 from skerry.table.owned_files import after_publish
 from skerry.table.summaries import ExpireSummary
 from skerry.table.table_files import TableFile
-from skerry.table.tasks import Executor, Progress, ThreadExecutor, Watcher
+from skerry.table.work.tasks import Executor, JobProgress, ThreadExecutor, Watcher
 
 __all__ = ["deletable", "expire_snapshots"]
 
 
 def expire_snapshots(
-    table: IcebergTable,
+    table: IcebergHandle,
     *,
     keep_last: int | None = None,
     older_than: datetime | None = None,
@@ -100,7 +100,7 @@ def _ids(snapshots: Iterable[Snapshot]) -> tuple[int, ...]:
 
 
 def _released(
-    table: IcebergTable, before: TableState, planned: Sequence[Snapshot], reader: FileReader
+    table: IcebergHandle, before: TableState, planned: Sequence[Snapshot], reader: FileReader
 ) -> tuple[list[Snapshot], tuple[tuple[TableFile, ...], tuple[TableFile, ...]]]:
     """The snapshots that are gone after the commit, and the files that nothing reaches now."""
     after = table.refresh()
@@ -172,4 +172,4 @@ def _delete(state: TableState, files: Sequence[TableFile], watcher: Watcher | No
         return
     state.storage.delete(file.location for file in files)
     if watcher is not None:
-        watcher(Progress("delete", len(files), len(files), done_bytes=sum(file.size_bytes for file in files)))
+        watcher(JobProgress("delete", len(files), len(files), done_bytes=sum(file.size_bytes for file in files)))

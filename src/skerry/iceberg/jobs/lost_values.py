@@ -27,7 +27,7 @@ from skerry.table.rows.schema import Leaf, leaves
 from skerry.table.statistics.file_groups import FileGroup, SketchedFile, ThinnedGroup, key_of
 from skerry.table.statistics.group_samples import GroupSamples
 from skerry.table.statistics.sketching import BatchSketcher
-from skerry.table.tasks import Executor
+from skerry.table.work.tasks import Executor
 
 __all__ = ["follow_deletes"]
 

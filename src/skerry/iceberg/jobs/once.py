@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from skerry.errors import SkerryError
+from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.operations import MetadataChange, Once, SnapshotChange, StreamBatch, last_batch
-from skerry.iceberg.table import IcebergTable
 from skerry.table.commit import Operation
 from skerry.table.stream_batch import has_batch
 
@@ -16,7 +16,7 @@ class BatchWasThereError(SkerryError):
     """Somebody else has committed the batch meanwhile: what was written for it belongs to nothing."""
 
 
-class OnceTable(IcebergTable):
+class OnceTable(IcebergHandle):
     """A table to which what is committed is committed as one batch of a stream.
 
     Args:
@@ -24,7 +24,7 @@ class OnceTable(IcebergTable):
         batch: The batch.
     """
 
-    def __init__(self, table: IcebergTable, batch: StreamBatch) -> None:
+    def __init__(self, table: IcebergHandle, batch: StreamBatch) -> None:
         super().__init__(table.catalog, table.identifier, table.state)
         self._batch = batch
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from skerry.errors import ConflictError, SchemaError, UnsupportedError
+from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.jobs.merge import upsert
 from skerry.iceberg.jobs.once import BatchWasThereError, OnceTable
 from skerry.iceberg.jobs.row_changes import ChangeRequest
@@ -23,17 +24,16 @@ from skerry.iceberg.operations import (
     StreamBatch,
 )
 from skerry.iceberg.planning.live_files import live_data_files
-from skerry.iceberg.table import IcebergTable
 from skerry.iceberg.writing.layout import FileLayout
 from skerry.iceberg.writing.table_writers import PartitionedWriter, write_batches
-from skerry.jobs.publication import Publication, WriteMode
 from skerry.storage import Storage, join
 from skerry.table.commit import RetryPolicy
+from skerry.table.connector.publication import Publication, WriteMode
 from skerry.table.files.data_file import DataFile, WrittenFile
 from skerry.table.owned_files import OwnedFiles, owned_files
 from skerry.table.rows.incoming import conform, open_batches
 from skerry.table.statistics.table_sample import partition_name
-from skerry.table.tasks import Executor, ThreadExecutor
+from skerry.table.work.tasks import Executor, ThreadExecutor
 
 __all__ = ["Publication", "Share", "WriteMode", "check_publication", "owned_shares", "publish", "write_share"]
 
@@ -134,7 +134,7 @@ def owned_shares(layout: FileLayout, shares: Iterable[Share]) -> Iterator[OwnedF
 
 
 def publish(
-    table: IcebergTable,
+    table: IcebergHandle,
     layout: FileLayout,
     shares: Sequence[Share],
     publication: Publication,
@@ -182,14 +182,14 @@ def publish(
 
 
 def _append(
-    table: IcebergTable, storage: Storage, shares: Sequence[Share], publication: Publication, executor: Executor
+    table: IcebergHandle, storage: Storage, shares: Sequence[Share], publication: Publication, executor: Executor
 ) -> None:
     files = [file for share in shares for file in share.files]
     table.commit(AppendFiles.of(files, ref=publication.ref, properties=publication.properties))
 
 
 def _overwrite(
-    table: IcebergTable, storage: Storage, shares: Sequence[Share], publication: Publication, executor: Executor
+    table: IcebergHandle, storage: Storage, shares: Sequence[Share], publication: Publication, executor: Executor
 ) -> None:
     files = [file for share in shares for file in share.files]
     state = table.refresh()
@@ -233,7 +233,7 @@ def _of_partitions(live: Sequence[DataFile], files: Sequence[WrittenFile], state
 
 
 def _upsert(
-    table: IcebergTable, storage: Storage, shares: Sequence[Share], publication: Publication, executor: Executor
+    table: IcebergHandle, storage: Storage, shares: Sequence[Share], publication: Publication, executor: Executor
 ) -> None:
     locations = [location for share in shares for location in share.rows]
     if not locations:

@@ -13,15 +13,15 @@ from skerry.iceberg.cleaning.reachability import (
     replaced_statistics,
     statistics_files,
 )
-from skerry.iceberg.table import IcebergTable
+from skerry.iceberg.handle import IcebergHandle
 from skerry.storage import file_key, is_within
 from skerry.table.owned_files import after_publish
-from skerry.table.tasks import Executor, ThreadExecutor
+from skerry.table.work.tasks import Executor, ThreadExecutor
 
 __all__ = ["purge"]
 
 
-def purge(table: IcebergTable, drop: Callable[[], None], *, executor: Executor | None = None) -> int:
+def purge(table: IcebergHandle, drop: Callable[[], None], *, executor: Executor | None = None) -> int:
     """Take a table out of its catalog and delete every file that its metadata reaches, below its location.
 
     Args:

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from skerry.errors import ConflictError, SchemaError
+from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.manifests.manifest import ManifestEntry
 from skerry.iceberg.metadata.state import MAIN, TableState
 from skerry.iceberg.operations import DeleteKey, RewriteFiles
 from skerry.iceberg.planning.live_files import needless_deletes
 from skerry.iceberg.reading.scan import scan
-from skerry.iceberg.table import IcebergTable
 from skerry.iceberg.writing.delete_files import write_deletion_vectors, write_position_deletes
 from skerry.iceberg.writing.layout import FileLayout
 from skerry.storage import join
@@ -26,7 +26,7 @@ from skerry.table.files.scan_task import FileScanTask
 from skerry.table.statistics.file_groups import deletes_key
 from skerry.table.statistics.table_sample import delete_name
 from skerry.table.summaries import DeletesSummary
-from skerry.table.tasks import Executor, Progress, ThreadExecutor, Watcher
+from skerry.table.work.tasks import Executor, JobProgress, ThreadExecutor, Watcher
 
 __all__ = ["DeletesTask", "rewrite_deletes", "write_deletes"]
 
@@ -62,7 +62,7 @@ def write_deletes(task: DeletesTask) -> list[ManifestEntry]:
 
 
 def rewrite_deletes(
-    table: IcebergTable,
+    table: IcebergHandle,
     *,
     min_input_files: int = 2,
     ref: str = MAIN,
@@ -168,7 +168,7 @@ def _plan(state: TableState, ref: str, min_input_files: int) -> _Plan:
 
 
 def _rewrite(
-    table: IcebergTable,
+    table: IcebergHandle,
     plan: _Plan,
     ref: str,
     properties: Mapping[str, str],
@@ -189,7 +189,9 @@ def _rewrite(
         for number, written in enumerate(files.map(executor, write_deletes, todo), 1):
             entries += written
             if watcher is not None:
-                watcher(Progress("rewrite deletes", min(number * _FILES_OF_TASK, len(plan.chosen)), len(plan.chosen)))
+                watcher(
+                    JobProgress("rewrite deletes", min(number * _FILES_OF_TASK, len(plan.chosen)), len(plan.chosen))
+                )
         committed = table.commit(
             RewriteFiles(
                 removed_deletes=(*plan.rewritten, *plan.dropped),

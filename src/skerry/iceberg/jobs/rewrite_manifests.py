@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.manifests.manifest_list import read_manifest_list
 from skerry.iceberg.metadata.state import MAIN
 from skerry.iceberg.operations import RewriteManifests
-from skerry.iceberg.table import IcebergTable
 from skerry.table.owned_files import after_publish
 from skerry.table.summaries import ManifestSummary
 
@@ -15,9 +15,9 @@ __all__ = ["rewrite_manifests"]
 
 
 def rewrite_manifests(
-    table: IcebergTable,
+    table: IcebergHandle,
     *,
-    rewrite_all: bool = False,
+    full: bool = False,
     ref: str = MAIN,
     dry_run: bool = False,
     properties: Mapping[str, str] | None = None,
@@ -26,7 +26,7 @@ def rewrite_manifests(
 
     Args:
         table: The table; refreshed first.
-        rewrite_all: Whether those are rewritten too that are few enough.
+        full: Whether those are rewritten too that are few enough.
         ref: The branch.
         dry_run: Only plan.
         properties: Further entries of the snapshot summary.
@@ -36,7 +36,7 @@ def rewrite_manifests(
         CommitUnknownError: The outcome is unknown; nothing was cleaned up.
         SchemaError: A table property has no legal value.
     """
-    operation = RewriteManifests(ref, rewrite_all, properties or {})
+    operation = RewriteManifests(ref, full, properties or {})
     state = table.refresh()
     plan = operation.plan(state)
     snapshot = state.branch(ref)

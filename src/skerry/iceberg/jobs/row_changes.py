@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from skerry.errors import ConflictError, SchemaError, UnsupportedError
 from skerry.iceberg.cherry_pick import WAP_ID
+from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.jobs.analyze import catch_up
 from skerry.iceberg.jobs.lost_values import follow_deletes
 from skerry.iceberg.jobs.rewrite import FileChange, Rewriter, UpdateRows, pack
@@ -25,7 +26,6 @@ from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.operations import DeleteKey, OverwriteFiles, RowDelta
 from skerry.iceberg.operations.conflicts import Isolation
 from skerry.iceberg.reading.scan import scan
-from skerry.iceberg.table import IcebergTable
 from skerry.iceberg.writing.delete_files import write_deletion_vectors, write_position_deletes
 from skerry.iceberg.writing.layout import FileLayout
 from skerry.storage import Storage
@@ -34,11 +34,11 @@ from skerry.table.files.data_file import DeleteKind, WrittenFile
 from skerry.table.files.row_deletes import deleted_positions, distinct_positions
 from skerry.table.owned_files import OwnedFiles
 from skerry.table.predicate import Predicate
-from skerry.table.read_ahead import default_threads
 from skerry.table.statistics.file_groups import deletes_key
 from skerry.table.statistics.table_sample import delete_name, partition_name
 from skerry.table.summaries import RowChanges
-from skerry.table.tasks import Executor, Progress, ThreadExecutor, Watcher
+from skerry.table.work.read_ahead import default_threads
+from skerry.table.work.tasks import Executor, JobProgress, ThreadExecutor, Watcher
 
 __all__ = [
     "ChangeMode",
@@ -77,7 +77,7 @@ class ChangeRequest:
         staged: Whether the branch stays where it is; `properties` then name the snapshot by `wap.id`.
     """
 
-    table: IcebergTable
+    table: IcebergHandle
     action: str
     ref: str
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -128,7 +128,7 @@ class ChangeRequest:
     def report(self, step: str, done_files: int, total_files: int, done_rows: int) -> None:
         """Tell the watcher how far the job has come."""
         if self.watcher is not None:
-            self.watcher(Progress(step, done_files, total_files, done_rows))
+            self.watcher(JobProgress(step, done_files, total_files, done_rows))
 
 
 def redo_after_conflicts(request: ChangeRequest, attempt: Callable[[TableState], Result]) -> Result:

@@ -24,7 +24,7 @@ from skerry.table.statistics.file_groups import SketchedFile, key_of
 from skerry.table.statistics.group_samples import GroupSamples
 from skerry.table.statistics.sketching import BatchSketcher, sketch_parquet
 from skerry.table.statistics.table_sample import sketched_file
-from skerry.table.tasks import Executor
+from skerry.table.work.tasks import Executor
 from skerry.theta import Sample
 
 __all__ = ["FileSample", "SketchTask", "sample_again", "samples_to_follow", "sketch_file"]

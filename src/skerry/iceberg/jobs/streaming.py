@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from skerry.errors import FormatError, NotFoundError, UnsupportedError
+from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.manifests.summary import operation_of, summary_of
 from skerry.iceberg.metadata.history import ancestors
 from skerry.iceberg.metadata.state import TableState
@@ -22,10 +23,9 @@ from skerry.iceberg.metadata.stray_metadata import read_table_metadata
 from skerry.iceberg.planning.changes import ChangePlanner
 from skerry.iceberg.reading.changes import Changes
 from skerry.iceberg.reading.scan import Scan, scan_planner
-from skerry.iceberg.table import IcebergTable
-from skerry.jobs.stream_choice import EARLIEST, LATEST, StreamChoice
-from skerry.jobs.stream_tasks import RowsTask
 from skerry.storage import Storage
+from skerry.table.connector.stream_choice import EARLIEST, LATEST, StreamChoice
+from skerry.table.connector.stream_tasks import RowsTask
 from skerry.table.files.scan_task import FileScanTask
 from skerry.table.predicate import conjuncts_of
 from skerry.table.rows.changes import CHANGE_COLUMNS, with_ordinal
@@ -114,7 +114,7 @@ StreamTask = RowsTask | CommitTask
 
 @dataclass(frozen=True)
 class StreamSource:
-    """A table as a stream; see `skerry.jobs.stream_choice.TableStream`.
+    """A table as a stream; see `skerry.table.connector.stream_choice.TableStream`.
 
     Args:
         table: The table.
@@ -124,7 +124,7 @@ class StreamSource:
         UnsupportedError: A consumer is named.
     """
 
-    table: IcebergTable
+    table: IcebergHandle
     choice: StreamChoice = field(default_factory=StreamChoice)
 
     def __post_init__(self) -> None:

@@ -22,7 +22,7 @@ from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 from skerry.errors import FormatError, NotFoundError
 from skerry.iceberg.metadata.file_io import inflate_metadata
 from skerry.storage import Storage
-from skerry.table.tasks import FileTask
+from skerry.table.work.tasks import FileTask
 
 __all__ = ["StrayMetadata", "decode_json", "possible_states", "read_stray", "read_table_metadata"]
 

@@ -42,7 +42,7 @@ from skerry.iceberg.planning.planned_files import PlannedFiles
 from skerry.storage import Storage, is_within
 from skerry.table.files.scan_task import ScanPlan, ScanStep, sum_steps
 from skerry.table.predicate import Predicate, evaluate
-from skerry.table.read_ahead import read_ahead
+from skerry.table.work.read_ahead import read_ahead
 
 __all__ = ["ScanPlanner"]
 

@@ -34,7 +34,6 @@ from skerry.table.files.scan_task import FileScanTask
 from skerry.table.files.stored_files import open_stored
 from skerry.table.predicate import Column, Predicate, columns_of, conjunction, conjuncts_of, row_mask
 from skerry.table.predicate.binding import Name, resolve_column
-from skerry.table.read_ahead import default_threads
 from skerry.table.rows.changes import (
     CHANGE_COLUMNS,
     ChangedRows,
@@ -45,6 +44,7 @@ from skerry.table.rows.changes import (
 )
 from skerry.table.rows.metadata_columns import METADATA_COLUMNS
 from skerry.table.rows.row_stream import RowStream
+from skerry.table.work.read_ahead import default_threads
 
 __all__ = ["Changes", "changes"]
 

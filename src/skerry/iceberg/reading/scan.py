@@ -27,12 +27,12 @@ from skerry.table.files.scan_task import FileScanTask, ScanPlan
 from skerry.table.history import in_utc
 from skerry.table.predicate import Predicate, columns_of, conjuncts_of, parse
 from skerry.table.properties import whole_number
-from skerry.table.read_ahead import default_threads
 from skerry.table.rows.metadata_columns import DELETED, with_metadata_columns
-from skerry.table.rows.row_stream import RowStream
 from skerry.table.rows.schema import field_id
 from skerry.table.rows.values import physical_value
 from skerry.table.selection import check_snapshot, checked_limit, select_columns
+from skerry.table.table_scan import TableScan
+from skerry.table.work.read_ahead import default_threads
 
 __all__ = ["Explanation", "Scan", "column_defaults", "scan", "scan_planner"]
 
@@ -41,7 +41,7 @@ _SPLIT_PROPERTY, _SPLIT_BYTES = "read.split.target-size", 128 << 20
 _SURVEYED_FILES = 64
 
 
-class Scan(RowStream):
+class Scan(TableScan):
     """Rows of one snapshot of a table, described; made by `Table.scan`.
 
     Every method reads the same snapshot, however the table moves on. The rows come in the order of the files in the
@@ -93,6 +93,11 @@ class Scan(RowStream):
         return f"Scan({self._state.name!r}, columns={self._schema.names}, where={str(self._predicate)!r}{limit})"
 
     @property
+    def state(self) -> TableState:
+        """The state of the table that is read."""
+        return self._state
+
+    @property
     def schema(self) -> pa.Schema:
         """The schema of the rows; fields carry their id in the metadata `PARQUET:field_id`."""
         return self._schema
@@ -141,6 +146,11 @@ class Scan(RowStream):
             SkerryError: As `plan`.
         """
         return self._plan().tasks.to_arrow()
+
+    @property
+    def file_count(self) -> int:
+        """How many data files are read."""
+        return len(self._plan().tasks)
 
     def row_bounds(self) -> tuple[int, int]:
         """Least and most rows that match, as far as metadata tells; the limit does not count.

@@ -27,7 +27,7 @@ from skerry.paimon.metadata.tags import read_tags
 from skerry.paimon.statistics.samples import statistics_location
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.storage import Storage
-from skerry.table.tasks import Executor, ThreadExecutor
+from skerry.table.work.tasks import Executor, ThreadExecutor
 
 __all__ = ["FileUse", "MetadataReader", "PaimonFile", "kept_changelogs", "kept_snapshots", "reachable"]
 

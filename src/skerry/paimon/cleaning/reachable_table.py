@@ -18,7 +18,7 @@ from skerry.paimon.metadata.state import PaimonState, load_state
 from skerry.paimon.metadata.stream_marks import marks_folder
 from skerry.storage import FileStatus, Storage, file_key, name
 from skerry.table.reachability import FileKey, TableKind
-from skerry.table.tasks import Executor
+from skerry.table.work.tasks import Executor
 
 __all__ = ["ReachablePaimonTable"]
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from skerry.errors import ConflictError
-from skerry.paimon.jobs.append import ChangeRequest, commit_files, redo_after_conflicts
+from skerry.paimon.change_request import ChangeRequest, commit_files, redo_after_conflicts
 from skerry.paimon.manifests.live_files import live_entries
 from skerry.paimon.manifests.manifest import ManifestEntry
 from skerry.paimon.metadata.snapshot import CommitKind
@@ -31,7 +31,7 @@ from skerry.table.statistics.group_samples import GroupSamples
 from skerry.table.statistics.sketching import BatchSketcher
 from skerry.table.statistics.table_sample import TableSample, max_groups
 from skerry.table.summaries import AnalyzeSummary
-from skerry.table.tasks import Progress
+from skerry.table.work.tasks import JobProgress
 from skerry.theta import Sample
 
 __all__ = ["analyze"]
@@ -136,7 +136,7 @@ def _sketch_all(
         rows += sum(file.row_count for file in sketched)
         size += sum(entry.file.file_size for entry in part)
         if request.watcher is not None:
-            request.watcher(Progress("sketch", len(found), total, rows, size))
+            request.watcher(JobProgress("sketch", len(found), total, rows, size))
     return found
 
 

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.jobs.change_records import NetChanges, RecordColumns, net_changes
-from skerry.paimon.jobs.append import ChangeRequest, append_batches, redo_after_conflicts
+from skerry.paimon.change_request import ChangeRequest, redo_after_conflicts
+from skerry.paimon.jobs.append import append_batches
 from skerry.paimon.jobs.once import commit_once
 from skerry.paimon.jobs.record_changes import refuse_deletes
 from skerry.paimon.jobs.row_tasks import RowJob

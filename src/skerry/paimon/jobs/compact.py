@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from skerry.errors import CommitUnknownError, ConflictError
+from skerry.paimon.change_request import ChangeRequest
 from skerry.paimon.commit import retry_policy
-from skerry.paimon.jobs.append import ChangeRequest
 from skerry.paimon.jobs.compact_tasks import BucketTask, CompactionRules, TaskResult, plan_compaction, run_task
 from skerry.paimon.manifests.live_files import index_entries
 from skerry.paimon.metadata.snapshot import CommitKind
@@ -30,7 +30,7 @@ from skerry.paimon.writing.layout import WriteLayout
 from skerry.table.commit import commit
 from skerry.table.owned_files import OwnedFiles, after_publish, log_after_publish, owned_files
 from skerry.table.summaries import CompactSummary
-from skerry.table.tasks import Progress
+from skerry.table.work.tasks import JobProgress
 
 __all__ = ["compact", "compact_due"]
 
@@ -169,7 +169,7 @@ class _Attempt:
             rows += sum(file.file.row_count for file in result.written)
             size += task.size_bytes
             if self.request.watcher is not None:
-                self.request.watcher(Progress("compact", files, total, rows, size))
+                self.request.watcher(JobProgress("compact", files, total, rows, size))
 
     def _commit(self, units: Sequence[Sequence[_Done]], owned: OwnedFiles) -> _Round:
         """Commit units at once, else each half of them; once one is in the table, those go that cannot follow it."""

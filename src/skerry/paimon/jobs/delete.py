@@ -17,13 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skerry.errors import ConflictError, SchemaError, UnsupportedError
-from skerry.paimon.jobs.append import (
-    ChangeRequest,
-    append_batches,
-    commit_files,
-    overwrite_partitions,
-    redo_after_conflicts,
-)
+from skerry.paimon.change_request import ChangeRequest, commit_files, redo_after_conflicts
+from skerry.paimon.jobs.append import append_batches, overwrite_partitions
 from skerry.paimon.jobs.record_changes import DeleteRows, change_records
 from skerry.paimon.jobs.row_tasks import PLACE_FIELDS, FileRewrite, RowJob, find_keys, find_rows, rewrite_file
 from skerry.paimon.manifests.live_files import index_entries, live_entries
@@ -51,7 +46,7 @@ __all__ = ["delete", "merged_positions", "overwrite", "replace_positions", "upse
 
 
 def delete(request: ChangeRequest, where: str | Any) -> RowChanges:
-    """Delete the rows that a condition holds for.
+    """Delete the rows that a condition holds for; whole partitions by metadata alone.
 
     Raises:
         ConflictError: Others changed the same rows, again and again.
@@ -63,8 +58,10 @@ def delete(request: ChangeRequest, where: str | Any) -> RowChanges:
         raise SchemaError("delete needs a condition; 'TRUE' deletes all rows")
 
     def attempt(state: PaimonState) -> RowChanges:
-        job = RowJob.of(request, state)
         predicate = parse(where, state.arrow_schema)
+        if names_partitions(predicate, state.schema):
+            return overwrite_partitions(request, None, partitions_where(predicate, state.schema))
+        job = RowJob.of(request, state)
         if state.schema.primary_keys:
             return change_records(job, DeleteRows(predicate))
         return replace_positions(job, _positions(job, predicate), None)
@@ -72,12 +69,14 @@ def delete(request: ChangeRequest, where: str | Any) -> RowChanges:
     return redo_after_conflicts(request, attempt)
 
 
-def overwrite(request: ChangeRequest, data: Any, where: str | Any) -> RowChanges:
-    """Put rows in place of those that a condition holds for, in one commit.
+def overwrite(request: ChangeRequest, data: Any, where: str | Any = None) -> RowChanges:
+    """Replace the rows that a condition holds for, all rows if it is None, in one commit.
 
     Whole partitions are replaced by metadata alone, if the new rows lie in them: elsewhere there may be buckets
     already, which go on as they are.
     """
+    if where is None:
+        return overwrite_partitions(request, data, None)
     rows = open_stream(data).read_all()
 
     def attempt(state: PaimonState) -> RowChanges:

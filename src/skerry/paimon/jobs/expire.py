@@ -21,11 +21,13 @@ from skerry.paimon.metadata.consumers import least_next_snapshot
 from skerry.paimon.metadata.snapshot import Snapshot
 from skerry.paimon.metadata.snapshots import find_snapshot, snapshot_ids, write_hint
 from skerry.paimon.metadata.state import PaimonState
+from skerry.paimon.records import table_file
 from skerry.storage import is_within
 from skerry.table.history import in_utc
-from skerry.table.tasks import Executor, Progress, Watcher
+from skerry.table.summaries import ExpireSummary
+from skerry.table.work.tasks import Executor, JobProgress, Watcher
 
-__all__ = ["ExpiryPlan", "ExpiryRule", "expire_snapshots", "plan_expired"]
+__all__ = ["ExpiryRule", "expire_snapshots", "plan_expired"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,21 +80,6 @@ class ExpiryRule:
         return cls(least, most, before)
 
 
-@dataclass(frozen=True, slots=True)
-class ExpiryPlan:
-    """What goes.
-
-    Args:
-        snapshot_ids: The snapshots, ascending.
-        files: The files.
-        kept_outside: Files that nothing needs any more, and that stay because they do not lie below the table.
-    """
-
-    snapshot_ids: tuple[int, ...] = ()
-    files: tuple[PaimonFile, ...] = ()
-    kept_outside: tuple[PaimonFile, ...] = ()
-
-
 def plan_expired(snapshots: Sequence[Snapshot], rule: ExpiryRule, next_wanted: int | None = None) -> list[Snapshot]:
     """The snapshots that go: the oldest ones, until the first that stays.
 
@@ -119,7 +106,7 @@ def expire_snapshots(
     dry_run: bool = False,
     executor: Executor | None = None,
     watcher: Watcher | None = None,
-) -> ExpiryPlan:
+) -> ExpireSummary:
     """Expire the snapshots of a branch.
 
     Args:
@@ -140,7 +127,7 @@ def expire_snapshots(
         snapshots = [snapshot for snapshot in found if snapshot is not None]
         gone = plan_expired(snapshots, rule, least_next_snapshot(storage, paths))
         if not gone:
-            return ExpiryPlan()
+            return ExpireSummary(dry_run=dry_run)
         try:
             files = _only_in(state, gone, executor)
             break
@@ -149,7 +136,12 @@ def expire_snapshots(
                 raise
     inside = tuple(file for file in files if is_within(state.location, file.location))
     outside = tuple(file for file in files if not is_within(state.location, file.location))
-    plan = ExpiryPlan(tuple(snapshot.id for snapshot in gone), inside, outside)
+    summary = ExpireSummary(
+        tuple(snapshot.id for snapshot in gone),
+        files=tuple(map(table_file, inside)),
+        kept_outside=tuple(map(table_file, outside)),
+        dry_run=dry_run,
+    )
     if not dry_run:
         for snapshot in gone:
             storage.delete([paths.snapshot(snapshot.id)])
@@ -158,8 +150,8 @@ def expire_snapshots(
         storage.delete([file.location for file in inside])
         if watcher is not None:
             size = sum(file.size_bytes for file in inside)
-            watcher(Progress("delete", len(inside), len(inside), done_bytes=size))
-    return plan
+            watcher(JobProgress("delete", len(inside), len(inside), done_bytes=size))
+    return summary
 
 
 def _only_in(state: PaimonState, gone: Sequence[Snapshot], executor: Executor | None) -> list[PaimonFile]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skerry.paimon.jobs.append import ChangeRequest
+from skerry.paimon.change_request import ChangeRequest
 from skerry.paimon.jobs.row_tasks import Decided
 from skerry.paimon.jobs.row_transforms import transform_rows
 from skerry.paimon.metadata.state import PaimonState

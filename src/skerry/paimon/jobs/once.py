@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import replace
 
 from skerry.errors import CommitUnknownError, SkerryError
+from skerry.paimon.change_request import ChangeRequest
 from skerry.paimon.commit import PaimonTarget, StagedCommit
-from skerry.paimon.jobs.append import ChangeRequest
 from skerry.paimon.metadata.paths import MAIN_BRANCH
 from skerry.paimon.metadata.snapshots import earliest_id
 from skerry.paimon.metadata.state import PaimonState

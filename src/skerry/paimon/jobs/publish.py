@@ -23,20 +23,14 @@ import numpy as np
 import pyarrow as pa
 
 from skerry.errors import SchemaError, UnsupportedError
-from skerry.jobs.publication import Publication, WriteMode
-from skerry.paimon.jobs.append import (
-    ChangeRequest,
-    append_batches,
-    commit_files,
-    overwrite_partitions,
-    redo_after_conflicts,
-)
+from skerry.paimon.change_request import ChangeRequest, commit_files, redo_after_conflicts
+from skerry.paimon.handle import PaimonHandle
+from skerry.paimon.jobs.append import append_batches, overwrite_partitions
 from skerry.paimon.jobs.delete import upsert
 from skerry.paimon.jobs.once import commit_once
 from skerry.paimon.jobs.waiting_rows import Group, WaitingRows, read_groups, write_waiting
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.operations import AppendRows, OverwritePartitions
-from skerry.paimon.table import PaimonTable
 from skerry.paimon.writing.bucket_book import BucketBook
 from skerry.paimon.writing.data_files import WrittenDataFile
 from skerry.paimon.writing.layout import WriteLayout
@@ -44,6 +38,7 @@ from skerry.paimon.writing.renumbering import renumbered
 from skerry.paimon.writing.routing import Router
 from skerry.paimon.writing.table_writers import WrittenRows, write_rows
 from skerry.storage import join
+from skerry.table.connector.publication import Publication, WriteMode
 from skerry.table.owned_files import OwnedFiles, owned_files
 from skerry.table.rows.incoming import conform, open_batches
 from skerry.table.rows.keys import KeyIndex
@@ -70,7 +65,7 @@ class ShareLayout:
     owns_buckets: bool = False
 
     @classmethod
-    def of(cls, table: PaimonTable, publication: Publication, *, owns_buckets: bool = False) -> ShareLayout:
+    def of(cls, table: PaimonHandle, publication: Publication, *, owns_buckets: bool = False) -> ShareLayout:
         """The layout for a write to the newest state of a table.
 
         Args:
@@ -185,7 +180,7 @@ def owned_shares(layout: ShareLayout, shares: Iterable[Share]) -> Iterator[Owned
 
 
 def publish(
-    table: PaimonTable,
+    table: PaimonHandle,
     layout: ShareLayout,
     shares: Sequence[Share],
     publication: Publication,
@@ -201,7 +196,7 @@ def publish(
 
 
 def publish_shares(
-    table: PaimonTable,
+    table: PaimonHandle,
     layout: ShareLayout,
     shares: Sequence[Share],
     publication: Publication,

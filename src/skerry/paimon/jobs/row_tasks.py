@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skerry.paimon.jobs.append import ChangeRequest
+from skerry.paimon.change_request import ChangeRequest
 from skerry.paimon.manifests.manifest import ManifestEntry
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.metadata.validation import check_rewritable
@@ -35,7 +35,7 @@ from skerry.table.predicate import ALWAYS_TRUE, Predicate, conjuncts_of
 from skerry.table.rows.keys import KeyIndex
 from skerry.table.rows.metadata_columns import FILE, METADATA_COLUMNS, POSITION
 from skerry.table.rows.schema import field_id
-from skerry.table.tasks import Progress
+from skerry.table.work.tasks import JobProgress
 
 __all__ = [
     "DELETE_KIND",
@@ -114,7 +114,7 @@ class RowJob:
             yield result
             done += files(task)
             if self.request.watcher is not None:
-                self.request.watcher(Progress(step, done, total))
+                self.request.watcher(JobProgress(step, done, total))
 
 
 def _threads() -> int:

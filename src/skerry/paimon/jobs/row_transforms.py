@@ -9,7 +9,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from skerry.errors import UnsupportedError
-from skerry.paimon.jobs.append import ChangeRequest, redo_after_conflicts
+from skerry.paimon.change_request import ChangeRequest, redo_after_conflicts
 from skerry.paimon.jobs.delete import merged_positions, replace_positions
 from skerry.paimon.jobs.record_changes import change_records
 from skerry.paimon.jobs.row_tasks import PLACE_FIELDS, RowJob, RowTransform, decide_places

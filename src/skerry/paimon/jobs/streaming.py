@@ -18,8 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from skerry.errors import FormatError, NotFoundError, UnsupportedError
-from skerry.jobs.stream_choice import EARLIEST, LATEST, StreamChoice
-from skerry.jobs.stream_tasks import RowsTask
+from skerry.paimon.handle import PaimonHandle
 from skerry.paimon.manifests.live_files import delta_entries
 from skerry.paimon.manifests.manifest import FileKind
 from skerry.paimon.manifests.manifest_list import read_manifest_list
@@ -33,11 +32,12 @@ from skerry.paimon.planning.splits import Split
 from skerry.paimon.reading.changes import PaimonChanges, changes_rows, has_changelog, read_commit, told_rows
 from skerry.paimon.reading.rows import SplitReader
 from skerry.paimon.reading.scan import PaimonScan
-from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
+from skerry.table.connector.stream_choice import EARLIEST, LATEST, StreamChoice
+from skerry.table.connector.stream_tasks import RowsTask
 from skerry.table.predicate import conjuncts_of
-from skerry.table.read_ahead import default_threads
 from skerry.table.rows.changes import CHANGE_COLUMNS, describe_changes, with_ordinal
+from skerry.table.work.read_ahead import default_threads
 
 __all__ = ["ComparedTask", "PaimonOffset", "PaimonStream", "ToldTask"]
 
@@ -137,7 +137,7 @@ PaimonTask = RowsTask | ToldTask | ComparedTask
 
 @dataclass(frozen=True)
 class PaimonStream:
-    """A table as a stream; see `skerry.jobs.stream_choice.TableStream`.
+    """A table as a stream; see `skerry.table.connector.stream_choice.TableStream`.
 
     Args:
         table: The table.
@@ -147,14 +147,14 @@ class PaimonStream:
         UnsupportedError: Rows of the table have keys, and changes are not to be told.
     """
 
-    table: PaimonTable
+    table: PaimonHandle
     choice: StreamChoice = field(default_factory=StreamChoice)
 
     def __post_init__(self) -> None:
-        if self.table.primary_key and not self.choice.changes:
+        if self.table.state.schema.primary_keys and not self.choice.changes:
             raise UnsupportedError(
                 "rows of a table with a primary key change, which a stream of new rows cannot tell: read changes",
-                location=self.table.name,
+                location=self.table.state.name,
             )
 
     @property

@@ -33,7 +33,7 @@ from skerry.paimon.planning.sections import Sections
 from skerry.paimon.values.simple_stats import stats_record
 from skerry.table.files.scan_task import ScanStep
 from skerry.table.predicate import Predicate, evaluate
-from skerry.table.read_ahead import read_ahead
+from skerry.table.work.read_ahead import read_ahead
 
 __all__ = ["ScanPlanner"]
 

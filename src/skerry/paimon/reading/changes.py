@@ -29,7 +29,6 @@ from skerry.paimon.reading.rows import SplitReader
 from skerry.paimon.reading.scan import PaimonScan
 from skerry.table.files.evolution import plan_conversion
 from skerry.table.predicate import ALWAYS_TRUE, Predicate, columns_of, conjunction, conjuncts_of, row_mask
-from skerry.table.read_ahead import default_threads
 from skerry.table.rows.changes import (
     CHANGE_COLUMNS,
     ChangedRows,
@@ -40,6 +39,7 @@ from skerry.table.rows.changes import (
 )
 from skerry.table.rows.row_stream import RowStream
 from skerry.table.rows.schema import leaf
+from skerry.table.work.read_ahead import default_threads
 
 __all__ = ["PaimonChanges", "changes", "changes_rows", "has_changelog", "read_commit", "told_rows"]
 

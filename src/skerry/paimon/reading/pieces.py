@@ -35,9 +35,9 @@ from skerry.table.predicate import (
     conjuncts_of,
     evaluate,
 )
-from skerry.table.read_ahead import SharedCache
 from skerry.table.rows.metadata_columns import is_metadata_column
 from skerry.table.rows.schema import field_id
+from skerry.table.work.read_ahead import SharedCache
 
 __all__ = ["OpenRun", "OpenSection", "Piece", "PieceOpener", "RawPart", "Unit", "on_places", "units_of"]
 

@@ -35,9 +35,9 @@ from skerry.table.predicate import (
     columns_of,
     row_mask,
 )
-from skerry.table.read_ahead import read_ahead, scan_pool
 from skerry.table.rows.metadata_columns import FILE, METADATA_COLUMNS, POSITION
 from skerry.table.rows.schema import field_id
+from skerry.table.work.read_ahead import read_ahead, scan_pool
 
 __all__ = ["SplitReader"]
 

@@ -18,10 +18,10 @@ from skerry.paimon.reading.pieces import on_places
 from skerry.paimon.reading.rows import SplitReader
 from skerry.table.explanation import Explanation
 from skerry.table.predicate import Predicate, conjuncts_of, parse
-from skerry.table.read_ahead import default_threads
 from skerry.table.rows.metadata_columns import METADATA_COLUMNS
-from skerry.table.rows.row_stream import RowStream
 from skerry.table.selection import checked_limit, select_columns
+from skerry.table.table_scan import TableScan
+from skerry.table.work.read_ahead import default_threads
 
 __all__ = ["PLACE_COLUMNS", "PaimonScan"]
 
@@ -29,7 +29,7 @@ PLACE_COLUMNS = ("_file", "_pos")
 """Metadata columns of tables without primary key: where a row lies."""
 
 
-class PaimonScan(RowStream):
+class PaimonScan(TableScan):
     """Rows of one snapshot of a branch, described; `Table.scan` makes them (`skerry.paimon.reading.fallback_scan`).
 
     Every method reads the same snapshot, however the table moves on. The rows come bucket by bucket; those of
@@ -111,6 +111,11 @@ class PaimonScan(RowStream):
     def reads(self) -> list[tuple[SplitReader, PlannedSplits]]:
         """What `plan` finds, for each branch that is read by itself, with what reads it."""
         return [(self._reader(self._state), self._plan_of(self._state).splits)]
+
+    @property
+    def file_count(self) -> int:
+        """How many data files are read."""
+        return len(self.splits().files)
 
     def row_bounds(self) -> tuple[int, int]:
         """Least and most rows that match, as far as metadata tells; the limit does not count.

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from skerry.catalog import Table
-from skerry.catalog.applying import batch_arguments, stream_batch
+from skerry.catalog import Catalog, Table
 from skerry.errors import SchemaError, SkerryError, UnsupportedError
 from skerry.jobs.record_fields import FieldNames
 from skerry.spark.change_records.batches import RecordBatch, take_over
@@ -23,7 +23,7 @@ from skerry.spark.change_records.rows import take_over_rows
 from skerry.spark.runtime.failures import TaskError
 from skerry.spark.runtime.jvm import is_classic
 from skerry.table.history import MAIN
-from skerry.table.stream_batch import StreamBatch
+from skerry.table.stream_batch import StreamBatch, batch_arguments, stream_batch
 from skerry.table.summaries import ChangeSummary
 
 __all__ = ["IngestedChanges", "ingest_changes"]
@@ -116,7 +116,7 @@ def ingest_changes(
         tables,
         change_format(format),
         _key(tables, on),
-        poison_table(poison, tables[0].catalog, tables[0].format),
+        poison_table(poison, cast(Catalog, tables[0].catalog), tables[0].format),
         DriftMode.parse(drift),
         blind,
         ref,

@@ -12,10 +12,9 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from skerry.catalog import Catalog, Table
-from skerry.catalog.applying import batch_arguments
 from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError
 from skerry.spark.change_records.batches import REFUSED
-from skerry.table.stream_batch import StreamBatch
+from skerry.table.stream_batch import StreamBatch, batch_arguments
 
 __all__ = ["FAIL", "REFUSED_RECORDS", "keep_refused", "poison_table", "refuse_batch"]
 

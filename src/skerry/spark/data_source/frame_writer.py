@@ -11,8 +11,8 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from skerry.jobs.exchange import TableWrite
 from skerry.spark.data_source.options import SourceOptions
+from skerry.table.connector.connector import TableWrite
 from skerry.table.stream_batch import StreamBatch
 
 __all__ = ["FrameWriter", "StreamWriter"]
@@ -56,7 +56,7 @@ def _publish(
     if batch is not None and batch.query is None:
         batch = replace(batch, query=next((message.query for message in written), None))
     with write.owned(shares):
-        is_new = write.publish(options.load().implementation, shares, batch)
+        is_new = write.publish(options.connector(), shares, batch)
     if batch is not None and not is_new:
         _LOG.warning("batch %d of stream %r is in the table already: nothing was written", batch.number, batch.stream)
 

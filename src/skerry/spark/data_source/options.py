@@ -7,11 +7,10 @@ from collections.abc import Mapping
 
 import skerry
 from skerry.catalog import Table
-from skerry.catalog.exchanges import exchange_of
 from skerry.errors import SchemaError
-from skerry.jobs.exchange import TableExchange
-from skerry.jobs.publication import Publication, WriteMode
-from skerry.jobs.stream_choice import EARLIEST, Limits
+from skerry.table.connector.connector import TableConnector
+from skerry.table.connector.publication import Publication, WriteMode
+from skerry.table.connector.stream_choice import EARLIEST, Limits
 from skerry.table.history import MAIN
 from skerry.table.rows.schema import nearest
 from skerry.table.stream_batch import StreamBatch
@@ -109,14 +108,13 @@ class SourceOptions:
             )
         return skerry.connect(self._options["catalog"], create=False, **self._catalog_properties).load_table(table)
 
-    def exchange(self) -> TableExchange:
+    def connector(self) -> TableConnector:
         """The table as frames and streams see it.
 
         Raises:
             SkerryError: As `load`.
         """
-        table = self.load()
-        return exchange_of(table.format, table.implementation)
+        return self.load().connector()
 
     # ---- reading ----
 

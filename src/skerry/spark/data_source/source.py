@@ -5,7 +5,7 @@ with the table's statistics once. `skerry.spark.ingest` lets Spark's own Parquet
 this is for code that wants a format by name, and for streams.
 
 Every step (planning, each task, commit, abort) may run in a Python process of its own, so a step knows only what is
-pickled with the reader or writer. What the table's format does of it is in `skerry.jobs.exchange`.
+pickled with the reader or writer. What the table's format does of it is in `skerry.table.connector.connector`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from skerry.jobs.exchange import PieceReader, TableExchange, TableWrite
 from skerry.spark.data_source.frame_writer import FrameWriter, StreamWriter
 from skerry.spark.data_source.options import SourceOptions, Use
 from skerry.spark.data_source.pushed_filters import push_filters
@@ -36,6 +35,7 @@ from skerry.spark.data_source.stream_reader import StreamReader, table_stream
 from skerry.spark.outgoing import for_spark
 from skerry.spark.runtime.settings import apply_defaults
 from skerry.spark.schema import to_arrow_schema, to_spark_schema
+from skerry.table.connector.connector import PieceReader, TableConnector, TableWrite
 from skerry.table.predicate import Predicate, conjunction
 
 __all__ = ["SkerryDataSource", "register"]
@@ -69,7 +69,7 @@ class SkerryDataSource(DataSource):  # type: ignore[misc]
         options = SourceOptions(self.options)
         if options.tells_changes:
             return to_spark_schema(table_stream(options).schema)
-        exchange = options.exchange()
+        exchange = options.connector()
         scan = exchange.scan(options.columns, options.where, options.snapshot, options.ref)
         return to_spark_schema(scan.schema)
 
@@ -109,7 +109,7 @@ class SkerryDataSource(DataSource):  # type: ignore[misc]
 
 def _begin_write(options: SourceOptions, schema: StructType, *, overwrite: bool) -> TableWrite:
     publication = options.publication(overwrite=overwrite)
-    write = options.exchange().begin_write(publication)
+    write = options.connector().begin_write(publication)
     write.check(to_arrow_schema(schema))
     return write
 
@@ -135,8 +135,8 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
         return {"_options": self._options, "_columns": self._columns, "_pushed": []}
 
     @cached_property
-    def _exchange(self) -> TableExchange:
-        return self._options.exchange()
+    def _exchange(self) -> TableConnector:
+        return self._options.connector()
 
     def partitions(self) -> Sequence[InputPartition]:
         """One task per piece of the scan; one without any where there are none, as Spark wants one."""

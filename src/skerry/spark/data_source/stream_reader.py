@@ -12,10 +12,10 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from skerry.errors import FormatError
-from skerry.jobs.stream_choice import StreamChoice, StreamTask, TableOffset, TableStream
 from skerry.spark.data_source.options import SourceOptions
 from skerry.spark.outgoing import for_spark
 from skerry.storage import join, name
+from skerry.table.connector.stream_choice import StreamChoice, StreamTask, TableOffset, TableStream
 from skerry.table.history import MAIN
 from skerry.table.rows.changes import CHANGE_COLUMNS
 
@@ -32,7 +32,7 @@ def table_stream(options: SourceOptions, columns: Sequence[str] | None = None) -
     chosen = columns if columns is not None else options.columns
     if chosen is not None and options.tells_changes:
         chosen = [column for column in chosen if column not in CHANGE_COLUMNS.names]
-    return options.exchange().stream(
+    return options.connector().stream(
         StreamChoice(
             None if chosen is None else tuple(chosen),
             options.where,

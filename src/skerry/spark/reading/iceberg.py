@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from skerry.errors import SchemaError
 from skerry.iceberg.metadata.schema import to_arrow_schema
+from skerry.iceberg.planning.live_files import live_data_files
 from skerry.iceberg.reading.scan import Scan
 from skerry.iceberg.statistics.columns import distinct_counts
-from skerry.iceberg.table import IcebergTable
 from skerry.spark.reading.arrow_reader import read_through_arrow
 from skerry.spark.reading.conditions import to_condition
 from skerry.spark.reading.file_choice import FileChoice, read_by_spark
@@ -48,13 +48,11 @@ class IcebergRead:
 
     Args:
         spark: The session.
-        table: The table.
         scan: What is read.
         tests_rows: Whether rows that the scan does not want are left out, and not only files.
     """
 
     spark: SparkSession
-    table: IcebergTable
     scan: Scan
     tests_rows: bool = True
 
@@ -83,7 +81,7 @@ class IcebergRead:
     def outline(self) -> DataFrame:
         """A relation without files that has the columns and the table's name."""
         without_files = open_files(self.spark, to_spark_schema(self.scan.row_reader().schema), [])
-        return with_statistics(without_files, PlanStatistics(0, 0), self.table.state.name)
+        return with_statistics(without_files, PlanStatistics(0, 0), self.scan.state.name)
 
     @property
     def file_count(self) -> int:
@@ -105,12 +103,12 @@ class IcebergRead:
     def _divide(
         self, reader: RowReader, tasks: Mapping[str, FileScanTask]
     ) -> tuple[list[FileScanTask], list[FileScanTask]]:
-        if not read_by_spark(reader.read_schema) or not reaches(self.spark, tasks, self.table.state.storage.options):
+        if not read_by_spark(reader.read_schema) or not reaches(self.spark, tasks, self.scan.state.storage.options):
             return [], list(tasks.values())
         return self._choice(reader.read_schema).divide(tasks.values(), self._files)
 
     def _choice(self, schema: pa.Schema) -> FileChoice:
-        state = self.table.state
+        state = self.scan.state
         history = [to_arrow_schema(schema) for schema in state.metadata.schemas]
         return FileChoice(state.storage, schema, history, _NAME_MAPPING_PROPERTY in state.properties)
 
@@ -120,7 +118,9 @@ class IcebergRead:
         snapshot = self.scan.snapshot_id
         if snapshot is None:
             return {}
-        return {file.location: file for file in self.table.data_files(self.table.state.snapshot_by_id(snapshot))}
+        return {
+            file.location: file for file in live_data_files(self.scan.state, self.scan.state.snapshot_by_id(snapshot))
+        }
 
     def _check_session(self, schema: pa.Schema, is_native: bool) -> None:
         """Refuse a session that would read other columns, and warn of one that reads statistics in vain.
@@ -130,7 +130,7 @@ class IcebergRead:
         """
         if is_native and not is_on(self.spark, FIELD_ID_SETTING) and self._choice(schema).has_changed:
             raise SchemaError(
-                f"columns of {self.table.state.name} have changed, and this session finds them by name: "
+                f"columns of {self.scan.state.name} have changed, and this session finds them by name: "
                 f"set {FIELD_ID_SETTING} to true, as skerry.spark.runtime.session and skerry.spark.register do"
             )
         warn_of_blind_optimizer(self.spark, 3)
@@ -146,7 +146,7 @@ class IcebergRead:
         statistics = self._statistics(schema, tasks)
         options = filter_options(schema, statistics, without_nan([self._files[place] for place in locations], schema))
         files = open_files(self.spark, to_spark_schema(schema), locations, options)
-        frame = told(files, statistics, self.table.state.name)
+        frame = told(files, statistics, self.scan.state.name)
         if self.tests_rows and not all(task.matches_all for task in tasks):
             frame = frame.where(to_condition(reader.predicate))
         if any(field.type != schema.field(field.name).type for field in wanted):
@@ -160,7 +160,7 @@ class IcebergRead:
         schema = nullable(to_spark_schema(reader.schema))
         threads = replace(reader, threads=1)
         frame = read_through_arrow(self.spark, threads, shares, schema, sum(map(_row_count, tasks)))
-        return told(frame, self._statistics(reader.schema, tasks), self.table.state.name)
+        return told(frame, self._statistics(reader.schema, tasks), self.scan.state.name)
 
     def _statistics(self, schema: pa.Schema, tasks: Sequence[FileScanTask]) -> PlanStatistics:
         top_level = [leaf for leaf in leaves(schema) if len(leaf.path) == 1]
@@ -178,7 +178,7 @@ class IcebergRead:
         """What sketches say of all rows of the files that are read, by field id; conditions come later in the plan."""
         snapshot = self.scan.snapshot_id
         assert snapshot is not None
-        state = self.table.state
+        state = self.scan.state
         files = [replace(task, matches_all=True) for task in self._tasks.values()]
         is_whole = len(files) == len(self._files)
         return distinct_counts(state, state.snapshot_by_id(snapshot), None if is_whole else files)

@@ -19,7 +19,7 @@ import skerry
 from skerry.catalog import Catalog, Table
 from skerry.errors import NotFoundError
 from skerry.spark.reading.pushed_conditions import pushed_conditions
-from skerry.spark.reading.read import TableFrame, count_files, read, read_candidates, version_of
+from skerry.spark.reading.read import TableFrame, read, read_candidates, version_of
 from skerry.spark.reading.table_names import Place, is_query, names_by_sqlglot, names_in_plan, not_a_query
 from skerry.spark.runtime.jvm import is_classic
 from skerry.spark.runtime.settings import FIELD_ID_SETTING, OPTIMIZER_SETTING
@@ -75,7 +75,7 @@ def _fewer(
     spark: SparkSession, table: Table, settings: tuple[str | None, ...], where: str, whole: TableFrame
 ) -> TableFrame | None:
     """The files that can hold rows for which a condition is true, if those are not all."""
-    if count_files(table, where) == whole.file_count:
+    if table.scan(where=where).file_count == whole.file_count:
         return None
     return _frame(_Asked(spark, table, settings, where))
 

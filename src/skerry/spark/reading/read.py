@@ -5,23 +5,21 @@ A frame is bound to the snapshot that its table showed when it was made.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
 from skerry.catalog import Table
-from skerry.paimon.reading.scan import PaimonScan
-from skerry.paimon.table import PaimonTable
 from skerry.spark.reading.iceberg import IcebergRead
 from skerry.spark.reading.lost_files import explain_lost_files
 from skerry.spark.reading.paimon import PaimonRead
 from skerry.spark.reading.relations import is_relation
 from skerry.spark.runtime.jvm import is_classic
 
-__all__ = ["TableFrame", "count_files", "read", "read_candidates", "version_of"]
+__all__ = ["TableFrame", "read", "read_candidates", "version_of"]
 
 
 def read(
@@ -96,20 +94,19 @@ def read_candidates(spark: SparkSession, table: Table, where: str | None) -> Tab
 
 
 def version_of(table: Table) -> str:
-    """What tells the state that a table shows from others: other rows or columns are another version."""
-    own = table.implementation
-    return f"{table.location} {own.version}" if isinstance(own, PaimonTable) else table.metadata_location
+    """What distinguishes the state that a table shows from others: other rows or columns are another version."""
+    return f"{table.location} {table.version}"
 
 
-def count_files(table: Table, where: str) -> int:
-    """How many files can hold rows that a condition wants."""
-    scan = table.scan(where=where)
-    return len(scan.splits().files if isinstance(scan, PaimonScan) else scan.plan())
+_READERS: Final[dict[str, Callable[[SparkSession, Any, bool], IcebergRead | PaimonRead]]] = {
+    "iceberg": IcebergRead,
+    "paimon": PaimonRead,
+}
+"""What makes frames of scans, by table format."""
 
 
 def _reading(spark: SparkSession, table: Table, scan: Any, *, tests_rows: bool = True) -> IcebergRead | PaimonRead:
     if is_classic(spark):
         explain_lost_files(table.location, table.name)
-    if isinstance(scan, PaimonScan):
-        return PaimonRead(spark, scan, tests_rows)
-    return IcebergRead(spark, table.implementation, scan, tests_rows)
+    reader = _READERS[table.format]
+    return reader(spark, scan, tests_rows)

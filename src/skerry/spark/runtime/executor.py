@@ -1,4 +1,4 @@
-"""Tasks on Spark's executors: the distributed twin of `skerry.table.tasks.ThreadExecutor`."""
+"""Tasks on Spark's executors: the distributed twin of `skerry.table.work.tasks.ThreadExecutor`."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
 from skerry.spark.runtime.jvm import is_classic
-from skerry.table.tasks import Progress, Watcher
+from skerry.table.work.tasks import JobProgress, Watcher
 
 __all__ = ["run_watched"]
 
@@ -76,10 +76,10 @@ def _cancel(spark: SparkSession, tag: str) -> None:
         spark.interruptTag(tag)
 
 
-def _progress(spark: SparkSession, tag: str) -> Progress:
+def _progress(spark: SparkSession, tag: str) -> JobProgress:
     """What the tagged jobs have read and written, counted over their stages; a Connect server does not tell."""
     if not is_classic(spark):
-        return Progress("write")
+        return JobProgress("write")
     context: Any = spark.sparkContext._jsc.sc()
     read_rows = read_bytes = written_rows = written_bytes = 0
     for job in context.statusTracker().getJobIdsForTag(tag):
@@ -92,4 +92,4 @@ def _progress(spark: SparkSession, tag: str) -> Progress:
             read_bytes += stage.inputBytes()
             written_rows += stage.outputRecords()
             written_bytes += stage.outputBytes()
-    return Progress("write", done_rows=max(read_rows, written_rows), done_bytes=max(read_bytes, written_bytes))
+    return JobProgress("write", done_rows=max(read_rows, written_rows), done_bytes=max(read_bytes, written_bytes))

@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Final, cast
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -22,7 +23,6 @@ from skerry.iceberg.metadata.state import MAIN
 from skerry.iceberg.table import IcebergTable
 from skerry.iceberg.writing.describe import DescribeTask, describe_file
 from skerry.iceberg.writing.layout import FileLayout
-from skerry.jobs.publication import Publication
 from skerry.paimon.jobs.publish import ShareLayout, owned_shares, publish_shares
 from skerry.paimon.manifests.live_files import delta_entries
 from skerry.paimon.table import PaimonTable
@@ -32,9 +32,11 @@ from skerry.spark.writing.arrow_writer import write_frame_as_arrow
 from skerry.spark.writing.paimon_ingest import land_shares
 from skerry.spark.writing.sources import Source, open_source
 from skerry.spark.writing.spark_writer import spark_can_write, write_frame
+from skerry.table.connector.publication import Publication
 from skerry.table.files.data_file import WrittenFile
 from skerry.table.owned_files import OwnedFiles, after_publish
-from skerry.table.tasks import Progress, Watcher
+from skerry.table.work.progress import Progress, watching
+from skerry.table.work.tasks import JobProgress, Watcher
 
 __all__ = ["IngestSummary", "ingest", "land"]
 
@@ -68,7 +70,7 @@ def ingest(
     options: Mapping[str, str] | None = None,
     ref: str = MAIN,
     snapshot_properties: Mapping[str, str] | None = None,
-    progress: Watcher | None = None,
+    progress: Progress = None,
 ) -> IngestSummary:
     """Append files or a frame to a table: all rows and the table's statistics in one commit, or nothing.
 
@@ -82,7 +84,7 @@ def ingest(
         options: Options of Spark's reader of that format.
         ref: The branch to append to.
         snapshot_properties: Further entries of the snapshot summary.
-        progress: Called with the progress.
+        progress: True for a bar, or a callable that gets `JobProgress` records.
 
     Raises:
         NotFoundError: There is no such file.
@@ -98,13 +100,13 @@ def ingest(
     else:
         rows = open_source(spark, os.fspath(source), format=format, options=options, schema=table.schema)
     publication = Publication(ref=ref, properties=snapshot_properties or {})
-    landing = _into_paimon if isinstance(table.implementation, PaimonTable) else _into_iceberg
-    landed = landing(table, rows, publication, progress)
+    with watching(progress, "read") as watcher:
+        landed = _LANDINGS[table.format](table, rows, publication, watcher)
     return dataclasses.replace(landed, seconds=time.perf_counter() - begin)
 
 
 def _into_iceberg(table: Table, rows: Source, publication: Publication, progress: Watcher | None) -> IngestSummary:
-    inner: IcebergTable = table.implementation
+    inner = cast(IcebergTable, table).handle
     ref = publication.ref
     catch_up(inner, ref, executor=SparkExecutor(rows.frame.sparkSession))
     layout = inner.layout(ref=ref)
@@ -113,7 +115,7 @@ def _into_iceberg(table: Table, rows: Source, publication: Publication, progress
         files = land(rows, layout, progress=progress)
         if files:
             if progress is not None:
-                progress(Progress("commit", done_files=len(files), total_files=len(files)))
+                progress(JobProgress("commit", done_files=len(files), total_files=len(files)))
             snapshot = inner.append(files, ref=ref, properties=publication.properties).snapshot(ref)
             snapshot_id = None if snapshot is None else snapshot.snapshot_id
     return IngestSummary(
@@ -125,7 +127,7 @@ def _into_iceberg(table: Table, rows: Source, publication: Publication, progress
 
 
 def _into_paimon(table: Table, rows: Source, publication: Publication, progress: Watcher | None) -> IngestSummary:
-    inner: PaimonTable = table.implementation
+    inner = cast(PaimonTable, table).handle
     layout = ShareLayout.of(inner, publication, owns_buckets=True)
     shares = land_shares(rows, layout, publication.mode, progress=progress)
     if not shares:
@@ -134,7 +136,7 @@ def _into_paimon(table: Table, rows: Source, publication: Publication, progress:
     row_count = sum(file.row_count for file in files)
     with owned_shares(layout, shares):
         if progress is not None:
-            progress(Progress("commit", len(files), len(files), row_count, sum(file.file_size for file in files)))
+            progress(JobProgress("commit", len(files), len(files), row_count, sum(file.file_size for file in files)))
         state = publish_shares(inner, layout, shares, publication)
     snapshot = state.snapshot if state is not None else None
     if state is not None and snapshot is not None and layout.rows_wait(publication.mode):
@@ -148,6 +150,9 @@ def _into_paimon(table: Table, rows: Source, publication: Publication, progress:
         rows=row_count,
         bytes=sum(file.file_size for file in files),
     )
+
+
+_LANDINGS: Final = {"iceberg": _into_iceberg, "paimon": _into_paimon}
 
 
 def land(source: Source | DataFrame, layout: FileLayout, *, progress: Watcher | None = None) -> list[WrittenFile]:
@@ -183,7 +188,7 @@ def _described(
     spark: SparkSession, layout: FileLayout, locations: list[str], owned: OwnedFiles, progress: Watcher | None
 ) -> Iterator[WrittenFile]:
     """Describe files in a Spark job. Spark writes a file without rows when a frame has none; it is removed."""
-    done = Progress("sketch", total_files=len(locations))
+    done = JobProgress("sketch", total_files=len(locations))
     tasks = [DescribeTask(location, layout, is_sorted=True) for location in locations]
     for file in SparkExecutor(spark).map(describe_file, tasks):
         data = file.data_file

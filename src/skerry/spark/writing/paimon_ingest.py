@@ -18,7 +18,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from skerry.jobs.publication import WriteMode
 from skerry.paimon.jobs.publish import Share, ShareLayout, write_share
 from skerry.paimon.writing.routing import Router
 from skerry.spark.runtime.failures import original_errors
@@ -28,8 +27,9 @@ from skerry.spark.writing.arrow_writer import marked_errors
 from skerry.spark.writing.incoming import check_frame, check_values
 from skerry.spark.writing.sources import Source
 from skerry.spark.writing.spark_writer import rebalance_settings, unused_name
+from skerry.table.connector.publication import WriteMode
 from skerry.table.rows.incoming import conform, open_batches
-from skerry.table.tasks import Watcher
+from skerry.table.work.tasks import Watcher
 
 __all__ = ["land_shares"]
 

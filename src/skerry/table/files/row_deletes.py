@@ -27,8 +27,8 @@ from skerry.table.files.scan_task import FileScanTask
 from skerry.table.files.stored_file import Part, StoredFile, reading
 from skerry.table.files.stored_files import open_stored
 from skerry.table.predicate import Column
-from skerry.table.read_ahead import SharedCache
 from skerry.table.rows.schema import FIELD_ID_KEY
+from skerry.table.work.read_ahead import SharedCache
 
 __all__ = ["RowDeletes", "deleted_positions", "distinct_positions", "read_positions"]
 

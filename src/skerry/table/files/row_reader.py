@@ -27,7 +27,6 @@ from skerry.table.files.scan_task import FileScanTask
 from skerry.table.files.stored_file import Part, StoredFile, reading
 from skerry.table.files.stored_files import open_stored
 from skerry.table.predicate import ALWAYS_TRUE, Column, FieldMetrics, Predicate, Verdict, evaluate, row_mask
-from skerry.table.read_ahead import read_ahead, scan_pool
 from skerry.table.rows.metadata_columns import (
     DELETED,
     FILE,
@@ -38,6 +37,7 @@ from skerry.table.rows.metadata_columns import (
     SPEC_ID,
     is_metadata_column,
 )
+from skerry.table.work.read_ahead import read_ahead, scan_pool
 
 __all__ = ["RowReader"]
 

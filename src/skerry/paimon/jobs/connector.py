@@ -12,37 +12,38 @@ from typing import Any
 import pyarrow as pa
 
 from skerry.errors import SchemaError
-from skerry.jobs.exchange import TableWrite
-from skerry.jobs.publication import Publication, WriteMode
-from skerry.jobs.stream_choice import StreamChoice, TableStream
+from skerry.paimon.handle import PaimonHandle
 from skerry.paimon.jobs import publish as paimon_publish
 from skerry.paimon.jobs.streaming import PaimonStream
 from skerry.paimon.metadata.options import MergeEngine
+from skerry.paimon.reading.fallback_scan import scan
 from skerry.paimon.reading.scan import PaimonScan
-from skerry.paimon.table import PaimonTable
+from skerry.table.connector.connector import TableWrite
+from skerry.table.connector.publication import Publication, WriteMode
+from skerry.table.connector.stream_choice import StreamChoice, TableStream
 from skerry.table.predicate import Predicate
 from skerry.table.rows.incoming import conform
 from skerry.table.rows.schema import empty_batch
 from skerry.table.stream_batch import StreamBatch
 
-__all__ = ["PaimonExchange"]
+__all__ = ["PaimonConnector"]
 
 
 @dataclass(frozen=True)
-class PaimonExchange:
-    """See `skerry.jobs.exchange.TableExchange`.
+class PaimonConnector:
+    """See `skerry.table.connector.connector.TableConnector`.
 
     Args:
         table: The table.
     """
 
-    table: PaimonTable
+    table: PaimonHandle
 
     def scan(
         self, columns: Sequence[str] | None, where: str | Predicate | None, snapshot: int | None, ref: str | None
     ) -> PaimonScan:
         """Describe a read."""
-        return self.table.scan(columns, where, snapshot=snapshot, ref=ref)
+        return scan(self.table.state, columns, where, snapshot=snapshot, ref=ref)
 
     def pieces(self, scan: PaimonScan) -> Sequence[Any]:
         """What tasks read."""
@@ -84,8 +85,8 @@ class _Write:
     def share(self, batches: Iterable[pa.RecordBatch]) -> paimon_publish.Share:
         return paimon_publish.write_share(self.layout, self.publication.mode, batches)
 
-    def publish(self, table: Any, shares: Sequence[paimon_publish.Share], batch: StreamBatch | None = None) -> bool:
-        return paimon_publish.publish(table, self.layout, shares, self.publication, batch=batch)
+    def publish(self, connector: Any, shares: Sequence[paimon_publish.Share], batch: StreamBatch | None = None) -> bool:
+        return paimon_publish.publish(connector.table, self.layout, shares, self.publication, batch=batch)
 
     def owned(self, shares: Iterable[paimon_publish.Share]) -> AbstractContextManager[object]:
         return paimon_publish.owned_shares(self.layout, shares)

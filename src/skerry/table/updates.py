@@ -1,18 +1,19 @@
-"""Changing a table's schema, partitioning, sort order, properties and format version."""
+"""Updates of a table's schema and partitioning: steps that are gathered first and committed together."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from skerry.catalog.backend import SchemaStep, SpecStep
-from skerry.catalog.handle import TableHandle
-from skerry.errors import SchemaError
+__all__ = ["SchemaStep", "SchemaUpdate", "SpecStep", "SpecUpdate"]
 
-__all__ = ["SchemaUpdate", "SpecUpdate", "TableEvolution"]
+SchemaStep: TypeAlias = Callable[[Any], None]
+"""Changes the table format's draft of a schema."""
+SpecStep: TypeAlias = Callable[[Any], None]
+"""Changes the table format's draft of a partition spec."""
 
 Path = str | Sequence[str]
 """A column's dotted name, or its parts."""
@@ -123,7 +124,7 @@ class SchemaUpdate(_Update[SchemaStep]):
         return self._step(lambda draft: draft.move(path, draft.position_of(path, before_path)))
 
     def move_after(self, path: Path, after_name: Path) -> Self:
-        """Move a column behind another one of its struct."""
+        """Move a column to the place after another one of its struct."""
         return self._step(lambda draft: draft.move(path, draft.position_of(path, after_name, offset=1)))
 
     def set_identifier_fields(self, *fields: Path) -> Self:
@@ -154,58 +155,3 @@ class SpecUpdate(_Update[SpecStep]):
     def rename_field(self, name: str, new_name: str) -> Self:
         """Give a partition field another name."""
         return self._step(lambda draft: draft.rename(name, new_name))
-
-
-class TableEvolution(TableHandle):
-    """What changes a table's settings, and none of its rows."""
-
-    def update_schema(self, *, allow_incompatible_changes: bool = False) -> SchemaUpdate:
-        """Change the schema: `with table.update_schema() as update: update.add_column("x", pa.int64())`.
-
-        Args:
-            allow_incompatible_changes: Allow required columns without default, and optional columns to become
-                required. Rows that exist may then break the schema.
-        """
-        return SchemaUpdate(lambda steps: self._backend.change_schema(steps, allow_incompatible_changes))
-
-    def update_spec(self) -> SpecUpdate:
-        """Change the partitioning of files written from now on; others keep theirs, and are pruned by it."""
-        return SpecUpdate(self._backend.change_spec)
-
-    def update_sort_order(self, sort_by: Sequence[str]) -> Self:
-        """Sort files written from now on otherwise; an empty list leaves rows as they come.
-
-        Raises:
-            SchemaError: A column or transform does not fit.
-        """
-        if isinstance(sort_by, str):
-            raise SchemaError(f"sort_by must be a list of texts, found {sort_by!r}")
-        self._backend.change_sort_order(tuple(sort_by))
-        return self
-
-    def set_properties(self, properties: Mapping[str, str] | None = None, **more: str) -> Self:
-        """Set table properties.
-
-        Raises:
-            SchemaError: A name is reserved, or a value is no text or not a legal one.
-        """
-        self._backend.change_properties({**(properties or {}), **more}, ())
-        return self
-
-    def remove_properties(self, *names: str) -> Self:
-        """Remove table properties.
-
-        Raises:
-            NotFoundError: One of them is not set; nothing was removed.
-        """
-        self._backend.change_properties({}, names)
-        return self
-
-    def upgrade(self, format_version: int) -> Self:
-        """Raise the format version; there is no way back.
-
-        Raises:
-            SchemaError: The version is unknown, or lower than the table's.
-        """
-        self._backend.upgrade(format_version)
-        return self

@@ -6,25 +6,41 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
-from skerry.cli.display import count, size
+from skerry.table.work.quantities import count, size
+from skerry.table.work.tasks import JobProgress, Watcher
 
-if TYPE_CHECKING:
-    from skerry.table.tasks import Progress, Watcher
+__all__ = ["Pace", "Progress", "show_progress", "watching"]
 
-__all__ = ["Pace", "watching"]
+Progress: TypeAlias = bool | Watcher | None
+"""How a job shows how far it is: True for a bar, a callable that gets `JobProgress` records, None for nothing."""
 
 
 @contextmanager
-def watching(first: str) -> Iterator[Watcher | None]:
+def watching(progress: Progress, first: str) -> Iterator[Watcher | None]:
+    """What a job reports to, for the argument `progress` of a method.
+
+    Args:
+        progress: The argument.
+        first: What is being done until the job reports for the first time.
+    """
+    if progress is True:
+        with show_progress(first) as watcher:
+            yield watcher
+    else:
+        yield progress or None
+
+
+@contextmanager
+def show_progress(first: str) -> Iterator[Watcher | None]:
     """Show a bar with rows and bytes per second while a job runs; show nothing if standard error is no terminal.
 
     Args:
         first: What is being done until the job reports for the first time.
 
     Yields:
-        What the job reports to; None if nobody looks.
+        What the job reports to; None without a terminal.
     """
     if not sys.stderr.isatty():
         yield None
@@ -43,7 +59,7 @@ def watching(first: str) -> Iterator[Watcher | None]:
         task = bar.add_task(first, total=None, pace="")
         pace = Pace()
 
-        def watch(progress: Progress) -> None:
+        def watch(progress: JobProgress) -> None:
             bar.update(
                 task,
                 description=progress.step,
@@ -67,7 +83,7 @@ class Pace:
         self._step = ""
         self._begin = 0.0
 
-    def describe(self, progress: Progress) -> str:
+    def describe(self, progress: JobProgress) -> str:
         """`1,200,000 rows (300,000/s), 48 MB (12 MB/s), 3 of 8 files, about 7 s left`, without what is not known."""
         now = self._clock()
         if progress.step != self._step:

@@ -10,38 +10,38 @@ from typing import Any
 
 import pyarrow as pa
 
+from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.jobs import publish as iceberg_publish
 from skerry.iceberg.jobs.streaming import StreamSource
-from skerry.iceberg.reading.scan import Scan
-from skerry.iceberg.table import IcebergTable
+from skerry.iceberg.reading.scan import Scan, scan
 from skerry.iceberg.writing.layout import FileLayout
-from skerry.jobs.exchange import TableWrite
-from skerry.jobs.publication import Publication, WriteMode
-from skerry.jobs.stream_choice import StreamChoice, TableStream
 from skerry.storage import join
+from skerry.table.connector.connector import TableWrite
+from skerry.table.connector.publication import Publication, WriteMode
+from skerry.table.connector.stream_choice import StreamChoice, TableStream
 from skerry.table.predicate import Predicate
 from skerry.table.rows.incoming import conform
 from skerry.table.rows.schema import empty_batch
 from skerry.table.stream_batch import StreamBatch
 
-__all__ = ["IcebergExchange"]
+__all__ = ["IcebergConnector"]
 
 
 @dataclass(frozen=True)
-class IcebergExchange:
-    """See `skerry.jobs.exchange.TableExchange`.
+class IcebergConnector:
+    """See `skerry.table.connector.connector.TableConnector`.
 
     Args:
         table: The table.
     """
 
-    table: IcebergTable
+    table: IcebergHandle
 
     def scan(
         self, columns: Sequence[str] | None, where: str | Predicate | None, snapshot: int | None, ref: str | None
     ) -> Scan:
         """Describe a read."""
-        return self.table.scan(columns=columns, where=where, snapshot=snapshot, ref=ref)
+        return scan(self.table.state, columns, where, snapshot=snapshot, ref=ref)
 
     def pieces(self, scan: Scan) -> Sequence[Any]:
         """What tasks read."""
@@ -76,8 +76,10 @@ class _Write:
     def share(self, batches: Iterable[pa.RecordBatch]) -> iceberg_publish.Share:
         return iceberg_publish.write_share(self.layout, self.publication.mode, batches)
 
-    def publish(self, table: Any, shares: Sequence[iceberg_publish.Share], batch: StreamBatch | None = None) -> bool:
-        return iceberg_publish.publish(table, self.layout, shares, self.publication, batch=batch)
+    def publish(
+        self, connector: Any, shares: Sequence[iceberg_publish.Share], batch: StreamBatch | None = None
+    ) -> bool:
+        return iceberg_publish.publish(connector.table, self.layout, shares, self.publication, batch=batch)
 
     def owned(self, shares: Iterable[iceberg_publish.Share]) -> AbstractContextManager[object]:
         return iceberg_publish.owned_shares(self.layout, shares)

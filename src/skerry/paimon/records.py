@@ -1,4 +1,4 @@
-"""Snapshots and files of Paimon tables in the words of every table."""
+"""Snapshots and files of Paimon tables as the records that all table formats share."""
 
 from __future__ import annotations
 

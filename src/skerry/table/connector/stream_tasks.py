@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from skerry.jobs.exchange import PieceReader
+from skerry.table.connector.connector import PieceReader
 from skerry.table.rows.changes import tell_inserts
 
 __all__ = ["RowsTask"]

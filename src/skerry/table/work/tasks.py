@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 
 from skerry.storage import Storage
 
-__all__ = ["Executor", "FileTask", "Progress", "ThreadExecutor", "Watcher"]
+__all__ = ["Executor", "FileTask", "JobProgress", "ThreadExecutor", "Watcher"]
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -69,7 +69,7 @@ class ThreadExecutor:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class JobProgress:
     """How far a job has come.
 
     Args:
@@ -87,5 +87,5 @@ class Progress:
     done_bytes: int = 0
 
 
-Watcher = Callable[[Progress], None]
+Watcher = Callable[[JobProgress], None]
 """Called with a job's progress, in the thread that runs the job."""

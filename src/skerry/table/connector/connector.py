@@ -1,7 +1,7 @@
 """Rows out of a table and into it, task by task: what frames and streams need of a table, whatever its format.
 
 A reader of a scan's pieces, a write that tasks take shares of, a stream: their parts are small and picklable, and run
-wherever tasks run. `exchanges.exchange_of` knows which of them belong to a table.
+wherever tasks run. `Table.connector` gives that of a table.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from skerry.jobs.publication import Publication
-from skerry.jobs.stream_choice import StreamChoice, TableStream
+from skerry.table.connector.publication import Publication
+from skerry.table.connector.stream_choice import StreamChoice, TableStream
 from skerry.table.predicate import Predicate
 from skerry.table.stream_batch import StreamBatch
 
-__all__ = ["ExchangeScan", "PieceReader", "TableExchange", "TableWrite"]
+__all__ = ["ConnectorScan", "PieceReader", "TableConnector", "TableWrite"]
 
 
 class PieceReader(Protocol):
@@ -28,7 +28,7 @@ class PieceReader(Protocol):
         ...
 
 
-class ExchangeScan(Protocol):
+class ConnectorScan(Protocol):
     """A read, described."""
 
     @property
@@ -65,8 +65,14 @@ class TableWrite(Protocol):
         """Write a task's rows, and tell what was written; if that fails, nothing of them is left."""
         ...
 
-    def publish(self, table: Any, shares: Sequence[Any], batch: StreamBatch | None = None) -> bool:
-        """Publish what all tasks have written, as one snapshot; a stream's batch once."""
+    def publish(self, connector: Any, shares: Sequence[Any], batch: StreamBatch | None = None) -> bool:
+        """Publish what all tasks have written, as one snapshot; a stream's batch once.
+
+        Args:
+            connector: The table's connector, loaded where it is published.
+            shares: What tasks have written.
+            batch: The batch of a stream.
+        """
         ...
 
     def owned(self, shares: Iterable[Any]) -> AbstractContextManager[object]:
@@ -78,12 +84,12 @@ class TableWrite(Protocol):
         ...
 
 
-class TableExchange(Protocol):
+class TableConnector(Protocol):
     """A table of one format, as frames and streams see it."""
 
     def scan(
         self, columns: Sequence[str] | None, where: str | Predicate | None, snapshot: int | None, ref: str | None
-    ) -> ExchangeScan:
+    ) -> ConnectorScan:
         """Describe a read."""
         ...
 

@@ -92,11 +92,7 @@ class TableRefs:
         """When which snapshot became the current one, oldest first."""
         return [(of_millis(found.time_millis), found.id) for found in self.snapshots()]
 
-    def refs(self) -> dict[str, int | None]:
-        """Snapshot ids by branch and tag name; None for a branch without snapshot."""
-        return {ref.name: ref.snapshot_id for ref in self.references()}
-
-    def references(self) -> list[Ref]:
+    def refs(self) -> list[Ref]:
         """All branches and tags: `main` first, then by name."""
         storage, paths = self.state.storage, self.state.paths
         newest = self.refresh().snapshot
@@ -199,7 +195,7 @@ class TableRefs:
         elif tags.find_tag(storage, paths, name) is not None:
             tags.delete_tag(storage, paths, name)
         else:
-            known = [ref.name for ref in self.references()]
+            known = [ref.name for ref in self.refs()]
             raise NotFoundError(f"no branch or tag {name!r}{nearest(name, known)}", location=self.state.name)
         return self
 

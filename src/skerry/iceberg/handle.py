@@ -1,0 +1,117 @@
+"""An Iceberg table as jobs work on it: its newest known state, and commits to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform, Transform
+
+from skerry.iceberg.commit import IcebergTarget
+from skerry.iceberg.metadata.loading import load_state
+from skerry.iceberg.metadata.state import MAIN, TableState
+from skerry.iceberg.operations import AppendFiles, MetadataChange, PublishSketches, SnapshotChange
+from skerry.iceberg.writing.layout import FileLayout, file_layout
+from skerry.table.commit import Operation, RetryPolicy, commit
+from skerry.table.files.data_file import WrittenFile
+from skerry.table.statistics.table_sample import TableSample
+from skerry.theta import ThetaSketch
+
+__all__ = ["IcebergHandle"]
+
+
+class IcebergHandle:
+    """One Iceberg table of a catalog.
+
+    Args:
+        catalog: The PyIceberg catalog that holds it.
+        identifier: Namespace parts and table name.
+        state: A state loaded before; loaded now if None.
+
+    Raises:
+        NotFoundError: The catalog has no such table.
+    """
+
+    def __init__(self, catalog: Catalog, identifier: tuple[str, ...], state: TableState | None = None) -> None:
+        self.catalog = catalog
+        self.identifier = identifier
+        self.state = state or load_state(catalog, identifier)
+
+    def refresh(self) -> TableState:
+        """Load the newest state.
+
+        Raises:
+            NotFoundError: The table is gone, or another one has taken its name.
+        """
+        self.state = self._target().load()
+        return self.state
+
+    def commit(self, operation: Operation[TableState, SnapshotChange | MetadataChange]) -> TableState:
+        """Commit an operation through the one commit loop.
+
+        Raises:
+            ConflictError: Other writers won every race, or the operation does not fit what they did.
+            CommitUnknownError: The outcome is unknown; nothing was cleaned up.
+        """
+        self.state = commit(operation, self._target(), lambda base: RetryPolicy.from_properties(base.properties))
+        return self.state
+
+    def _target(self) -> IcebergTarget:
+        return IcebergTarget(self.catalog, self.identifier, self.state.metadata.table_uuid)
+
+    @property
+    def partition_by(self) -> list[str]:
+        """The default partition spec, in the words of `skerry.iceberg.partitioning.transforms.partition_spec`."""
+        schema = self.state.metadata.schema()
+        return [
+            _term(schema, field.transform, field.source_id)
+            for field in self.state.spec.fields
+            if schema.find_column_name(field.source_id) is not None  # else a void that keeps its place in version 1
+        ]
+
+    @property
+    def sort_by(self) -> list[str]:
+        """The default sort order, in the words of `skerry.iceberg.partitioning.transforms.sort_order`."""
+        schema = self.state.metadata.schema()
+        return [
+            " ".join(
+                (
+                    _term(schema, field.transform, field.source_id),
+                    field.direction.value,
+                    field.null_order.value.replace("-", " "),
+                )
+            )
+            for field in self.state.metadata.sort_order().fields
+        ]
+
+    def layout(self, *, ref: str = MAIN, lineage: bool = False) -> FileLayout:
+        """How files must look that are written for this table now; see `skerry.iceberg.writing.layout.file_layout`."""
+        return file_layout(self.state, ref=ref, lineage=lineage)
+
+    def append(
+        self,
+        files: Iterable[WrittenFile],
+        *,
+        ref: str = MAIN,
+        properties: Mapping[str, str] | None = None,
+        staged: bool = False,
+    ) -> TableState:
+        """Publish written files and the statistics of the table with them, as one snapshot, staged if so wanted."""
+        return self.commit(AppendFiles.of(files, ref=ref, properties=properties, staged=staged))
+
+    def publish_sketches(
+        self, snapshot_id: int, sketches: Mapping[int, ThetaSketch], sample: TableSample | None = None
+    ) -> TableState:
+        """Register sketches of all rows of a snapshot, and the samples that they come from."""
+        return self.commit(PublishSketches(snapshot_id, sketches, sample))
+
+
+def _term(schema: Schema, transform: Transform[Any, Any], source_id: int) -> str:
+    """`bucket(16, id)` for `bucket[16]` of a column, `id` for its identity."""
+    column = schema.find_column_name(source_id)
+    if isinstance(transform, IdentityTransform):
+        return str(column)
+    name, bracket, width = str(transform).rstrip("]").partition("[")
+    return f"{name}({width}, {column})" if bracket else f"{name}({column})"

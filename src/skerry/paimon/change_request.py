@@ -1,0 +1,101 @@
+"""Changes of a table: where and how rows are changed, done again after conflicts, and committed with their files.
+
+A conflict that the commit loop cannot get over means that the work was done for a state that is gone: rows were spread
+over other buckets, or files that were rewritten are no longer there. Then everything is done again on the new state.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from skerry.errors import ConflictError
+from skerry.paimon.commit import PaimonTarget, retry_policy
+from skerry.paimon.metadata.state import PaimonState
+from skerry.paimon.operations import CommitId, TableChange
+from skerry.paimon.writing.bucket_book import BucketBook
+from skerry.paimon.writing.data_files import WrittenDataFile
+from skerry.table.commit import commit
+from skerry.table.owned_files import owned_files
+from skerry.table.work.tasks import Executor, ThreadExecutor, Watcher
+
+__all__ = ["ChangeRequest", "commit_files", "redo_after_conflicts"]
+
+Result = TypeVar("Result")
+
+
+class _FileOperation(Protocol):
+    """An operation that publishes files which were written for it."""
+
+    files: tuple[WrittenDataFile, ...]
+    superseded: list[WrittenDataFile]
+    was_done: bool
+
+    def apply(self, base: PaimonState) -> TableChange | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRequest:
+    """Where and how rows are changed.
+
+    Args:
+        target: The branch.
+        properties: The snapshot's properties.
+        commit_id: Who commits what; a commit that was made already is not made again.
+        watermark: Event time that the rows have reached.
+        books: The buckets of branches as they were known last; kept by whoever writes to a table again and again.
+        executor: Where files are read and written.
+        watcher: Called with the progress.
+    """
+
+    target: PaimonTarget
+    properties: Mapping[str, str] = field(default_factory=dict)
+    commit_id: CommitId | None = None
+    watermark: int | None = None
+    books: dict[str, BucketBook] = field(default_factory=dict)
+    executor: Executor = field(default_factory=ThreadExecutor)
+    watcher: Watcher | None = None
+
+
+def redo_after_conflicts(request: ChangeRequest, attempt: Callable[[PaimonState], Result]) -> Result:
+    """Do work on the newest state, again when others have changed what it relied on.
+
+    Raises:
+        ConflictError: They did so again and again.
+    """
+    state = request.target.load()
+    for wait in retry_policy(state).waits_s():
+        try:
+            return attempt(state)
+        except ConflictError as error:
+            if error.retryable:
+                raise
+        time.sleep(wait)
+        state = request.target.load()
+    return attempt(state)
+
+
+def commit_files(request: ChangeRequest, operation: _FileOperation, indexes: Iterable[str] = ()) -> PaimonState:
+    """Commit an operation, and remove the files that belong to nothing afterwards.
+
+    Args:
+        request: Where to.
+        operation: The operation; its files are owned here.
+        indexes: Index files that were written for it.
+
+    Raises:
+        ConflictError: Other writers won every race, or it does not go together with what they did.
+        CommitUnknownError: The outcome is unknown; nothing was cleaned up.
+    """
+    with owned_files(request.target.storage) as files:
+        files.add(*indexes)
+        files.add_found(lambda: _locations((*operation.files, *operation.superseded)))
+        state = commit(operation, request.target, retry_policy)
+        files.remove(None if operation.was_done else _locations(operation.superseded))
+    return state
+
+
+def _locations(files: Iterable[WrittenDataFile]) -> list[str]:
+    return [location for file in files for location in file.locations]

@@ -1,0 +1,90 @@
+"""What methods of tables take: rows, conditions and moments, checked before anything is done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from skerry.errors import SchemaError
+from skerry.table.history import MAIN, in_utc
+from skerry.table.stream_batch import StreamBatch
+from skerry.table.work.tasks import Executor, Watcher
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+
+__all__ = ["Age", "Condition", "Rows", "WriteOptions", "check_list", "check_moment", "moment_before"]
+
+
+class Rows(Protocol):
+    """Anything with the Arrow C stream interface: PyArrow, Polars, pandas, DuckDB, a scan of another table."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Export the rows."""
+        ...
+
+
+Condition: TypeAlias = "str | pc.Expression"
+"""Which rows: SQL text (`"delay > 60 AND carrier = 'UA'"`) or a PyArrow expression."""
+Age: TypeAlias = datetime | timedelta
+"""A moment (UTC if it has no zone), or how long ago it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """How a change is made and published.
+
+    Args:
+        ref: The branch.
+        staged: Whether the branch stays where it is until the snapshot is published.
+        properties: Further entries of the snapshot summary.
+        executor: Where tasks run; threads of this process if None.
+        watcher: Called with the progress.
+        batch: The batch of a stream that the rows are, committed once.
+    """
+
+    ref: str = MAIN
+    staged: bool = False
+    properties: Mapping[str, str] = field(default_factory=dict)
+    executor: Executor | None = None
+    watcher: Watcher | None = None
+    batch: StreamBatch | None = None
+
+
+def check_list(option: str, value: Sequence[str] | None) -> None:
+    """Refuse a text where a list of texts is taken: its letters would be taken for names.
+
+    Raises:
+        SchemaError: It is a text.
+    """
+    if isinstance(value, str | bytes):
+        raise SchemaError(f"{option} takes a list of texts, found {value!r}; write {option}=[{value!r}]")
+
+
+def check_moment(option: str, value: datetime | None) -> None:
+    """Refuse what is not a point in time.
+
+    Raises:
+        SchemaError: It is something else.
+    """
+    if value is not None and not isinstance(value, datetime):
+        raise SchemaError(f"{option} takes a datetime, found {type(value).__name__}: {value!r}")
+
+
+def moment_before(option: str, value: Age | None) -> datetime | None:
+    """The moment that an argument such as `older_than` means, with its zone; None for none.
+
+    Raises:
+        SchemaError: It is neither a datetime nor a timedelta, or a negative one.
+    """
+    if value is None:
+        return None
+    if isinstance(value, timedelta):
+        if value < timedelta(0):
+            raise SchemaError(f"{option} must not be negative, found {value}")
+        return datetime.now(UTC) - value
+    if not isinstance(value, datetime):
+        raise SchemaError(f"{option} takes a datetime or a timedelta, found {type(value).__name__}: {value!r}")
+    return in_utc(value)

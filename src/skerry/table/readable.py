@@ -1,0 +1,279 @@
+"""What can be asked of a table of any format: its identity, its history, its rows and its statistics."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from datetime import datetime
+from numbers import Integral
+from typing import NoReturn, Self
+
+import pyarrow as pa
+
+from skerry.errors import SchemaError, UnsupportedError
+from skerry.storage import Storage
+from skerry.table.arguments import Condition, check_list, check_moment
+from skerry.table.files.data_file import DataFile
+from skerry.table.history import MAIN, Ref, Snapshot
+from skerry.table.rows.row_stream import RowStream
+from skerry.table.rows.schema import nearest
+from skerry.table.statistics.column_statistics import ColumnStatistics, Freshness
+from skerry.table.table_scan import TableScan
+
+__all__ = ["ReadableTable"]
+
+
+class _ByColumn(dict[str, ColumnStatistics]):
+    """Statistics by column, which name the nearest one when they are asked for another."""
+
+    def __missing__(self, name: object) -> ColumnStatistics:
+        raise KeyError(f"no column {name!r}{nearest(str(name), self)}")
+
+
+class ReadableTable(ABC):
+    """A table that can be read.
+
+    It shows the state that was newest when it was loaded or last changed through it; `refresh` loads the newest.
+    """
+
+    # ---- identity ----
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """`namespace.table`."""
+
+    @property
+    @abstractmethod
+    def format(self) -> str:
+        """The table format: `iceberg` or `paimon`."""
+
+    @property
+    @abstractmethod
+    def format_version(self) -> int:
+        """The version of the table format."""
+
+    @property
+    @abstractmethod
+    def location(self) -> str:
+        """The folder of the table's files."""
+
+    @property
+    @abstractmethod
+    def metadata_location(self) -> str:
+        """The metadata file of the state at hand."""
+
+    @property
+    @abstractmethod
+    def version(self) -> str:
+        """What distinguishes the state at hand from others of the table: other rows or columns are another version."""
+
+    @property
+    @abstractmethod
+    def storage(self) -> Storage:
+        """Access to the table's files; may hold credentials."""
+
+    @property
+    @abstractmethod
+    def schema(self) -> pa.Schema:
+        """The current schema; fields carry their id in the metadata `PARQUET:field_id`."""
+
+    @property
+    @abstractmethod
+    def properties(self) -> dict[str, str]:
+        """The table properties."""
+
+    @property
+    @abstractmethod
+    def partition_by(self) -> list[str]:
+        """The partition transforms, as `create_table` takes them."""
+
+    @property
+    @abstractmethod
+    def sort_by(self) -> list[str]:
+        """The sort order, as `create_table` takes it."""
+
+    @property
+    @abstractmethod
+    def primary_key(self) -> list[str]:
+        """The columns that identify a row (Iceberg's identifier fields, Paimon's primary key); empty if none do."""
+
+    @abstractmethod
+    def refresh(self) -> Self:
+        """Load the newest state.
+
+        Raises:
+            NotFoundError: The table is gone, or another one has taken its name.
+        """
+
+    def __repr__(self) -> str:
+        snapshot = self.current_snapshot()
+        return f"Table({self.name!r}, format={self.format!r}, snapshot={snapshot.snapshot_id if snapshot else None})"
+
+    def __reduce__(self) -> NoReturn:
+        raise UnsupportedError(
+            "a table holds its catalog's connections and is not pickled: send its name, and load it from a catalog "
+            "that is connected where it is wanted",
+            location=self.name,
+        )
+
+    # ---- history ----
+
+    @abstractmethod
+    def snapshots(self) -> list[Snapshot]:
+        """All snapshots that have not expired, oldest first."""
+
+    @abstractmethod
+    def current_snapshot(self, ref: str = MAIN) -> Snapshot | None:
+        """The snapshot that a scan of a branch or tag reads; None for a table without rows so far.
+
+        Raises:
+            NotFoundError: There is no such branch or tag.
+        """
+
+    def refs(self) -> dict[str, Ref]:
+        """All branches and tags by name, with what they hold on to: `main` first, then in alphabetical order.
+
+        Example:
+            table.refs()["audit"].snapshot_id
+        """
+        return {ref.name: ref for ref in sorted(self._refs(), key=lambda ref: (ref.name != MAIN, ref.name))}
+
+    @abstractmethod
+    def history(self) -> list[tuple[datetime, int]]:
+        """When which snapshot became the current one, oldest first."""
+
+    # ---- rows ----
+
+    @abstractmethod
+    def files(self) -> list[DataFile]:
+        """The data files of the current snapshot."""
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        where: Condition | None = None,
+        *,
+        limit: int | None = None,
+        snapshot: int | None = None,
+        ref: str | None = None,
+        as_of: datetime | None = None,
+    ) -> TableScan:
+        """Describe a read; nothing is read until one of the scan's methods asks for rows.
+
+        Example:
+            table.scan(["carrier", "delay"], "delay > 60", ref="audit").to_arrow()
+
+        Args:
+            columns: Names of the columns to read, nested ones dotted; all if None.
+            where: Which rows: SQL text or a PyArrow expression.
+            limit: At most this many rows.
+            snapshot: Read this snapshot.
+            ref: Read the tip of this branch or tag.
+            as_of: Read what was current at this time (UTC if it has no zone).
+
+        Returns:
+            The scan. Snapshots and tags are read with the schema of their time, branches with the table's.
+
+        Raises:
+            FormatError: `where` is not a condition.
+            NotFoundError: There is no such snapshot or reference, or nothing was current at that time.
+            SchemaError: More than one of `snapshot`, `ref` and `as_of` is given, or `columns` or `where` do not fit.
+        """
+        check_list("columns", columns)
+        check_moment("as_of", as_of)
+        if snapshot is not None and not isinstance(snapshot, Integral):
+            raise SchemaError(f"snapshot takes the number of a snapshot, found {type(snapshot).__name__}: {snapshot!r}")
+        return self._scan(columns, where, limit, snapshot, ref, as_of)
+
+    def changes(
+        self,
+        from_snapshot: int | str | None = None,
+        to_snapshot: int | str | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        where: Condition | None = None,
+        on: Sequence[str] | None = None,
+        carried_over: bool = False,
+    ) -> RowStream:
+        """Describe what happened to the rows between two snapshots; nothing is read until one asks for them.
+
+        Only files that commits added, removed or deleted rows of are read. Compaction changes nothing, and rows that a
+        commit only copied into another file are left out.
+
+        Args:
+            from_snapshot: The older snapshot, by id or by the name of a branch or tag; changes after it are reported.
+                From the table's beginning if None.
+            to_snapshot: The newer snapshot, likewise; the current one if None.
+            columns: Names of the columns to read, nested ones dotted; all if None.
+            where: Only changes of rows for which this is true: SQL text or a PyArrow expression.
+            on: Columns that identify a row, so that an update is reported as its two images. If None the table's
+                identifier columns, and without them the row ids of version 3 tables; `[]` for deletes and inserts only.
+            carried_over: Whether rows that were only copied are reported as well, as deletes and inserts.
+
+        Returns:
+            An Arrow stream (also `to_batches()`, `to_arrow()`) of the columns and `_change_type` (`INSERT`, `DELETE`,
+            `UPDATE_BEFORE`, `UPDATE_AFTER`), `_change_ordinal` and `_commit_snapshot_id`.
+
+        Raises:
+            NotFoundError: There is no such snapshot, or snapshots between the two have expired.
+            SchemaError: The older one is not an ancestor of the newer one, or a column does not exist.
+        """
+        return self._changes(from_snapshot, to_snapshot, columns, where, on, carried_over)
+
+    # ---- statistics ----
+
+    def statistics(self, where: Condition | None = None) -> dict[str, ColumnStatistics]:
+        """What is known about every primitive column, by dotted name in schema order.
+
+        Example:
+            print(table.statistics()["tailnum"].ndv, table.statistics()["tailnum"].freshness)
+
+        Args:
+            where: Only of the rows that a condition holds for: SQL text or a PyArrow expression. No data file is read:
+                where metadata leaves open which rows match, the counts are upper bounds and say so.
+
+        Raises:
+            FormatError: `where` is not a condition.
+            SchemaError: `where` does not fit the table's columns.
+        """
+        return _ByColumn(self._statistics(where))
+
+    @abstractmethod
+    def freshness(self) -> dict[str, Freshness]:
+        """How far the distinct count of every primitive column holds, without a look at the data."""
+
+    # ---- what table formats implement ----
+
+    @abstractmethod
+    def _refs(self) -> list[Ref]:
+        """All branches and tags, in any order."""
+
+    @abstractmethod
+    def _scan(
+        self,
+        columns: Sequence[str] | None,
+        where: Condition | None,
+        limit: int | None,
+        snapshot: int | None,
+        ref: str | None,
+        as_of: datetime | None,
+    ) -> TableScan: ...
+
+    @abstractmethod
+    def _changes(
+        self,
+        from_snapshot: int | str | None,
+        to_snapshot: int | str | None,
+        columns: Sequence[str] | None,
+        where: Condition | None,
+        on: Sequence[str] | None,
+        carried_over: bool,
+    ) -> RowStream: ...
+
+    @abstractmethod
+    def _statistics(self, where: Condition | None) -> dict[str, ColumnStatistics]: ...
+
+    def _lacks(self, what: str, instead: str) -> NoReturn:
+        """Say that the table's format does not have something, and what to do instead."""
+        raise UnsupportedError(f"{self.format.capitalize()} tables have no {what}: {instead}", location=self.name)

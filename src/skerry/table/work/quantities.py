@@ -1,0 +1,22 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+__all__ = ["count", "size"]
+
+
+def count(value: int | None) -> str:
+    """A number with separators between thousands."""
+    return "" if value is None else f"{value:,}"
+
+
+def size(value: int | None) -> str:
+    """A number of bytes in the unit that leaves three digits or less before the point."""
+    if value is None:
+        return ""
+    number = float(value)
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if number < 999.5 or unit == "TB":
+            return f"{number:.0f} {unit}" if unit == "B" or number >= 99.5 else f"{number:.1f} {unit}"
+        number /= 1000
+    raise AssertionError
