@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, Final
 
+from skerry._version import __version__
+
 if TYPE_CHECKING:
     from skerry.catalog import Catalog as Catalog
     from skerry.catalog import connect as connect
@@ -40,8 +42,6 @@ if TYPE_CHECKING:
     from skerry.table.work.tasks import Executor as Executor
     from skerry.table.work.tasks import JobProgress as JobProgress
     from skerry.table.work.tasks import ThreadExecutor as ThreadExecutor
-
-__version__ = "0.1.0"
 
 _SUBMODULES: Final = frozenset({"amudai", "catalog", "errors", "puffin", "spark", "theta"})
 _WHERE: Final = {

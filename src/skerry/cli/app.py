@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from skerry import __version__
+from skerry._version import __version__
 from skerry.cli.analyze import analyze
 from skerry.cli.changing import delete, upsert
 from skerry.cli.compact import compact

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from skerry import __version__
+from skerry._version import __version__
 from skerry.puffin.layout import MAGIC, encode_blob, encode_footer
 from skerry.puffin.metadata import BlobMetadata, FileMetadata
 from skerry.storage import Storage

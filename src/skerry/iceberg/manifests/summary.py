@@ -10,7 +10,7 @@ from typing import Any
 
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 
-from skerry import __version__
+from skerry._version import __version__
 from skerry.errors import SchemaError
 from skerry.iceberg.manifests.manifest import FileContent, ManifestEntry
 from skerry.table.rows.schema import nearest
