@@ -21,9 +21,9 @@ from skerry.paimon.jobs.apply_changes import apply_changes
 from skerry.paimon.jobs.compact import compact, compact_due
 from skerry.paimon.jobs.compact_tasks import CompactionRules
 from skerry.paimon.jobs.connector import PaimonConnector
-from skerry.paimon.jobs.delete import delete, overwrite, upsert
+from skerry.paimon.jobs.delete import delete, overwrite
 from skerry.paimon.jobs.expire import ExpiryRule, expire_snapshots
-from skerry.paimon.jobs.merge import merge
+from skerry.paimon.jobs.merge import merge, upsert
 from skerry.paimon.jobs.once import commit_once
 from skerry.paimon.planning.partition_choice import names_partitions, partitions_where
 from skerry.paimon.reading.changes import changes

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from skerry.paimon.change_request import ChangeRequest
-from skerry.paimon.jobs.row_tasks import Decided
+from skerry.errors import SchemaError, UnsupportedError
+from skerry.paimon.change_request import ChangeRequest, redo_after_conflicts
+from skerry.paimon.jobs.append import append_batches
+from skerry.paimon.jobs.row_changes import file_count, merged_positions, replace_positions
+from skerry.paimon.jobs.row_tasks import PLACE_FIELDS, Decided, RowJob, find_keys
 from skerry.paimon.jobs.row_transforms import transform_rows
 from skerry.paimon.metadata.state import PaimonState
+from skerry.paimon.planning.deletion_positions import Positions
 from skerry.table.merging import (
     NOTHING,
     MergeClauses,
@@ -24,12 +29,75 @@ from skerry.table.merging import (
 )
 from skerry.table.merging.rules import Rows
 from skerry.table.predicate import Predicate, disjunction
-from skerry.table.rows.incoming import open_stream
+from skerry.table.rows.incoming import conform, open_stream
+from skerry.table.rows.keys import KeyIndex
 from skerry.table.summaries import RowChanges
 
-__all__ = ["merge"]
+__all__ = ["merge", "upsert"]
 
 _STEP_ROWS = 1 << 17
+
+
+def upsert(request: ChangeRequest, data: Any, on: Sequence[str]) -> RowChanges:
+    """Update the rows that have the keys of new rows, and insert the new rows whose keys no row has.
+
+    Args:
+        request: Where to.
+        data: The new rows, with all columns of the table.
+        on: The key columns; in a primary-key table its primary key.
+
+    Raises:
+        SchemaError: The data does not fit the table, or a key is in it twice; the message names it.
+        UnsupportedError: `on` is not the primary key of a table that has one.
+    """
+    rows = open_stream(data).read_all()
+
+    def attempt(state: PaimonState) -> RowChanges:
+        job = RowJob.of(request, state)
+        new = conform(rows, state.arrow_schema).read_all()
+        keys = _keys(state, on)
+        index = KeyIndex.of([new.column(key) for key in keys])
+        _refuse_repeated(index, new, keys)
+        if state.schema.primary_keys:
+            written, after = append_batches(request, state, new.to_batches())
+            snapshot = after.snapshot.id if after.snapshot is not None else None
+            return RowChanges(snapshot, new.num_rows, updated_rows=None, added_files=len(written.files))
+        keyed = new.filter(pa.array(index.first >= 0))
+        fields = [state.arrow_schema.field(key) for key in keys]
+        among = key_predicate(fields, [keyed.column(key).combine_chunks() for key in keys])
+        return replace_positions(job, _matching(job, index, keys, among), new, updates=True, unless=among)
+
+    return redo_after_conflicts(request, attempt)
+
+
+def _keys(state: PaimonState, on: Sequence[str]) -> list[str]:
+    keys = list(on) or list(state.schema.primary_keys)
+    for key in keys:
+        state.schema.field(key)
+    if not keys:
+        raise SchemaError("upsert needs key columns: the table has no primary key")
+    if state.schema.primary_keys and set(keys) != set(state.schema.primary_keys):
+        raise UnsupportedError(
+            f"rows of a table with primary key {', '.join(state.schema.primary_keys)} are upserted by that key only, "
+            f"not by {', '.join(keys)}",
+            location=state.name,
+        )
+    return keys
+
+
+def _refuse_repeated(index: KeyIndex, rows: pa.Table, keys: Sequence[str]) -> None:
+    repeated = np.flatnonzero(index.repeated)
+    if len(repeated):
+        values = {key: rows.column(key)[int(repeated[0])].as_py() for key in keys}
+        raise SchemaError(f"the key {values} is in the data twice")
+
+
+def _matching(job: RowJob, index: KeyIndex, keys: Sequence[str], among: Predicate) -> dict[str, Positions]:
+    """Positions of the rows that have one of the keys, by name of the data file; only of files that can hold one."""
+    splits, schema = job.splits(among), job.state.arrow_schema
+    columns = pa.schema([*(schema.field(key) for key in keys), *PLACE_FIELDS])
+    work = functools.partial(find_keys, job.reader(columns, tasks=len(splits)), index, keys)
+    return merged_positions(list(job.run("find", work, splits, file_count)))
 
 
 def merge(request: ChangeRequest, data: Any, on: str | Sequence[str], clauses: MergeClauses) -> RowChanges:

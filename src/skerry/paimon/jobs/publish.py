@@ -26,7 +26,7 @@ from skerry.errors import SchemaError, UnsupportedError
 from skerry.paimon.change_request import ChangeRequest, commit_files, redo_after_conflicts
 from skerry.paimon.handle import PaimonHandle
 from skerry.paimon.jobs.append import append_batches, overwrite_partitions
-from skerry.paimon.jobs.delete import upsert
+from skerry.paimon.jobs.merge import upsert
 from skerry.paimon.jobs.once import commit_once
 from skerry.paimon.jobs.waiting_rows import Group, WaitingRows, read_groups, write_waiting
 from skerry.paimon.metadata.state import PaimonState

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from skerry.errors import UnsupportedError
 from skerry.paimon.change_request import ChangeRequest, redo_after_conflicts
-from skerry.paimon.jobs.delete import merged_positions, replace_positions
 from skerry.paimon.jobs.record_changes import change_records
+from skerry.paimon.jobs.row_changes import merged_positions, replace_positions
 from skerry.paimon.jobs.row_tasks import PLACE_FIELDS, RowJob, RowTransform, decide_places
 from skerry.paimon.metadata.options import MergeEngine
 from skerry.paimon.metadata.state import PaimonState
