@@ -177,6 +177,7 @@ class TableRefs:
         """Forget a branch or tag. Files that only it needs stay until orphans are removed.
 
         Raises:
+            CommitUnknownError: The store failed; it may or may not be there.
             NotFoundError: There is no such branch or tag.
             SchemaError: It is `main`, or the branch that the table falls back to.
         """
@@ -190,10 +191,12 @@ class TableRefs:
                     f"{FALLBACK_BRANCH} first"
                 )
             branches.delete_branch(storage, paths, name)
-            with suppress(NotFoundError):
+            with after_publish(f"deleting the tag that branch {name!r} began with"), suppress(NotFoundError):
                 tags.delete_tag(storage, paths, _BRANCH_TAG + name)
         elif tags.find_tag(storage, paths, name) is not None:
             tags.delete_tag(storage, paths, name)
+        elif tags.find_tag(storage, paths, _BRANCH_TAG + name) is not None:  # a drop that failed half-way
+            tags.delete_tag(storage, paths, _BRANCH_TAG + name)
         else:
             known = [ref.name for ref in self.refs()]
             raise NotFoundError(f"no branch or tag {name!r}{nearest(name, known)}", location=self.state.name)

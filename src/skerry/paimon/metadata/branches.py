@@ -8,7 +8,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from skerry.errors import AlreadyExistsError, ConflictError, NotFoundError, SchemaError
+from skerry.errors import (
+    AlreadyExistsError,
+    CommitUnknownError,
+    ConflictError,
+    NotFoundError,
+    SchemaError,
+    StorageError,
+)
 from skerry.paimon.metadata.file_names import checked_name
 from skerry.paimon.metadata.paths import MAIN_BRANCH, TablePaths
 from skerry.paimon.metadata.published_file import publish_file
@@ -91,9 +98,10 @@ def _copy(storage: Storage, source: str, target: str) -> None:
 
 
 def delete_branch(storage: Storage, paths: TablePaths, branch: str) -> None:
-    """Take a branch away; the data files that only it had stay until they are looked for.
+    """Delete a branch; the data files that only it had stay until orphans are removed.
 
     Raises:
+        CommitUnknownError: The store failed; the branch may or may not be there.
         NotFoundError: There is no such branch.
         SchemaError: It is `main`.
     """
@@ -104,7 +112,15 @@ def delete_branch(storage: Storage, paths: TablePaths, branch: str) -> None:
         raise NotFoundError(
             f"no branch {branch!r}{nearest(branch, branch_names(storage, paths))}", location=target.branch_root
         )
-    storage.delete([file.location for file in storage.list(target.branch_root)])
+    schemas = [file.location for file in storage.list_folder(target.schemas).files]
+    try:
+        storage.delete(schemas)  # without any schema there is no branch
+    except StorageError as error:
+        raise CommitUnknownError(
+            f"branch {branch!r} may or may not be deleted: {error}", location=target.branch_root
+        ) from error
+    with after_publish(f"deleting the files of branch {branch!r}"):
+        storage.delete([file.location for file in storage.list(target.branch_root)])
 
 
 def fast_forward(storage: Storage, paths: TablePaths, branch: str) -> None:
