@@ -33,7 +33,7 @@ class SkerryError(Exception):
         message: What is wrong, with expected and found values.
         location: The file, table or URL concerned; never contains credentials.
         offset: Byte offset in that file.
-        rule: The rule that is broken, as a section of the format's document.
+        rule: The rule that is broken: a document and its section, as docs/formats/README.md lists them.
     """
 
     def __init__(

@@ -3,7 +3,7 @@
 They are the wire form. What is read is checked by `directory`, `references` and `any_value` before anything
 relies on it.
 
-Spec: Amudai, chapter 6; field numbers as the reference implementation writes them.
+Spec: docs/formats/amudai.md § 9; Amudai book, chapter 6.
 """
 
 from __future__ import annotations
