@@ -7,11 +7,11 @@ from skerry import errors
 
 @pytest.mark.parametrize("name", errors.__all__)
 def test_every_error_survives_pickling_with_its_context(name):
-    error = getattr(errors, name)("bad magic", location="a.puffin", offset=4, rule="Puffin: File structure")
+    error = getattr(errors, name)("bad magic", location="a.puffin", offset=4, rule="Puffin spec, File structure")
     error.extra = 7
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is type(error)
-    assert str(again) == "bad magic (in a.puffin at byte 4) [Puffin: File structure]"
+    assert str(again) == "bad magic (in a.puffin at byte 4) [Puffin spec, File structure]"
     assert again.extra == 7
 
 

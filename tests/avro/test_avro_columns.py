@@ -494,7 +494,7 @@ def test_bad_record(engine: str, kind: Any, encoded: str, count: int, message: s
     with pytest.raises(FormatError) as caught:
         read_columns(file_of(schema, data, count), location="f.avro")
     assert message in caught.value.message
-    assert (caught.value.location, caught.value.rule) == ("f.avro", "Avro, Binary Encoding")
+    assert (caught.value.location, caught.value.rule) == ("f.avro", "Avro spec, Binary Encoding")
     assert caught.value.offset is not None
     assert caught.value.offset - body_start(schema, data, count) == within
 

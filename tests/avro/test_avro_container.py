@@ -240,7 +240,7 @@ def test_bad_file(data: bytes, message: str, offset: int) -> None:
     assert message in caught.value.message
     assert caught.value.location == "f.avro"
     assert caught.value.rule is not None
-    assert caught.value.rule.startswith("Avro, ")
+    assert caught.value.rule.startswith("Avro spec, ")
     assert caught.value.offset is not None
     assert offset in (-1, caught.value.offset)
 

@@ -207,7 +207,7 @@ def test_what_is_no_schema(text: str | bytes, message: str) -> None:
     with pytest.raises(FormatError) as caught:
         decode_schema(text, location="f.avro")
     assert message in caught.value.message
-    assert (caught.value.location, caught.value.rule) == ("f.avro", "Avro, Schema Declaration")
+    assert (caught.value.location, caught.value.rule) == ("f.avro", "Avro spec, Schema Declaration")
 
 
 def test_recursive_type_is_refused_by_name() -> None:

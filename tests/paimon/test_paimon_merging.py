@@ -194,7 +194,7 @@ def test_keys_are_joined_and_cut() -> None:
 
 
 class Model:
-    """Takes the records of a key one by one, as `formats/paimon.md` § 10 tells it."""
+    """Takes the records of a key one by one, as docs/formats/paimon.md § 10 says."""
 
     def __init__(self, schema: TableSchema) -> None:
         self.options = dict(schema.options)

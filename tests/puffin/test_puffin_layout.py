@@ -193,7 +193,7 @@ def test_bad_payload(payload: bytes | str | dict[str, Any], message: str) -> Non
         decode_file_metadata(raw, location="f.puffin", offset=8)
     assert caught.value.message.startswith(message)
     assert caught.value.location == "f.puffin"
-    assert caught.value.rule == "Puffin, Footer Payload"
+    assert caught.value.rule == "Puffin spec, Footer Payload"
     assert caught.value.offset is not None
     assert 8 <= caught.value.offset <= 8 + len(raw)
 

@@ -40,13 +40,18 @@ def test_errors_survive(tasks: SparkExecutor) -> None:
         from skerry.errors import FormatError
 
         if number == 2:
-            raise FormatError("too short", location="s3://b/ä", offset=7, rule="Puffin: Footer")
+            raise FormatError("too short", location="s3://b/ä", offset=7, rule="Puffin spec, Footer structure")
         return number
 
     with pytest.raises(FormatError) as caught:
         list(tasks.map(fail, range(4)))
     error = caught.value
-    assert (error.message, error.location, error.offset, error.rule) == ("too short", "s3://b/ä", 7, "Puffin: Footer")
+    assert (error.message, error.location, error.offset, error.rule) == (
+        "too short",
+        "s3://b/ä",
+        7,
+        "Puffin spec, Footer structure",
+    )
 
 
 @pytest.mark.spark

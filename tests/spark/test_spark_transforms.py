@@ -140,7 +140,7 @@ def test_buckets_agree_with_iceberg_java(spark: SparkSession) -> None:
 
 
 def test_examples_of_the_specification(spark: SparkSession) -> None:
-    """Spec: Iceberg, Appendix B, the table of hash values."""
+    """Spec: Iceberg spec, Appendix B: the table of hash values."""
     examples = [
         (pa.array([34], pa.int32()), 2017239379),
         (pa.array([34], pa.int64()), 2017239379),

@@ -3,7 +3,7 @@
     table = amudai.read_table("flights.amudai.shard", columns=["carrier"], filters=[("month", "=", 3)])
     amudai.write_table(table, "copy.amudai.shard", profile="fast")
 
-Spec: https://github.com/microsoft/amudai, docs/spec; docs/amudai.md tells where its reference implementation differs.
+Spec: docs/formats/amudai.md; Amudai book.
 """
 
 from __future__ import annotations

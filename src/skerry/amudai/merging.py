@@ -1,6 +1,7 @@
 """Merging shards by reference: one root file over the stripes of several shards, whose data stays where it is.
 
-Spec: Amudai, chapter 6, "Shard Properties" and "Split-Block Bloom Filters", where they speak of merging.
+Spec: docs/formats/amudai.md § 5.6, § 9.8; Amudai book, chapter 6, Shard Properties, Split-Block Bloom Filters: where
+they speak of merging.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from skerry.storage import Storage, absolute, file_key, is_within, parent, redac
 
 __all__ = ["merge"]
 
-_RULE = "Amudai, chapter 3, Persistent Storage"
+_RULE = "docs/formats/amudai.md § 2.6"
 
 
 def merge(

@@ -3,7 +3,7 @@
 `read_columns` decodes a file into an Arrow record batch, all of it or chosen fields; `write_container` makes a file
 from records, `ContainerEncoder` piece by piece.
 
-Spec: Apache Avro 1.12, https://avro.apache.org/docs/1.12.0/specification/
+Spec: Avro spec.
 """
 
 from __future__ import annotations

@@ -119,4 +119,6 @@ def _check_digits(array: pa.Array, column: Column) -> None:
     try:
         array.validate(full=True)
     except pa.ArrowInvalid as error:
-        raise FormatError(f"Avro field {column.field.name!r}: {error}", rule="Avro, Logical Types, Decimal") from error
+        raise FormatError(
+            f"Avro field {column.field.name!r}: {error}", rule="Avro spec, Logical Types, Decimal"
+        ) from error

@@ -2,7 +2,7 @@
 
     file   = magic metadata sync-marker (count size records sync-marker)*
 
-Spec: Avro 1.12, "Object Container Files".
+Spec: Avro spec, Object Container Files.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
 
 MAGIC: Final = b"Obj\x01"
 _SYNC_BYTES: Final = 16
-_RULE: Final = "Avro, Object Container Files"
+_RULE: Final = "Avro spec, Object Container Files"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def decode_header(data: memoryview, *, location: str | None = None) -> Header:
     Raises:
         FormatError: The bytes are not the head of an Avro file.
 
-    Spec: Avro 1.12, "Object Container Files".
+    Spec: Avro spec, Object Container Files.
     """
     magic = bytes(data[: len(MAGIC)])
     if magic != MAGIC:
@@ -139,7 +139,7 @@ def decode_blocks(data: memoryview, header: Header, *, location: str | None = No
     Raises:
         FormatError: A count or size is impossible, a marker is wrong, or the file ends within a block.
 
-    Spec: Avro 1.12, "Object Container Files".
+    Spec: Avro spec, Object Container Files.
     """
     cursor = _Cursor(data, header.size, location)
     while cursor.position < len(data):
@@ -179,7 +179,7 @@ def decode_block(
         FormatError: The bytes are not in that codec, or the records take more than `max_bytes`.
         UnsupportedError: The codec is not known here.
 
-    Spec: Avro 1.12, "Required Codecs" and "Optional Codecs".
+    Spec: Avro spec, Required Codecs, Optional Codecs.
     """
     _, decompress = _codec(codec, location)
     try:
@@ -189,7 +189,7 @@ def decode_block(
             f"block in codec {codec}: {error.message}",
             location=location,
             offset=block.offset + (error.offset or 0),
-            rule=error.rule or "Avro, Object Container Files, Codecs",
+            rule=error.rule or "Avro spec, Required Codecs, Optional Codecs",
         ) from error
 
 
@@ -218,7 +218,7 @@ def encode_block(records: int, data: bytes, codec: str, sync_marker: bytes) -> b
 def encode_long(value: int) -> bytes:
     """Encode a 64-bit integer as zigzag varint.
 
-    Spec: Avro 1.12, "Primitive Types", int and long.
+    Spec: Avro spec, Primitive Types: int, long.
     """
     rest = (value << 1) ^ (value >> 63)
     result = bytearray()
@@ -317,7 +317,7 @@ def _snappy_decompress(data: memoryview, max_bytes: int) -> bytes:
         if byte < 0x80:
             break
     else:
-        raise FormatError("snappy data without its size", offset=0, rule="Snappy, Preamble")
+        raise FormatError("snappy data without its size", offset=0, rule="Snappy format, Preamble")
     limit = min(max_bytes, _SNAPPY_MAX_EXPANSION * len(stream))
     if size > limit:
         raise FormatError(f"snappy data of {len(stream)} bytes claims {size} bytes, expected at most {limit}", offset=0)
@@ -350,6 +350,6 @@ def _codec(name: str, location: str | None) -> tuple[_Compress, _Decompress]:
         raise UnsupportedError(
             f"Avro codec {name!r}, expected one of {', '.join(_CODECS)}",
             location=location,
-            rule="Avro, Object Container Files, Codecs",
+            rule="Avro spec, Required Codecs, Optional Codecs",
         )
     return codec

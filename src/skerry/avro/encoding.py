@@ -4,7 +4,7 @@ Every field of a record is one or more *pieces*: stretches of bytes whose length
 is written. A running sum over the lengths of all pieces says where each begins, and each piece is then scattered to its
 places at once. Items of lists and maps are encoded in the same way, and are a piece of their row.
 
-Spec: Avro 1.12, "Binary Encoding".
+Spec: Avro spec, Binary Encoding.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _lay_out(pieces: Sequence[_Piece], count: int) -> tuple[_Bytes, _Longs]:
 def _of_field(field: pa.Field, array: pa.Array, present: _Mask) -> list[_Piece]:
     """A field of the records in which it is present.
 
-    Spec: Avro 1.12, "Unions": the number of the branch, then the value.
+    Spec: Avro spec, Unions: the number of the branch, then the value.
     """
     if pa.types.is_null(field.type):
         return []
@@ -116,7 +116,7 @@ def _of_values(array: pa.Array, valid: _Mask) -> list[_Piece]:
 def _of_binary(array: pa.Array, valid: _Mask) -> list[_Piece]:
     """Length and bytes.
 
-    Spec: Avro 1.12, "Primitive Types": bytes, string.
+    Spec: Avro spec, Primitive Types: bytes, string.
     """
     _, offsets_buffer, data = array.buffers()
     offsets = np.frombuffer(offsets_buffer, np.int32, len(array) + 1, array.offset * 4).astype(np.int64)
@@ -128,7 +128,7 @@ def _of_binary(array: pa.Array, valid: _Mask) -> list[_Piece]:
 def _of_items(array: pa.Array, valid: _Mask) -> list[_Piece]:
     """One block of all items, and the empty block that ends it.
 
-    Spec: Avro 1.12, "Arrays", "Maps".
+    Spec: Avro spec, Arrays, Maps.
     """
     offsets = array.offsets.to_numpy().astype(np.int64)
     first, count = int(offsets[0]), int(offsets[-1] - offsets[0])
@@ -177,7 +177,7 @@ def _fixed(data: _Bytes, where: _Mask) -> _Piece:
 def _varints(values: _Longs, where: _Mask) -> _Piece:
     """Zigzag varints.
 
-    Spec: Avro 1.12, "Primitive Types": int, long.
+    Spec: Avro spec, Primitive Types: int, long.
     """
     chosen = values[where]
     rest = ((chosen << 1) ^ (chosen >> 63)).view(np.uint64)

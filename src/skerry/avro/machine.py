@@ -8,7 +8,7 @@ store into it. Columns lie in one block of memory, the arena; slot `i` of it beg
 An instruction is a row (operation, a, b, c, d, e); what `a` to `e` are is said beside the operations. A *counter* is an
 index into `counters`. A *domain* is the counter of rows of a column: records, or items of one array of the schema.
 
-Spec: Avro 1.12, "Binary Encoding".
+Spec: Avro spec, Binary Encoding.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def begin_block(
         The number of items; the end of the block where it tells its size, else -1; the position of the first item, or
         an error code.
 
-    Spec: Avro 1.12, "Complex Types", Arrays.
+    Spec: Avro spec, Complex Types, Arrays.
     """
     block_end = -1
     if number < 0:
@@ -347,7 +347,7 @@ def run_program(
     Returns:
         0, or an error code.
 
-    Spec: Avro 1.12, "Binary Encoding" and "Object Container Files".
+    Spec: Avro spec, Binary Encoding, Object Container Files.
     """
     for i in range(len(blocks)):
         number, position, end = blocks[i, 0], blocks[i, 1], blocks[i, 2]

@@ -46,7 +46,7 @@ def read_header(data: Buffer, *, location: str | None = None) -> Header:
     Raises:
         FormatError: The bytes are not the head of an Avro file.
 
-    Spec: Avro 1.12, "Object Container Files".
+    Spec: Avro spec, Object Container Files.
     """
     return decode_header(memoryview(data).cast("B"), location=location)
 
@@ -84,7 +84,7 @@ def read_columns(
         UnsupportedError: The codec is unknown, a chosen field is a union of several types, the schema is recursive or
             no record, or the columns need more memory than the bounds allow.
 
-    Spec: Avro 1.12, "Binary Encoding", "Object Container Files", "Logical Types".
+    Spec: Avro spec, Binary Encoding, Object Container Files, Logical Types.
     """
     file = _File.open(data, columns, ignore_missing, location)
     left = MAX_COLUMN_BYTES + MAX_COLUMN_EXPANSION * len(file.data)
@@ -222,7 +222,7 @@ class _File:
             raise FormatError(
                 f"record {records.is_null().index(True)} is null",
                 location=self.location,
-                rule="Avro, Object Container Files",
+                rule="Avro spec, Object Container Files",
             )
         return pa.RecordBatch.from_struct_array(records)
 
@@ -271,7 +271,7 @@ class _File:
             where += f" at byte {within} of the decompressed block"
         kind = UnsupportedError if code == machine.TOO_MANY_EMPTY else FormatError
         problem = f"{where}: {_PROBLEMS[code]}"
-        return kind(problem, location=self.location, offset=offset, rule="Avro, Binary Encoding")
+        return kind(problem, location=self.location, offset=offset, rule="Avro spec, Binary Encoding")
 
 
 def _most_columns(blocks: list[_Records]) -> int:

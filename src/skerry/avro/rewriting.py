@@ -33,7 +33,7 @@ def rewrite_records(data: Buffer, change: Callable[[dict[str, Any]], None], *, l
         FormatError: The bytes break a rule of Avro.
         UnsupportedError: As `read_batches`.
 
-    Spec: Avro 1.12, "Object Container Files".
+    Spec: Avro spec, Object Container Files.
     """
     view = memoryview(data).cast("B")
     header = decode_header(view, location=location)

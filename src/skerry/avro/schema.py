@@ -3,7 +3,7 @@
 Names are resolved, so that a named type used twice is one shared node. Attributes beyond Avro's own that Iceberg puts
 into schemas (`field-id`, `element-id`, `key-id`, `value-id`, `adjust-to-utc`, `logicalType: map`) are kept.
 
-Spec: Apache Avro 1.12, "Schema Declaration" and "Logical Types"; Iceberg, Appendix A (Avro).
+Spec: Avro spec, Schema Declaration, Logical Types; Iceberg spec, Appendix A, Avro.
 """
 
 from __future__ import annotations
@@ -213,7 +213,7 @@ def decode_schema(text: str | bytes, *, location: str | None = None) -> AvroType
         FormatError: It is not JSON, or not a schema.
         UnsupportedError: It contains itself, nests deeper than 64 types, or has more than 65,536.
 
-    Spec: Avro, "Schema Declaration".
+    Spec: Avro spec, Schema Declaration.
     """
     try:
         document = decode_json(text)
@@ -231,7 +231,7 @@ def decode_schema(text: str | bytes, *, location: str | None = None) -> AvroType
         ) from error
 
 
-_RULE: Final = "Avro, Schema Declaration"
+_RULE: Final = "Avro spec, Schema Declaration"
 _PRIMITIVES: Final = {kind.value: kind for kind in PrimitiveKind}
 _MIN_BYTES: Final = {PrimitiveKind.NULL: 0, PrimitiveKind.FLOAT: 4, PrimitiveKind.DOUBLE: 8}
 _LOGICAL_BASES: Final[dict[str, tuple[str, ...]]] = {

@@ -47,7 +47,7 @@ def write_container(
         SchemaError: The schema is none, or a record does not fit it.
         UnsupportedError: The codec is not known.
 
-    Spec: Avro 1.12, "Object Container Files".
+    Spec: Avro spec, Object Container Files.
     """
     encoder = ContainerEncoder(schema, metadata=metadata, codec=codec)
     return b"".join([encoder.header, *encoder.encode(records, block_bytes=block_bytes)])

@@ -6,7 +6,7 @@ which stand in the frame, tell how much memory the positions will take.
     32 bits = cookie [count] [run flags] (key cardinality-1)* [offset*] container*
     64 bits = count (high key, bitmap of 32 bits)*
 
-Spec: RoaringFormatSpec, "Standard 32-bit Roaring Bitmap" and "Extension for 64-bit implementations".
+Spec: Roaring spec, Standard 32-bit Roaring Bitmap, Extension for 64-bit implementations.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ MAX_POSITIONS: Final = 1 << 28
 
 _Positions = npt.NDArray[np.int64]
 
-_RULE_32: Final = "RoaringFormatSpec, Standard 32-bit Roaring Bitmap"
-_RULE_64: Final = "RoaringFormatSpec, Extension for 64-bit implementations"
+_RULE_32: Final = "Roaring spec, Standard 32-bit Roaring Bitmap"
+_RULE_64: Final = "Roaring spec, Extension for 64-bit implementations"
 _COOKIE_WITHOUT_RUNS: Final = 12346
 _COOKIE: Final = 12347
 _OFFSETS_FROM: Final = 4  # bitmaps with runs and fewer containers have no offsets

@@ -1,6 +1,6 @@
 """The Paimon tables of a warehouse folder: `<namespace>.db/<table>`, each known by its schema files.
 
-Spec: `formats/paimon.md` § 1 (file system catalog).
+Spec: docs/formats/paimon.md § 1.1.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Deflate streams, bare or in gzip members, with bounded output.
 
-Spec: RFC 1951 (deflate), RFC 1952 (gzip).
+Spec: RFC 1951 (deflate); RFC 1952 (gzip).
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ def _decompress(view: memoryview, window_bits: int, max_bytes: int, what: str) -
             decompressor = zlib.decompressobj(window_bits)
             content = decompressor.decompress(view, size + 1)
     except zlib.error as error:
-        raise FormatError(f"not a {what}: {error}", rule="RFC 1951, RFC 1952") from error
+        raise FormatError(f"not a {what}: {error}", rule="RFC 1951; RFC 1952") from error
     if len(content) > max_bytes:
         raise FormatError(f"{what} holds more than the expected {max_bytes} bytes")
     if not decompressor.eof:
-        raise FormatError(f"{what} is cut short", offset=len(view), rule="RFC 1951, RFC 1952")
+        raise FormatError(f"{what} is cut short", offset=len(view), rule="RFC 1951; RFC 1952")
     return content, len(decompressor.unused_data)
 
 

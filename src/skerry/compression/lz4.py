@@ -1,6 +1,6 @@
 """LZ4: frames, one per block of memory, and raw blocks whose size the caller knows.
 
-Spec: LZ4 Frame Format 1.6 (frames) and LZ4 Block Format (blocks).
+Spec: LZ4 frame format; LZ4 block format.
 """
 
 from __future__ import annotations
@@ -62,12 +62,16 @@ def decompress_lz4_frame(data: Buffer, *, max_bytes: int, require_content_size: 
     Raises:
         FormatError: `data` is not exactly one sound frame, or its content is larger than `max_bytes`.
 
-    Spec: LZ4 Frame Format, "General Structure of LZ4 Frame format" and "Frame Descriptor".
+    Spec: LZ4 frame format, General Structure of LZ4 Frame format, Frame Descriptor.
     """
     view = memoryview(data).cast("B")
     claimed = _decode_content_size(view)
     if claimed is None and require_content_size:
-        raise FormatError("LZ4 frame does not tell the size of its content", offset=4, rule="LZ4 frame, FLG byte")
+        raise FormatError(
+            "LZ4 frame does not tell the size of its content",
+            offset=4,
+            rule="LZ4 frame format, Frame Descriptor (FLG byte)",
+        )
     if claimed is not None and claimed > max_bytes:
         raise FormatError(f"LZ4 frame holds {claimed} bytes, expected at most {max_bytes}", offset=6)
     capacity = len(view) * _MAX_EXPANSION
@@ -75,7 +79,7 @@ def decompress_lz4_frame(data: Buffer, *, max_bytes: int, require_content_size: 
         raise FormatError(
             f"LZ4 frame of {len(view)} bytes claims {claimed} bytes of content, it can hold at most {capacity}",
             offset=6,
-            rule="LZ4 frame, Content Size",
+            rule="LZ4 frame format, Frame Descriptor (content size)",
         )
     limit = min(max_bytes, capacity) if claimed is None else claimed
     decompressor = lz4.frame.LZ4FrameDecompressor()
@@ -87,7 +91,11 @@ def decompress_lz4_frame(data: Buffer, *, max_bytes: int, require_content_size: 
     if len(content) > limit:
         raise FormatError(f"LZ4 frame holds more than the expected {limit} bytes")
     if not decompressor.eof:
-        raise FormatError("LZ4 frame is cut short: no end mark", offset=len(view), rule="LZ4 frame, EndMark")
+        raise FormatError(
+            "LZ4 frame is cut short: no end mark",
+            offset=len(view),
+            rule="LZ4 frame format, General Structure of LZ4 Frame format (EndMark)",
+        )
     if decompressor.unused_data:
         trailing = len(decompressor.unused_data)
         raise FormatError(f"LZ4 frame is followed by {trailing} other bytes", offset=len(view) - trailing)
@@ -95,7 +103,7 @@ def decompress_lz4_frame(data: Buffer, *, max_bytes: int, require_content_size: 
         raise FormatError(
             f"LZ4 frame claims {claimed} bytes of content, found {len(content)}",
             offset=6,
-            rule="LZ4 frame, Content Size",
+            rule="LZ4 frame format, Frame Descriptor (content size)",
         )
     return content
 
@@ -103,28 +111,38 @@ def decompress_lz4_frame(data: Buffer, *, max_bytes: int, require_content_size: 
 def _decode_content_size(view: memoryview) -> int | None:
     """Read the content size from a frame's descriptor, None if it has none.
 
-    Spec: LZ4 Frame Format, "Frame Descriptor": FLG, BD, then the content size as 8 bytes, little-endian.
+    Spec: LZ4 frame format, Frame Descriptor: FLG, BD, then the content size as 8 bytes, little-endian.
     """
     magic = bytes(view[:4])
     if magic != MAGIC:
         raise FormatError(
             f"not an LZ4 frame: expected magic {MAGIC.hex()}, found {magic.hex() or 'no bytes'}",
             offset=0,
-            rule="LZ4 frame, Magic Number",
+            rule="LZ4 frame format, General Structure of LZ4 Frame format (magic number)",
         )
     if len(view) < 7:
-        raise FormatError("LZ4 frame is cut short in its descriptor", offset=len(view), rule="LZ4 frame, descriptor")
+        raise FormatError(
+            "LZ4 frame is cut short in its descriptor", offset=len(view), rule="LZ4 frame format, Frame Descriptor"
+        )
     flags = view[4]
     if flags >> 6 != _VERSION:
         raise FormatError(
-            f"LZ4 frame of version {flags >> 6}, expected {_VERSION}", offset=4, rule="LZ4 frame, FLG byte"
+            f"LZ4 frame of version {flags >> 6}, expected {_VERSION}",
+            offset=4,
+            rule="LZ4 frame format, Frame Descriptor (FLG byte)",
         )
     if flags & _DICTIONARY_FLAG:
-        raise FormatError("LZ4 frame needs a dictionary, expected none", offset=4, rule="LZ4 frame, FLG byte")
+        raise FormatError(
+            "LZ4 frame needs a dictionary, expected none",
+            offset=4,
+            rule="LZ4 frame format, Frame Descriptor (FLG byte)",
+        )
     if not flags & _CONTENT_SIZE_FLAG:
         return None
     if len(view) < 15:
-        raise FormatError("LZ4 frame is cut short in its descriptor", offset=len(view), rule="LZ4 frame, descriptor")
+        raise FormatError(
+            "LZ4 frame is cut short in its descriptor", offset=len(view), rule="LZ4 frame format, Frame Descriptor"
+        )
     return int.from_bytes(view[6:14], "little")
 
 
@@ -157,7 +175,7 @@ def decompress_lz4_block(data: Buffer, *, size: int) -> bytes:
     Raises:
         FormatError: `data` is not a sound block, or its content is not `size` bytes long.
 
-    Spec: LZ4 Block Format.
+    Spec: LZ4 block format.
     """
     view = memoryview(data).cast("B")
     if not 0 <= size <= min(len(view) * _MAX_EXPANSION, _MAX_BLOCK_INPUT_BYTES):

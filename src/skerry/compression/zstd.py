@@ -71,14 +71,14 @@ def decompress_zstd(data: Buffer, *, max_bytes: int, require_content_size: bool 
     Raises:
         FormatError: `data` is not exactly one sound frame, or its content is larger than `max_bytes`.
 
-    Spec: RFC 8878, sections 3.1.1.1 (frame header) and 3.1.1.2 (blocks).
+    Spec: RFC 8878, section 3.1.1.1 (frame header), section 3.1.1.2 (blocks).
     """
     view = memoryview(data).cast("B")
     content_size, capacity = _measure_frame(view)
     if content_size is None:
         if require_content_size:
             raise FormatError(
-                "Zstandard frame does not tell the size of its content", offset=0, rule="RFC 8878, 3.1.1.1.4"
+                "Zstandard frame does not tell the size of its content", offset=0, rule="RFC 8878, section 3.1.1.1.4"
             )
     elif content_size > max_bytes:
         raise FormatError(f"Zstandard frame holds {content_size} bytes, expected at most {max_bytes}")
@@ -109,7 +109,7 @@ def decompress_zstd_into(data: Buffer, output: memoryview) -> None:
     Raises:
         FormatError: `data` is not exactly one sound frame, or does not hold as many bytes as `output`.
 
-    Spec: RFC 8878, sections 3.1.1.1 (frame header) and 3.1.1.2 (blocks).
+    Spec: RFC 8878, section 3.1.1.1 (frame header), section 3.1.1.2 (blocks).
     """
     view = memoryview(data).cast("B")
     content_size, capacity = _measure_frame(view)
@@ -135,25 +135,27 @@ def _measure_frame(view: memoryview) -> tuple[int | None, int]:
     Returns:
         The size of its content if its header tells, and the most that its blocks can hold, in bytes.
 
-    Spec: RFC 8878, sections 3.1.1.1 (frame header) and 3.1.1.2 (blocks).
+    Spec: RFC 8878, section 3.1.1.1 (frame header), section 3.1.1.2 (blocks).
     """
     magic = bytes(view[:4])
     if magic != MAGIC:
         raise FormatError(
             f"not a Zstandard frame: expected magic {MAGIC.hex()}, found {magic.hex() or 'no bytes'}",
             offset=0,
-            rule="RFC 8878, 3.1.1",
+            rule="RFC 8878, section 3.1.1",
         )
     try:
         header_bytes = zstandard.frame_header_size(view)
         header = zstandard.get_frame_parameters(view)
     except zstandard.ZstdError as error:
-        raise FormatError(f"Zstandard frame header is damaged: {error}", offset=0, rule="RFC 8878, 3.1.1.1") from error
+        raise FormatError(
+            f"Zstandard frame header is damaged: {error}", offset=0, rule="RFC 8878, section 3.1.1.1"
+        ) from error
     if header.dict_id:
         raise FormatError(
             f"Zstandard frame needs dictionary {header.dict_id}, expected a frame without dictionary",
             offset=0,
-            rule="RFC 8878, 3.1.1.1.3",
+            rule="RFC 8878, section 3.1.1.1.3",
         )
     end, capacity = _measure_blocks(view, header_bytes, min(header.window_size, _MAX_BLOCK_BYTES))
     end += _CHECKSUM_BYTES if header.has_checksum else 0
@@ -166,7 +168,7 @@ def _measure_frame(view: memoryview) -> tuple[int | None, int]:
         raise FormatError(
             f"Zstandard frame claims {header.content_size} bytes of content, its blocks hold at most {capacity}",
             offset=0,
-            rule="RFC 8878, 3.1.1.1.4",
+            rule="RFC 8878, section 3.1.1.1.4",
         )
     return header.content_size, capacity
 
@@ -182,14 +184,16 @@ def _measure_blocks(view: memoryview, start: int, max_block_bytes: int) -> tuple
     position, capacity, last = start, 0, False
     while not last:
         if position + _BLOCK_HEADER_BYTES > len(view):
-            raise FormatError("Zstandard frame is cut short: no last block", offset=len(view), rule="RFC 8878, 3.1.1.2")
+            raise FormatError(
+                "Zstandard frame is cut short: no last block", offset=len(view), rule="RFC 8878, section 3.1.1.2"
+            )
         header = int.from_bytes(view[position : position + _BLOCK_HEADER_BYTES], "little")
         last, kind, size = bool(header & 1), header >> 1 & 3, header >> 3
         if kind == _RESERVED or size > max_block_bytes:
             raise FormatError(
                 f"Zstandard block of type {kind} and size {size}, expected types 0 to 2 and at most {max_block_bytes}",
                 offset=position,
-                rule="RFC 8878, 3.1.1.2",
+                rule="RFC 8878, section 3.1.1.2",
             )
         position += _BLOCK_HEADER_BYTES + (1 if kind == _RLE else size)
         capacity += max_block_bytes if kind == _COMPRESSED else size

@@ -3,8 +3,7 @@
 This is also how a staged snapshot is published (write, audit, publish): it was committed beside its branch with a
 `wap.id`, and is picked once somebody has looked at it.
 
-Spec: Iceberg table spec, Appendix F, Optional Snapshot Summary Fields: `source-snapshot-id`, `wap.id`,
-`published-wap-id`.
+Spec: Iceberg spec, Optional Snapshot Summary Fields, `source-snapshot-id`, `wap.id`, `published-wap-id`.
 """
 
 from __future__ import annotations

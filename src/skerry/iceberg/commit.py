@@ -4,7 +4,7 @@ Everything that a commit writes before the catalog update has a name of its own 
 writers never meet on a file. After a conflict those files are removed; after an unknown outcome nothing is
 (`skerry.table.owned_files`).
 
-Spec: Iceberg table spec, Optimistic Concurrency, Snapshots, Table Statistics.
+Spec: Iceberg spec, Optimistic Concurrency, Snapshots, Table Statistics.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ class IcebergTarget:
         Raises:
             NotFoundError: The table is gone, or another one has taken its name.
 
-        Spec: Iceberg table spec, Table Metadata, `table-uuid`.
+        Spec: Iceberg spec, Table Metadata Fields, `table-uuid`.
         """
         state = load_state(self.catalog, self.identifier)
         found = state.metadata.table_uuid
@@ -335,7 +335,7 @@ def _check_references(staged: StagedCommit, metadata: TableMetadata) -> None:
 def _delete_old_metadata(base: TableState, metadata: TableMetadata) -> None:
     """Delete the metadata files that the log has just forgotten, if the table wants that.
 
-    Spec: Iceberg table properties `write.metadata.delete-after-commit.enabled`, `write.metadata.previous-versions-max`.
+    Spec: Iceberg properties, `write.metadata.delete-after-commit.enabled`, `write.metadata.previous-versions-max`.
     """
     properties = metadata.properties
     wanted = properties.get(DELETE_METADATA_PROPERTY, "false").strip().lower() == "true"

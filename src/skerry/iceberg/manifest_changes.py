@@ -4,7 +4,7 @@ A manifest is rewritten only if it holds an entry that is removed. The entry is 
 others are EXISTING with the history that they have; what earlier snapshots deleted is dropped. Small manifests are
 merged as the table's properties say. Data files and delete files never share a manifest.
 
-Spec: Iceberg table spec, Manifests; Manifest Lists; table properties `commit.manifest*`.
+Spec: Iceberg spec, Manifests, Manifest Lists; Iceberg properties, `commit.manifest*`.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ class _Removal:
         return result
 
     def _refuse_second_vectors(self, entries: pa.RecordBatch) -> None:
-        """Spec: Iceberg, Deletion Vectors: at most one of them for a data file."""
+        """Spec: Iceberg spec, Deletion Vectors: at most one of them for a data file."""
         if not self._new_vectors:
             return
         referenced = entries.column("referenced_data_file")
@@ -233,7 +233,7 @@ class _Removal:
                     f"data file {referenced[row]} has a deletion vector already, which the new one does not replace",
                     retryable=False,
                     location=self._base.name,
-                    rule="Iceberg: Deletion Vectors",
+                    rule="Iceberg spec, Deletion Vectors",
                 )
 
     def _without(

@@ -3,7 +3,7 @@
 An operation states what is wanted (`the tip of main as it is when the commit succeeds`), so that it holds for the state
 that is newest then; what the catalog must still find is the reference that was looked at.
 
-Spec: Iceberg table spec, Snapshot References; Branching and Tagging.
+Spec: Iceberg spec, Snapshot References.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ def _check_retention(kind: SnapshotRefType, retention: Retention) -> None:
 
 
 def _set_ref(name: str, kind: SnapshotRefType, snapshot_id: int, retention: Retention) -> SetSnapshotRefUpdate:
-    """Name a snapshot. Spec: Iceberg, Snapshot Retention Policy."""
+    """Name a snapshot. Spec: Iceberg spec, Snapshot Retention Policy."""
     return SetSnapshotRefUpdate(
         ref_name=name,
         type=kind,

@@ -3,7 +3,7 @@
 A table is complete when its newest schema is there. So that one is written last: it is the publish step, before which
 everything goes again that was written if something fails.
 
-Spec: Paimon, Schema, Snapshot; `formats/paimon.md` §§ 1-4.
+Spec: docs/formats/paimon.md § 1.1, § 2, § 3, § 4.1; Paimon spec, Schema, Snapshot.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Those look a column up in a file by the name that it has in the schema of that file. So the columns of a table become
 those of the file: with the names and types that they have there, without those that it lacks.
 
-Spec: `formats/paimon.md` §§ 2 (evolution), 8 (types in files).
+Spec: docs/formats/paimon.md § 2.5, § 8.2.
 """
 
 from __future__ import annotations

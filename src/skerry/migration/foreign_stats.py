@@ -1,6 +1,6 @@
 """Statistics of data files that another table format wrote, as manifests hold them: many files at a time.
 
-Spec: `formats/paimon.md` § 5, SimpleStats.
+Spec: docs/formats/paimon.md § 5.7.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Iceberg finds columns in a file by the field ids in it; where it has none, by a name mapping. Paimon finds them by the
 names that they had when the file was written. Both must mean the same column, or the file is refused.
 
-Spec: Iceberg table spec, Column Projection; Name Mapping Serialization; `formats/paimon.md` §§ 2, 8.
+Spec: Iceberg spec, Column Projection, Name Mapping Serialization; docs/formats/paimon.md § 2.5, § 8.2.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ _PROMOTED: Final[dict[PrimitiveType, PrimitiveType]] = {IntegerType(): LongType(
 def _reads(then: IcebergType, now: IcebergType) -> bool:
     """Whether a column of one type is read as another one; members of nested types are looked at on their own.
 
-    Spec: Iceberg, Schema Evolution: type promotions.
+    Spec: Iceberg spec, Schema Evolution: type promotions.
     """
     if not (isinstance(then, PrimitiveType) and isinstance(now, PrimitiveType)):
         return type(then) is type(now)

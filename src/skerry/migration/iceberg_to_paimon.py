@@ -4,7 +4,7 @@ Nothing is rewritten and nothing is moved. Field ids stay what they are; files t
 or call them otherwise, get schemas of their own; identity partitions become partition keys, bounds become statistics,
 position deletes and deletion vectors become deletion vectors, and what is known of distinct values goes over as it is.
 
-Spec: Iceberg table spec, Column Projection; `formats/paimon.md` §§ 2, 5, 8.
+Spec: Iceberg spec, Column Projection; docs/formats/paimon.md § 2, § 5, § 8.
 """
 
 from __future__ import annotations

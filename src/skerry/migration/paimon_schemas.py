@@ -4,7 +4,7 @@ Paimon finds a column in a file by the name that it has in the file's schema, Ic
 other columns than the table, or call them otherwise, get schemas of their own. What Paimon would read as something else
 than Iceberg does is refused.
 
-Spec: Iceberg table spec, Column Projection; `formats/paimon.md` §§ 2, 8.
+Spec: Iceberg spec, Column Projection; docs/formats/paimon.md § 2, § 8.2.
 """
 
 from __future__ import annotations

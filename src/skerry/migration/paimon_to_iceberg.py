@@ -4,7 +4,7 @@ Nothing is rewritten and nothing is moved. Field ids stay what they are, the par
 transforms, minima and maxima bounds, deletion vectors position deletes, and what is known of distinct values goes over
 as it is. Files that lack field ids are found through a name mapping, which has every name that a column ever had.
 
-Spec: Iceberg table spec, Table Metadata; Name Mapping Serialization; `formats/paimon.md` §§ 2, 5, 8.
+Spec: Iceberg spec, Table Metadata, Name Mapping Serialization; docs/formats/paimon.md § 2, § 5, § 8.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Statistics of data files as columns: minima, maxima and null counts of what each file's schema calls its columns.
 
-Spec: `formats/paimon.md` § 5, SimpleStats.
+Spec: docs/formats/paimon.md § 5.7.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from skerry.paimon.values.binary_reading import decode_rows
 
 __all__ = ["FileStats", "read_stats"]
 
-_RULE = "Paimon: SimpleStats"
+_RULE = "docs/formats/paimon.md § 5.7"
 
 
 @dataclass(frozen=True, slots=True)

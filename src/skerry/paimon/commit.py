@@ -4,7 +4,7 @@ A snapshot's name is its number, so that the file can be created by one writer o
 there is none, atomically, on file systems and object stores alike. Everything else that a commit writes has a name of
 its own. After a lost race those files are removed; after an unknown outcome nothing is (`skerry.table.owned_files`).
 
-Spec: Paimon, Snapshot; `formats/paimon.md` §§ 3, 4.
+Spec: docs/formats/paimon.md § 3.1, § 4; Paimon spec, Snapshot.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ class _Staging:
 def retry_policy(state: PaimonState) -> RetryPolicy:
     """How often a table's options want a commit to be tried.
 
-    Spec: Paimon, options `commit.max-retries`, `commit.min-retry-wait`, `commit.max-retry-wait`, `commit.timeout`.
+    Spec: docs/formats/paimon.md § 4.1; Paimon documentation, Configurations, `commit.max-retries`,
+    `commit.min-retry-wait`, `commit.max-retry-wait`, `commit.timeout`.
     """
     options = state.options
     return RetryPolicy(
@@ -240,7 +241,7 @@ def _watermark(previous: Snapshot | None, watermark: int | None) -> int | None:
 def _with_row_ids(base: PaimonState, change: TableChange, snapshot_id: int) -> tuple[tuple[ManifestEntry, ...], int]:
     """The entries with the ids of new rows, and the id of the next row.
 
-    Spec: `formats/paimon.md` § 8, Row tracking.
+    Spec: docs/formats/paimon.md § 8.8.
     """
     next_row_id = (base.snapshot.next_row_id or 0) if base.snapshot is not None else 0
     if not base.options.row_tracking:

@@ -4,7 +4,7 @@ All that a Paimon table names lies relative to its folder, but for files with an
 paths in the old place are written again, under new names, and lists and index manifests likewise; then each snapshot,
 tag and changelog file is replaced by one that names the new ones. A table without such paths stays as it is.
 
-Spec: `formats/paimon.md` §§ 1, 5 (`_EXTERNAL_PATH`), 13.
+Spec: docs/formats/paimon.md § 1.1, § 5.4 (`_EXTERNAL_PATH`), § 13.
 """
 
 from __future__ import annotations

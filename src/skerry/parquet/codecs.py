@@ -3,7 +3,7 @@
 A page header tells the size of what is inside, and that is what must come out, to the byte. The size is checked against
 what so few compressed bytes can hold before memory is taken.
 
-Spec: Parquet, Compression.md.
+Spec: Parquet spec, Compression.md.
 """
 
 from __future__ import annotations

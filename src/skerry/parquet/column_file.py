@@ -4,7 +4,7 @@ PyArrow decodes pages only as a part of a file. Pages that are known to lie some
 magic, and a footer that tells of one column in one row group. So a caller that keeps where pages are, and a little
 about the column, needs neither the footer of the file that they come from nor any page but those it wants.
 
-Spec: parquet.thrift, FileMetaData; Apache Thrift, "Thrift compact protocol encoding".
+Spec: Parquet spec, parquet.thrift, `FileMetaData`; Thrift compact protocol.
 """
 
 from __future__ import annotations
@@ -91,7 +91,10 @@ def decode_column_pages(
             table.validate(full=True)  # PyArrow hands out text that is not UTF-8
     except (pa.ArrowException, OSError) as error:
         raise FormatError(
-            f"PyArrow cannot decode pages: {error}", location=location, offset=offset, rule="parquet.thrift, PageHeader"
+            f"PyArrow cannot decode pages: {error}",
+            location=location,
+            offset=offset,
+            rule="Parquet spec, parquet.thrift, `PageHeader`",
         ) from error
     decoded = table.column(0)
     if len(decoded) != value_count:
@@ -99,13 +102,13 @@ def decode_column_pages(
             f"pages hold {len(decoded)} values, expected {value_count}",
             location=location,
             offset=offset,
-            rule="parquet.thrift, PageHeader",
+            rule="Parquet spec, parquet.thrift, `PageHeader`",
         )
     return decoded.chunk(0) if decoded.num_chunks == 1 else decoded.combine_chunks()
 
 
 def _element(physical_type: PhysicalType, type_length: int, arrow_type: pa.DataType, is_optional: bool) -> list[Field]:
-    """A leaf of the schema. Spec: parquet.thrift, SchemaElement."""
+    """A leaf of the schema. Spec: Parquet spec, parquet.thrift, `SchemaElement`."""
     element: list[Field] = [(1, I32, physical_type)]
     if physical_type is PhysicalType.FIXED_LEN_BYTE_ARRAY:
         element.append((2, I32, type_length))
@@ -119,7 +122,7 @@ def _element(physical_type: PhysicalType, type_length: int, arrow_type: pa.DataT
 
 
 def _logical_type(physical_type: PhysicalType, arrow_type: pa.DataType) -> Field | None:
-    """The annotation that gives values their meaning. Spec: parquet.thrift, LogicalType."""
+    """The annotation that gives values their meaning. Spec: Parquet spec, parquet.thrift, `LogicalType`."""
     types = pa.types
     if types.is_string(arrow_type) or types.is_large_string(arrow_type):
         return 1, STRUCT, []

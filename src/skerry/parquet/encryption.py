@@ -4,8 +4,8 @@ These are encrypted ones, row groups with fewer chunks than columns, chunks of a
 statistics with histograms of other lengths than there are levels, and minima and maxima shorter than a value. They are
 found by a walk over the footer's Thrift bytes that decodes nothing else.
 
-Spec: Apache Thrift, "Thrift compact protocol encoding"; parquet.thrift, FileMetaData, RowGroup, ColumnChunk,
-ColumnMetaData, Statistics, SizeStatistics.
+Spec: Thrift compact protocol; Parquet spec, parquet.thrift, `FileMetaData`, `RowGroup`, `ColumnChunk`,
+`ColumnMetaData`, `Statistics`, `SizeStatistics`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ def check_chunks(footer: bytes | memoryview, columns: npt.NDArray[np.int64], row
     sound = np.full((row_groups, len(columns)), 2, np.uint8)
     _walked(footer, columns, sound)
     if (sound == 2).any():  # not met, or without metadata
-        raise FormatError(f"the Parquet footer cannot be read: {_PROBLEMS[_FEW_CHUNKS]}", rule="parquet.thrift")
+        raise FormatError(
+            f"the Parquet footer cannot be read: {_PROBLEMS[_FEW_CHUNKS]}", rule="Parquet spec, parquet.thrift"
+        )
     return sound.astype(np.bool_)
 
 
@@ -73,7 +75,7 @@ def _walked(footer: bytes | memoryview, columns: npt.NDArray[np.int64], sound: n
     stack = np.zeros((_MAX_DEPTH, 4), np.int64)
     found = int(_walk(np.frombuffer(footer, np.uint8), stack, np.ascontiguousarray(columns), sound))
     if found < 0:
-        raise FormatError(f"the Parquet footer cannot be read: {_PROBLEMS[found]}", rule="parquet.thrift")
+        raise FormatError(f"the Parquet footer cannot be read: {_PROBLEMS[found]}", rule="Parquet spec, parquet.thrift")
     return bool(found)
 
 

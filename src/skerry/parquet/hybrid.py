@@ -1,6 +1,6 @@
 """The RLE / bit-packing hybrid: how levels and dictionary indices are stored. Here they are counted, not laid out.
 
-Spec: Parquet, Encodings.md, "Run Length Encoding / Bit-Packing Hybrid (RLE = 3)".
+Spec: Parquet spec, Encodings.md, Run Length Encoding / Bit-Packing Hybrid.
 """
 
 from __future__ import annotations
@@ -37,20 +37,31 @@ def count_codes(data: npt.NDArray[np.uint8], bit_width: int, count: int, counts:
     Raises:
         FormatError: `data` ends before the last code, or a code is not below m; `counts` is then of no use.
 
-    Spec: Encodings.md, "Run Length Encoding / Bit-Packing Hybrid (RLE = 3)".
+    Spec: Parquet spec, Encodings.md, Run Length Encoding / Bit-Packing Hybrid.
     """
     if not 0 <= bit_width <= MAX_BIT_WIDTH:
-        raise FormatError(f"codes of {bit_width} bits, expected 0 to {MAX_BIT_WIDTH}", rule="Encodings.md, RLE")
+        raise FormatError(
+            f"codes of {bit_width} bits, expected 0 to {MAX_BIT_WIDTH}",
+            rule="Parquet spec, Encodings.md, Run Length Encoding / Bit-Packing Hybrid",
+        )
     if bit_width == 0:
         if count and not len(counts):
-            raise FormatError("code 0 of no codes", rule="Encodings.md, RLE")
+            raise FormatError(
+                "code 0 of no codes", rule="Parquet spec, Encodings.md, Run Length Encoding / Bit-Packing Hybrid"
+            )
         counts[:1] += count
         return 0
     end = int(_count_codes(data, bit_width, count, counts))
     if end == _TRUNCATED:
-        raise FormatError(f"{len(data)} bytes of runs end before code {count}", rule="Encodings.md, RLE")
+        raise FormatError(
+            f"{len(data)} bytes of runs end before code {count}",
+            rule="Parquet spec, Encodings.md, Run Length Encoding / Bit-Packing Hybrid",
+        )
     if end == _OUT_OF_RANGE:
-        raise FormatError(f"a code is not below {len(counts)}", rule="Encodings.md, RLE")
+        raise FormatError(
+            f"a code is not below {len(counts)}",
+            rule="Parquet spec, Encodings.md, Run Length Encoding / Bit-Packing Hybrid",
+        )
     return end
 
 

@@ -3,7 +3,7 @@
 PyArrow's `FileMetaData` does not tell the encodings of a chunk's data pages (`encoding_stats`), which decide what may
 be learned from a dictionary alone, so the footer is decoded here. `FileMetadata.arrow` gives PyArrow's view of it.
 
-Spec: Parquet, README.md (file format), parquet.thrift.
+Spec: Parquet spec, README.md, File format, parquet.thrift.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _TAIL_BYTES: Final = 64 * 1024
 
 
 class Codec(IntEnum):
-    """Spec: parquet.thrift, CompressionCodec."""
+    """Spec: Parquet spec, parquet.thrift, `CompressionCodec`."""
 
     UNCOMPRESSED = 0
     SNAPPY = 1
@@ -59,7 +59,7 @@ class Codec(IntEnum):
 
 
 class Encoding(IntEnum):
-    """Spec: parquet.thrift, Encoding."""
+    """Spec: Parquet spec, parquet.thrift, `Encoding`."""
 
     PLAIN = 0
     PLAIN_DICTIONARY = 2
@@ -73,7 +73,7 @@ class Encoding(IntEnum):
 
 
 class PageType(IntEnum):
-    """Spec: parquet.thrift, PageType."""
+    """Spec: Parquet spec, parquet.thrift, `PageType`."""
 
     DATA_PAGE = 0
     INDEX_PAGE = 1
@@ -185,7 +185,9 @@ class FileMetadata:
             found, sound = read_arrow_metadata(self.footer)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise FormatError(
-                f"PyArrow cannot read the footer: {error}", location=self.location, rule="parquet.thrift, FileMetaData"
+                f"PyArrow cannot read the footer: {error}",
+                location=self.location,
+                rule="Parquet spec, parquet.thrift, `FileMetaData`",
             ) from error
         except FormatError as error:
             error.location = self.location
@@ -193,13 +195,18 @@ class FileMetadata:
         if not sound.all():
             name = self.columns[int(np.argmin(sound.all(axis=0)))].name
             raise UnsupportedError(
-                f"the statistics of column {name} are shorter than a value", location=self.location, rule="Statistics"
+                f"the statistics of column {name} are shorter than a value",
+                location=self.location,
+                rule="Parquet spec, parquet.thrift, `Statistics`",
             )
         return found
 
     @property
     def split_offsets(self) -> tuple[int, ...]:
-        """Where row groups start in the file, ascending, in bytes. Spec: Iceberg, Manifests, split_offsets."""
+        """Where row groups start in the file, ascending, in bytes.
+
+        Spec: Iceberg spec, Data File Fields, `split_offsets`.
+        """
         return tuple(sorted(group.offset for group in self.row_groups if group.chunks))
 
 
@@ -273,9 +280,13 @@ def read_footer(storage: Storage, location: str, *, file_size: int | None = None
 
 
 def _footer_size(tail: bytes, location: str, file_size: int) -> int:
-    """The size of the Thrift bytes, from the file's last 8 bytes. Spec: README.md, File format."""
+    """The size of the Thrift bytes, from the file's last 8 bytes. Spec: Parquet spec, README.md, File format."""
     if len(tail) < _TRAILER_BYTES + len(MAGIC):
-        raise FormatError(f"file of {file_size} bytes is too small for Parquet", location=location, rule="File format")
+        raise FormatError(
+            f"file of {file_size} bytes is too small for Parquet",
+            location=location,
+            rule="Parquet spec, README.md, File format",
+        )
     magic = tail[-len(MAGIC) :]
     if magic == ENCRYPTED_MAGIC:
         raise UnsupportedError("Parquet footer is encrypted", location=location, offset=file_size - len(MAGIC))
@@ -284,7 +295,7 @@ def _footer_size(tail: bytes, location: str, file_size: int) -> int:
             f"not a Parquet file: expected it to end in {MAGIC!r}, found {magic!r}",
             location=location,
             offset=file_size - len(MAGIC),
-            rule="File format",
+            rule="Parquet spec, README.md, File format",
         )
     size = int.from_bytes(tail[-_TRAILER_BYTES : -len(MAGIC)], "little")
     if size == 0 or size > file_size - _TRAILER_BYTES - len(MAGIC):
@@ -292,7 +303,7 @@ def _footer_size(tail: bytes, location: str, file_size: int) -> int:
             f"Parquet footer of {size} bytes in a file of {file_size}",
             location=location,
             offset=file_size - _TRAILER_BYTES,
-            rule="File format",
+            rule="Parquet spec, README.md, File format",
         )
     return size
 
@@ -309,7 +320,7 @@ def decode_metadata(footer: bytes, *, location: str, file_size: int) -> FileMeta
         FormatError: The footer is unsound.
         UnsupportedError: Columns are encrypted or lie in other files.
 
-    Spec: parquet.thrift, FileMetaData.
+    Spec: Parquet spec, parquet.thrift, `FileMetaData`.
     """
     start = file_size - len(footer)
     decoder = CompactDecoder(memoryview(footer)[:-_TRAILER_BYTES], location=location, base=start)
@@ -357,7 +368,7 @@ def _decode_row_group(group: Struct, columns: tuple[Column, ...], *, data_end: i
 
 
 def _decode_chunk(chunk: Struct, column: Column, row_count: int, data_end: int) -> ColumnChunk:
-    """Spec: parquet.thrift, ColumnChunk, ColumnMetaData."""
+    """Spec: Parquet spec, parquet.thrift, `ColumnChunk`, `ColumnMetaData`."""
     if 1 in chunk.fields:
         raise UnsupportedError(f"column {column.name} lies in another file", location=chunk.location)
     if 3 not in chunk.fields and 9 in chunk.fields:
@@ -396,7 +407,7 @@ def _decode_chunk(chunk: Struct, column: Column, row_count: int, data_end: int) 
 
 
 def _data_page_encodings(meta: Struct) -> frozenset[int] | None:
-    """Spec: parquet.thrift, ColumnMetaData.encoding_stats."""
+    """Spec: Parquet spec, parquet.thrift, `ColumnMetaData.encoding_stats`."""
     entries = meta.structures(13, "PageEncodingStats")
     if not entries:
         return None

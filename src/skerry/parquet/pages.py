@@ -3,7 +3,7 @@
 Nothing here makes a value of what it reads: a page gives its encoded values as bytes with their count, and whoever
 needs more takes it from there (`skerry.parquet.plain`, `skerry.parquet.hybrid`).
 
-Spec: Parquet, README.md (Data Pages), parquet.thrift (PageHeader).
+Spec: Parquet spec, README.md, Data Pages, parquet.thrift, `PageHeader`.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def decode_page_header(
     Raises:
         FormatError: There is no sound header.
 
-    Spec: parquet.thrift, PageHeader, DataPageHeader, DataPageHeaderV2, DictionaryPageHeader.
+    Spec: Parquet spec, parquet.thrift, `PageHeader`, `DataPageHeader`, `DataPageHeaderV2`, `DictionaryPageHeader`.
     """
     usual = _usual_header(data, position)
     if usual is not None:
@@ -271,7 +271,7 @@ def iter_pages(
         FormatError: A page breaks the format, or there are more or fewer values than the footer says.
         UnsupportedError: The codec, or the encoding of definition levels, is not supported.
 
-    Spec: parquet.thrift, PageHeader; README.md, Data Pages.
+    Spec: Parquet spec, parquet.thrift, `PageHeader`, README.md, Data Pages.
     """
     buffer = buffer or PageBuffer()
     position, seen, has_dictionary = 0, 0, False
@@ -285,7 +285,7 @@ def iter_pages(
                 f"page of {header.compressed_bytes} bytes, only {len(data) - start} are left of its column chunk",
                 location=location,
                 offset=offset,
-                rule="parquet.thrift, PageHeader.compressed_page_size",
+                rule="Parquet spec, parquet.thrift, `PageHeader.compressed_page_size`",
             )
         try:
             if header.type == PageType.DICTIONARY_PAGE:
@@ -308,7 +308,7 @@ def iter_pages(
             f"pages hold {seen} values, their column chunk {chunk.value_count}",
             location=location,
             offset=base,
-            rule="parquet.thrift, ColumnMetaData.num_values",
+            rule="Parquet spec, parquet.thrift, `ColumnMetaData.num_values`",
         )
 
 
@@ -325,7 +325,7 @@ def _decode_dictionary(
 def _decode_v1_page(
     header: PageHeader, body: memoryview, chunk: ColumnChunk, buffer: PageBuffer, offset: int
 ) -> DataPage:
-    """Levels and values are compressed together. Spec: README.md, Data Pages."""
+    """Levels and values are compressed together. Spec: Parquet spec, README.md, Data Pages."""
     data = buffer.decompress(chunk.codec, body, header.uncompressed_bytes)
     nothing = data[:0]
     repetition, data = _take_levels(data) if chunk.column.max_repetition_level else (nothing, data)
@@ -339,7 +339,10 @@ def _decode_v1_page(
 
 
 def _take_levels(data: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
-    """Split off levels with their length prefix. Spec: Encodings.md, RLE / Bit-Packing Hybrid."""
+    """Split off levels with their length prefix.
+
+    Spec: Parquet spec, Encodings.md, Run Length Encoding / Bit-Packing Hybrid.
+    """
     length = int.from_bytes(data[:_LEVEL_LENGTH_BYTES].tobytes(), "little")
     end = _LEVEL_LENGTH_BYTES + length
     if end > len(data):
@@ -350,7 +353,7 @@ def _take_levels(data: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.uint8], np
 def _decode_v2_page(
     header: PageHeader, body: memoryview, chunk: ColumnChunk, buffer: PageBuffer, offset: int
 ) -> DataPage:
-    """Levels lie before the values and are never compressed. Spec: parquet.thrift, DataPageHeaderV2."""
+    """Levels lie before the values and are never compressed. Spec: Parquet spec, parquet.thrift, `DataPageHeaderV2`."""
     levels_bytes = header.repetition_level_bytes + header.definition_level_bytes
     repetition = np.frombuffer(body[: header.repetition_level_bytes], np.uint8)
     definition = np.frombuffer(body[header.repetition_level_bytes : levels_bytes], np.uint8)
@@ -374,7 +377,8 @@ def _count_present(levels: npt.NDArray[np.uint8], max_level: int, value_count: i
 def _is_one_run(levels: npt.NDArray[np.uint8], level: int, count: int) -> bool:
     """Whether there is but one run, of `level`, at least `count` long: what a page without nulls usually has.
 
-    Spec: Encodings.md, RLE: a header of 7 bits a byte, the last one below 128, then the level in one byte.
+    Spec: Parquet spec, Encodings.md, Run Length Encoding / Bit-Packing Hybrid: a header of 7 bits a byte, the last one
+    below 128, then the level in one byte.
     """
     if not 2 <= len(levels) <= 4 or levels[-1] != level:
         return False

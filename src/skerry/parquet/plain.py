@@ -1,6 +1,6 @@
 """PLAIN: values one after another, as views of the page wherever their width is fixed.
 
-Spec: Parquet, Encodings.md, "Plain: (PLAIN = 0)".
+Spec: Parquet spec, Encodings.md, Plain.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["decode_plain_byte_array", "decode_plain_fixed"]
 
-_RULE: Final = "Encodings.md, PLAIN"
+_RULE: Final = "Parquet spec, Encodings.md, Plain"
 _DTYPES: Final[dict[PhysicalType, np.dtype[Any]]] = {
     PhysicalType.INT32: np.dtype("<i4"),
     PhysicalType.INT64: np.dtype("<i8"),

@@ -1,6 +1,6 @@
 """The schema of a Parquet file: its leaf columns, with field ids, Arrow types and levels.
 
-Spec: Parquet, parquet.thrift (SchemaElement), LogicalTypes.md.
+Spec: Parquet spec, parquet.thrift, `SchemaElement`, LogicalTypes.md.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Column", "PhysicalType", "decode_columns"]
 
 
 class PhysicalType(IntEnum):
-    """How values lie in pages. Spec: parquet.thrift, Type."""
+    """How values lie in pages. Spec: Parquet spec, parquet.thrift, `Type`."""
 
     BOOLEAN = 0
     INT32 = 1
@@ -80,7 +80,9 @@ def decode_columns(elements: list[Struct]) -> tuple[Column, ...]:
         FormatError: The list is no tree, or an element contradicts itself.
     """
     if not elements:
-        raise FormatError("Parquet schema is empty, expected a root", rule="parquet.thrift, FileMetaData.schema")
+        raise FormatError(
+            "Parquet schema is empty, expected a root", rule="Parquet spec, parquet.thrift, `FileMetaData.schema`"
+        )
     leaves: list[Column] = []
     # One entry per open group: children still to come, path, definition level, repetition level.
     open_groups: list[tuple[int, tuple[str, ...], int, int]] = [(_child_count(elements[0]) or 0, (), 0, 0)]
@@ -262,7 +264,7 @@ _LOGICAL_TYPES: Final[dict[int, Callable[[Struct, PhysicalType, int], pa.DataTyp
     14: _fixed(16, pa.binary(16)),  # UUID
     15: _fixed(2, pa.float16()),
 }
-"""By field id of the union LogicalType. Spec: parquet.thrift, LogicalType."""
+"""By field id of the union LogicalType. Spec: Parquet spec, parquet.thrift, `LogicalType`."""
 _CONVERTED_DECIMAL: Final = 5
 _CONVERTED_TYPES: Final = {
     0: (PhysicalType.BYTE_ARRAY, pa.string()),
@@ -283,4 +285,4 @@ _CONVERTED_TYPES: Final = {
     19: (PhysicalType.BYTE_ARRAY, pa.string()),  # JSON
     20: (PhysicalType.BYTE_ARRAY, pa.binary()),  # BSON
 }
-"""By ConvertedType. Spec: parquet.thrift, ConvertedType."""
+"""By ConvertedType. Spec: Parquet spec, parquet.thrift, `ConvertedType`."""

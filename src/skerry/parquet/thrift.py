@@ -3,7 +3,7 @@
 A structure decodes into a `Struct`, a map from field id to value that hands out each field with its type checked.
 Unknown fields are kept and ignored, which is how Parquet evolves.
 
-Spec: Apache Thrift, "Thrift compact protocol encoding"; Parquet, parquet.thrift.
+Spec: Thrift compact protocol; Parquet spec, parquet.thrift.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Struct:
     def error(self, problem: str) -> FormatError:
         """An error about this structure: where it lies, and what is wrong with it."""
         return FormatError(
-            f"{self.name} {problem}", location=self.location, offset=self.offset, rule="Parquet, parquet.thrift"
+            f"{self.name} {problem}", location=self.location, offset=self.offset, rule="Parquet spec, parquet.thrift"
         )
 
     def _elements(self, field: int, name: str, kind: type) -> list[Any]:

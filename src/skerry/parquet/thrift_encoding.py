@@ -1,6 +1,6 @@
 """Thrift's compact protocol, the way out: fields with their types become bytes.
 
-Spec: Apache Thrift, "Thrift compact protocol encoding".
+Spec: Thrift compact protocol.
 """
 
 from __future__ import annotations

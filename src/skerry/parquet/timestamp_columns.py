@@ -3,7 +3,7 @@
 PyArrow writes either all timestamps of a file as INT96 or none of them. Where only some are to be INT96 it is given the
 others as integers, which are stored the same way, and the footer says afterwards what they are.
 
-Spec: parquet.thrift, SchemaElement, LogicalType.
+Spec: Parquet spec, parquet.thrift, `SchemaElement`, `LogicalType`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _VERSION_FIELD: Final = 0x15
 _SCHEMA_FIELD: Final = 0x19
 _FIELD_10_STRUCT: Final = bytes((STRUCT, 10 << 1))
 """The header of a field whose id stands in full, so that the field before it does not matter."""
-_RULE: Final = "parquet.thrift, FileMetaData"
+_RULE: Final = "Parquet spec, parquet.thrift, `FileMetaData`"
 
 
 def timestamp_annotation(type_: pa.TimestampType) -> Field:

@@ -2,7 +2,7 @@
 
 `read` opens a file, `PuffinWriter` makes one. What a blob means is not known here.
 
-Spec: https://iceberg.apache.org/puffin-spec/
+Spec: Puffin spec.
 """
 
 from __future__ import annotations

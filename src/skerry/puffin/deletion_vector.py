@@ -2,7 +2,7 @@
 
     blob = length magic bitmap crc
 
-Spec: Puffin, "Blob types", deletion-vector-v1.
+Spec: Puffin spec, Blob types, `deletion-vector-v1`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CARDINALITY: Final = "cardinality"
 _MAGIC: Final = b"\xd1\xd3\x39\x64"
 _U32: Final = struct.Struct(">I")
 _FRAME_BYTES: Final = _U32.size + len(_MAGIC) + _U32.size
-_RULE: Final = "Puffin, Blob types, deletion-vector-v1"
+_RULE: Final = "Puffin spec, Blob types, `deletion-vector-v1`"
 
 
 def decode_deletion_vector(

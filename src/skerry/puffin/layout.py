@@ -3,7 +3,7 @@
     file   = Magic Blob₁ Blob₂ ... Blobₙ Footer
     footer = Magic FooterPayload FooterPayloadSize Flags Magic
 
-Spec: Puffin, "File structure" and "Footer structure".
+Spec: Puffin spec, File structure, Footer structure.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def check_magic(data: bytes, offset: int, *, location: str | None = None) -> Non
             f"not a Puffin file: expected magic {MAGIC.hex()}, found {data.hex() or 'no bytes'}",
             location=location,
             offset=offset,
-            rule="Puffin, File structure",
+            rule="Puffin spec, File structure",
         )
 
 
@@ -100,14 +100,14 @@ def decode_footer_trailer(data: bytes, *, file_size: int, location: str | None =
         FormatError: The file is too short, ends without magic, or its footer cannot be as large as it says.
         UnsupportedError: A flag is set whose meaning is not known.
 
-    Spec: Puffin, "Footer structure".
+    Spec: Puffin spec, Footer structure.
     """
     if file_size < _MIN_FILE_BYTES or len(data) < FOOTER_TRAILER_BYTES:
         raise FormatError(
             f"Puffin file of {file_size} bytes, expected at least {_MIN_FILE_BYTES}",
             location=location,
             offset=file_size,
-            rule="Puffin, File structure",
+            rule="Puffin spec, File structure",
         )
     start = file_size - FOOTER_TRAILER_BYTES
     payload_size, flags, magic = _TRAILER.unpack(data[-FOOTER_TRAILER_BYTES:])
@@ -118,7 +118,7 @@ def decode_footer_trailer(data: bytes, *, file_size: int, location: str | None =
             f"footer payload size is {payload_size}, expected 0 to {largest} in a file of {file_size} bytes",
             location=location,
             offset=start,
-            rule="Puffin, Footer structure, FooterPayloadSize",
+            rule="Puffin spec, Footer structure, `FooterPayloadSize`",
         )
     unknown = flags & ~_COMPRESSED_PAYLOAD
     if unknown:
@@ -127,7 +127,7 @@ def decode_footer_trailer(data: bytes, *, file_size: int, location: str | None =
             f"footer flags with unknown meaning are set: {names}",
             location=location,
             offset=start + 4,
-            rule="Puffin, Footer structure, Flags",
+            rule="Puffin spec, Footer structure, `Flags`",
         )
     return FooterTrailer(payload_size, bool(flags & _COMPRESSED_PAYLOAD))
 
@@ -147,7 +147,7 @@ def decode_footer(footer: bytes, *, file_size: int, location: str | None = None)
         FormatError: The footer breaks a rule of the format, or a blob lies outside of the file's blob area.
         UnsupportedError: A flag is set whose meaning is not known.
 
-    Spec: Puffin, "Footer structure" and "Footer Payload".
+    Spec: Puffin spec, Footer structure, Footer Payload.
     """
     trailer = decode_footer_trailer(footer, file_size=file_size, location=location)
     footer_start = file_size - trailer.footer_size
@@ -157,7 +157,7 @@ def decode_footer(footer: bytes, *, file_size: int, location: str | None = None)
             f"footer of {len(footer)} bytes given, the file says that it has {trailer.footer_size}",
             location=location,
             offset=file_size - FOOTER_TRAILER_BYTES,
-            rule="Puffin, Footer structure, FooterPayloadSize",
+            rule="Puffin spec, Footer structure, `FooterPayloadSize`",
         )
     check_magic(footer[: len(MAGIC)], footer_start, location=location)
     payload = footer[len(MAGIC) : -FOOTER_TRAILER_BYTES]
@@ -176,7 +176,7 @@ def decode_footer(footer: bytes, *, file_size: int, location: str | None = None)
                 f"expected to lie within bytes {len(MAGIC)} to {footer_start}",
                 location=location,
                 offset=payload_start,
-                rule="Puffin, BlobMetadata",
+                rule="Puffin spec, BlobMetadata",
             )
     return metadata
 
@@ -195,7 +195,7 @@ def encode_footer(metadata: FileMetadata, *, compress: bool = False) -> bytes:
     Raises:
         FormatError: A value does not have the type that the specification demands, or the payload is 2 GiB or more.
 
-    Spec: Puffin, "Footer structure".
+    Spec: Puffin spec, Footer structure.
     """
     payload = encode_file_metadata(metadata)
     if compress:
@@ -204,7 +204,7 @@ def encode_footer(metadata: FileMetadata, *, compress: bool = False) -> bytes:
         payload = stored if compress else payload
     if len(payload) >= 1 << 31:
         raise FormatError(
-            f"footer payload of {len(payload)} bytes, expected less than 2 GiB", rule="Puffin, Footer structure"
+            f"footer payload of {len(payload)} bytes, expected less than 2 GiB", rule="Puffin spec, Footer structure"
         )
     return MAGIC + payload + _TRAILER.pack(len(payload), _COMPRESSED_PAYLOAD if compress else 0, MAGIC)
 
@@ -252,7 +252,7 @@ def decode_blob(
         FormatError: The bytes are not one frame of the codec with its content size, or the content is too large.
         UnsupportedError: The codec is not one that the specification lists.
 
-    Spec: Puffin, "Compression codecs".
+    Spec: Puffin spec, Compression codecs.
     """
     if blob.compression_codec is None:
         return stored
@@ -278,7 +278,7 @@ def encode_blob(data: bytes, compression_codec: str | None) -> tuple[bytes, str 
     Raises:
         UnsupportedError: The codec is not one that the specification lists.
 
-    Spec: Puffin, "Compression codecs".
+    Spec: Puffin spec, Compression codecs.
     """
     if compression_codec is None:
         return data, None
@@ -298,7 +298,7 @@ def _codec(
             f"compression codec {name!r}, expected one of {', '.join(sorted(_CODECS))}",
             location=location,
             offset=offset,
-            rule="Puffin, Compression codecs",
+            rule="Puffin spec, Compression codecs",
         )
     return codec
 

@@ -4,7 +4,7 @@ Decoding accepts what the specification accepts and nothing else: JSON types are
 integers fit their width, no field is given twice. Fields that the specification does not name are ignored, as it may
 grow; blob types are not interpreted.
 
-Spec: Puffin, "Footer Payload", "FileMetadata", "BlobMetadata".
+Spec: Puffin spec, Footer Payload, FileMetadata, BlobMetadata.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class BlobMetadata:
             a blob is refused.
         properties: Free text properties, such as `ndv`.
 
-    Spec: Puffin, "BlobMetadata".
+    Spec: Puffin spec, BlobMetadata.
     """
 
     type: str
@@ -58,7 +58,7 @@ class FileMetadata:
         blobs: The blobs, in the order of the footer.
         properties: Free text properties, such as `created-by`.
 
-    Spec: Puffin, "FileMetadata".
+    Spec: Puffin spec, FileMetadata.
     """
 
     blobs: tuple[BlobMetadata, ...]
@@ -79,7 +79,7 @@ def decode_file_metadata(payload: bytes, *, location: str | None = None, offset:
     Raises:
         FormatError: The payload is not UTF-8, not JSON, or not a FileMetadata object.
 
-    Spec: Puffin, "Footer Payload".
+    Spec: Puffin spec, Footer Payload.
     """
     try:
         text = payload.decode("utf-8")
@@ -99,7 +99,7 @@ def decode_file_metadata(payload: bytes, *, location: str | None = None, offset:
         f"footer payload {problem}",
         location=location,
         offset=None if offset is None else offset + at,
-        rule="Puffin, Footer Payload",
+        rule="Puffin spec, Footer Payload",
     )
 
 
@@ -109,7 +109,7 @@ def encode_file_metadata(metadata: FileMetadata) -> bytes:
     Raises:
         FormatError: A value does not have the type that the specification demands.
 
-    Spec: Puffin, "Footer Payload".
+    Spec: Puffin spec, Footer Payload.
     """
     document = _encode_record(metadata, _FILE_FIELDS)
     document["blobs"] = [_encode_record(blob, _BLOB_FIELDS) for blob in metadata.blobs]
@@ -140,7 +140,7 @@ def _decode_record(value: Any, record: Callable[..., Any], fields: tuple[_Field,
             values[entry.attribute] = entry.decode(found, f"{path}.{entry.name}")
         elif entry.required:
             what = "is null" if entry.name in value else "is missing"
-            raise FormatError(f"{path}: required field {entry.name!r} {what}", rule="Puffin, Footer Payload")
+            raise FormatError(f"{path}: required field {entry.name!r} {what}", rule="Puffin spec, Footer Payload")
     return record(**values)
 
 
@@ -212,15 +212,15 @@ def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(result) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for i, name in enumerate(names) if name in names[:i])
-        raise FormatError(f"footer payload gives the field {twice!r} twice", rule="Puffin, Footer Payload")
+        raise FormatError(f"footer payload gives the field {twice!r} twice", rule="Puffin spec, Footer Payload")
     return result
 
 
 def _refuse_constant(text: str) -> NoReturn:
-    raise FormatError(f"footer payload is not JSON: {text} is no JSON value", rule="Puffin, Footer Payload")
+    raise FormatError(f"footer payload is not JSON: {text} is no JSON value", rule="Puffin spec, Footer Payload")
 
 
 def _refuse(path: str, expected: str, found: Any) -> NoReturn:
     shown = repr(found)
     shown = shown if len(shown) <= 80 else shown[:77] + "..."
-    raise FormatError(f"{path}: expected {expected}, found {shown}", rule="Puffin, Footer Payload")
+    raise FormatError(f"{path}: expected {expected}, found {shown}", rule="Puffin spec, Footer Payload")

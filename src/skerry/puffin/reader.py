@@ -159,7 +159,7 @@ class PuffinReader:
                 f"{length} bytes at {offset} do not lie within bytes {len(MAGIC)} to {end}",
                 location=self._shown,
                 offset=offset,
-                rule="Puffin, File structure",
+                rule="Puffin spec, File structure",
             )
         return (0, length + len(MAGIC)) if offset == len(MAGIC) else (offset, length)
 

@@ -23,7 +23,7 @@ class PuffinWriter:
     Attributes:
         properties: Properties of the file; may be changed until the file is written.
 
-    Spec: Puffin, "File structure" and "Common properties".
+    Spec: Puffin spec, File structure, Common properties.
     """
 
     def __init__(self, properties: Mapping[str, str] | None = None, *, compress_footer: bool = False) -> None:

@@ -121,7 +121,7 @@ class RetryPolicy:
         max_wait_ms: Upper limit of one wait.
         total_timeout_ms: No new attempt begins after this time.
 
-    Spec: Iceberg table properties `commit.retry.*`.
+    Spec: Iceberg properties, `commit.retry.*`.
     """
 
     num_retries: int = 4

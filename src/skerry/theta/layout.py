@@ -37,7 +37,7 @@ Hashes: TypeAlias = np.ndarray[Any, np.dtype[np.uint64]]
 MAX_THETA = (1 << 63) - 1  # θ = 1: nothing was left out
 _FAMILY_COMPACT = 3
 _FAMILIES = {1: "ALPHA", 2: "QUICKSELECT", 4: "UNION", 5: "INTERSECTION", 6: "A_NOT_B"}
-_RULE = "DataSketches, theta PreambleUtil"
+_RULE = "DataSketches Java, `PreambleUtil`"
 _EMPTY = bytes([1, 3, 3, 0, 0, 0x1E, 0, 0])
 
 
@@ -83,7 +83,7 @@ def encode_sketch(sketch: CompactSketch, seed: int = DEFAULT_SEED) -> bytes:
     Returns:
         Version 3 in the shortest preamble that holds it.
 
-    Spec: DataSketches, theta `PreambleUtil`.
+    Spec: DataSketches Java, `PreambleUtil`.
     """
     count, estimating = len(sketch.hashes), sketch.is_estimating
     if count == 0 and not estimating:
@@ -110,7 +110,7 @@ def encode_compressed_sketch(sketch: CompactSketch, seed: int = DEFAULT_SEED) ->
     Returns:
         Version 4, or version 3 for an empty sketch and a single item.
 
-    Spec: DataSketches, theta `CompactSketch.toByteArrayV4`.
+    Spec: DataSketches Java, `CompactSketch.toByteArrayV4`.
     """
     count, estimating = len(sketch.hashes), sketch.is_estimating
     if count == 0 or (count == 1 and not estimating):
@@ -140,7 +140,7 @@ def decode_sketch(data: bytes | bytearray | memoryview, seed: int = DEFAULT_SEED
         FormatError: The bytes are no sketch of that seed: truncated, too long, or breaking a rule of their form.
         UnsupportedError: A sketch in update form, of another family, of an unknown version, or big-endian.
 
-    Spec: DataSketches, theta `PreambleUtil`, `ForwardCompatibility` (versions 1 and 2), `CompactSketch.heapifyV4`.
+    Spec: DataSketches Java, `PreambleUtil`, `ForwardCompatibility` (versions 1 and 2), `CompactSketch.heapifyV4`.
     """
     raw = np.frombuffer(data, np.uint8)
     if len(raw) < 8:

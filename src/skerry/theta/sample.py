@@ -174,7 +174,7 @@ class Sample:
             FormatError: The bytes are no compact theta sketch of that seed, or hold more than k hashes.
             UnsupportedError: No compact theta sketch, or of an unknown version.
 
-        Spec: DataSketches, theta `PreambleUtil`; see `skerry.theta.layout`.
+        Spec: DataSketches Java, `PreambleUtil`.
         """
         compact = decode_sketch(data, seed)
         if len(compact.hashes) > k:

@@ -60,7 +60,7 @@ class ThetaSketch:
             FormatError: The bytes break a rule of the format, or the seed is another.
             UnsupportedError: No compact theta sketch, or of an unknown version.
 
-        Spec: DataSketches, theta `PreambleUtil`; see `skerry.theta.layout`.
+        Spec: DataSketches Java, `PreambleUtil`.
         """
         return cls.from_compact(decode_sketch(data, seed), seed)
 

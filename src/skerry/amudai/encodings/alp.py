@@ -1,6 +1,6 @@
 """Floats as decimals, or cut in two (kernels of the encoder).
 
-Spec: amudai-encodings 4, ALP and ALPRD.
+Spec: docs/formats/amudai-encodings.md § 4.4, § 4.5.
 """
 
 from __future__ import annotations

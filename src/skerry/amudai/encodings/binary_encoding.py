@@ -1,6 +1,6 @@
 """Strings of bytes to the values sections of binary blocks, as a plan says.
 
-Spec: amudai-encodings 5.
+Spec: docs/formats/amudai-encodings.md § 5.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     map = segment* first positions, segment starts, footer
     segment = head, logical sizes less their minimum, pad to 4, block sizes less their minimum, pad to 8
 
-Spec: amudai-encodings 2.
+Spec: docs/formats/amudai-encodings.md § 2.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAX_SIZE: Final = 1 << 32
 _FOOTER: Final = struct.Struct("<5Q")
 _HEAD: Final = struct.Struct("<QQIIBBH")
 _WIDTHS: Final[dict[int, np.dtype[Any]]] = {8: np.dtype("u1"), 16: np.dtype("<u2"), 32: np.dtype("<u4")}
-_RULE: Final = "amudai-encodings 2, block map"
+_RULE: Final = "docs/formats/amudai-encodings.md § 2"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Blocks: presence and values in a frame.
 
-Spec: amudai-encodings 3.
+Spec: docs/formats/amudai-encodings.md § 3.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def encode_presence(valid: npt.NDArray[np.bool_] | None, profile: Profile = Prof
     Returns:
         The presence section, empty if no value is null.
 
-    Spec: amudai-encodings 3.1.
+    Spec: docs/formats/amudai-encodings.md § 3.1.
     """
     if valid is None:
         return b""

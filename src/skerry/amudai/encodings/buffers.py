@@ -1,6 +1,6 @@
 """Values of a stripe to an encoded buffer: blocks, and the map of them.
 
-Spec: amudai-encodings 1 and 2.
+Spec: docs/formats/amudai-encodings.md § 1, § 2.
 """
 
 from __future__ import annotations

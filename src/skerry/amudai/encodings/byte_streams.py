@@ -63,7 +63,7 @@ def begin_bytes(
     Returns:
         What the machine answers.
 
-    Spec: amudai-encodings 5.
+    Spec: docs/formats/amudai-encodings.md § 5.2.
     """
     if end - source < 2:
         return refuse(state, CUT_SHORT, source, 2, end - source)

@@ -1,6 +1,6 @@
 """Encoded blocks to values: checksums, room for the results, and what the machine asks for.
 
-Spec: amudai-encodings 3 (framing), 4 (numeric blocks), 5 (binary blocks).
+Spec: docs/formats/amudai-encodings.md § 3, § 4, § 5.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _MAX_EXPANSION: Final = 64
 """Room is not taken in advance for more than so many times the encoded bytes."""
 _EMPTY: Final = np.zeros(0, np.uint8)
 _MAX_OFFSET_32: Final = (1 << 31) - 1
-_RULE: Final = "amudai-encodings 3 to 5"
+_RULE: Final = "docs/formats/amudai-encodings.md § 3, § 4, § 5"
 _FAULTS: Final = {
     m.CUT_SHORT: "cut short: {expected} bytes needed, {found} there",
     m.WRONG_SIZE: "{found} bytes, expected {expected}",
@@ -328,6 +328,6 @@ def check_frames(blocks: Blocks) -> npt.NDArray[np.int64]:
                 f"block {i} of an encoded buffer: its checksum does not match its bytes",
                 location=blocks.location,
                 offset=blocks.offset_of(start),
-                rule="amudai-encodings 3, checksum",
+                rule="docs/formats/amudai-encodings.md § 3.2",
             )
     return blocks.ends - CHECKSUM_BYTES

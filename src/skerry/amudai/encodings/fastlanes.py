@@ -40,7 +40,7 @@ def unpack_chunk(
         reference: What is added to each value, uint64.
         size: Bytes of a value.
 
-    Spec: FastLanes order, amudai-encodings 4.1.
+    Spec: docs/formats/amudai-encodings.md § 4.1.
     """
     bits = 8 * size
     lanes = ROW_BYTES // size

@@ -4,7 +4,7 @@ Blocks are small, so that rows by position read little; encoded one by one, most
 comes out is what `numeric_encoding` makes of the same plans: packed distances from the least value of the block (or one
 value), for integers and for floats that are decimals.
 
-Spec: amudai-encodings 3 (framing), 3.1 (presence), 4 (FusedFrameOfReference, SingleValue, ALP, Plain).
+Spec: docs/formats/amudai-encodings.md § 3, § 3.1, § 4 (FusedFrameOfReference, SingleValue, ALP, Plain).
 """
 
 from __future__ import annotations

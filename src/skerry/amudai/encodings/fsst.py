@@ -3,7 +3,7 @@
 A table is grown in generations: a sample is encoded with the table so far, and the symbols of the next are those, and
 those pairs of neighbours, that stand for the most bytes. Code 255 goes before a byte for which there is no symbol.
 
-Spec: "FSST: Fast Random Access String Compression" (Boncz, Neumann, Leis); amudai-encodings 5.
+Spec: docs/formats/amudai-encodings.md § 5.3; FSST paper.
 """
 
 from __future__ import annotations

@@ -146,7 +146,8 @@ def _gather(
     wrong = measure(ids, offsets, null, totals)
     if wrong >= 0:
         raise FormatError(
-            f"id {ids[wrong]} of value {wrong} in a dictionary of {len(offsets) - 1} entries", rule="amudai.md 7"
+            f"id {ids[wrong]} of value {wrong} in a dictionary of {len(offsets) - 1} entries",
+            rule="docs/formats/amudai.md § 7.3",
         )
     total, nulls = totals.tolist()
     if len(ends) == 4 * (len(ids) + 1) and total > _MAX_OFFSET_32:

@@ -3,7 +3,7 @@
 Every function returns a whole stream: the code, the header, the data. Positions of nested streams that hold packed
 bits are multiples of eight, as the reference implementation's reader needs them.
 
-Spec: amudai-encodings 4.
+Spec: docs/formats/amudai-encodings.md § 4.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def encode_numeric(values: _Values, plan: Plan | None, profile: Profile = Profil
     Returns:
         The stream.
 
-    Spec: amudai-encodings 4.
+    Spec: docs/formats/amudai-encodings.md § 4.
     """
     if plan is None or not len(values):
         return _plain(values, PLAIN, profile)

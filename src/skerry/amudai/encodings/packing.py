@@ -1,6 +1,6 @@
 """Values to packed bits, alone or in whole blocks, and values for nulls (kernels of the encoder).
 
-Spec: amudai-encodings 3, 4.
+Spec: docs/formats/amudai-encodings.md § 3, § 4.
 """
 
 from __future__ import annotations
@@ -274,7 +274,7 @@ def pack_bits(values: npt.NDArray[Any], width: int, reference: int = 0) -> bytes
     Returns:
         ⌈n / 1024⌉ chunks of 128 · `width` bytes.
 
-    Spec: amudai-encodings 4.1.
+    Spec: docs/formats/amudai-encodings.md § 4.1.
     """
     packed = np.zeros(-(-len(values) // CHUNK) * 128 * width, np.uint8)
     chunk = np.empty(CHUNK * values.itemsize, np.uint8)

@@ -1,6 +1,6 @@
 """Presence sections: which values of a block are not null (kernels of the machine, and encoding).
 
-Spec: amudai-encodings 3.1.
+Spec: docs/formats/amudai-encodings.md § 3.1.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def from_roaring(
 ) -> Integer:
     """Set or clear the bits that a Roaring bitmap holds.
 
-    Spec: RoaringFormatSpec, "Standard 32-bit Roaring Bitmap".
+    Spec: Roaring spec, Standard 32-bit Roaring Bitmap.
     """
     cookie = np.int64(load_u32(data, source))
     has_runs = cookie & 0xFFFF == COOKIE

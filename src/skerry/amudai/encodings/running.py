@@ -1,6 +1,6 @@
 """The loop of the machine that decodes blocks (kernels).
 
-Spec: amudai-encodings 3 (framing), 4 (numeric blocks), 5 (binary blocks).
+Spec: docs/formats/amudai-encodings.md § 3, § 4, § 5.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ def begin_block(
 ) -> Integer:
     """Read a block's frame and presence; put its values on the stack.
 
-    Spec: amudai-encodings 3.
+    Spec: docs/formats/amudai-encodings.md § 3.
     """
     if end - start < 8:
         return refuse(state, CUT_SHORT, start, 8, end - start)

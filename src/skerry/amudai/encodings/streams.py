@@ -76,7 +76,7 @@ def begin_stream(
     Returns:
         What the machine answers.
 
-    Spec: amudai-encodings 4.
+    Spec: docs/formats/amudai-encodings.md § 4.
     """
     size = KIND_BYTES[kind]
     if end - source < 2:

@@ -1,6 +1,6 @@
 """Encoded buffers of a stripe: which blocks hold the wanted positions, read as few as possible.
 
-Spec: Amudai, chapter 6, "Encoded Buffers".
+Spec: docs/formats/amudai-encodings.md § 1; Amudai book, chapter 6, Encoded Buffers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["StoredBuffer"]
 
 _SMALL_BYTES: Final = 128 * 1024
 """A buffer of up to so many bytes is read at once: asking for its map first would cost more."""
-_RULE: Final = "Amudai, chapter 6, Encoded Buffers"
+_RULE: Final = "docs/formats/amudai-encodings.md § 1.1"
 
 
 class StoredBuffer:

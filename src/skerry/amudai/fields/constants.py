@@ -1,6 +1,6 @@
 """Fields that have one value for all rows, which lies in their descriptor.
 
-Spec: Amudai, chapter 6, "(Shard) Field Descriptor", constant_value.
+Spec: docs/formats/amudai.md § 4.4; Amudai book, chapter 6, (Shard) Field Descriptor, `constant_value`.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _stored_bytes(field: StoredField, constant: AnyValue) -> bytes:
     raise FormatError(
         f"field {node.name!r} (schema id {node.schema_id}) has a constant of kind {kind} that is no {basic.name}",
         location=redact(field.location),
-        rule="Amudai, chapter 6, (Shard) Field Descriptor, constant_value",
+        rule="docs/formats/amudai.md § 4.4",
     )
 
 

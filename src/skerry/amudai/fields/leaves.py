@@ -2,7 +2,8 @@
 
 Each function answers for the wanted positions only, as an Arrow array of the storage that the wanted type has.
 
-Spec: Amudai, chapter 6, "Primitive Fixed-Size Types Encoding" to "Dictionary Encoding".
+Spec: docs/formats/amudai.md § 4.3, § 7; Amudai book, chapter 6, Primitive Fixed-Size Types Encoding, Primitive
+Variable-Sized Encoding, Dictionary Encoding.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ __all__ = ["ColumnTooLongError", "read_bitmap", "read_bytes", "read_numbers", "r
 
 _HIGH_BITS: Final = 0x8080_8080_8080_8080
 _MAX_I32: Final = (1 << 31) - 1
-_RULE: Final = "Amudai, chapter 6, Data Encoding"
-_UTF8_RULE: Final = "Amudai, chapter 4, String"
+_RULE: Final = "docs/formats/amudai.md § 4.3"
+_UTF8_RULE: Final = "docs/formats/amudai.md § 4.1"
 _DTYPES: Final[dict[tuple[BasicType, bool], Any]] = {
     (BasicType.INT8, True): np.int8,
     (BasicType.INT16, True): np.int16,

@@ -1,6 +1,7 @@
 """From fields to arrays of the wanted type: fields with children, and what Arrow wraps around values.
 
-Spec: Amudai, chapter 6, "List Encoding" to "Union Encoding".
+Spec: docs/formats/amudai.md § 4.3; Amudai book, chapter 6, List Encoding, Map Encoding, Struct Encoding, Fixed Size
+List Encoding, Union Encoding.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["plain_type", "read_node"]
 
 _MAX_I32: Final = (1 << 31) - 1
-_RULE: Final = "Amudai, chapter 6, Data Encoding"
+_RULE: Final = "docs/formats/amudai.md § 4.3"
 
 
 def read_node(

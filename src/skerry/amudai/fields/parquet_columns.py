@@ -4,7 +4,7 @@ A descriptor of the format tells where the pages of a column chunk lie and how m
 are compressed and whether there are nulls. Shards of this package say so in a property of the field; for others the
 footer of the Parquet file is read.
 
-Spec: Amudai, chapter 6, "External Parquet Encoding".
+Spec: docs/formats/amudai.md § 10; Amudai book, chapter 6, External Parquet Encoding.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from skerry.parquet import Column, PageType, PhysicalType, decode_page_header
 __all__ = ["ColumnLayout", "PageMap", "find_pages", "layout_of", "layout_property", "stored_layout"]
 
 _PROPERTY: Final = "skerry.parquet_column"
-_RULE: Final = "Amudai, chapter 6, External Parquet Encoding"
+_RULE: Final = "docs/formats/amudai.md § 10"
 _FIXED: Final = struct.Struct("<HHBI")  # physical type, codec, is optional, bytes of fixed values
 
 

@@ -1,6 +1,6 @@
 """Reading a field whose values lie in column chunks of Parquet files: only the pages that hold wanted rows.
 
-Spec: Amudai, chapter 6, "External Parquet Encoding".
+Spec: docs/formats/amudai.md § 10; Amudai book, chapter 6, External Parquet Encoding.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from skerry.storage import redact
 
 __all__ = ["read_parquet_column"]
 
-_RULE: Final = "Amudai, chapter 6, External Parquet Encoding"
+_RULE: Final = "docs/formats/amudai.md § 10"
 
 
 def read_parquet_column(

@@ -3,7 +3,7 @@
 Rows by position touch a block for one or two of its thousands of values. Packed, plain, constant and dictionary-coded
 blocks give them without the others; blocks of other encodings are decoded.
 
-Spec: docs/amudai.md, "Blocks".
+Spec: docs/formats/amudai-encodings.md § 3, § 4.
 """
 
 from __future__ import annotations

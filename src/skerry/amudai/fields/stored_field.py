@@ -1,6 +1,6 @@
 """What a stripe stores of one node of the schema: its descriptor, and the buffers of the encoding that is read.
 
-Spec: Amudai, chapter 6, "Stripe Field Descriptor" and "Data Encoding".
+Spec: docs/formats/amudai.md § 4.5, § 9.3; Amudai book, chapter 6, Stripe Field Descriptor, Data Encoding.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from skerry.storage import redact
 
 __all__ = ["StoredField", "open_field"]
 
-_RULE: Final = "Amudai, chapter 6, Data Encoding"
+_RULE: Final = "docs/formats/amudai.md § 4.5"
 _MAX_POSITIONS: Final = 1 << 40
 """More values of one field in one stripe are taken for damage: nothing but constants could hold them."""
 _VALUES_ALONE: Final = (BasicType.STRUCT, BasicType.FIXED_SIZE_LIST)
@@ -115,7 +115,7 @@ def open_field(node: DataType, message: StripeFieldDescriptor, rules: UrlRules, 
             f"field {node.name!r} (schema id {node.schema_id}) has {positions} positions, expected at most "
             f"{_MAX_POSITIONS}",
             location=redact(location),
-            rule="Amudai, chapter 6, (Shard) Field Descriptor",
+            rule="docs/formats/amudai.md § 9.3",
         )
     constant = descriptor.constant_value if descriptor.HasField("constant_value") else None
     problem = f"field {node.name!r} (schema id {node.schema_id}) has no encoding"

@@ -1,6 +1,6 @@
 """Reading the columns of one stripe: descriptors first, then the buffers of what is wanted.
 
-Spec: Amudai, chapter 6, "Stripe Field Descriptor" to "Union Encoding".
+Spec: docs/formats/amudai.md § 4.3, § 4.5; Amudai book, chapter 6, Stripe Field Descriptor.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class StripeReader:
                 f"stripe {self.stripe.ordinal} has {found} records that are marked as deleted, expected "
                 f"{self.stripe.deleted_record_count}",
                 location=self.files.shown,
-                rule="Amudai, chapter 6, Stripe List",
+                rule="docs/formats/amudai.md § 2.3",
             )
 
     def descriptor_reference(self, node: DataType) -> Reference | None:
@@ -145,7 +145,7 @@ class StripeReader:
                 f"field {node.name!r} (schema id {node.schema_id}) has {found.positions} positions, "
                 f"expected {positions}",
                 location=redact(found.location),
-                rule="Amudai, chapter 6, (Shard) Field Descriptor",
+                rule="docs/formats/amudai.md § 9.3",
             )
         return found
 

@@ -3,7 +3,7 @@
     buffer  = header values [offsets] sorted-ids zeros       each part at a multiple of 16, the whole of 64
     section = length payload 64-zeros zeros checksum         the checksum is of the payload
 
-Spec: Amudai, chapter 6, "Value Dictionary"; docs/amudai.md, "Value dictionaries", where the header differs.
+Spec: docs/formats/amudai.md § 7; Amudai book, chapter 6, Value Dictionary.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SECTION_ALIGNMENT: Final = 16
 _BUFFER_ALIGNMENT: Final = 64
 _TAIL_ZEROS: Final = 64  # readers of the reference load wide words beyond the payload
 _SECTION_FRAME: Final = _U64.size + _TAIL_ZEROS + _U32.size
-_RULE: Final = "Amudai, chapter 6, Value Dictionary"
+_RULE: Final = "docs/formats/amudai.md § 7"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def encode_value_dictionary(dictionary: ValueDictionary) -> bytes:
     Returns:
         The buffer, a multiple of 64 bytes.
 
-    Spec: Amudai, chapter 6, "Value Dictionary".
+    Spec: docs/formats/amudai.md § 7.1, § 7.2; Amudai book, chapter 6, Value Dictionary.
     """
     payloads = [dictionary.values.tobytes(), b"", dictionary.sorted_ids.astype("<u4").tobytes()]
     if dictionary.fixed_size == 0:
@@ -113,7 +113,7 @@ def decode_value_dictionary(data: Buffer, *, location: str | None = None, offset
         FormatError: A checksum is another one, a section does not lie in the buffer, or counts, offsets and ids do not
             go together.
 
-    Spec: Amudai, chapter 6, "Value Dictionary".
+    Spec: docs/formats/amudai.md § 7.1, § 7.2; Amudai book, chapter 6, Value Dictionary.
     """
     return _Decoder(memoryview(data).cast("B"), location, offset).decode()
 

@@ -3,7 +3,7 @@
 The writer of this package keeps the Arrow schema in a property of the shard, and columns read as that says. Without it,
 types are chosen that hold what is there: the range of the values, as descriptors tell it, decides on units and digits.
 
-Spec: docs/amudai.md, "Types".
+Spec: docs/amudai.md, Types.
 """
 
 from __future__ import annotations

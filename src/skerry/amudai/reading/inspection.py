@@ -1,6 +1,6 @@
 """What is in a shard, as a tree: every message and buffer with its place in which file, and what it says.
 
-Spec: Amudai, chapter 6, all of it.
+Spec: docs/formats/amudai.md; Amudai book, chapter 6.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ class _Inspector:
 
 
 def _encoding_of(block: memoryview) -> str:
-    """The name of a block's encoding. Spec: docs/amudai.md, "Blocks"."""
+    """The name of a block's encoding. Spec: docs/formats/amudai-encodings.md § 3, § 4."""
     presence_bytes = int.from_bytes(block[:4], "little")
     place = 8 + -(-presence_bytes // 8) * 8
     code = int.from_bytes(block[place : place + 2], "little")

@@ -1,6 +1,6 @@
 """The properties of shards and stripes.
 
-Spec: Amudai, chapter 6, "Shard Properties" and "Stripe List".
+Spec: docs/formats/amudai.md § 9.2, § 9.8; Amudai book, chapter 6, Shard Properties, Stripe List.
 """
 
 from __future__ import annotations

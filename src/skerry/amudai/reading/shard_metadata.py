@@ -1,6 +1,6 @@
 """Everything that a shard says of itself: directory, schema, stripes, properties, descriptors. No values.
 
-Spec: Amudai, chapter 6, "Shard Directory".
+Spec: docs/formats/amudai.md § 2.3; Amudai book, chapter 6, Shard Directory.
 """
 
 from __future__ import annotations

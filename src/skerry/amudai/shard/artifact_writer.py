@@ -1,6 +1,6 @@
 """Writing a file of a shard: a header, aligned buffers, messages, a footer. The file appears when it is complete.
 
-Spec: Amudai, chapter 6, "Shard Directory" and "Encoded Buffers".
+Spec: docs/formats/amudai.md § 2.1, § 2.4; Amudai book, chapter 6, Shard Directory, Encoded Buffers.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ def checksum(data: Buffer) -> int:
     Returns:
         The two halves of the unseeded xxh3_64 of `data`, combined by exclusive or.
 
-    Spec: Amudai, chapter 6, "Checksums".
+    Spec: docs/formats/amudai.md § 2.2; Amudai book, chapter 6, Checksums.
     """
     hashed = xxhash.xxh3_64_intdigest(data)
     return hashed >> 32 ^ hashed & 0xFFFFFFFF

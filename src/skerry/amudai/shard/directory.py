@@ -2,7 +2,7 @@
 
     file = header … ShardDirectory (length payload checksum) length footer
 
-Spec: Amudai, chapter 6, "Shard Directory" and "Stripe List".
+Spec: docs/formats/amudai.md § 2.3, § 9.2; Amudai book, chapter 6, Shard Directory, Stripe List.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MIN_FILE_BYTES: Final = MAGIC_BYTES + FRAME_BYTES + TRAILER_BYTES
 _MAX_DIRECTORY_BYTES: Final = 16 * 1024 * 1024
 _MAX_RECORDS: Final = (1 << 63) - 1
 _REQUIRED: Final = ("schema_ref", "field_list_ref", "stripe_list_ref", "url_list_ref")
-_RULE: Final = "Amudai, chapter 6, Shard Directory"
+_RULE: Final = "docs/formats/amudai.md § 2.3"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def decode_trailer(data: bytes, *, file_size: int, location: str) -> int:
         FormatError: The file is too short, has no footer, or no room for a directory of the size that it says.
         UnsupportedError: The file is of a version to come.
 
-    Spec: Amudai, chapter 6, "Shard Directory".
+    Spec: docs/formats/amudai.md § 2.3; Amudai book, chapter 6, Shard Directory.
     """
     if file_size < MIN_FILE_BYTES or len(data) < TRAILER_BYTES:
         raise FormatError(
@@ -167,7 +167,7 @@ def decode_stripes(stripes: StripeList, directory: ShardDirectory, *, location: 
     Raises:
         FormatError: Counts or positions do not go together.
 
-    Spec: Amudai, chapter 6, "Stripe List".
+    Spec: docs/formats/amudai.md § 2.3; Amudai book, chapter 6, Stripe List.
     """
     found: list[Stripe] = []
     position = 0
@@ -177,7 +177,7 @@ def decode_stripes(stripes: StripeList, directory: ShardDirectory, *, location: 
                 f"stripe {ordinal} begins at record {stripe.record_offset} and has {stripe.total_record_count}, "
                 f"{stripe.deleted_record_count} of them deleted; expected record {position}",
                 location=location,
-                rule="Amudai, chapter 6, Stripe List",
+                rule="docs/formats/amudai.md § 2.3",
             )
         raw = stripe.raw_data_size if stripe.HasField("raw_data_size") else None
         counts = (stripe.record_offset, stripe.total_record_count, stripe.deleted_record_count)

@@ -2,7 +2,7 @@
 
 The FlatBuffers runtime for Python has no verifier, and its accessors follow whatever offsets they find.
 
-Spec: FlatBuffers, "Internals".
+Spec: FlatBuffers internals.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _U16: Final = struct.Struct("<H")
 _I32: Final = struct.Struct("<i")
 _U32: Final = struct.Struct("<I")
 _U64: Final = struct.Struct("<Q")
-_RULE: Final = "FlatBuffers, Internals"
+_RULE: Final = "FlatBuffers internals"
 
 
 class _Bytes:

@@ -1,6 +1,6 @@
 """Messages as shards store them: a length, the payload, a checksum of the payload. Functions of bytes, without I/O.
 
-Spec: Amudai, chapter 6, "Checksums" and "Message Serialization".
+Spec: docs/formats/amudai.md § 2.2; Amudai book, chapter 6, Checksums, Message Serialization.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
 _U32: Final = struct.Struct("<I")
 FRAME_BYTES: Final = 2 * _U32.size
 """Bytes that a message takes beside its payload."""
-_RULE: Final = "Amudai, chapter 6, Message Serialization"
+_RULE: Final = "docs/formats/amudai.md § 2.2"
 
 M = TypeVar("M", bound=Message)
 
@@ -97,7 +97,7 @@ def decode_frame(frame: Buffer, *, what: str = "message", location: str | None =
             f"{what} has checksum {found:#010x}, expected {expected:#010x}",
             location=location,
             offset=offset,
-            rule="Amudai, chapter 6, Checksums",
+            rule="docs/formats/amudai.md § 2.2",
         )
     return payload
 

@@ -3,7 +3,7 @@
 A shard may come from anywhere, so a url in it must not reach what its reader did not mean to open: it names a file in
 the folder of the shard's root file or below, unless the caller allows other folders. Percent-encoding is decoded.
 
-Spec: Amudai, chapter 3, "Persistent Storage"; chapter 6, "DataRef" and "DataRefArray".
+Spec: docs/formats/amudai.md § 2.6, § 2.7; Amudai book, chapter 3; Amudai book, chapter 6, DataRef, DataRefArray.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ __all__ = ["Reference", "UrlRules", "check_range", "decode_reference_array", "en
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _UNSAFE: Final = re.compile(r"[\x00-\x1f\x7f\\?#]")
 _MAX_POSITION: Final = (1 << 63) - 1
-_RULE: Final = "Amudai, chapter 6, DataRef"
-_URL_RULE: Final = "Amudai, chapter 3, Persistent Storage"
+_RULE: Final = "docs/formats/amudai.md § 2.6"
+_URL_RULE: Final = "docs/formats/amudai.md § 2.6"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ def decode_reference_array(array: DataRefArray, count: int, *, location: str) ->
             f"DataRefArray has {lengths[0]} urls, {lengths[1]} starts and {lengths[2]} ends, expected the same of "
             f"each and at most {count}",
             location=redact(location),
-            rule="Amudai, chapter 6, DataRefArray",
+            rule="docs/formats/amudai.md § 2.7",
         )
     found: list[tuple[str, int, int] | None] = []
     for url, start, end in zip(array.url, array.start, array.end, strict=True):

@@ -1,6 +1,6 @@
 """The schema of a shard: a tree of data types, each with a number by which the shard's other metadata names it.
 
-Spec: Amudai, chapter 6, "Schema".
+Spec: docs/formats/amudai.md § 3, § 4.1; Amudai book, chapter 6, Schema.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
 class BasicType(IntEnum):
     """The kinds of values; composite ones have children.
 
-    Spec: Amudai, chapter 6, "Schema", BasicType.
+    Spec: docs/formats/amudai.md § 4.1; Amudai book, chapter 6, Schema, `BasicType`.
     """
 
     UNIT = 0

@@ -2,7 +2,7 @@
 
 Slots are those of the reference implementation's declaration, which has more fields than chapter 6 lists.
 
-Spec: Amudai, chapter 6, "Schema"; https://github.com/microsoft/amudai, proto_defs/shard_format/schema.fbs.
+Spec: docs/formats/amudai.md § 3; Amudai book, chapter 6, Schema; Amudai sources, `proto_defs/shard_format/schema.fbs`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from skerry.errors import FormatError, UnsupportedError
 
 __all__ = ["decode_schema", "encode_schema"]
 
-_RULE: Final = "Amudai, chapter 6, Schema"
+_RULE: Final = "docs/formats/amudai.md § 3.1"
 _NO_PARENT: Final = 0xFFFFFFFF
 _MAX_DEPTH: Final = 64
 """Deeper types are taken for an attack on the stack."""
@@ -58,7 +58,7 @@ def decode_schema(frame: memoryview, *, location: str | None = None, offset: int
         FormatError: The message is damaged, or what it says is no such tree.
         UnsupportedError: A type is none that the format knows.
 
-    Spec: Amudai, chapter 6, "Schema".
+    Spec: docs/formats/amudai.md § 3.1; Amudai book, chapter 6, Schema.
     """
     payload = decode_frame(frame, what="Schema message", location=location, offset=offset)
     root = root_table(payload, location=location, offset=offset + 4)
@@ -158,7 +158,7 @@ def encode_schema(schema: Schema) -> bytes:
     Raises:
         FormatError: Top-level fields or fields of a struct have no names, or one name twice.
 
-    Spec: Amudai, chapter 6, "Schema".
+    Spec: docs/formats/amudai.md § 3.1; Amudai book, chapter 6, Schema.
     """
     named = [field.data_type for field in schema.fields if field.internal_kind is None]
     _check_writable_names(named, "the schema")

@@ -24,7 +24,7 @@ _VERSION: Final = struct.Struct("<BBBB")
 _VERSION_MINOR: Final = 1
 FRAME: Final = _MAGIC + _VERSION.pack(0, _VERSION_MINOR, 0, 0)
 """Header and footer as they are written: the magic, then patch, two bytes of minor, and major version."""
-_RULE: Final = "Amudai, chapter 6, Shard Directory"
+_RULE: Final = "docs/formats/amudai.md § 2.1"
 
 M = TypeVar("M", bound=Message)
 
@@ -98,7 +98,7 @@ class ShardFiles:
                     f"bytes {reference.start} to {reference.end} are outside of the file of {self.root_size} bytes",
                     location=self.shown,
                     offset=reference.start,
-                    rule="Amudai, chapter 6, DataRef",
+                    rule="docs/formats/amudai.md § 2.6",
                 )
             if reference.location == self.root and reference.start >= self._tail_start:
                 start = reference.start - self._tail_start
@@ -134,7 +134,7 @@ class ShardFiles:
             f"the shard refers to {redact(location)}, which does not exist",
             location=self.shown,
             offset=offset,
-            rule="Amudai, chapter 6, URL List",
+            rule="docs/formats/amudai.md § 2.5",
         )
 
     def read_foreign(self, location: str, offsets: Sequence[int], lengths: Sequence[int]) -> list[memoryview]:

@@ -3,7 +3,7 @@
 A filter is blocks of eight words of 32 bits. The upper half of a value's hash chooses the block, the lower half one bit
 in each of its words.
 
-Spec: Amudai, chapter 6, "Split-Block Bloom Filters"; docs/amudai.md, "Sketches"; Apache Parquet, "Bloom Filter".
+Spec: docs/formats/amudai.md § 5.5; Amudai book, chapter 6, Split-Block Bloom Filters; Parquet spec, BloomFilter.md.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_VALUES: Final = 1024
 """A field with more distinct values has no filter, as in shards of the reference implementation."""
 
 _BLOCK_BYTES: Final = 32
-_RULE: Final = "Amudai, chapter 6, Split-Block Bloom Filters"
+_RULE: Final = "docs/formats/amudai.md § 5.5"
 _SALTS: Final = np.array(
     [0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31], np.uint32
 )

@@ -1,6 +1,6 @@
 """What is known of a field without its values: records of descriptors, and how stripes' descriptors make a shard's.
 
-Spec: Amudai, chapter 6, "(Shard) Field Descriptor"; docs/amudai.md, "Statistics".
+Spec: docs/formats/amudai.md § 5; Amudai book, chapter 6, (Shard) Field Descriptor.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
     "with_nulls",
 ]
 
-_RULE: Final = "Amudai, chapter 6, (Shard) Field Descriptor"
+_RULE: Final = "docs/formats/amudai.md § 5"
 _INTEGER_BITS: Final = {BasicType.INT8: 8, BasicType.INT16: 16, BasicType.INT32: 32, BasicType.INT64: 64}
 
 

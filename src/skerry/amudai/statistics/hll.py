@@ -3,9 +3,8 @@
 A counter keeps the rarest hash of its share, as the position of its first set bit, so the sketch of a union is the
 counters' maximum. With 128 counters, which is what shards have, an estimate is off by 9 % as a rule.
 
-Spec: Amudai, chapter 6, "CardinalityInfo"; docs/amudai.md, "Sketches". Estimation: Heule, Nunkesser, Hall, "HyperLogLog
-in Practice" (2013), with the bias measured there for 128 counters; Ertl, "New cardinality estimation algorithms for
-HyperLogLog sketches" (2017) for other numbers of counters, which needs no measurements.
+Spec: docs/formats/amudai.md § 5.4; HyperLogLog in Practice (the estimate, with the bias measured there for 128
+counters); Ertl 2017 (for other numbers of counters, which needs no measurements).
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ __all__ = ["BITS_PER_INDEX", "HASH_ALGORITHM", "HASH_SEED", "HllSketch"]
 HASH_ALGORITHM: Final = "xxh3_64"
 HASH_SEED: Final = 0x416D7564484C4C31
 BITS_PER_INDEX: Final = 7
-_RULE: Final = "Amudai, chapter 6, CardinalityInfo"
+_RULE: Final = "docs/formats/amudai.md § 5.4"
 _FEWEST_BITS, _MOST_BITS = 4, 18
 _LINEAR_UP_TO: Final = 80.0  # the estimate from empty counters is the better one up to here, for 128 counters
 

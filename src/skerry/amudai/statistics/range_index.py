@@ -5,7 +5,7 @@
 Each section is one block of numbers whose values are the bytes of the array. Nulls and NaN are *invalid*: they count
 for no range.
 
-Spec: Amudai, chapter 6, RANGE_INDEX; docs/amudai.md, "Range indexes".
+Spec: docs/formats/amudai-indexes.md § 1.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ DECIMAL_BYTES: Final = 16
 _HEADER: Final = struct.Struct("<HBBQQQQHH")
 _VERSION: Final = 1
 _ALIGNMENT: Final = 64
-_RULE: Final = "Amudai, chapter 6, RANGE_INDEX"
+_RULE: Final = "docs/formats/amudai-indexes.md § 1.2"
 _Values = npt.NDArray[Any]
 
 
@@ -128,7 +128,7 @@ def encode_range_index(index: RangeIndex, profile: Profile) -> bytes:
     Returns:
         The buffer, a multiple of 64 bytes.
 
-    Spec: docs/amudai.md, "Range indexes".
+    Spec: docs/formats/amudai-indexes.md § 1.2.
     """
     arrays = [index.lows, index.highs, *([index.invalid_counts] if index.invalid_counts.any() else [])]
     sections = [_encode_section(array, profile) for array in arrays]
@@ -165,7 +165,7 @@ def decode_range_index(
             its rules.
         UnsupportedError: The index is of a version to come.
 
-    Spec: docs/amudai.md, "Range indexes".
+    Spec: docs/formats/amudai-indexes.md § 1.2.
     """
     decoder = _Decoder(memoryview(data).cast("B"), location, offset)
     return decoder.decode(node, positions)

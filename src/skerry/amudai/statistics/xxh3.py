@@ -3,7 +3,7 @@
 The length of a value decides how it is hashed: up to 16 bytes as one or two words, up to 240 as pairs of words folded
 into one number each, longer ones in stripes of 64 bytes over eight accumulators.
 
-Spec: XXH3, 64 bits, as xxHash 0.8 defines it.
+Spec: xxHash spec, XXH3 Algorithm Overview.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def hash_values(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], see
     Returns:
         uint64[n].
 
-    Spec: XXH3, XXH3_64bits_withSeed.
+    Spec: xxHash spec, XXH3 Algorithm Overview.
     """
     hashes = np.empty(len(offsets) - 1, np.uint64)
     hash_spans(data, offsets, seed, _secret_of(seed), np.empty(8, np.uint64), hashes)

@@ -1,6 +1,6 @@
 """Values of any type, as properties and statistics of shards hold them.
 
-Spec: Amudai, chapter 6, "AnyValue".
+Spec: docs/formats/amudai.md § 9.1, § 9.8; Amudai book, chapter 6, AnyValue.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MAX_HOPS: Final = 8
 _MAX_FOLLOWED: Final = 256
 _MAX_DEPTH: Final = 32
 """Protobuf refuses messages of a hundred levels; a list in a list takes three."""
-_RULE: Final = "Amudai, chapter 6, AnyValue"
+_RULE: Final = "docs/formats/amudai.md § 9.8"
 
 
 @dataclass(frozen=True, slots=True, order=True)

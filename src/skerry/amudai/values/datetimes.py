@@ -1,6 +1,6 @@
 """Dates, timestamps and durations as ticks of 100 ns: DateTime counts from 0001-01-01, time spans are signed.
 
-Spec: Amudai, chapter 4, DateTime and KustoTimeSpan.
+Spec: docs/formats/amudai.md § 4.2; Amudai book, chapter 4.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 A number is sign, coefficient of 34 digits and exponent. Columns go through kernels that hold coefficients as limbs of
 nine digits, three packed groups each; `decode_decimal` and `encode_decimal` do the same to one number in plain Python.
 
-Spec: IEEE 754-2008, 3.5.2, decimal128 with the decimal encoding; stored as a little-endian 128-bit word.
+Spec: docs/formats/amudai.md § 6; IEEE 754-2008, section 3.5.2: decimal128 with the decimal encoding, stored as a
+little-endian 128-bit word.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _BIAS: Final = 6176
 _MAX_BIASED: Final = 12287
 _LIMB: Final = 1_000_000_000
 _MAX_LIMBS: Final = 9
-_RULE: Final = "IEEE 754-2008, 3.5.2"
+_RULE: Final = "IEEE 754-2008, section 3.5.2"
 _NOT_FINITE: Final = 1
 _DOES_NOT_FIT: Final = 2
 

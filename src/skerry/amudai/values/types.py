@@ -4,7 +4,7 @@ Some of what Arrow knows has no place in a shard's schema: units and zones of ti
 decimals, offset widths, dictionaries, field metadata. A writer of this package stores the whole Arrow schema beside it,
 as a property of the shard; without that property a column reads as the type that `arrow_type` gives it.
 
-Spec: Amudai, chapter 4 and chapter 6, "Schema".
+Spec: docs/formats/amudai.md § 4.1, § 4.2; Amudai book, chapter 4; Amudai book, chapter 6, Schema.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ INTERNAL_KIND_KEY: Final = b"AMUDAI:internal_kind"
 _DATE_TIME: Final = "KustoDateTime"
 _UUID: Final = "arrow.uuid"
 _JSON: Final = "arrow.json"
-_RULE: Final = "Amudai, chapter 4, Basic types"
+_RULE: Final = "docs/formats/amudai.md § 4.2"
 
 _INTEGERS: Final[dict[pa.DataType, tuple[BasicType, bool]]] = {
     pa.int8(): (BasicType.INT8, True),
@@ -198,10 +198,10 @@ def _check_width(width: int, path: str, arrow: pa.DataType) -> None:
 
 def _check_names(names: list[str], where: str) -> None:
     if not all(names):
-        raise SchemaError(f"{where} has a field without a name", rule="Amudai, chapter 6, Schema")
+        raise SchemaError(f"{where} has a field without a name", rule="docs/formats/amudai.md § 3.3")
     name, count = Counter(names).most_common(1)[0] if names else ("", 0)
     if count > 1:
-        raise SchemaError(f"{where} has {count} fields named {name!r}", rule="Amudai, chapter 6, Schema")
+        raise SchemaError(f"{where} has {count} fields named {name!r}", rule="docs/formats/amudai.md § 3.3")
 
 
 def is_stored_as(field: pa.Field, node: DataType) -> bool:

@@ -3,7 +3,7 @@
 Each function takes the values of one node of the schema, whole, and makes the descriptor that lies beside the stripe's
 data. Values at null positions are not looked at.
 
-Spec: Amudai, chapter 6, "(Shard) Field Descriptor"; docs/amudai.md, "Statistics".
+Spec: docs/formats/amudai.md § 5; Amudai book, chapter 6, (Shard) Field Descriptor.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Writing what a shard's root file says of its stripes: everything but the buffers.
 
-Spec: Amudai, chapter 6, "Shard Directory" to "Stripe Field Descriptor"; docs/amudai.md, "Order in a file".
+Spec: docs/formats/amudai.md § 2.4; Amudai book, chapter 6, Shard Directory.
 """
 
 from __future__ import annotations

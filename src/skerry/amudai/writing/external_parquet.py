@@ -3,7 +3,7 @@
 Every row group becomes a stripe. A column outside of lists, structs and maps refers to its chunk; a nested one, whose
 pages do not tell rows apart, is stored in the shard. All columns are read once for their statistics.
 
-Spec: Amudai, chapter 6, "External Parquet Encoding".
+Spec: docs/formats/amudai.md § 10; Amudai book, chapter 6, External Parquet Encoding.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _url(location: str, file: str, folders: Sequence[str]) -> str:
         raise UnsupportedError(
             f"{redact(file)} lies outside of the folder of the shard: allow its folder, or write the shard elsewhere",
             location=redact(location),
-            rule="Amudai, chapter 3, Persistent Storage",
+            rule="docs/formats/amudai.md § 2.6",
         )
     return encode_url(location, file)
 

@@ -1,6 +1,6 @@
 """The values of one node of a stripe as encoded buffers, and what is told of them.
 
-Spec: Amudai, chapter 6, "Data Encoding"; docs/amudai.md, "Nulls, constants, emptiness".
+Spec: docs/formats/amudai.md § 4.3, § 4.4; Amudai book, chapter 6, Data Encoding.
 """
 
 from __future__ import annotations

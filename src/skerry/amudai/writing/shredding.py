@@ -3,7 +3,8 @@
 What lies behind a null is not stored: items of null lists are dropped, fields of null structs and items of null lists
 of a fixed size become null, values of variants that a union does not have as well.
 
-Spec: Amudai, chapter 6, "List Encoding" to "Union Encoding".
+Spec: docs/formats/amudai.md § 4.3; Amudai book, chapter 6, List Encoding, Map Encoding, Struct Encoding, Fixed Size
+List Encoding, Union Encoding.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Writing the buffers of a stripe: its columns, node by node, into one file of the shard.
 
-Spec: Amudai, chapter 6, "Stripe Field Descriptor" and "Encoded Buffers".
+Spec: docs/formats/amudai.md § 2.4, § 9.3; Amudai book, chapter 6, Stripe Field Descriptor, Encoded Buffers.
 """
 
 from __future__ import annotations

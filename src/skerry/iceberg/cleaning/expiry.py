@@ -1,6 +1,6 @@
 """Which snapshots a table may forget: the retention policy, and the operation that forgets them.
 
-Spec: Iceberg table spec, Snapshot Retention Policy; table properties `history.expire.*`.
+Spec: Iceberg spec, Snapshot Retention Policy; Iceberg properties, `history.expire.*`.
 """
 
 from __future__ import annotations

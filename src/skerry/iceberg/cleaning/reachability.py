@@ -3,7 +3,7 @@
 What is to be deleted is decided by these sets, so that they are built from metadata that was read whole: a file that
 cannot be read is an error, never a gap.
 
-Spec: Iceberg table spec, Manifest Lists; Manifests; Table Statistics; Partition Statistics.
+Spec: Iceberg spec, Manifest Lists, Manifests, Table Statistics, Partition Statistics.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """An Iceberg table as cleaning sees it: all that its newest state reaches, and states that only its folder shows.
 
-Spec: Iceberg table spec, Table Metadata Fields; Snapshots; Table Statistics; Partition Statistics.
+Spec: Iceberg spec, Table Metadata Fields, Snapshots, Table Statistics, Partition Statistics.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A schema while it is being changed: columns found by name, edited by field id, at every depth.
 
-Spec: Iceberg table spec, Schema Evolution; Default values; Identifier Field IDs.
+Spec: Iceberg spec, Schema Evolution, Default values, Identifier Field IDs.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ class SchemaDraft:
     def identify(self, paths: Sequence[Path]) -> None:
         """Say which columns identify a row; none to say that none do.
 
-        Spec: Iceberg, Identifier Field IDs.
+        Spec: Iceberg spec, Identifier Field IDs.
         """
         found = []
         for path in paths:
@@ -345,11 +345,12 @@ class SchemaDraft:
     def _check_promotion(self, path: Path, before: IcebergType, after: IcebergType) -> None:
         if not self._may_promote(before, after):
             raise SchemaError(
-                f"column {_written(path)!r} cannot change from {before} to {after}", rule="Iceberg: Schema Evolution"
+                f"column {_written(path)!r} cannot change from {before} to {after}",
+                rule="Iceberg spec, Schema Evolution",
             )
 
     def _may_promote(self, before: IcebergType, after: IcebergType) -> bool:
-        """Spec: Iceberg, Schema Evolution, Valid type promotions."""
+        """Spec: Iceberg spec, Schema Evolution (valid type promotions)."""
         wider = _WIDER_FROM_3 if self._version >= _VERSION_WITH_DEFAULTS else _WIDER
         if isinstance(before, DecimalType) and isinstance(after, DecimalType):
             return before.scale == after.scale and before.precision < after.precision
@@ -445,7 +446,7 @@ def _replaced(field: NestedField, field_id: int, edit: Callable[[NestedField], N
         return edit(field)
     type_ = field.field_type
     if isinstance(type_, MapType) and field_id in (type_.key_id, *_ids_below(type_.key_type)):
-        raise SchemaError(f"keys of map {field.name!r} cannot be changed", rule="Iceberg: Schema Evolution")
+        raise SchemaError(f"keys of map {field.name!r} cannot be changed", rule="Iceberg spec, Schema Evolution")
     if field_id not in _ids_below(type_):
         return field
     members = [_replaced(child, field_id, edit) for child in children_of(type_)]

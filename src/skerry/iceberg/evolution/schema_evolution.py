@@ -3,7 +3,7 @@
 A change says `rename a to b`, not `the schema is now this`, so that after a lost race it is applied to the schema that
 the other writer has left. Properties that name columns follow renamed columns and forget deleted ones.
 
-Spec: Iceberg table spec, Schema Evolution; Column Projection, name mapping.
+Spec: Iceberg spec, Schema Evolution, Column Projection, Name Mapping Serialization.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _check_dependents(base: TableState, before: Schema, after: Schema) -> None:
     Raises:
         SchemaError: One of them uses a column that is gone or whose new type would change its values.
 
-    Spec: Iceberg, Schema Evolution: a promotion must not change the results of a partition transform.
+    Spec: Iceberg spec, Schema Evolution: a promotion must not change the results of a partition transform.
     """
     used = [(field.source_id, field.transform, f"partition field {field.name!r}") for field in base.spec.fields]
     used += [(field.source_id, field.transform, "the sort order") for field in base.metadata.sort_order().fields]

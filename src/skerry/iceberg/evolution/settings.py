@@ -1,6 +1,6 @@
 """Changes of a table's settings: properties, sort order, format version.
 
-Spec: Iceberg table spec, Table Metadata Fields; Sorting; Appendix E, Format version changes.
+Spec: Iceberg spec, Table Metadata Fields, Sorting, Appendix E.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Partition evolution: fields added, removed and renamed; files written before keep the spec of their time.
 
-Spec: Iceberg table spec, Partition Evolution.
+Spec: Iceberg spec, Partition Evolution.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class SpecDraft:
     def remove(self, name: str) -> None:
         """Take a field away. In version 1 its place stays, with a transform that gives null.
 
-        Spec: Iceberg, Partition Evolution: version 1 readers find partition values by position.
+        Spec: Iceberg spec, Partition Evolution: version 1 readers find partition values by position.
         """
         position = self._position(name)
         old = self.fields[position]

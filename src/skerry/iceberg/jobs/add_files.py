@@ -303,7 +303,8 @@ _MAX_HEADER_BYTES = 1 << 16
 def _check_times(found: pa.Schema, task: AddTask, footer: FileMetadata) -> None:
     """Refuse times whose stored number means something else in the table's type, where Iceberg Java reads the number.
 
-    Spec: Iceberg, Appendix A, Parquet: one unit per type. INT96 has a unit and a zone of its own, which Java knows.
+    Spec: Iceberg spec, Appendix A, Parquet: one unit per type. INT96 has a unit and a zone of its own, which Java
+    knows.
     """
     wanted = {number: type_ for number, _, type_ in _primitive(task.layout.schema)}
     stored = footer.arrow.schema

@@ -134,7 +134,7 @@ class RowUpdater:
 def with_lineage(rows: pa.RecordBatch, row_ids: pa.Array | None) -> pa.RecordBatch:
     """Rows with the columns of row lineage: ids that they had, or none, and no sequence number but the commit's.
 
-    Spec: Iceberg, Row Lineage: null means that the row takes its values from the file's manifest entry.
+    Spec: Iceberg spec, Row Lineage: null means that the row takes its values from the file's manifest entry.
     """
     nulls = pa.nulls(rows.num_rows, pa.int64())
     schema = pa.schema([*rows.schema, *LINEAGE_COLUMNS], rows.schema.metadata)

@@ -3,7 +3,7 @@
 That is how a stream of changes is landed fast: its cost does not depend on the table. Equality deletes say which keys
 are gone; they apply to all data files older than they are, and not to the rows that come with them.
 
-Spec: Iceberg table spec, Equality Delete Files; Scan Planning.
+Spec: Iceberg spec, Equality Delete Files, Scan Planning.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def merge_blind(request: ChangeRequest, state: TableState, source: MergeSource, 
         if pa.types.is_floating(state.schema.field(name).type):
             raise UnsupportedError(
                 f"a blind merge on the floating-point column {name!r}: readers differ over NaN and -0.0",
-                rule="Iceberg: Identifier Field IDs",
+                rule="Iceberg spec, Identifier Field IDs",
             )
     ended = rules.blind(source)
     if ended is None:

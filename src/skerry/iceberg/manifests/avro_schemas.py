@@ -3,7 +3,7 @@
 Each field stands once, with the versions that have it and those that require it. Readers resolve fields by id, so that
 older names (`added_data_files_count`) and fields added later do not matter.
 
-Spec: Iceberg table spec, Manifest Entry Fields, Data File Fields, Manifest Lists; Appendix A, Avro.
+Spec: Iceberg spec, Manifest Entry Fields, Data File Fields, Manifest Lists, Appendix A, Avro.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _V2 = frozenset({2, 3})
 _V3 = frozenset({3})
 _NEVER: frozenset[int] = frozenset()
 
-_RULE = "Iceberg: Manifests"
+_RULE = "Iceberg spec, Manifests"
 
 DATA_FILE_ID = 2
 PARTITION_ID = 102
@@ -160,7 +160,7 @@ def manifest_schema(partition: pa.Schema, format_version: int) -> dict[str, Any]
     Returns:
         The schema as Avro's JSON, in Python objects.
 
-    Spec: Iceberg, Manifests; Appendix A, Avro.
+    Spec: Iceberg spec, Manifests, Appendix A, Avro.
     """
     names = partition_names(partition)
     # Avro knows a type by its name: a fixed or decimal type is declared where it stands first
@@ -177,7 +177,7 @@ def manifest_schema(partition: pa.Schema, format_version: int) -> dict[str, Any]
 def manifest_list_schema(format_version: int) -> dict[str, Any]:
     """The Avro schema of a manifest list, as Avro's JSON in Python objects.
 
-    Spec: Iceberg, Manifest Lists; Appendix A, Avro.
+    Spec: Iceberg spec, Manifest Lists, Appendix A, Avro.
     """
     summaries = _list(_SUMMARY_ID, _record("r508", SUMMARY_FIELDS, format_version, {}))
     return _record("manifest_file", MANIFEST_FILE_FIELDS, format_version, {SUMMARIES_ID: summaries})
@@ -211,7 +211,7 @@ def _field(id_: int, name: str, type_: Any, *, required: bool, original: str | N
 def avro_name(name: str) -> str:
     """A name that Avro allows: other characters as `_x` and their code, as Iceberg Java writes them.
 
-    Spec: Apache Avro, Names.
+    Spec: Avro spec, Names.
     """
     escaped = re.sub(r"[^A-Za-z0-9_]", lambda found: f"_x{ord(found[0]):X}", name)
     return f"_{escaped}" if not escaped or escaped[0].isdigit() else escaped
@@ -250,7 +250,7 @@ def avro_primitive(type_: pa.DataType, declared: set[str]) -> Any:
     Raises:
         UnsupportedError: There is none.
 
-    Spec: Iceberg, Appendix A, Avro: Data Type Mappings.
+    Spec: Iceberg spec, Appendix A, Avro (data type mappings).
     """
     if type_ in _PRIMITIVES:
         return _PRIMITIVES[type_]
@@ -322,7 +322,7 @@ def project(
     Raises:
         FormatError: A field has another type, or one that every version requires is missing or null.
 
-    Spec: Iceberg, Column Projection: fields are selected by id; unknown ones are ignored.
+    Spec: Iceberg spec, Column Projection: fields are selected by id; unknown ones are ignored.
     """
     found = columns_by_id(batch)
     result = {}

@@ -56,7 +56,7 @@ def conform_partition(partition: pa.StructArray, spec: PartitionSpec, location: 
         raise FormatError(
             f"partition field {missing[0].name!r} ({missing[0].field_id}) is missing",
             location=location,
-            rule="Iceberg: Manifests",
+            rule="Iceberg spec, Manifests",
         )
     if not spec.fields:
         return pa.Array.from_buffers(pa.struct([]), len(partition), [None], children=[])

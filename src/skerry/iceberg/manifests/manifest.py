@@ -4,7 +4,7 @@ Entries added by a commit leave snapshot id and sequence numbers open from versi
 manifest list, so that a commit that lost a race publishes the same manifest again. Existing and deleted entries carry
 what they once inherited.
 
-Spec: Iceberg table spec, Manifests; Sequence Number Inheritance; First Row ID Inheritance.
+Spec: Iceberg spec, Manifests, Sequence Number Inheritance, First Row ID Inheritance.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = [
     "write_manifest",
 ]
 
-_RULE = "Iceberg: Manifests"
+_RULE = "Iceberg spec, Manifests"
 
 
 class EntryStatus(IntEnum):
@@ -178,7 +178,7 @@ def encode_manifest(
         FormatError: An entry cannot stand in such a manifest.
         SchemaError: A partition value does not fit its type.
 
-    Spec: Iceberg, Manifests; Manifest Entry Fields; Data File Fields.
+    Spec: Iceberg spec, Manifests, Manifest Entry Fields, Data File Fields.
     """
     partition = partition_type(schema, spec)
     checked = [_checked(entry, partition, spec.spec_id, format_version, content, snapshot_id) for entry in entries]
@@ -347,7 +347,7 @@ def _order_is_clear(uuids: list[bytes | None]) -> bool:
 def _summarize(type_: pa.DataType, values: list[Any]) -> FieldSummary:
     """What the files have in one partition field.
 
-    Spec: Iceberg, Manifest Lists, field_summary: -0.0 comes before 0.0, and NaN is no bound.
+    Spec: Iceberg spec, Manifest Lists, `field_summary`: -0.0 comes before 0.0, and NaN is no bound.
     """
     present = [value for value in values if value is not None]
     ordered = [value for value in present if not _is_nan(value)]

@@ -4,7 +4,7 @@ A manifest is written before the commit that publishes it has a sequence number,
 another snapshot id. So its record leaves open what only the commit knows (None), and the list, written once per
 attempt, fills it in.
 
-Spec: Iceberg table spec, Manifest Lists; First Row ID Assignment.
+Spec: Iceberg spec, Manifest Lists, First Row ID Assignment.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = [
     "read_manifest_list",
 ]
 
-_RULE = "Iceberg: Manifest Lists"
+_RULE = "Iceberg spec, Manifest Lists"
 
 _CODECS = {"gzip": "deflate", "zstd": "zstandard", "snappy": "snappy", "uncompressed": "null"}
 
@@ -178,7 +178,7 @@ def encode_manifest_list(
     Raises:
         FormatError: A manifest cannot stand in such a list.
 
-    Spec: Iceberg, Manifest Lists; First Row ID Assignment; Sequence Number Inheritance.
+    Spec: Iceberg spec, Manifest Lists, First Row ID Assignment, Sequence Number Inheritance.
     """
     metadata = {
         "format-version": str(format_version),
@@ -216,7 +216,7 @@ def _fill_in(manifest: ManifestFile, snapshot_id: int, sequence_number: int) -> 
         raise FormatError(
             f"a manifest of snapshot {manifest.added_snapshot_id} has no sequence number of its own",
             location=manifest.manifest_path,
-            rule="Iceberg: Sequence Number Inheritance",
+            rule="Iceberg spec, Sequence Number Inheritance",
         )
     if manifest.sequence_number is None:
         manifest = dataclasses.replace(manifest, sequence_number=sequence_number)
@@ -276,7 +276,7 @@ def decode_manifest_list(data: Any, *, location: str | None = None) -> list[Mani
         FormatError: The bytes are no manifest list, or a corrupt one.
         UnsupportedError: The version is unknown.
 
-    Spec: Iceberg, Manifest Lists.
+    Spec: Iceberg spec, Manifest Lists.
     """
     check_version(read_header(data, location=location).metadata, location)
     batch = read_columns(data, [field.id for field in MANIFEST_FILE_FIELDS], ignore_missing=True, location=location)

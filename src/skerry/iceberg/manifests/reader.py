@@ -3,7 +3,7 @@
 A manifest is decoded straight into Arrow columns and completed there with what its entries inherit. Planning works on
 the columns; a Python object is made only of an entry that someone asks for.
 
-Spec: Iceberg table spec, Manifests; Sequence Number Inheritance; First Row ID Inheritance.
+Spec: Iceberg spec, Manifests, Sequence Number Inheritance, First Row ID Inheritance.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from skerry.table.rows.values import is_uuid
 
 __all__ = ["COLUMNS", "Manifest", "decode_manifest", "partition_tuples", "read_manifest"]
 
-_RULE = "Iceberg: Manifests"
+_RULE = "Iceberg spec, Manifests"
 _ENTRY_COLUMNS = tuple(entry for entry in ENTRY_FIELDS if entry.id != DATA_FILE_ID)
 _FILE_COLUMNS = tuple(entry for entry in DATA_FILE_FIELDS if entry.name != "block_size_in_bytes")
 
@@ -207,7 +207,7 @@ def decode_manifest(data: Any, manifest: ManifestFile, columns: Collection[str] 
         SchemaError: An unknown column is wanted.
         UnsupportedError: The manifest is encrypted, or its version is unknown.
 
-    Spec: Iceberg, Manifests.
+    Spec: Iceberg spec, Manifests.
     """
     _refuse_encrypted(manifest)
     try:
@@ -306,7 +306,7 @@ def _check_length(data: Any, manifest: ManifestFile, columns: Mapping[str, pa.Ar
 def _inherit(columns: dict[str, pa.Array], manifest: ManifestFile) -> None:
     """Fill in what entries take from the manifest list.
 
-    Spec: Iceberg, Sequence Number Inheritance; First Row ID Inheritance.
+    Spec: Iceberg spec, Sequence Number Inheritance, First Row ID Inheritance.
     """
     if "snapshot_id" in columns and manifest.added_snapshot_id is not None:
         columns["snapshot_id"] = columns["snapshot_id"].fill_null(manifest.added_snapshot_id)
@@ -321,7 +321,7 @@ def _inherit(columns: dict[str, pa.Array], manifest: ManifestFile) -> None:
         raise FormatError(
             "an existing or deleted entry has no sequence number",
             location=manifest.manifest_path,
-            rule="Iceberg: Sequence Number Inheritance",
+            rule="Iceberg spec, Sequence Number Inheritance",
         )
     if "first_row_id" in columns:
         columns["first_row_id"] = _first_row_ids(columns, manifest)

@@ -1,6 +1,6 @@
 """Snapshot summaries: what a commit added and removed, and what the table then holds.
 
-Spec: Iceberg table spec, Snapshots; Appendix F, Optional Snapshot Summary Fields.
+Spec: Iceberg spec, Snapshots, Optional Snapshot Summary Fields.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def snapshot_summary(
     Raises:
         SchemaError: There is no such operation.
 
-    Spec: Iceberg, Appendix F, Optional Snapshot Summary Fields: counters that are 0 are left out, totals are not.
+    Spec: Iceberg spec, Optional Snapshot Summary Fields: counters that are 0 are left out, totals are not.
     """
     try:
         kind = Operation(operation)

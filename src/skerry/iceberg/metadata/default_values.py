@@ -3,7 +3,7 @@
 PyIceberg looks conversions up by type; ours are added to its table when this module is imported. A nested default
 stays the JSON text that it was: it is kept when metadata is written again, and only a file without the column needs it.
 
-Spec: Iceberg table spec, Appendix D, JSON single-value serialization.
+Spec: Iceberg spec, JSON single-value serialization.
 """
 
 from __future__ import annotations

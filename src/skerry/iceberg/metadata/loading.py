@@ -64,7 +64,7 @@ def load_state(catalog: Catalog, identifier: tuple[str, ...]) -> TableState:
 def _state(name: str, table: CatalogTable, catalog: Catalog) -> TableState:
     if ENCRYPTION_PROPERTY in table.metadata.properties:
         raise UnsupportedError(
-            "encrypted tables are not supported", location=name, rule=f"property {ENCRYPTION_PROPERTY}"
+            "encrypted tables are not supported", location=name, rule="Iceberg spec, Encryption Keys"
         )
     storage = table_storage(table, catalog.properties).allowing(allowed_locations(catalog.properties))
     return TableState(name, table.metadata, table.metadata_location, storage, table)

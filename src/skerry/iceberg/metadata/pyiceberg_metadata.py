@@ -3,7 +3,7 @@
 A catalog that keeps metadata files itself (SQL, Glue, Hive, DynamoDB, BigQuery) writes them through a method of its
 own, which `install` replaces on one instance. A REST catalog's server writes them, so nothing is to be done there.
 
-Spec: Iceberg table spec, Table Metadata Fields; Row Lineage: `next-row-id`.
+Spec: Iceberg spec, Table Metadata Fields, Row Lineage: `next-row-id`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _write_metadata(metadata: TableMetadata, io: FileIO, metadata_path: str, *, 
 def with_legacy_fields(metadata: TableMetadata) -> TableMetadata:
     """Metadata of version 1 whose `schema` and `partition-spec`, which older readers go by, are the current ones.
 
-    Spec: Iceberg, Table Metadata Fields, version 1.
+    Spec: Iceberg spec, Table Metadata Fields (version 1).
     """
     if not isinstance(metadata, TableMetadataV1):
         return metadata
@@ -64,7 +64,7 @@ def with_legacy_fields(metadata: TableMetadata) -> TableMetadata:
 def encode_metadata(metadata: TableMetadataV3) -> bytes:
     """Table metadata of version 3 as JSON, with its required `next-row-id`.
 
-    Spec: Iceberg, Appendix C, Table Metadata and Snapshots.
+    Spec: Iceberg spec, Appendix C, Table Metadata and Snapshots.
     """
     complete = metadata.model_copy(update={"next_row_id": next_row_id(metadata)})
     return IcebergBaseModel.model_dump_json(complete).encode()
@@ -73,7 +73,7 @@ def encode_metadata(metadata: TableMetadataV3) -> bytes:
 def next_row_id(metadata: Any) -> int:
     """A row id above all that are assigned; PyIceberg leaves it out of the metadata of a table it creates.
 
-    Spec: Iceberg, Row Lineage.
+    Spec: Iceberg spec, Row Lineage.
     """
     if metadata.next_row_id is not None:
         return int(metadata.next_row_id)

@@ -82,7 +82,7 @@ def _refusal(error: Exception, location: str) -> SkerryError:
             return UnsupportedError(
                 f"format version {first['ctx']['tag']} is not supported; there are 1, 2 and 3",
                 location=location,
-                rule="Table Metadata Fields, format-version",
+                rule="Iceberg spec, Table Metadata Fields, `format-version`",
             )
         where = ".".join(str(part) for part in first["loc"])
         problem = f"{where + ': ' if where else ''}{first['msg']}"

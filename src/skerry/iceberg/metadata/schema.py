@@ -5,7 +5,7 @@ unions, …) is refused with the column's name; what only widens (int8 → int) 
 large and view types) is accepted. Units are a promise about values, which `skerry.table.rows.incoming` checks row by
 row.
 
-Spec: Iceberg table spec, "Schemas and Data Types"; Appendix E for the version that added a type.
+Spec: Iceberg spec, Schemas and Data Types, Appendix E (the version that added a type).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ __all__ = ["DOC_KEY", "readable_columns", "to_arrow_schema", "to_arrow_type", "t
 DOC_KEY = b"doc"
 """Metadata key of a field's documentation (the one PyIceberg uses)."""
 
-_MAX_FIELD_ID = 2**31 - 1 - 200  # Iceberg: Reserved Field IDs
+_MAX_FIELD_ID = 2**31 - 1 - 200  # Iceberg spec, Reserved Field IDs
 _VERSION_WITH_NANOSECONDS = 3
 _VERSION_WITH_UNKNOWN = 3
 
@@ -191,7 +191,7 @@ def with_identifier(schema: Schema, names: Sequence[str]) -> Schema:
     Raises:
         SchemaError: A column does not exist, is not top-level, or its type cannot identify a row.
 
-    Spec: Iceberg, Identifier Field IDs.
+    Spec: Iceberg spec, Identifier Field IDs.
     """
     if not names:
         return schema
@@ -228,7 +228,7 @@ class _IdSource:
     def take(self, field: pa.Field, path: tuple[str, ...]) -> int:
         number = int(field.metadata[FIELD_ID_KEY]) if self.kept else next(self._count)
         if number > _MAX_FIELD_ID:
-            raise SchemaError(f"{_column(path)}field id {number} is reserved", rule="Iceberg: Reserved Field IDs")
+            raise SchemaError(f"{_column(path)}field id {number} is reserved", rule="Iceberg spec, Reserved Field IDs")
         self.used.append(number)
         return number
 

@@ -4,7 +4,7 @@ Most are the past: states that the metadata log has forgotten, attempts that los
 state that is newer than what the catalog says (a writer is about to commit it, another catalog has the table too), or
 one of another table (a table was dropped and made again). What those reach must not be deleted.
 
-Spec: Iceberg table spec, Table Metadata Fields.
+Spec: Iceberg spec, Table Metadata Fields.
 """
 
 from __future__ import annotations

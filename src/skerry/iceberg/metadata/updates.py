@@ -3,7 +3,7 @@
 Each class extends PyIceberg's update of that name, so that a REST catalog's server gets the same JSON; a catalog that
 applies updates itself looks a handler up by class, and finds ours.
 
-Spec: Iceberg table spec, Table Metadata Fields; Row Lineage for Upgraded Tables.
+Spec: Iceberg spec, Table Metadata Fields, Row Lineage for Upgraded Tables.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _(update: ExpireSnapshotsUpdate, base_metadata: TableMetadata, context: Any)
 def _without_gaps(log: list[SnapshotLogEntry], expired: set[int]) -> list[SnapshotLogEntry]:
     """What remains of the history: nothing from before a removed snapshot, which would seem to have lasted longer.
 
-    Spec: Iceberg, Table Metadata Fields, `snapshot-log`.
+    Spec: Iceberg spec, Table Metadata Fields, `snapshot-log`.
     """
     gaps = [index for index, entry in enumerate(log) if entry.snapshot_id in expired]
     return log[gaps[-1] + 1 :] if gaps else log

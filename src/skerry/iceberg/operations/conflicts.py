@@ -3,7 +3,7 @@
 A job reads one snapshot, its *starting snapshot*, and commits on top of whatever the branch is then. Only the manifests
 that the snapshots in between have added are read: their entries say which files came and went.
 
-Spec: Iceberg table spec, Commit Conflict Resolution and Retry. The rules are those of Iceberg's isolation levels
+Spec: Iceberg spec, Commit Conflict Resolution and Retry. The rules are those of Iceberg's isolation levels
 `serializable` and `snapshot`.
 """
 
@@ -37,9 +37,9 @@ from skerry.table.rows.schema import nearest
 __all__ = ["Conflicts", "Isolation"]
 
 FILE_PATH_ID = 2147483546
-"""Field id of the column `file_path` in files of position deletes (Iceberg: Reserved Field IDs)."""
+"""Field id of the column `file_path` in files of position deletes (Iceberg spec, Reserved Field IDs)."""
 
-_RULE = "Iceberg: Commit Conflict Resolution and Retry"
+_RULE = "Iceberg spec, Commit Conflict Resolution and Retry"
 _MAX_SHOWN = 200
 
 
@@ -122,7 +122,7 @@ class Conflicts:
         Raises:
             ConflictError: naming the file and the snapshot (not retryable).
 
-        Spec: Iceberg, Deletion Vectors: at most one of them for a data file.
+        Spec: Iceberg spec, Deletion Vectors: at most one of them for a data file.
         """
         if not locations:
             return
@@ -235,7 +235,7 @@ class Conflicts:
     ) -> bool:
         """Whether a delete file may have rows of one of the data files.
 
-        Spec: Iceberg, Scan Planning: deletes apply to data files of their partition; equality deletes of an
+        Spec: Iceberg spec, Scan Planning: deletes apply to data files of their partition; equality deletes of an
         unpartitioned spec to all.
         """
         if entry.referenced_data_file is not None:

@@ -1,6 +1,6 @@
 """Putting manifests together anew, so that planning reads few, and of those few that concern its partitions.
 
-Spec: Iceberg table spec, Manifests; table property `commit.manifest.target-size-bytes`.
+Spec: Iceberg spec, Manifests; Iceberg properties, `commit.manifest.target-size-bytes`.
 """
 
 from __future__ import annotations

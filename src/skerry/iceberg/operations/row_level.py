@@ -3,7 +3,7 @@
 Each operation was built by reading one snapshot, its *starting snapshot*. What others committed since then is validated
 at every attempt anew by `skerry.iceberg.operations.conflicts`.
 
-Spec: Iceberg table spec, Row-level Deletes; Commit Conflict Resolution and Retry.
+Spec: Iceberg spec, Row-level Deletes, Commit Conflict Resolution and Retry.
 """
 
 from __future__ import annotations
@@ -355,7 +355,7 @@ def _check_version(base: TableState, deletes: Iterable[ManifestEntry]) -> None:
     Raises:
         ConflictError: Version 1 has no delete files, version 2 no vectors, and version 3 adds no files of positions.
 
-    Spec: Iceberg, Row-level Deletes.
+    Spec: Iceberg spec, Row-level Deletes.
     """
     version = base.metadata.format_version
     for entry in deletes:
@@ -372,5 +372,5 @@ def _check_version(base: TableState, deletes: Iterable[ManifestEntry]) -> None:
             f"the delete files were made for another format version, the table has {version}: {problem}",
             retryable=False,
             location=entry.data_file.location,
-            rule="Iceberg: Row-level Deletes",
+            rule="Iceberg spec, Row-level Deletes",
         )

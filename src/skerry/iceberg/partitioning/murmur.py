@@ -1,6 +1,6 @@
 """The hash of the bucket transform: 32-bit Murmur3 (x86 variant, seed 0) over Arrow columns.
 
-Spec: Iceberg table spec, Appendix B, 32-bit Hash Requirements.
+Spec: Iceberg spec, Appendix B.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def hash_column(column: pa.Array) -> npt.NDArray[np.int32]:
     Raises:
         SchemaError: The specification has no bucket hash of the type.
 
-    Spec: Iceberg, Appendix B: integers of every width and temporal values (nanoseconds cut to microseconds) as 8 bytes,
-        little-endian; decimals as their fewest big-endian bytes.
+    Spec: Iceberg spec, Appendix B: integers of every width and temporal values (nanoseconds cut to microseconds) as 8
+    bytes, little-endian; decimals as their fewest big-endian bytes.
     """
     type_ = column.type
     hashes = np.empty(len(column), np.int32)
@@ -56,7 +56,9 @@ def hash_column(column: pa.Array) -> npt.NDArray[np.int32]:
         offsets = offsets[column.offset : column.offset + len(column) + 1].astype(np.int64)
         _hash_bytes(_bytes(data_buffer), offsets[:-1], np.diff(offsets), hashes)
     else:
-        raise SchemaError(f"values of type {type_} cannot be put into buckets", rule="Iceberg: Partition Transforms")
+        raise SchemaError(
+            f"values of type {type_} cannot be put into buckets", rule="Iceberg spec, Partition Transforms"
+        )
     return hashes
 
 

@@ -1,6 +1,6 @@
 """Partition specs: made from text, applied to batches, written as folders.
 
-Spec: Iceberg table spec, Partitioning; Partition Transforms.
+Spec: Iceberg spec, Partitioning, Partition Transforms.
 """
 
 from __future__ import annotations

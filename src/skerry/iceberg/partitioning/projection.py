@@ -3,7 +3,7 @@
 The projection is inclusive: every row of the predicate lies in a partition of the projection, so that files whose
 partition is outside of it need not be read. What a transform says nothing about becomes "every partition".
 
-Spec: Iceberg table spec, Scan Planning, Partition Transforms.
+Spec: Iceberg spec, Scan Planning, Partition Transforms.
 """
 
 from __future__ import annotations

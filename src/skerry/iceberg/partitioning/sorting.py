@@ -1,6 +1,6 @@
 """Sort orders: made from text, applied to rows.
 
-Spec: Iceberg table spec, Sorting.
+Spec: Iceberg spec, Sorting.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def sort_indices(schema: Schema, order: SortOrder, rows: pa.RecordBatch | pa.Tab
     Returns:
         uint64[n] row numbers in sort order.
 
-    Spec: Iceberg, Sorting: -NaN < -Infinity < -value < -0 < 0 < value < Infinity < NaN.
+    Spec: Iceberg spec, Sorting: -NaN < -Infinity < -value < -0 < 0 < value < Infinity < NaN.
     """
     keys: dict[str, Any] = {}
     directions: list[tuple[str, str]] = []

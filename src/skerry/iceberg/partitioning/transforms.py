@@ -1,6 +1,6 @@
 """Partition transforms, vectorised over Arrow columns, and the text they are written as.
 
-Spec: Iceberg table spec, Partition Transforms; Bucket Transform Details; Truncate Transform Details.
+Spec: Iceberg spec, Partition Transforms, Bucket Transform Details, Truncate Transform Details.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from skerry.table.rows.schema import nearest
 
 __all__ = ["apply", "hour_limits", "parse_transform", "result_type", "unquote"]
 
-_RULE = "Iceberg: Partition Transforms"
+_RULE = "Iceberg spec, Partition Transforms"
 _MAX_PARAMETER = 2**31 - 1
 
 _BY_NAME: dict[str, Callable[..., Transform[Any, Any]]] = {
@@ -127,7 +127,7 @@ def apply(transform: Transform[Any, Any], column: Any) -> Any:
         SchemaError: The transform does not apply to columns of this type, or a result does not fit its type.
         UnsupportedError: The transform is unknown.
 
-    Spec: Iceberg, Partition Transforms.
+    Spec: Iceberg spec, Partition Transforms.
     """
     if isinstance(column, pa.ChunkedArray):
         type_ = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
@@ -198,7 +198,10 @@ def hour_limits(source: pa.DataType) -> tuple[int, int]:
 
 
 def _truncate(column: pa.Array, width: int) -> pa.Array:
-    """Spec: Iceberg, Truncate Transform Details. Numbers round down; strings keep code points, binary keeps bytes."""
+    """
+
+    Spec: Iceberg spec, Truncate Transform Details. Numbers round down; strings keep code points, binary keeps bytes.
+    """
     type_ = column.type
     if pa.types.is_string(type_):
         return pc.utf8_slice_codeunits(column, 0, width)

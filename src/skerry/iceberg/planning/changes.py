@@ -3,7 +3,7 @@
 Only the manifests that the commit wrote say so. The others are asked for one thing: which data files its deletes apply
 to; of these nothing is opened that the commit left alone.
 
-Spec: Iceberg table spec, Manifests (status, snapshot_id); Scan Planning.
+Spec: Iceberg spec, Manifests (status, snapshot_id), Scan Planning.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 All pairs are found with joins on columns: by the path of the data file, by partition, and by age. Bounds then leave out
 deletes that cannot concern a file. Objects are made of nothing here.
 
-Spec: Iceberg table spec, Scan Planning: rules for deletion vectors, position deletes and equality deletes.
+Spec: Iceberg spec, Scan Planning: rules for deletion vectors, position deletes and equality deletes.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ DELETE_COLUMNS = (
 """The columns of delete manifests that the index is made from."""
 
 _FILE_PATH_ID = 2147483546
-"""Field id of `file_path` in position deletes (Iceberg: Reserved Field IDs)."""
+"""Field id of `file_path` in position deletes (Iceberg spec, Reserved Field IDs)."""
 _MAX_PAIRS = 1 << 20
 """Pairs that are judged at a time."""
-_RULE = "Iceberg: Scan Planning"
+_RULE = "Iceberg spec, Scan Planning"
 
 _TYPES = pa.schema(
     [
@@ -158,8 +158,9 @@ class DeleteIndex:
         Raises:
             FormatError: A data file has two deletion vectors.
 
-        Spec: Iceberg, Scan Planning. Vectors and position deletes apply to files of their own age, equality deletes
-        only to older ones. A vector supersedes position deletes. Equality deletes without a partition are global.
+        Spec: Iceberg spec, Scan Planning. Vectors and position deletes apply to files of their own age, equality
+        deletes only to older ones. A vector supersedes position deletes. Equality deletes without a partition are
+        global.
         """
         count = sum(batch.files.num_rows for batch in batches)
         if not self.files.num_rows or not count:
@@ -215,7 +216,7 @@ class DeleteIndex:
         if len(several):
             location = paths[int(files[several[0]])].as_py().decode(errors="replace")
             raise FormatError(
-                "a data file has two deletion vectors", location=location, rule="Iceberg: Deletion Vectors"
+                "a data file has two deletion vectors", location=location, rule="Iceberg spec, Deletion Vectors"
             )
 
     def _path_filter(self, paths: pa.Array, concerned: _Mask) -> _Filter | None:

@@ -1,6 +1,6 @@
 """Pruning data files by partition values and by column metrics, many manifests at a time.
 
-Spec: Iceberg table spec, Scan Planning.
+Spec: Iceberg spec, Scan Planning.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class FilePruner:
         batch = live_files(entries, spec, wave[0].file.manifest_path)
         files = batch.files
         if batch.column("content").any():
-            raise FormatError("a manifest of data files has delete files", rule="Iceberg: Manifests")
+            raise FormatError("a manifest of data files has delete files", rule="Iceberg spec, Manifests")
         metrics = column_metrics([_live(manifest.entries) for manifest in wave]) if self.needs_metrics else _no_metrics
         projected = [project(conjunct, self.schema, spec) for conjunct in self.conjuncts]
         rows = batch.column("record_count")

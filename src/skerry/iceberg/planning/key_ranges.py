@@ -1,6 +1,6 @@
 """Bounds of equality deletes against bounds of data files: which deletes can find a key there?
 
-Spec: Iceberg table spec, Equality Delete Files; Data File Fields (bounds, null counts).
+Spec: Iceberg spec, Equality Delete Files, Data File Fields (bounds, null counts).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What manifests and manifest lists tell about many files at once, in the form that predicates are evaluated on.
 
-Spec: Iceberg table spec, Manifest Lists (field_summary); Data File Fields.
+Spec: Iceberg spec, Manifest Lists (field_summary), Data File Fields.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Manifests are pruned by the partition summaries of the manifest list, their files by partition values and then by column
 metrics, each step for all of them at once on the columns of the manifest. Only a file that remains becomes an object.
 
-Spec: Iceberg table spec, Scan Planning.
+Spec: Iceberg spec, Scan Planning.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The files of a plan: columns that become scan tasks when someone asks for them.
 
-Spec: Iceberg table spec, Data File Fields; Scan Planning.
+Spec: Iceberg spec, Data File Fields, Scan Planning.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Cutting large files into tasks of about one size, at the offsets where readers may begin.
 
-Spec: Iceberg table spec, Data File Fields (split_offsets).
+Spec: Iceberg spec, Data File Fields, `split_offsets`.
 """
 
 from __future__ import annotations

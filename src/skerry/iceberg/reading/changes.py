@@ -3,7 +3,7 @@
 A commit that only added rows is read as a stream. One that took rows away and added some, too, is held in memory, all
 columns of the rows concerned: what only moved from file to file must be told from what changed.
 
-Spec: Iceberg table spec, Snapshots (operation); Row Lineage.
+Spec: Iceberg spec, Snapshots (operation), Row Lineage.
 """
 
 from __future__ import annotations

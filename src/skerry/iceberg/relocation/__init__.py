@@ -4,7 +4,7 @@ New metadata is written beside the old and published by whoever asked for it; no
 locations is written again: metadata files, manifest lists, manifests, files of deleted positions, and the samples in
 statistics files, which know data files by the hash of their location. All other files stay as they are.
 
-Spec: Iceberg table spec; file paths in metadata are absolute.
+Spec: Iceberg spec, Paths in Metadata: file paths are absolute.
 """
 
 from __future__ import annotations

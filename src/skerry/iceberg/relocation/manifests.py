@@ -1,6 +1,6 @@
 """Manifest lists, manifests and files of deleted positions that name files where they lie now.
 
-Spec: Iceberg table spec, Manifests; Manifest Lists; Position Delete Files.
+Spec: Iceberg spec, Manifests, Manifest Lists, Position Delete Files.
 """
 
 from __future__ import annotations
@@ -90,14 +90,14 @@ class Manifests:
         try:
             entry["manifest_path"], entry["manifest_length"] = self.rewrite_manifest(entry["manifest_path"])
         except KeyError as error:
-            raise FormatError(f"a manifest list lacks {error}", rule="Iceberg table spec, Manifest Lists") from None
+            raise FormatError(f"a manifest list lacks {error}", rule="Iceberg spec, Manifest Lists") from None
 
     def _change_entry(self, entry: dict[str, Any]) -> None:
         try:
             file, status = entry["data_file"], entry["status"]
             location = file["file_path"]
         except (KeyError, TypeError) as error:
-            raise FormatError(f"a manifest lacks {error}", rule="Iceberg table spec, Manifests") from None
+            raise FormatError(f"a manifest lacks {error}", rule="Iceberg spec, Manifests") from None
         names = self._names
         content = file.get("content") or FileContent.DATA
         if content == FileContent.DATA:

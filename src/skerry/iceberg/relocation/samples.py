@@ -2,7 +2,7 @@
 
 Only samples are touched: blobs, and what other writers have put into the file, stay byte for byte.
 
-Spec: Puffin, File structure.
+Spec: docs/formats/samples.md § 1; Puffin spec, File structure.
 """
 
 from __future__ import annotations

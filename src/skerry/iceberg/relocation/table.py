@@ -1,6 +1,6 @@
 """The metadata files of a table: all that they name, and they themselves, with the names that files have now.
 
-Spec: Iceberg table spec, Table Metadata Fields.
+Spec: Iceberg spec, Table Metadata Fields.
 """
 
 from __future__ import annotations

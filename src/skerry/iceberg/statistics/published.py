@@ -4,7 +4,7 @@ A statistics file describes exactly one snapshot. A blob is fresh for it only if
 snapshot and the metadata's entry of the blob names that snapshot's id and sequence number; everything else is stale:
 shown but never used.
 
-Spec: Iceberg table spec, Table Statistics; Puffin spec, `apache-datasketches-theta-v1`.
+Spec: Iceberg spec, Table Statistics; Puffin spec, `apache-datasketches-theta-v1`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Properties of the file's footer say where the bytes lie, their checksum, and whi
 do not know of them never touch them. If they are gone, because another engine has written the statistics file anew or
 the snapshot has expired, nothing is wrong: files are missing until they are sketched again.
 
-Spec: Puffin, File structure; Iceberg table spec, Table Statistics.
+Spec: docs/formats/samples.md § 1; Puffin spec, File structure; Iceberg spec, Table Statistics.
 """
 
 from __future__ import annotations

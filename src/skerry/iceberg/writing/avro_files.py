@@ -1,6 +1,6 @@
 """Iceberg schemas in Avro files.
 
-Spec: Iceberg table spec, Appendix A, Avro.
+Spec: Iceberg spec, Appendix A, Avro.
 """
 
 from __future__ import annotations

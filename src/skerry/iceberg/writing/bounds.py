@@ -1,6 +1,6 @@
 """Column bounds: least and greatest values as bounds of limited length.
 
-Spec: Iceberg table spec, Data File Fields (notes 1 and 2).
+Spec: Iceberg spec, Data File Fields (notes 1 and 2).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def encode_bounds(
     Returns:
         Lower and upper bound; None where there is none.
 
-    Spec: Iceberg, Data File Fields, note 2: -0.0 comes before 0.0.
+    Spec: Iceberg spec, Data File Fields (note 2): -0.0 comes before 0.0.
     """
     least = min(lower) if lower else None
     greatest = max(upper) if upper else None

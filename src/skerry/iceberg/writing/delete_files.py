@@ -2,7 +2,7 @@
 
 What is written belongs to no table until a commit names it (`skerry.iceberg.operations.RowDelta`).
 
-Spec: Iceberg table spec, Row-level Deletes; Puffin, deletion-vector-v1.
+Spec: Iceberg spec, Row-level Deletes; Puffin spec, `deletion-vector-v1`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ POSITION_DELETES = pa.schema(
 )
 """The columns of a file of position deletes.
 
-Spec: Iceberg, Position Delete Files; Reserved Field IDs."""
+Spec: Iceberg spec, Position Delete Files, Reserved Field IDs."""
 
 FileDeletes = tuple[DataFile, npt.NDArray[np.int64]]
 """A data file, as planning gives it, and int64[n] the positions of rows in it."""
@@ -77,7 +77,7 @@ def write_position_deletes(layout: FileLayout, deletes: Iterable[FileDeletes]) -
     Raises:
         SchemaError: A position is not in its file.
 
-    Spec: Iceberg, Position Delete Files: rows are sorted by file_path, then pos.
+    Spec: Iceberg spec, Position Delete Files: rows are sorted by file_path, then pos.
     """
     groups: dict[tuple[Any, ...], list[FileDeletes]] = {}
     for file, positions in deletes:
@@ -132,7 +132,7 @@ def write_position_file(
         spec_id: The partition spec.
         partition: The partition.
 
-    Spec: Iceberg, Position Delete Files: rows are sorted by file_path, then pos.
+    Spec: Iceberg spec, Position Delete Files: rows are sorted by file_path, then pos.
     """
     writer = FileWriter(replace(encoding, ascending=("pos",)), storage, location, POSITION_DELETES)
     try:
@@ -169,7 +169,7 @@ def write_deletion_vectors(layout: FileLayout, deletes: Iterable[FileDeletes]) -
     Raises:
         SchemaError: A position is not in its file, or a data file is named twice.
 
-    Spec: Iceberg, Deletion Vectors; Puffin, deletion-vector-v1.
+    Spec: Iceberg spec, Deletion Vectors; Puffin spec, `deletion-vector-v1`.
     """
     location = _new_location(layout, "puffin")
     writer = PuffinWriter()
@@ -230,7 +230,7 @@ def write_equality_deletes(
     Raises:
         SchemaError: A column is missing, or not of a primitive type.
 
-    Spec: Iceberg, Equality Delete Files.
+    Spec: Iceberg spec, Equality Delete Files.
     """
     chosen = spec or layout.spec
     schema = _key_schema(layout.schema, field_ids)

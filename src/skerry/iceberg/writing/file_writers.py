@@ -3,7 +3,7 @@
 A Parquet footer tells a file's metrics. PyArrow shows no statistics of ORC files, Avro has none, and shards bound no
 strings without cutting them, so that theirs are gathered from the rows on their way to the file.
 
-Spec: Iceberg table spec, Appendix A, Format-specific Requirements.
+Spec: Iceberg spec, Appendix A.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Knows no PyIceberg, so that tasks on executors stay light. A bound is only ever left out or widened, never guessed:
 statistics that are missing, of another order or of another type give none.
 
-Spec: Iceberg table spec, Data File Fields, Field-level Metrics and Statistics; table properties
+Spec: Iceberg spec, Data File Fields, Field-level Metrics and Statistics; Iceberg properties,
 `write.metadata.metrics.*`.
 """
 
@@ -225,7 +225,7 @@ def parquet_data_file(
     Raises:
         UnsupportedError: The columns of the file cannot be told apart.
 
-    Spec: Iceberg, Data File Fields.
+    Spec: Iceberg spec, Data File Fields.
     """
     table_leaves = {leaf.field_id: leaf for leaf in _all_leaves(schema) if leaf.field_id is not None}
     ids = _field_ids(location, metadata, table_leaves)

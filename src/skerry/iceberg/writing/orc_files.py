@@ -1,6 +1,6 @@
 """Iceberg schemas in ORC files: types that ORC lacks, and field ids as type attributes.
 
-Spec: Iceberg table spec, Appendix A, ORC.
+Spec: Iceberg spec, Appendix A, ORC.
 """
 
 from __future__ import annotations

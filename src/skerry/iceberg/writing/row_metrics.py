@@ -1,6 +1,6 @@
 """Metrics of rows on their way to a file whose format keeps none that can be read back.
 
-Spec: Iceberg table spec, Data File Fields, Field-level Metrics and Statistics.
+Spec: Iceberg spec, Data File Fields, Field-level Metrics and Statistics.
 """
 
 from __future__ import annotations

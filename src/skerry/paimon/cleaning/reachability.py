@@ -1,6 +1,6 @@
 """Which files of a table belong to which snapshots, so that those which belong to none that stay can go.
 
-Spec: `formats/paimon.md` §§ 1, 3, 5, 13.
+Spec: docs/formats/paimon.md § 1.1, § 3.1, § 5, § 13.4.
 """
 
 from __future__ import annotations

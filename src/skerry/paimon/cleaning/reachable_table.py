@@ -2,7 +2,7 @@
 
 The table is its folder, so that there are no states which only a listing shows.
 
-Spec: `formats/paimon.md` §§ 1, 13.
+Spec: docs/formats/paimon.md § 1.1, § 13.
 """
 
 from __future__ import annotations

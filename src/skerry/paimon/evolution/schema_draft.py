@@ -3,7 +3,7 @@
 Members of ROWs are columns with ids of their own. Elements of arrays, keys and values of maps have none: they are part
 of their column's type, and are reached as `element`, `key` and `value`.
 
-Spec: Paimon, Schema; `formats/paimon.md` § 2.
+Spec: docs/formats/paimon.md § 2.5; Paimon spec, Schema.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["Path", "SchemaDraft"]
 Path = str | Sequence[str]
 """A column: its name, a dotted path into its type, or the path as a sequence, for names that have dots in them."""
 
-_RULE: Final = "Paimon: Schema evolution"
+_RULE: Final = "docs/formats/paimon.md § 2.5"
 _Siblings = tuple[DataField, ...]
 
 
@@ -183,7 +183,7 @@ class SchemaDraft:
             SchemaError: They are others.
         """
         if [_written(path) for path in paths] != list(self._schema.primary_keys):
-            raise SchemaError("the primary key of a Paimon table never changes", rule="Paimon: Schema")
+            raise SchemaError("the primary key of a Paimon table never changes", rule="docs/formats/paimon.md § 2.5")
 
     def unite(self, schema: pa.Schema) -> None:
         """Add the columns of another schema that this one lacks, and widen those that are wider there."""

@@ -3,7 +3,7 @@
 A change says `rename a to b`, not `the schema is now this`, so that after a lost race it is applied to the schema that
 the other writer has left. Options that name columns follow renamed ones.
 
-Spec: Paimon, Schema; `formats/paimon.md` § 2; Java's SchemaManager.
+Spec: docs/formats/paimon.md § 2.5, § 2.7; Paimon spec, Schema, Update Schema; Paimon Java, `SchemaManager`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from skerry.table.statistics.column_statistics import COLUMNS_PROPERTY
 
 __all__ = ["ChangeOptions", "ChangeSchema", "SchemaChange", "SchemaStep", "commit_schema"]
 
-_RULE: Final = "Paimon: table options"
+_RULE: Final = "docs/formats/paimon.md § 2.7"
 _ATTEMPTS: Final = 20
 _MAX_WAIT_S: Final = 0.2
 

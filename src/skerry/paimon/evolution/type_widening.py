@@ -1,6 +1,6 @@
 """Which types hold all values of others, so that a column may change to them without losing anything.
 
-Spec: Paimon, Schema evolution; Java's DataTypeCasts (implicit casts), without those that lose digits.
+Spec: docs/formats/paimon.md § 2.5; Paimon Java, `DataTypeCasts` (implicit casts): without those that lose digits.
 """
 
 from __future__ import annotations

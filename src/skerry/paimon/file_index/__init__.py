@@ -3,7 +3,7 @@
 An index only ever says that rows need not be read: what it does not know, and types of indexes that are not known here,
 leave everything. It describes the file in the file's own schema; columns whose type has changed since are passed over.
 
-Spec: Paimon, Data File Index; `formats/paimon.md` § 12.
+Spec: docs/formats/paimon.md § 12.2; Paimon spec, File Index.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Columns kept as bit slices: one bitmap of rows for each bit of a number, and one of the rows that have a number.
 
-Spec: Paimon, Data File Index, `bsi` and `range-bitmap`; `formats/paimon.md` § 12.
+Spec: docs/formats/paimon.md § 12.5, § 12.6; Paimon spec, File Index, Index: Bit-Slice Index Bitmap, Index: Range
+Bitmap.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 
 An offset below 0 stands for a single row: -1 - offset.
 
-Spec: Paimon, Data File Index, `bitmap`; `formats/paimon.md` § 12.
+Spec: docs/formats/paimon.md § 12.4; Paimon spec, File Index, Index: Bitmap.
 """
 
 from __future__ import annotations

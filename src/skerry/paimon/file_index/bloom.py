@@ -4,7 +4,7 @@
 
 Strings are hashed with XXH64, everything else as a 64-bit number with Thomas Wang's integer hash.
 
-Spec: Paimon, Data File Index, `bloom-filter`; `formats/paimon.md` § 12.
+Spec: docs/formats/paimon.md § 12.3; Paimon spec, File Index, Index: BloomFilter.
 """
 
 from __future__ import annotations
@@ -244,7 +244,7 @@ def _merge_round(state: Any, lane: Any) -> Any:
 
 @kernel
 def _xxh64(data: Any, start: int, end: int) -> Any:
-    """XXH64 with seed 0. Spec: xxHash, XXH64 algorithm description."""
+    """XXH64 with seed 0. Spec: xxHash spec, XXH64 Algorithm Description."""
     position = start
     if end - start >= 32:
         v1, v2, v3, v4 = _P1_P2, _P2, _U0, _MINUS_P1

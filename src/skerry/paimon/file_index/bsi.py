@@ -3,7 +3,7 @@
     index  = 1 rows has_positive [sliced] has_negative [sliced]
     sliced = 1 min max existing slices bitmap*
 
-Spec: Paimon, Data File Index, `bsi`; `formats/paimon.md` § 12.
+Spec: docs/formats/paimon.md § 12.5; Paimon spec, File Index, Index: Bit-Slice Index Bitmap.
 """
 
 from __future__ import annotations

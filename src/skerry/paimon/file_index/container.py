@@ -2,7 +2,7 @@
 
     container = magic version head_length columns* redundant_length body
 
-Spec: Paimon, Data File Index; `formats/paimon.md` § 12.
+Spec: docs/formats/paimon.md § 12.2; Paimon spec, File Index.
 """
 
 from __future__ import annotations

@@ -41,7 +41,9 @@ class Cursor:
     def error(self, problem: str, position: int | None = None) -> FormatError:
         """What is wrong at a position, the current one by default."""
         at = self.offset + (self.position if position is None else position)
-        return FormatError(f"{self.what}: {problem}", location=self.location, offset=at, rule="Paimon: Data File Index")
+        return FormatError(
+            f"{self.what}: {problem}", location=self.location, offset=at, rule="docs/formats/paimon.md § 12.2"
+        )
 
     def take(self, form: struct.Struct, name: str) -> Any:
         """The next number.

@@ -4,7 +4,7 @@ Paimon's indexes see timestamps as milliseconds (up to 3 digits of a second's fr
 their unscaled number, and strings as bytes. With 7 digits and more a timestamp loses some on the way: what an index
 says about it is only that a row may match.
 
-Spec: Paimon, Data File Index; `formats/paimon.md` § 12.
+Spec: docs/formats/paimon.md § 12.3, § 12.4; Paimon spec, File Index.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
     chunk      = 1 first_key code offset further_keys (keys_length key_width | offsets_length keys_length)
     sliced     = head_size 1 slices existing_length offsets_length (offset length)* existing bitmap*
 
-Spec: Paimon, Data File Index, `range-bitmap`; `formats/paimon.md` § 12.
+Spec: docs/formats/paimon.md § 12.6; Paimon spec, File Index, Index: Range Bitmap.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _take_head(cursor: Cursor) -> Cursor:
 
 
 def _take_keys(cursor: Cursor, type_: AtomicType, cardinality: int) -> tuple[Any, ...]:
-    """Read the keys of all chunks. Spec: ChunkedDictionary."""
+    """Read the keys of all chunks. Spec: Paimon Java, `ChunkedDictionary`."""
     head = _take_head(cursor)
     chunk_count = head.size("number of chunks")
     offsets_length, chunks_length = head.size("length of the offsets"), head.size("length of the chunks")
@@ -159,7 +159,7 @@ def _take_chunk(chunk: Cursor, area: Cursor, type_: AtomicType, first_code: int)
 
 
 def _take_codes(cursor: Cursor, row_count: int, cardinality: int) -> SlicedNumbers:
-    """Read the slices. Spec: BitSliceIndexBitmap."""
+    """Read the slices. Spec: Paimon Java, `BitSliceIndexBitmap`."""
     if not cardinality:
         return SlicedNumbers(NO_ROWS, np.zeros(0, np.uint64))
     head = _take_head(cursor)

@@ -5,7 +5,7 @@ of its own (`compaction_tasks`), which can run anywhere, and all are committed t
 stays: they write to level 0, from which only the files are taken that were there. If they compacted, or deleted rows,
 those buckets are found by committing halves, and are planned and done again; all others are in the table by then.
 
-Spec: `formats/paimon.md` § 10, Compaction.
+Spec: docs/formats/paimon.md § 10.5.
 """
 
 from __future__ import annotations

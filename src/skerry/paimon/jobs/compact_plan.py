@@ -3,7 +3,7 @@
 A bucket of a primary-key table is a tree of sorted runs: every file of level 0 is one, and so is each higher level as a
 whole. Readers merge the runs, so that their number must stay small.
 
-Spec: Paimon, `formats/paimon.md` §§ 9, 10.
+Spec: docs/formats/paimon.md § 9.5, § 10.5.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class TreeShape:
 def sorted_runs(files: Iterable[DataFileMeta]) -> list[SortedRun]:
     """The sorted runs of a bucket, the newest first.
 
-    Spec: `formats/paimon.md` § 9, Levels.
+    Spec: docs/formats/paimon.md § 9.5.
     """
     levels: dict[int, list[DataFileMeta]] = {}
     for file in files:
@@ -125,7 +125,7 @@ def plan_universal(runs: Sequence[SortedRun], shape: TreeShape) -> CompactionUni
         runs: As `sorted_runs` gives them.
         shape: The wanted shape.
 
-    Spec: `formats/paimon.md` § 10, Compaction.
+    Spec: docs/formats/paimon.md § 10.5.
     """
     if len(runs) < shape.trigger:
         return None

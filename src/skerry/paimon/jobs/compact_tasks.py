@@ -1,6 +1,6 @@
 """Compaction bucket by bucket: what there is to do in a state, and one bucket of it done, wherever that is.
 
-Spec: `formats/paimon.md` § 10, Compaction.
+Spec: docs/formats/paimon.md § 10.5.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Rows of append tables are found by position; rows of primary-key tables are taken away by records of kind -D with their
 keys.
 
-Spec: `formats/paimon.md` §§ 4, 8, 10, 12.
+Spec: docs/formats/paimon.md § 4.3, § 8.5, § 12.1.
 """
 
 from __future__ import annotations

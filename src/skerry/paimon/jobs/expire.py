@@ -4,7 +4,7 @@ Snapshots go first, the oldest first, then their files: whoever is stopped in be
 to, and no snapshot without its files. What tags, branches and the snapshots that stay need is never deleted, and no
 snapshot goes that a consumer has still to read.
 
-Spec: `formats/paimon.md` § 13, Expiry.
+Spec: docs/formats/paimon.md § 13.4.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A task decides about all rows of a bucket and writes its records, whose sequence
 What belongs to other buckets, rows with a new key and new rows, is written when all tasks are done, behind what they
 wrote: a row may take the key that another one had.
 
-Spec: `formats/paimon.md` §§ 7, 8, 10.
+Spec: docs/formats/paimon.md § 7, § 8.5, § 8.7.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Files are rewritten without the rows, or deletion vectors name them where the table has those.
 
-Spec: `formats/paimon.md` §§ 4, 10, 12.
+Spec: docs/formats/paimon.md § 4.3, § 12.1.
 """
 
 from __future__ import annotations

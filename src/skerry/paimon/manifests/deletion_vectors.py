@@ -7,7 +7,7 @@ Both kinds of vectors are read and written. They differ in the bitmap (32 or 64 
 and in what the index manifest takes for their length: the 32-bit kind counts magic and bitmap, the other one the length
 field and the checksum, too.
 
-Spec: Paimon, Global Index, Deletion Vectors; `formats/paimon.md` § 12.
+Spec: docs/formats/paimon.md § 12.1; Paimon spec, Table Index, Deletion Vectors.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _VERSION: Final = 1
 _U32: Final = struct.Struct(">I")
 _FRAME_BYTES: Final = 2 * _U32.size  # length and checksum
 _MAGIC_BYTES: Final = 4
-_RULE: Final = "Paimon: Deletion Vectors"
+_RULE: Final = "docs/formats/paimon.md § 12.1"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Index manifests: the index files of a snapshot, all of them in one file.
 
-Spec: Paimon, Global Index; `formats/paimon.md` § 5.
+Spec: docs/formats/paimon.md § 5.6; Paimon spec, Table Index.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 INDEX_MANIFEST_VERSION: Final = 1
-_RULE: Final = "Paimon: index manifest"
+_RULE: Final = "docs/formats/paimon.md § 5.6"
 
 HASH = "HASH"
 """Index type: hashes of the keys of a bucket (dynamic buckets)."""

@@ -1,6 +1,6 @@
 """The files of a snapshot as records: for commits, compaction and upkeep. Scans plan on columns instead.
 
-Spec: `formats/paimon.md` §§ 4, 9.
+Spec: docs/formats/paimon.md § 5.5, § 9.2.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def merged_entries(entries: Iterable[ManifestEntry], *, location: str | None = N
     Raises:
         FormatError: A file is deleted that was not there, or added twice.
 
-    Spec: `formats/paimon.md` § 9.
+    Spec: docs/formats/paimon.md § 9.2.
     """
     live: dict[FileIdentity, ManifestEntry] = {}
     for entry in entries:

@@ -2,7 +2,7 @@
 
 Planning reads them as columns (`ENTRY_SCHEMA`, one row per entry); whoever changes a table reads records.
 
-Spec: Paimon, Manifest; `formats/paimon.md` § 5.
+Spec: docs/formats/paimon.md § 5.3, § 5.4; Paimon spec, Manifest.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 MANIFEST_VERSION: Final = 2
-_RULE: Final = "Paimon: Manifest"
+_RULE: Final = "docs/formats/paimon.md § 5.3"
 
 
 class FileKind(IntEnum):

@@ -1,6 +1,6 @@
 """Manifest lists: the manifests of a snapshot, with what planning can tell of each without reading it.
 
-Spec: Paimon, Manifest List; `formats/paimon.md` § 5.
+Spec: docs/formats/paimon.md § 5.2; Paimon spec, Manifest List.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 MANIFEST_LIST_VERSION: Final = 2
-_RULE: Final = "Paimon: Manifest List"
+_RULE: Final = "docs/formats/paimon.md § 5.2"
 
 
 @dataclass(frozen=True, slots=True)

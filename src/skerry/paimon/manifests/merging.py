@@ -3,7 +3,7 @@
 Which manifests are merged is decided on their sizes alone; the result of merging some that follow each other stands in
 their place, so that the order of entries stays.
 
-Spec: Paimon, `formats/paimon.md` § 4, Manifest merge.
+Spec: docs/formats/paimon.md § 4.5.
 """
 
 from __future__ import annotations

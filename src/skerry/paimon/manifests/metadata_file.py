@@ -5,7 +5,7 @@ They are Avro, or ORC by the option `manifest.format`; a reader goes by what the
 Fields are found by name. What a file lacks is null where it may be; what it has beyond is passed over, since every
 version of Paimon adds some.
 
-Spec: `formats/paimon.md` § 5.
+Spec: docs/formats/paimon.md § 5.1.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 _VERSION_FIELD: Final = "_VERSION"
-_RULE: Final = "Paimon: Manifest"
+_RULE: Final = "docs/formats/paimon.md § 5.1"
 
 _FEW_ROWS: Final = 32
 """Up to so many rows are encoded one by one: columns have a price of their own, some milliseconds for a manifest."""

@@ -1,6 +1,6 @@
 """Manifests, their lists and index manifests in ORC, as tables with `manifest.format` = `orc` have them.
 
-Spec: `formats/paimon.md` § 5 (the fields), § 8 (ORC); Paimon, `manifest.format`.
+Spec: docs/formats/paimon.md § 5.8; Paimon documentation, Configurations, `manifest.format`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ one afterwards.
 
 A key with a single record is not merged: the record is the row, whatever it is.
 
-Spec: `formats/paimon.md` § 10.
+Spec: docs/formats/paimon.md § 10.2, § 10.3.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Elements are never looked at: they are numbered so that equal ones have equal numbers, chosen by number, and copied on
 whole columns. So every type of elements works, however deep.
 
-Spec: `formats/paimon.md` § 10.
+Spec: docs/formats/paimon.md § 10.4.
 """
 
 from __future__ import annotations
@@ -271,7 +271,7 @@ def _ignored_rows(key: Sequence[pa.Array], missing: list[bool], null_strategy: s
         nulls = member.is_null().to_pylist()
         has_null = [known or (null and not gone) for known, null, gone in zip(has_null, nulls, missing, strict=True)]
     if null_strategy == "error" and any(has_null):
-        raise FormatError("a row in a list has a null in its key", rule="Paimon: nested-key-null-strategy")
+        raise FormatError("a row in a list has a null in its key", rule="docs/formats/paimon.md § 10.4")
     return has_null if null_strategy == "ignore" else [False] * len(missing)
 
 

@@ -1,6 +1,6 @@
 """The merge engines: how the records of a key become one, for reading, for compaction and for write buffers.
 
-Spec: Paimon, Merge Engine; `formats/paimon.md` § 10.
+Spec: docs/formats/paimon.md § 10.2; Paimon documentation, Merge Engine.
 """
 
 from __future__ import annotations
@@ -234,7 +234,9 @@ def check_kinds(kinds: npt.NDArray[np.int8]) -> None:
     """
     if len(kinds) and not 0 <= int(kinds.min()) <= int(kinds.max()) <= max(RowKind):
         wrong = kinds[(kinds < 0) | (kinds > max(RowKind))][0]
-        raise FormatError(f"a record is of kind {wrong}, expected 0 to {int(max(RowKind))}", rule="Paimon: _VALUE_KIND")
+        raise FormatError(
+            f"a record is of kind {wrong}, expected 0 to {int(max(RowKind))}", rule="docs/formats/paimon.md § 8.5"
+        )
 
 
 def _judged_fields(

@@ -1,6 +1,6 @@
 """How an aggregate function is applied to the values of each key, one by one, where no kernel does it.
 
-Spec: `formats/paimon.md` § 10.
+Spec: docs/formats/paimon.md § 10.4.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The aggregate functions of columns: which there are, for which types, and how one makes a column.
 
-Spec: Paimon, Aggregation; `formats/paimon.md` § 10.
+Spec: docs/formats/paimon.md § 10.4; Paimon documentation, Aggregation.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ own, unless nothing follows them; columns that may be null have a byte in front,
 are numbers, decimals their unscaled ones. 0.0 and -0.0 are one value and NaN is the greatest, unless floats are wanted
 in the order of Java's `Double.compare`.
 
-Spec: `formats/paimon.md` § 8 (key comparison), § 10 (sequence fields: nulls first).
+Spec: docs/formats/paimon.md § 8.6, § 10.1.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Aggregate functions whose result is one of the values that went in: which record it comes from.
 
-Spec: `formats/paimon.md` § 10.
+Spec: docs/formats/paimon.md § 10.4.
 """
 
 from __future__ import annotations

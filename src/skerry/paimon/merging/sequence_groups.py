@@ -1,6 +1,6 @@
 """Sequence groups of the engine `partial-update`: columns that change together, if their sequence fields say so.
 
-Spec: Paimon, Partial Update, Sequence Group; `formats/paimon.md` § 10.
+Spec: docs/formats/paimon.md § 10.3; Paimon documentation, Partial Update, Sequence Group.
 """
 
 from __future__ import annotations

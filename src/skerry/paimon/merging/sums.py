@@ -1,6 +1,6 @@
 """Sums and products of numbers, in the arithmetic of Java: integers wrap at their width, floats round at every step.
 
-Spec: `formats/paimon.md` § 10.
+Spec: docs/formats/paimon.md § 10.4.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def fold_numbers(values: pa.Array, order: MergeOrder, actions: ActionArray, *, i
             numbers, results, has_value,
         )  # fmt: skip
         if failed >= 0:
-            raise FormatError("a 0 is taken back from a product", rule="Paimon: aggregate function product")
+            raise FormatError("a 0 is taken back from a product", rule="docs/formats/paimon.md § 10.4")
     else:
         fold = _FLOATS[type_.bit_width]
         numbers = np.ascontiguousarray(values.fill_null(0).to_numpy())

@@ -1,6 +1,6 @@
 """Aggregate functions over single values that no kernel does: decimals, joined strings, sketches, bitmaps.
 
-Spec: `formats/paimon.md` § 10.
+Spec: docs/formats/paimon.md § 10.4.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Decimals(FoldFunction[Any]):
             return self._fitted(_EXACT.divide(held, value))
         except decimal.DecimalException as error:
             raise FormatError(
-                f"{value} cannot be taken back from the product {held}", rule="Paimon: aggregate function product"
+                f"{value} cannot be taken back from the product {held}", rule="docs/formats/paimon.md § 10.4"
             ) from error
 
     def _fitted(self, number: decimal.Decimal) -> decimal.Decimal | None:

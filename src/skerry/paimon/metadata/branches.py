@@ -1,6 +1,6 @@
 """Branches: schemas, snapshots and tags of their own over the data files of the table.
 
-Spec: `formats/paimon.md` § 13.
+Spec: docs/formats/paimon.md § 13.2.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which bucket a row belongs to, by its bucket key.
 
-Spec: `formats/paimon.md` § 7; Java's BucketFunction.
+Spec: docs/formats/paimon.md § 7.2; Paimon Java, `BucketFunction`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from skerry.paimon.values.types import AtomicType, PaimonType, TypeRoot
 
 __all__ = ["assign_buckets", "buckets_of_rows", "check_bucket_key"]
 
-_RULE: Final = "Paimon: bucket-function.type"
+_RULE: Final = "docs/formats/paimon.md § 7.2"
 
 
 def assign_buckets(

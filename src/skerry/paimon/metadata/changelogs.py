@@ -1,6 +1,6 @@
 """Long-lived changelogs: what is kept of a snapshot after it has expired, so that its changes can still be read.
 
-Spec: `formats/paimon.md` § 1.
+Spec: docs/formats/paimon.md § 13.5.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Consumers: how far readers of a table's changes have come, which expiry must not overtake.
 
-Spec: `formats/paimon.md` §§ 1, 13.
+Spec: docs/formats/paimon.md § 13.3.
 """
 
 from __future__ import annotations

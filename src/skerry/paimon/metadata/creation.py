@@ -1,6 +1,6 @@
 """Making a table: its first schema.
 
-Spec: Paimon, Schema; `formats/paimon.md` §§ 2, 14.
+Spec: docs/formats/paimon.md § 2, § 14.3; Paimon spec, Schema.
 """
 
 from __future__ import annotations

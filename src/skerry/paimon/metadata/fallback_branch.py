@@ -2,7 +2,7 @@
 
 The option of the newest schema counts, also for a read of the past, as in Java.
 
-Spec: Paimon, Manage Branches; Java's FallbackReadFileStoreTable.
+Spec: docs/formats/paimon.md § 9.7; Paimon documentation, Manage Branches; Paimon Java, `FallbackReadFileStoreTable`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from skerry.table.rows.schema import nearest
 
 __all__ = ["check_agreement", "fallback_at_tag", "fallback_at_time", "fallback_state"]
 
-_RULE = f"Paimon: {FALLBACK_BRANCH}"
+_RULE = "docs/formats/paimon.md § 9.7"
 
 
 def fallback_state(state: PaimonState) -> PaimonState | None:

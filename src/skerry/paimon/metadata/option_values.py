@@ -1,6 +1,6 @@
 """Texts of options as values: numbers, sizes, durations, truths, choices.
 
-Spec: Paimon, configuration: memory sizes, durations.
+Spec: Paimon documentation, Configurations: memory sizes, durations.
 """
 
 from __future__ import annotations

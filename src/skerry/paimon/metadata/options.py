@@ -3,7 +3,7 @@
 Only those are here that decide on something in this package; which of the others must be refused says
 `skerry.paimon.metadata.validation`.
 
-Spec: `formats/paimon.md`; Java's CoreOptions.
+Spec: docs/formats/paimon.md; Paimon Java, `CoreOptions`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Partition values as they stand in paths. What a partition's values are says the manifest, never its path.
 
-Spec: `formats/paimon.md` § 7, Partition path.
+Spec: docs/formats/paimon.md § 7.5.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Where the parts of a table lie below its folder.
 
-Spec: `formats/paimon.md` §§ 1, 7 (partition paths).
+Spec: docs/formats/paimon.md § 1.1, § 7.5.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ESCAPED: Final = frozenset("\"#%'*/:=?\\{}[]^\x7f") | {chr(code) for code in ra
 def escape_path_name(text: str) -> str:
     """A partition key or value as it stands in a path.
 
-    Spec: `formats/paimon.md` § 7.
+    Spec: docs/formats/paimon.md § 7.5.
     """
     if _ESCAPED.isdisjoint(text):
         return text
@@ -176,5 +176,5 @@ class TablePaths:
     @staticmethod
     def _inside(folder: str, file_name: str) -> str:
         if file_name in ("", ".", "..") or not _NO_NAME.isdisjoint(file_name):
-            raise FormatError(f"{file_name!r} is no name of a file in {folder}", rule="Paimon: file names")
+            raise FormatError(f"{file_name!r} is no name of a file in {folder}", rule="docs/formats/paimon.md § 1.2")
         return join(folder, file_name)

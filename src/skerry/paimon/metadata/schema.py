@@ -1,6 +1,6 @@
 """Schema files: the columns, keys and options of a table from some moment on.
 
-Spec: Paimon, Schema; `formats/paimon.md` § 2.
+Spec: docs/formats/paimon.md § 2.1; Paimon spec, Schema.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 SCHEMA_VERSION: Final = 3
-_RULE = "Paimon: Schema"
+_RULE = "docs/formats/paimon.md § 2.1"
 
 KEY_PREFIX: Final = "_KEY_"
 SEQUENCE_NUMBER: Final = "_SEQUENCE_NUMBER"
@@ -133,7 +133,7 @@ class TableSchema:
         Args:
             thin: Whether the keys are left out (`data-file.thin-mode`).
 
-        Spec: `formats/paimon.md` § 8.
+        Spec: docs/formats/paimon.md § 8.5.
         """
         if not self.primary_keys:
             return self.arrow_schema
@@ -162,7 +162,7 @@ def decode_schema(data: bytes | str, *, location: str | None = None) -> TableSch
         FormatError: It is no schema.
         UnsupportedError: Its version is not known, or a column's type is not done here.
 
-    Spec: `formats/paimon.md` § 2.
+    Spec: docs/formats/paimon.md § 2.1.
     """
     found = decode_object(data, "schema", location)
     try:

@@ -1,6 +1,6 @@
 """The folder of schema files: which there are, the newest, and how another one is added.
 
-Spec: Paimon, Schema; `formats/paimon.md` §§ 1, 2.
+Spec: docs/formats/paimon.md § 1.1, § 2.1; Paimon spec, Schema.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Snapshot files: the entrance to everything that was committed up to a point in time.
 
-Spec: Paimon, Snapshot; `formats/paimon.md` § 3.
+Spec: docs/formats/paimon.md § 3.1; Paimon spec, Snapshot.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SNAPSHOT_VERSION: Final = 3
 BATCH_COMMIT_IDENTIFIER: Final = 2**63 - 1
 """What batch commits, whose user is used once, give as their identifier."""
 
-_RULE = "Paimon: Snapshot"
+_RULE = "docs/formats/paimon.md § 3.1"
 
 
 class CommitKind(Enum):
@@ -136,7 +136,7 @@ def decode_snapshot(data: bytes | str, *, location: str | None = None) -> Snapsh
         FormatError: It is no snapshot.
         UnsupportedError: Its version or kind is not known.
 
-    Spec: `formats/paimon.md` § 3.
+    Spec: docs/formats/paimon.md § 3.1.
     """
     found = decode_object(data, "snapshot", location)
     try:

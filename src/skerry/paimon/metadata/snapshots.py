@@ -2,7 +2,7 @@
 
 The hints LATEST and EARLIEST only spare a listing: what they say is checked; where it is wrong the folder is listed.
 
-Spec: Paimon, Snapshot; `formats/paimon.md` §§ 3, 9.
+Spec: docs/formats/paimon.md § 3.2, § 9.1; Paimon spec, Snapshot.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A tag is a copy of its snapshot's file, so that it outlives the snapshot; what it refers to, expiry leaves alone.
 
-Spec: `formats/paimon.md` § 13.
+Spec: docs/formats/paimon.md § 13.1.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = [
 _PREFIX: Final = "tag-"
 _CREATE_TIME: Final = "tagCreateTime"
 _TIME_RETAINED: Final = "tagTimeRetained"
-_RULE: Final = "Paimon: Tag"
+_RULE: Final = "docs/formats/paimon.md § 13.1"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Which snapshot someone means who names an id, a tag, a branch, a moment, a watermark or a version.
 
-Spec: `formats/paimon.md` § 9; Java's TimeTravelUtil.
+Spec: docs/formats/paimon.md § 9.1; Paimon Java, `TimeTravelUtil`.
 """
 
 from __future__ import annotations

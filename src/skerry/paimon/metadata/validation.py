@@ -4,7 +4,7 @@ Four questions are kept apart: can such a table be (`check_schema`), can it be r
 (`check_readable`), can rows be written to it so that nothing is missing that it promises (`check_writable`), and can
 rows of it be written to another file (`check_rewritable`).
 
-Spec: `formats/paimon.md` § 14; Java's SchemaValidation.
+Spec: docs/formats/paimon.md § 14; Paimon Java, `SchemaValidation`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from skerry.paimon.values.types import AtomicType
 
 __all__ = ["check_readable", "check_rewritable", "check_schema", "check_writable"]
 
-_RULE: Final = "Paimon: table options"
+_RULE: Final = "docs/formats/paimon.md § 14"
 _SYSTEM_NAMES: Final = (SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "rowkind", "_ROW_ID")
 _DEFAULT_FUNCTION: Final = "default-aggregate-function"
 
@@ -37,7 +37,7 @@ def check_schema(schema: TableSchema) -> None:
         SchemaError: A column, key or option does not go together with the others; the message names it.
         UnsupportedError: An option has a value that is not known.
 
-    Spec: `formats/paimon.md` § 14, last row.
+    Spec: docs/formats/paimon.md § 14.3.
     """
     for field in schema.fields:
         if field.name in _SYSTEM_NAMES or field.name.startswith(KEY_PREFIX):

@@ -3,7 +3,7 @@
 Sequence numbers say which record of a key is the newest. They follow those of the bucket, so that when another writer
 was first in a bucket, ours move behind: in append tables they stand in the manifest only, else files are written again.
 
-Spec: `formats/paimon.md` §§ 4, 8.
+Spec: docs/formats/paimon.md § 4.1, § 8.7.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What does not go together with what others have committed.
 
-Spec: `formats/paimon.md` § 4, conflicts.
+Spec: docs/formats/paimon.md § 4.2.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Finding a commit that was made already.
 
-Spec: `formats/paimon.md` § 4, streaming replay.
+Spec: docs/formats/paimon.md § 4.4.
 """
 
 from __future__ import annotations

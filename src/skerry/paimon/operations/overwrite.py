@@ -1,6 +1,6 @@
 """Putting files in the place of others: whole partitions, or files whose rows were written again.
 
-Spec: `formats/paimon.md` § 4, Overwrite.
+Spec: docs/formats/paimon.md § 4.3.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Deletion vectors of append tables: which index files come and go when rows are deleted, or files are written again.
 
-Spec: `formats/paimon.md` §§ 5 (index manifest), 12.
+Spec: docs/formats/paimon.md § 5.6, § 12.1.
 """
 
 from __future__ import annotations

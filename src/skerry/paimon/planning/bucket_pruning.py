@@ -1,6 +1,6 @@
 """Which buckets can hold wanted rows: a condition that fixes the bucket key leaves few.
 
-Spec: `formats/paimon.md` § 7.
+Spec: docs/formats/paimon.md § 7.2, § 9.3.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The files of buckets as sections that stay or go as a whole, and splits made of them.
 
-Spec: `formats/paimon.md` § 9; Java's MergeTreeSplitGenerator, AppendOnlySplitGenerator.
+Spec: docs/formats/paimon.md § 9.5; Paimon Java, `MergeTreeSplitGenerator`, `AppendOnlySplitGenerator`.
 """
 
 from __future__ import annotations

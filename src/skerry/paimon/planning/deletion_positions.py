@@ -1,6 +1,6 @@
 """Which rows of a data file its deletion vector names.
 
-Spec: `formats/paimon.md` § 12.
+Spec: docs/formats/paimon.md § 12.1.
 """
 
 from __future__ import annotations

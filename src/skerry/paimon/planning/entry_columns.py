@@ -1,6 +1,6 @@
 """Entries of manifests as columns: which files are left of them, and what is known about their values.
 
-Spec: `formats/paimon.md` §§ 5, 9.
+Spec: docs/formats/paimon.md § 5.3, § 5.5, § 9.2.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 MetricsLookup: TypeAlias = Callable[[Column], FieldMetrics | None]
 _Mask: TypeAlias = npt.NDArray[np.bool_]
 
-_RULE: Final = "Paimon: Manifest"
+_RULE: Final = "docs/formats/paimon.md § 5.5"
 _IDENTITY: Final = (
     "_PARTITION",
     "_BUCKET",
@@ -64,7 +64,7 @@ def live_rows(entries: pa.RecordBatch, *, location: str | None = None) -> Longs:
     Raises:
         FormatError: A file is deleted that was not there, or added twice.
 
-    Spec: `formats/paimon.md` §§ 5 (identity), 9.
+    Spec: docs/formats/paimon.md § 5.5, § 9.2.
     """
     is_delete = entries.column("_KIND").to_numpy(zero_copy_only=False) == FileKind.DELETE
     names = entries.column("_FILE_NAME").dictionary_encode()
@@ -193,7 +193,7 @@ def _null_counts(counts: pa.ListArray, place: int, width: int, location: str | N
         raise FormatError(
             f"statistics of {width} columns have {int(lengths[lengths != width][0])} null counts",
             location=location,
-            rule="Paimon: SimpleStats",
+            rule="docs/formats/paimon.md § 5.7",
         )
     starts = counts.offsets.to_numpy(zero_copy_only=False)[:-1]
     positions = pa.array(starts + place, mask=lengths == 0)

@@ -1,6 +1,6 @@
 """From the entries of manifests to a plan: what is live, what can hold wanted rows, what is read together.
 
-Spec: `formats/paimon.md` § 9.
+Spec: docs/formats/paimon.md § 9.3, § 9.4.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from skerry.table.predicate import Predicate, evaluate
 __all__ = ["EntryPruner", "ReadEntries"]
 
 _Mask = npt.NDArray[np.bool_]
-_RULE: Final = "Paimon: Bucket"
+_RULE: Final = "docs/formats/paimon.md § 7.4"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Where the files of manifests lie, and that none lies where it must not.
 
-Spec: `formats/paimon.md` §§ 1, 5, 7.
+Spec: docs/formats/paimon.md § 1.1, § 1.2, § 7.5.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["OUTSIDE_PROPERTY", "bucket_folders", "check_location", "check_places
 OUTSIDE_PROPERTY: Final = "skerry.read.files-outside-location"
 """Table option: whether files outside of the table's folder are read; false if not set."""
 
-_RULE: Final = "Paimon: file names"
+_RULE: Final = "docs/formats/paimon.md § 1.2"
 _NO_NAME: Final = r"^(\.{0,2}$)|[/\\\x00]"
 _FORMATS: Final = ("parquet", "orc", "avro", "amudai")
 

@@ -1,6 +1,6 @@
 """What statistics and file indexes say of the files of a scan.
 
-Spec: `formats/paimon.md` §§ 5, 9, 12.
+Spec: docs/formats/paimon.md § 5.7, § 9.3, § 12.2.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ at once; only the files of a split that is asked for become records.
 Rows of one key may lie in several files. Statistics of keys tell of a file by itself, those of values only where no
 other file has the same keys: such files make sections, and a section stays or goes as a whole.
 
-Spec: `formats/paimon.md` § 9; Java's KeyValueFileStoreScan, AppendOnlyFileStoreScan.
+Spec: docs/formats/paimon.md § 9.2, § 9.3; Paimon Java, `KeyValueFileStoreScan`, `AppendOnlyFileStoreScan`.
 """
 
 from __future__ import annotations

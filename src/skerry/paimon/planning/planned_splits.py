@@ -1,6 +1,6 @@
 """The splits of a plan: numbers of files, which become records when someone asks for them.
 
-Spec: `formats/paimon.md` § 9.
+Spec: docs/formats/paimon.md § 9.5.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which files of a bucket must be merged with each other: sections of overlapping keys, and sorted runs within them.
 
-Spec: `formats/paimon.md` § 9; Java's IntervalPartition.
+Spec: docs/formats/paimon.md § 9.5; Paimon Java, `IntervalPartition`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from skerry.paimon.values.types import DataField
 
 __all__ = ["KeyRanges", "Sections", "check_levels", "key_ranges", "overlapping_sections", "sorted_runs"]
 
-_RULE: Final = "Paimon: LSM tree"
+_RULE: Final = "docs/formats/paimon.md § 9.5"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def key_ranges(
     Raises:
         FormatError: A key is not what the columns say, or the least is above the greatest.
 
-    Spec: `formats/paimon.md` § 8: how keys compare.
+    Spec: docs/formats/paimon.md § 8.6.
     """
     types = [field.type for field in fields]
     keys = pa.concat_arrays([minima, maxima])

@@ -1,6 +1,6 @@
 """What planning hands to reading: the files of buckets, grouped by what must be merged with each other.
 
-Spec: `formats/paimon.md` § 9.
+Spec: docs/formats/paimon.md § 9.5.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which data files of a snapshot have deletion vectors, and where these lie.
 
-Spec: `formats/paimon.md` §§ 5, 12.
+Spec: docs/formats/paimon.md § 5.6, § 12.1.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["VectorKey", "vector_locations"]
 VectorKey: TypeAlias = tuple[bytes, int, str]
 """Partition, bucket and name of a data file."""
 
-_RULE: Final = "Paimon: index manifest"
+_RULE: Final = "docs/formats/paimon.md § 5.6"
 
 
 def vector_locations(state: PaimonState, snapshot: Snapshot) -> Mapping[VectorKey, VectorLocation]:

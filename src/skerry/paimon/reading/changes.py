@@ -4,7 +4,7 @@ A changelog tells rows with their kinds as they are. Without one, the files that
 every row is an insert, in primary-key tables it is a record, whatever its key had before. What an overwrite or a
 deletion took away stands in no file; the buckets that it touched are read as they were before and after, and compared.
 
-Spec: `formats/paimon.md` §§ 9, 11.
+Spec: docs/formats/paimon.md § 9.6, § 11.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A file is read with the schema that its metadata names: columns of the scan are 
 looked up in the file by the name that they had there. Ids within files do not count, some writers give none. The values
 of partition keys are those of the partition: files that came from elsewhere may lack them, or call them otherwise.
 
-Spec: `formats/paimon.md` §§ 2, 8.
+Spec: docs/formats/paimon.md § 2.5, § 8.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Each partition is read from the branch itself if it is there, else from the branch that it falls back to. A partition
 counts as there by its files alone, whatever a condition leaves of its rows.
 
-Spec: Paimon, Manage Branches; Java's FallbackReadFileStoreTable.
+Spec: docs/formats/paimon.md § 9.7; Paimon documentation, Manage Branches; Paimon Java, `FallbackReadFileStoreTable`.
 """
 
 from __future__ import annotations

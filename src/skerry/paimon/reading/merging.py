@@ -3,7 +3,7 @@
 Every run is read batch by batch. The least of the last keys that the runs have delivered bounds a window: records below
 it are all there, and are merged; the rest waits for the next batches. A section that fits the memory is one window.
 
-Spec: `formats/paimon.md` §§ 9, 10.
+Spec: docs/formats/paimon.md § 9.5, § 10.1.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class KeyedRecords:
         columns = [records.values.column(name) for name in key_columns]
         for name, column in zip(key_columns, columns, strict=True):
             if column.null_count:
-                raise FormatError(f"a record has a null in key column {name!r}", rule="Paimon: primary keys")
+                raise FormatError(f"a record has a null in key column {name!r}", rule="docs/formats/paimon.md § 8.5")
         return cls(encode_order_keys(columns, [False] * len(columns)), records)
 
     def __len__(self) -> int:

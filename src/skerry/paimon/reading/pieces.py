@@ -3,7 +3,7 @@
 A piece is a part of a file (a row group, a stripe) that is read as it is, or a section that is merged. What statistics
 in the files rule out is left out here.
 
-Spec: `formats/paimon.md` § 9.
+Spec: docs/formats/paimon.md § 9.3, § 9.5.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Pieces (`skerry.paimon.reading.pieces`) are done by threads, in order, as far ahead as a memory budget allows; a section
 that is larger than that is merged as a stream, window by window.
 
-Spec: `formats/paimon.md` § 9.
+Spec: docs/formats/paimon.md § 9.4, § 9.5.
 """
 
 from __future__ import annotations
@@ -382,7 +382,7 @@ def _kinds(batch: pa.RecordBatch) -> npt.NDArray[np.int8]:
     """
     column = batch.column(KIND.name)
     if column.null_count:
-        raise FormatError("a record has no kind", rule="Paimon: _VALUE_KIND")
+        raise FormatError("a record has no kind", rule="docs/formats/paimon.md § 8.5")
     kinds: npt.NDArray[np.int8] = column.to_numpy()
     check_kinds(kinds)
     return kinds
@@ -391,7 +391,7 @@ def _kinds(batch: pa.RecordBatch) -> npt.NDArray[np.int8]:
 def _as_records(batch: pa.RecordBatch) -> Records:
     numbers = batch.column(NUMBER.name)
     if numbers.null_count:
-        raise FormatError("a record has no sequence number", rule="Paimon: _SEQUENCE_NUMBER")
+        raise FormatError("a record has no sequence number", rule="docs/formats/paimon.md § 8.5")
     values = batch.select([field for field in batch.schema.names if field not in (KIND.name, NUMBER.name)])
     return Records(values, _kinds(batch), numbers.to_numpy())
 

@@ -1,6 +1,6 @@
 """The statistics that a commit publishes: sketches of all rows where they are known, and counts for other engines.
 
-Spec: Paimon, Snapshot (statistics, properties); `formats/paimon.md` §§ 3, 12.
+Spec: docs/formats/paimon.md § 3.1, § 12.7; Paimon spec, Snapshot (statistics, properties).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The folder is none of Paimon's, so that nothing of it is swept by other engines'
 properties name the file. Snapshots of other writers have no such properties: then the newest snapshot that has them is
 asked, and files that its samples do not know are missing.
 
-Spec: Paimon, Snapshot (properties); Puffin, File structure.
+Spec: docs/formats/samples.md § 1; Paimon spec, Snapshot (properties); Puffin spec, File structure.
 """
 
 from __future__ import annotations

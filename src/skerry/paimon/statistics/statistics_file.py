@@ -1,6 +1,6 @@
 """The statistics file that Paimon defines: counts and bounds per column, as engines' optimizers read them.
 
-Spec: Paimon, Snapshot (statistics); `formats/paimon.md` § 12; Java's stats.Statistics.
+Spec: docs/formats/paimon.md § 12.7; Paimon spec, Snapshot (statistics); Paimon Java, `Statistics`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from skerry.paimon.metadata.snapshot import decode_object
 
 __all__ = ["ColStats", "StatisticsFile", "decode_statistics", "encode_statistics"]
 
-_RULE: Final = "Paimon: statistics file"
+_RULE: Final = "docs/formats/paimon.md § 12.7"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 `docs/types.md` is this module as a table.
 
-Spec: `formats/paimon.md` §§ 2, 8 (nested ids).
+Spec: docs/formats/paimon.md § 2.2, § 2.3, § 8.3.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def arrow_type(type_: PaimonType, column_id: int = 0, depth: int = 0) -> pa.Data
         column_id: Id of the column, from which elements, keys and values get theirs.
         depth: How many lists and maps of that column lie around it.
 
-    Spec: `formats/paimon.md` § 8: ids of array elements, map keys and map values.
+    Spec: docs/formats/paimon.md § 8.3.
     """
     depth += 1
     match type_:
@@ -201,7 +201,7 @@ def to_paimon_fields(schema: pa.Schema, *, first_id: int = 0) -> tuple[DataField
     Raises:
         SchemaError: A type without a Paimon counterpart, or a name that is used twice; the column is named.
 
-    Spec: `formats/paimon.md` § 2: how ids are given.
+    Spec: docs/formats/paimon.md § 2.4.
     """
     count = itertools.count(first_id)
     return _fields(list(schema), lambda: next(count), ())

@@ -3,7 +3,7 @@
 Every count, offset and length is checked against the row that it is in, and the parts of a row may not take more bytes
 together than the row has, so that columns are never much larger than what they come from.
 
-Spec: `formats/paimon.md` § 6.
+Spec: docs/formats/paimon.md § 6.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from skerry.paimon.values.types import ArrayType, AtomicType, MapType, MultisetT
 
 __all__ = ["decode_rows"]
 
-_RULE: Final = "Paimon: BinaryRow"
+_RULE: Final = "docs/formats/paimon.md § 6.1"
 _ARITY_BYTES: Final = 4
 _HEADER_BITS: Final = 8
 _DECIMAL_BYTES: Final = 16
@@ -54,7 +54,7 @@ def decode_rows(
         FormatError: A row is not what the types say.
         UnsupportedError: A timestamp is beyond what Arrow can hold.
 
-    Spec: `formats/paimon.md` § 6.
+    Spec: docs/formats/paimon.md § 6.
     """
     array = rows if isinstance(rows, pa.Array) else pa.array(rows, pa.large_binary())
     try:
@@ -311,14 +311,14 @@ def _check_least(found: _Spans, least: int) -> None:
 def _arrays(type_: PaimonType, spans: _Spans) -> tuple[pa.Array, pa.Array]:
     """Offsets and elements of BinaryArrays.
 
-    Spec: `formats/paimon.md` § 6, BinaryArray.
+    Spec: docs/formats/paimon.md § 6.3.
     """
     _check_least(spans, 4)
     counts = spans.words(spans.starts, 4).astype(np.int64)
     width = element_width(type_)
     headers = 4 + (counts + 31) // 32 * 4
     if (headers + width * counts > spans.lengths).any():
-        raise FormatError("an array has more elements than bytes", rule="Paimon: BinaryArray")
+        raise FormatError("an array has more elements than bytes", rule="docs/formats/paimon.md § 6.3")
     owners = np.repeat(np.arange(len(counts)), counts)
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
     ordinals = np.arange(len(owners), dtype=np.int64) - offsets[owners]
@@ -332,18 +332,18 @@ def _arrays(type_: PaimonType, spans: _Spans) -> tuple[pa.Array, pa.Array]:
 def _maps(type_: MapType, spans: _Spans) -> pa.Array:
     """BinaryMaps.
 
-    Spec: `formats/paimon.md` § 6, BinaryMap.
+    Spec: docs/formats/paimon.md § 6.4.
     """
     _check_least(spans, 4)
     key_lengths = spans.words(spans.starts, 4).astype(np.int64)
     if (key_lengths + 4 > spans.lengths).any():
-        raise FormatError("the keys of a map take more bytes than the map", rule="Paimon: BinaryMap")
+        raise FormatError("the keys of a map take more bytes than the map", rule="docs/formats/paimon.md § 6.4")
     offsets, keys = _arrays(type_.key, _Spans(spans.data, spans.starts + 4, key_lengths))
     item_offsets, items = _arrays(
         type_.value, _Spans(spans.data, spans.starts + 4 + key_lengths, spans.lengths - 4 - key_lengths)
     )
     if not offsets.equals(item_offsets):
-        raise FormatError("a map has not as many values as keys", rule="Paimon: BinaryMap")
+        raise FormatError("a map has not as many values as keys", rule="docs/formats/paimon.md § 6.4")
     if keys.null_count:
-        raise FormatError("a map has a null among its keys", rule="Paimon: BinaryMap")
+        raise FormatError("a map has a null among its keys", rule="docs/formats/paimon.md § 6.4")
     return pa.MapArray.from_arrays(offsets, keys, items, type=arrow_type(type_))

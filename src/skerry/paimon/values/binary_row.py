@@ -3,7 +3,7 @@
 Encoding goes column by column: first how many bytes of each row a column takes behind the fixed part, then every column
 writes its slots and its bytes into all rows. `skerry.paimon.values.binary_reading` is the other direction.
 
-Spec: `formats/paimon.md` § 6.
+Spec: docs/formats/paimon.md § 6.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def encode_rows(types: Sequence[PaimonType], columns: Sequence[pa.Array]) -> Bin
     Raises:
         SchemaError: A column is of another type, or a row would be larger than 2 GiB.
 
-    Spec: `formats/paimon.md` § 6, BinaryRow.
+    Spec: docs/formats/paimon.md § 6.1, § 6.2.
     """
     count = len(columns[0]) if columns else 1
     slots = [_slots(type_, column, True) for type_, column in zip(types, columns, strict=True)]
@@ -155,7 +155,7 @@ class _Slots:
 
 def _allocate(sizes: Longs) -> tuple[Longs, Bytes]:
     if len(sizes) and int(sizes.max()) >= 2**31:
-        raise SchemaError("a row of more than 2 GiB cannot be encoded", rule="Paimon: BinaryRow")
+        raise SchemaError("a row of more than 2 GiB cannot be encoded", rule="docs/formats/paimon.md § 6.1")
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
     return offsets, np.zeros(int(offsets[-1]), np.uint8)
 
@@ -320,7 +320,7 @@ def _nested_slots(data: Bytes, offsets: Longs, is_null: npt.NDArray[np.bool_]) -
 def _encode_arrays(type_: PaimonType, lists: pa.Array, values: pa.Array) -> tuple[Bytes, Longs]:
     """The elements of lists or maps as BinaryArrays; what stands for a null list means nothing.
 
-    Spec: `formats/paimon.md` § 6, BinaryArray.
+    Spec: docs/formats/paimon.md § 6.3.
     """
     is_null = lists.is_null().to_numpy(zero_copy_only=False)
     bounds = lists.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
@@ -351,7 +351,7 @@ def _encode_arrays(type_: PaimonType, lists: pa.Array, values: pa.Array) -> tupl
 def _encode_maps(type_: MapType, column: pa.Array) -> tuple[Bytes, Longs]:
     """Maps as BinaryMaps.
 
-    Spec: `formats/paimon.md` § 6, BinaryMap.
+    Spec: docs/formats/paimon.md § 6.4.
     """
     keys, key_offsets = _encode_arrays(type_.key, column, column.keys)
     items, item_offsets = _encode_arrays(type_.value, column, column.items)

@@ -64,7 +64,7 @@ def copy_spans(data: Any, starts: Any, lengths: Any, out: Any, positions: Any) -
 def hash_spans(data: Any, offsets: Any, hashes: Any) -> int:
     """Hash spans that follow each other, whose lengths are multiples of 4.
 
-    Spec: `formats/paimon.md` § 6: Murmur3 with seed 42 over words of 4 bytes.
+    Spec: docs/formats/paimon.md § 6.5: Murmur3 with seed 42 over words of 4 bytes.
     """
     for i in range(len(offsets) - 1):
         length = offsets[i + 1] - offsets[i]

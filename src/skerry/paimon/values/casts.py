@@ -3,7 +3,7 @@
 The conversions are those of Paimon, which are Java's: integers wrap, floats are cut off, decimals are rounded half up
 and become null where they do not fit. What depends on the time zone of whoever reads is refused.
 
-Spec: `formats/paimon.md` § 2 (schema evolution); Java's CastExecutors.
+Spec: docs/formats/paimon.md § 2.6; Paimon Java, `CastExecutors`.
 """
 
 from __future__ import annotations

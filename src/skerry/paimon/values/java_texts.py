@@ -1,6 +1,7 @@
 """Values as texts, as Java writes them: in the names of folders, and where a column becomes one of texts.
 
-Spec: Java SE 19, Double.toString (the shortest text of two digits or more); Paimon Java, utils.DateTimeUtils.
+Spec: docs/formats/paimon.md § 2.6, § 7.5; Java SE 19, `Double.toString` (the shortest text of two digits or more);
+Paimon Java, `DateTimeUtils`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Statistics of columns as manifests and their lists hold them: minima, maxima and null counts.
 
-Spec: `formats/paimon.md` § 5, SimpleStats.
+Spec: docs/formats/paimon.md § 5.7.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 What a file calls a column is what its own schema calls it; which column of the table that is, the field id says. So the
 way leads from the Arrow type that a file is read as over the Paimon type that its column had to the one it has now.
 
-Spec: `formats/paimon.md` § 2 (evolution), § 8 (types in files).
+Spec: docs/formats/paimon.md § 2.5, § 8.2.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A type is text (`DECIMAL(10, 2) NOT NULL`) or, where types nest, a JSON object whose `type` is such text.
 
-Spec: Paimon, Schema; `formats/paimon.md` § 2.
+Spec: docs/formats/paimon.md § 2.2, § 2.3; Paimon spec, Schema.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 MAX_LENGTH: Final = 2**31 - 1
 """The length of `STRING` and `BYTES`."""
 
-_RULE = "Paimon: Schema, data types"
+_RULE = "docs/formats/paimon.md § 2.2"
 
 
 class TypeRoot(Enum):
@@ -288,7 +288,7 @@ def decode_type(value: Any, *, location: str | None = None) -> PaimonType:
         FormatError: It is no type.
         UnsupportedError: It is a type that is not done here; VARIANT, BLOB and VECTOR are named.
 
-    Spec: `formats/paimon.md` § 2.
+    Spec: docs/formats/paimon.md § 2.1, § 2.3.
     """
     try:
         return _decode_type(value, 0)

@@ -1,7 +1,7 @@
 """Paimon's rows in Avro files.
 
-Spec: `formats/paimon.md` § 8; Avro 1.12, Logical Types. Paimon calls zoned timestamps local and local ones not: the
-other way round than Avro means it.
+Spec: docs/formats/paimon.md § 8.2; Avro spec, Logical Types. Paimon calls zoned timestamps local and local ones not:
+the other way round than Avro means it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Bloom filters of a data file, made while it is written: embedded in the manifest if small, else in a file beside it.
 
-Spec: `formats/paimon.md` § 12, File index.
+Spec: docs/formats/paimon.md § 12.3.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What writers and commits must know of a table's buckets: how many there are, and how far sequence numbers have come.
 
-Spec: `formats/paimon.md` §§ 7, 8 (sequence number).
+Spec: docs/formats/paimon.md § 7, § 8.7.
 """
 
 from __future__ import annotations

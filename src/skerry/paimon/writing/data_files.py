@@ -1,6 +1,6 @@
 """Data files of one bucket: written one after the other, with everything that manifests say about them.
 
-Spec: `formats/paimon.md` §§ 5, 8.
+Spec: docs/formats/paimon.md § 5.4, § 8.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class WrittenDataFile:
 def is_retract(kinds: pa.ChunkedArray) -> pa.ChunkedArray:
     """Which rows take something away: kinds -U (1) and -D (3).
 
-    Spec: `formats/paimon.md` § 8, kinds.
+    Spec: docs/formats/paimon.md § 8.5.
     """
     return pc.or_(pc.equal(kinds, 1), pc.equal(kinds, 3))
 
@@ -316,7 +316,7 @@ class _OpenFile:
 def local_millis() -> int:
     """Now, by the clock on the wall: what it shows here is taken for UTC, as Java does.
 
-    Spec: `formats/paimon.md` § 5, `_CREATION_TIME`.
+    Spec: docs/formats/paimon.md § 5.4 (`_CREATION_TIME`).
     """
     now = time.time()
     offset = datetime.fromtimestamp(now).astimezone().utcoffset()

@@ -1,6 +1,6 @@
 """Buckets that are looked up: every bucket has an index file with the hashes of all keys that were ever put into it.
 
-Spec: `formats/paimon.md` § 7, HASH index.
+Spec: docs/formats/paimon.md § 7.3.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def read_hashes(storage: Storage, location: str, entry: IndexManifestEntry) -> _
         raise FormatError(
             f"a hash index of {entry.row_count} keys and {entry.file_size} bytes was expected, found {len(data)} bytes",
             location=location,
-            rule="Paimon: Global Index, HASH",
+            rule="docs/formats/paimon.md § 7.3",
         )
     return np.frombuffer(data, ">i4").astype(np.int32)
 

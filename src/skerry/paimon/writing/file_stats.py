@@ -1,6 +1,6 @@
 """Statistics of a file's columns, gathered from its rows on their way into it.
 
-Spec: `formats/paimon.md` § 5, SimpleStats.
+Spec: docs/formats/paimon.md § 5.7.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Data files in the making, in the formats that Paimon tables have: Parquet, ORC and Avro; and Amudai shards.
 
-Spec: `formats/paimon.md` § 8.
+Spec: docs/formats/paimon.md § 8.1.
 """
 
 from __future__ import annotations

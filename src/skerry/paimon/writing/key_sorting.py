@@ -1,6 +1,6 @@
 """Records of a primary-key table on their way into files: sorted by key, one for each key.
 
-Spec: `formats/paimon.md` §§ 8, 10.
+Spec: docs/formats/paimon.md § 8.6, § 8.7.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Paimon's rows in ORC files: field ids as type attributes, and what PyArrow's writer must not be given.
 
-Spec: `formats/paimon.md` § 8.
+Spec: docs/formats/paimon.md § 8.2, § 8.4.
 """
 
 from __future__ import annotations
@@ -44,5 +44,5 @@ def _is_wrong(early: np.ndarray, per_second: int) -> np.ndarray:
 ORC_TIMES: Final = OrcTimes(_is_wrong, "such times before 1970", "Parquet")
 """Paimon Java fails on parts of a millisecond, and in the second before 1970 it reads other times than were written.
 
-Spec: `formats/paimon.md` § 8, ORC pitfalls.
+Spec: docs/formats/paimon.md § 8.4.
 """

@@ -1,6 +1,6 @@
 """Paimon's rows in Parquet files: which timestamps are INT96, and which columns have no dictionaries.
 
-Spec: `formats/paimon.md` § 8.
+Spec: docs/formats/paimon.md § 8.2, § 8.4.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class _Leaf:
 
 
 def _leaves(schema: pa.Schema) -> Iterator[_Leaf]:
-    """The primitive columns. Spec: Parquet, LogicalTypes.md, Lists and Maps: which groups are around them."""
+    """The primitive columns. Spec: Parquet spec, LogicalTypes.md, Lists, Maps: which groups are around them."""
     place = 0
 
     def walk(type_: pa.DataType, path: str) -> Iterator[_Leaf]:

@@ -1,6 +1,6 @@
 """Which bucket of which partition a row goes to.
 
-Spec: `formats/paimon.md` § 7.
+Spec: docs/formats/paimon.md § 7.
 """
 
 from __future__ import annotations

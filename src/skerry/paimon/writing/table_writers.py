@@ -3,7 +3,7 @@
 Memory is bounded: rows wait per bucket; when all together pass a limit, buckets are written out. Where an append table
 has more of them than files may be open at a time, rows wait on disk, so that a bucket has one file in the end.
 
-Spec: `formats/paimon.md` §§ 7, 8.
+Spec: docs/formats/paimon.md § 7, § 8.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The values agree with `skerry.iceberg.partitioning.transforms`, which has the last word: it computes the partition
 values that are committed. Here they only send rows that belong together to the same file.
 
-Spec: Iceberg table spec, Partition Transforms; Appendix B, 32-bit Hash Requirements.
+Spec: Iceberg spec, Partition Transforms, Appendix B.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def _long(value: int) -> Column:
 def _hash(jvm: Jvm, column: Column, type_: pa.DataType) -> Column:
     """Murmur3 (x86, 32 bits, seed 0) of a value as Iceberg hashes it.
 
-    Spec: Iceberg, Appendix B.
+    Spec: Iceberg spec, Appendix B.
     """
     if pa.types.is_integer(type_):
         return _hash_long(jvm, column)
@@ -155,7 +155,7 @@ def _hash_bytes(jvm: Jvm, column: Column) -> Column:
 def _truncate(jvm: Jvm, column: Column, type_: pa.DataType, width: int) -> Column:
     """Numbers round down to a multiple, text keeps its first code points, binary its first bytes.
 
-    Spec: Iceberg, Truncate Transform Details.
+    Spec: Iceberg spec, Truncate Transform Details.
     """
     if pa.types.is_string(type_) or pa.types.is_binary(type_):
         return sf.substring(column, 1, width)

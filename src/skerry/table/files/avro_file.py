@@ -1,6 +1,6 @@
 """Avro files of rows: read as a whole, and decoded column by column.
 
-Spec: Iceberg table spec, Appendix A, Avro.
+Spec: Iceberg spec, Appendix A, Avro.
 """
 
 from __future__ import annotations

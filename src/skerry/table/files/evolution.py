@@ -3,7 +3,7 @@
 Names, order and nesting of a file are those of the day it was written. What identifies a column is its field id, so a
 renamed column is found, and a column that took the name of a dropped one is not mistaken for it.
 
-Spec: Iceberg table spec, Schema Evolution; Column Projection; Name Mapping Serialization.
+Spec: Iceberg spec, Schema Evolution, Column Projection, Name Mapping Serialization.
 """
 
 from __future__ import annotations

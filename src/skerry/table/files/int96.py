@@ -3,7 +3,7 @@
 Julian days and nanoseconds of the day hold many thousand years, 64 bits of nanoseconds 584. PyArrow reads what lies
 outside of its unit as another time, without a word, so that values are looked at before.
 
-Spec: Parquet, parquet.thrift, Type.INT96; Paimon Java's writer, which lets nanoseconds of the day be negative.
+Spec: Parquet spec, parquet.thrift, `Type`; Paimon Java: its writer lets nanoseconds of the day be negative.
 """
 
 from __future__ import annotations

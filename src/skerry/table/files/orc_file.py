@@ -3,7 +3,7 @@
 PyArrow decodes stripes but does not say how many rows one has. That stands in the file's tail, which it hands out as
 the protobuf message it is.
 
-Spec: ORC v1, File Tail; Iceberg table spec, Appendix A, ORC.
+Spec: ORC spec, File Tail; Iceberg spec, Appendix A, ORC.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from skerry.table.rows.schema import FIELD_ID_KEY
 
 __all__ = ["open_orc"]
 
-_RULE = "ORC v1, File Tail"
+_RULE = "ORC spec, File Tail"
 _MEMORY_PER_BYTE = 4
 """About how much larger the rows of a stripe are in memory."""
 
@@ -130,7 +130,9 @@ def _check_text(batch: pa.RecordBatch) -> None:
         try:
             column.validate(full=True)
         except pa.ArrowInvalid as error:
-            raise FormatError(f"column {field.name!r}: {error}", rule="ORC v1, String Columns") from error
+            raise FormatError(
+                f"column {field.name!r}: {error}", rule="ORC spec, String, Char, and VarChar Columns"
+            ) from error
 
 
 def _as_type(array: pa.Array, type_: pa.DataType) -> pa.Array:
@@ -141,7 +143,7 @@ def _as_type(array: pa.Array, type_: pa.DataType) -> pa.Array:
 
 
 def _decode_stripes(tail: bytes, location: str) -> tuple[Part, ...]:
-    """The stripes that a file's tail lists. Spec: orc_proto, FileTail.footer, Footer.stripes, StripeInformation."""
+    """The stripes that a file's tail lists. Spec: ORC spec, File Tail, Footer, Stripe Information."""
     parts: list[Part] = []
     first_row = 0
     try:

@@ -1,6 +1,6 @@
 """Texts of ORC's type CHAR, which PyArrow fills up with spaces and Java reads without those at the end.
 
-Spec: ORC v1, File Tail, Type Information: types stand in pre-order, the root first.
+Spec: ORC spec, File Tail, Type Information: types stand in pre-order, the root first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from skerry.table.rows.nested_arrays import convert_elements, convert_entries
 __all__ = ["padded_texts", "without_padding"]
 
 _CHAR: Final = 17
-_RULE: Final = "ORC v1, File Tail"
+_RULE: Final = "ORC spec, File Tail"
 
 
 def padded_texts(schema: pa.Schema, tail: bytes) -> tuple[tuple[int, frozenset[int]], ...]:

@@ -4,7 +4,7 @@ ORC counts whole seconds towards zero and nanoseconds upwards, so that a reader 
 1970 with a fraction. Before 1970 means in the writer's zone: that is how Java writes and reads. PyArrow 26 looks after
 it has converted to its own zone, so that times between 1970 here and 1970 there come out wrong.
 
-Spec: ORC v1, Timestamp Columns; StripeFooter.writerTimezone.
+Spec: ORC spec, Timestamp Columns, Stripe Footer, `writerTimezone`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from skerry.table.rows.nested_arrays import convert_elements, convert_entries
 
 __all__ = ["corrected_times", "protobuf_fields", "writer_zone"]
 
-_RULE: Final = "ORC v1, Stripe Footer"
+_RULE: Final = "ORC spec, Stripe Footer"
 _UTC: Final = (None, "UTC", "GMT", "Etc/UTC", "Etc/GMT", "Z")
 _NANOS: Final = 10**9
 _WHOLE_NANOS: Final = 999_999
@@ -133,7 +133,7 @@ def writer_zone(storage: Storage, location: str, tail: bytes, stripe: int) -> st
 
 
 def _decompressed(data: bytes, kind: int, block_bytes: int) -> bytes:
-    """Spec: ORC v1, Compression: chunks with headers of three bytes."""
+    """Spec: ORC spec, Compression: chunks with headers of three bytes."""
     if kind == 0:
         return data
     out = bytearray()

@@ -1,6 +1,6 @@
 """Minima and maxima of Parquet column chunks as values of a table's type.
 
-Spec: Parquet, Statistics and Logical Types; Iceberg table spec, Schema Evolution.
+Spec: Parquet spec, parquet.thrift, `Statistics`, LogicalTypes.md; Iceberg spec, Schema Evolution.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A position delete file may be of many data files. Each of its row groups is read when a data file that its statistics
 leave room for is read, once for all of them, and kept taken apart by data file as far as memory allows.
 
-Spec: Iceberg table spec, Row-level Deletes.
+Spec: Iceberg spec, Row-level Deletes.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ _POSITION_SCHEMA: Final = pa.schema(
     ]
 )
 _POSITION_NAMES: Final[NameMapping] = {("file_path",): _FILE_PATH, ("pos",): _POS}
-_RULE: Final = "Iceberg table spec, Position Delete Files"
-_KEY_RULE: Final = "Iceberg table spec, Equality Delete Files"
+_RULE: Final = "Iceberg spec, Position Delete Files"
+_KEY_RULE: Final = "Iceberg spec, Equality Delete Files"
 _BATCH_ROWS: Final = 1 << 17
 _CACHE_BYTES: Final = 256 << 20
 _MAX_OPEN_FILES: Final = 64
@@ -145,7 +145,7 @@ class RowDeletes:
                 f"the deletion vector is of {delete.referenced_data_file}, not of {data_file}",
                 location=delete.location,
                 offset=delete.content_offset,
-                rule="Iceberg table spec, Deletion Vectors",
+                rule="Iceberg spec, Deletion Vectors",
             )
         key = (delete.location, delete.content_offset)
         return self._cache.get(key, lambda: self._read_vector(delete), lambda positions: positions.nbytes)
@@ -156,7 +156,7 @@ class RowDeletes:
             raise FormatError(
                 f"a deletion vector of {size} bytes at {offset} in a file of {delete.file_size_bytes}",
                 location=delete.location,
-                rule="Iceberg table spec, Deletion Vectors",
+                rule="Iceberg spec, Deletion Vectors",
             )
         blob = self._storage.read_range(delete.location, offset, size)
         return decode_deletion_vector(blob, cardinality=delete.record_count, location=delete.location, offset=offset)

@@ -6,7 +6,7 @@ nulls, keys are kept apart by which of their columns are null: within such a gro
 Floating-point values are the same if their bits are (all NaNs being one value), as for Iceberg's readers in Java: -0.0
 does not delete 0.0.
 
-Spec: Iceberg table spec, Equality Delete Files.
+Spec: Iceberg spec, Equality Delete Files.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ CHANGE_COLUMNS = pa.schema(
         pa.field("_commit_snapshot_id", pa.int64(), nullable=False, metadata={FIELD_ID_KEY: b"2147483541"}),
     ]
 )
-"""The columns that stand behind those of the table. Spec: Iceberg table spec, Reserved Field IDs."""
+"""The columns that stand behind those of the table. Spec: Iceberg spec, Reserved Field IDs."""
 
 _ORDINAL = 1
 """The place of the ordinal among them."""

@@ -3,7 +3,7 @@
 They are found by reserved field ids. Their names are not for new columns of a table: changes of rows, and row lineage,
 read both side by side. A table that another engine has made with such a column is read all the same.
 
-Spec: Iceberg table spec, Reserved Field IDs; Row Lineage.
+Spec: Iceberg spec, Reserved Field IDs, Row Lineage.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Column bounds, partition summaries and the bytes a Theta sketch hashes are all m
 form is what planning compares: int (also for date in days, time in µs, timestamp in the unit of its type), float,
 bool, str, Decimal, or bytes (binary, fixed, uuid).
 
-Spec: Iceberg table spec, Appendix D, "Binary single-value serialization"; widths shorter than the type's come from
-promoted columns ("Schema Evolution").
+Spec: Iceberg spec, Binary single-value serialization, Schema Evolution (promoted columns have widths shorter than the
+type's).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from skerry.errors import FormatError, SchemaError
 
 __all__ = ["decode_value", "decode_values", "encode_value", "is_uuid", "natural_value", "physical_value"]
 
-_RULE = "Iceberg: Appendix D, Binary single-value serialization"
+_RULE = "Iceberg spec, Binary single-value serialization"
 _EPOCH = datetime.datetime(1970, 1, 1)
 _EPOCH_UTC = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _EPOCH_DAYS = datetime.date(1970, 1, 1).toordinal()
@@ -265,7 +265,7 @@ def encode_value(type_: pa.DataType, value: Any) -> bytes:
     Raises:
         SchemaError: The value is null or does not fit the type, or the type has no serialisation.
 
-    Spec: Iceberg, Appendix D, Binary single-value serialization.
+    Spec: Iceberg spec, Binary single-value serialization.
     """
     physical = physical_value(type_, value)
     if physical is None:
@@ -297,7 +297,7 @@ def decode_value(type_: pa.DataType, data: bytes) -> Any:
         FormatError: The length or the content is impossible for the type.
         SchemaError: The type has no serialisation.
 
-    Spec: Iceberg, Appendix D, Binary single-value serialization.
+    Spec: Iceberg spec, Binary single-value serialization.
     """
     if _is_string(type_):
         try:
@@ -364,7 +364,7 @@ def decode_values(type_: pa.DataType, data: pa.Array) -> pa.Array:
         FormatError: A length or a content is impossible for the type.
         SchemaError: The type has no serialisation.
 
-    Spec: Iceberg, Appendix D, Binary single-value serialization.
+    Spec: Iceberg spec, Binary single-value serialization.
     """
     if isinstance(data, pa.ChunkedArray):
         data = data.combine_chunks()

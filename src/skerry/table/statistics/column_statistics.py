@@ -104,7 +104,7 @@ class ColumnRule(Enum):
 def _is_bodo_type(type_: pa.DataType, *, created: bool) -> bool:
     """The types that Bodo sketches when it creates a table; inserts extend FLOAT and DOUBLE too.
 
-    Spec: Using Puffin Files and Theta Sketches with Bodo, both rules.
+    Spec: Bodo documentation, Using Puffin Files and Theta Sketches with Bodo: both rules.
     """
     if not created and pa.types.is_floating(type_):
         return True
@@ -130,7 +130,7 @@ class SketchPolicy:
         rule: Which form `skerry.statistics.columns` has.
         listed: The columns of the listed form.
 
-    Spec: Using Puffin Files and Theta Sketches with Bodo.
+    Spec: Bodo documentation, Using Puffin Files and Theta Sketches with Bodo.
     """
 
     enabled: bool = True

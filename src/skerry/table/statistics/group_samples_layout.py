@@ -29,7 +29,7 @@ from skerry.theta.layout import CompactSketch, decode_sketch, encode_compressed_
 __all__ = ["decode_group_samples", "encode_group_samples"]
 
 VERSION = 1
-_RULE = "skerry: group samples"
+_RULE = "docs/formats/samples.md § 2"
 _HEADER = struct.Struct("<6I")  # version, groups, files, partitions, columns, bytes of the groups
 _COLUMN = struct.Struct("<i3I")
 _GROUP_BYTES = 8 + 4 + 4 + 1

@@ -32,7 +32,7 @@ BYTES_PROPERTY = "skerry.statistics.partition-sketch-bytes"
 """Table property: how many bytes sketches of single groups may take; 0 for none."""
 
 VERSION = 1
-_RULE = "skerry: group sketches"
+_RULE = "docs/formats/samples.md § 3"
 _HEADER = struct.Struct("<3I")
 _GROUP_BYTES = 8 + 4
 _COLUMN_BYTES = 4 + 4 + 8

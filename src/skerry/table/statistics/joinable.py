@@ -34,7 +34,7 @@ __all__ = [
 def hashed_kind(type_: pa.DataType) -> str:
     """What values of a type are hashed as: columns of one kind can be compared, others never.
 
-    Spec: Iceberg, Appendix D, single-value serialisation; see docs/types.md.
+    Spec: Iceberg spec, Appendix D; docs/types.md, What is hashed.
     """
     if pa.types.is_decimal(type_):
         return f"decimal of scale {type_.scale}"

@@ -3,7 +3,7 @@
 A sketch hashes Iceberg's single-value serialisation of the *table's* type, whatever the file holds: an int column that
 was promoted to long hashes 8 bytes, milliseconds hash as microseconds. `plan_hashing` finds the way for a column.
 
-Spec: Iceberg table spec, Appendix D, "Binary single-value serialization"; Parquet, Encodings.md.
+Spec: Iceberg spec, Binary single-value serialization; Parquet spec, Encodings.md.
 """
 
 from __future__ import annotations
@@ -192,7 +192,10 @@ class _Dictionary:
         self._counts = counts
 
     def count(self, page: DataPage) -> None:
-        """Count a page's indices. Spec: Encodings.md, "Dictionary Encoding": the bit width, then the hybrid."""
+        """Count a page's indices.
+
+        Spec: Parquet spec, Encodings.md, Dictionary Encoding: the bit width, then the hybrid.
+        """
         if self._counts is None or not page.present_count:
             return
         if not len(page.data):
@@ -211,7 +214,11 @@ def _has_nan(values: _Values) -> bool:
 
 
 def _decode_rle_booleans(page: DataPage) -> _Values:
-    """Which of the two values occur. Spec: Encodings.md, RLE: boolean data pages have a length before the runs."""
+    """Which of the two values occur.
+
+    Spec: Parquet spec, Encodings.md, Run Length Encoding / Bit-Packing Hybrid: boolean data pages have a length before
+    the runs.
+    """
     length = int.from_bytes(page.data[:_LEVEL_LENGTH_BYTES].tobytes(), "little")
     runs = page.data[_LEVEL_LENGTH_BYTES:]
     if length > len(runs):
