@@ -129,7 +129,7 @@ WRITES = {
     "delete": lambda table, ref: table.delete("k = 3", ref=ref),
     "overwrite": lambda table, ref: table.overwrite(rows(10, 11), ref=ref),
     "upsert": lambda table, ref: table.upsert(rows(9, 11), on=["k"], ref=ref),
-    "compact": lambda table, ref: table.compact(rewrite_all=True, ref=ref),
+    "compact": lambda table, ref: table.compact(full=True, ref=ref),
     "add_files": lambda table, ref: table.add_files([f"{table.location}/x.parquet"], ref=ref),
 }
 

@@ -396,7 +396,7 @@ def test_a_delete_that_fails_says_how_far_it_came(table, warehouse, monkeypatch,
     assert lines[0]["files"] == 4
 
 
-@pytest.mark.parametrize("days", [-1, float("nan"), float("inf"), "3", True, None])
+@pytest.mark.parametrize("days", [-1, float("nan"), float("inf"), "3", True])
 def test_ages_without_sense(table, days):
     with pytest.raises(SchemaError, match="older_than_days must be a number from 0"):
         sweep(table, older_than_days=days)

@@ -25,7 +25,10 @@ def table(tmp_path_factory):
         (lambda table, _: table.scan(snapshot="12"), r"snapshot takes the number of a snapshot, found str"),
         (lambda table, _: table.scan(columns="id"), r"columns takes a list of texts, found 'id'"),
         (lambda table, _: table.analyze(columns="id"), r"columns takes a list of texts, found 'id'"),
-        (lambda table, _: table.expire_snapshots(older_than="7d"), r"older_than takes a datetime, found str"),
+        (
+            lambda table, _: table.expire_snapshots(older_than="7d"),
+            r"older_than takes a datetime or a timedelta, found str",
+        ),
         (lambda table, _: table.scan(where='name = "ab"'), r"no column 'ab'.*text stands in single quotes"),
         (lambda _, catalog: catalog.create_table(("d", "u"), SCHEMA), r"a name is text .*found tuple"),
         (lambda _, catalog: catalog.create_table("d.u", SCHEMA, partition_by="id"), r"partition_by=\['id'\]"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
+from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -71,13 +72,13 @@ def keyed(tmp_path):
 
 
 def content(table, **scan):
-    table.refresh()
+    table.handle.refresh()
     return sorted((row["k"], row["v"]) for row in table.scan(["k", "v"], **scan).to_arrow().to_pylist())
 
 
 def write(table, publication, *parts, owns_buckets=False):
     """As tasks elsewhere do."""
-    layout = ShareLayout.of(table, publication, owns_buckets=owns_buckets)
+    layout = ShareLayout.of(table.handle, publication, owns_buckets=owns_buckets)
     layout = pickle.loads(pickle.dumps(layout))
     shares = [write_share(layout, publication.mode, part.to_batches()) for part in parts]
     return layout, pickle.loads(pickle.dumps(shares))
@@ -85,7 +86,7 @@ def write(table, publication, *parts, owns_buckets=False):
 
 def run(table, publication, *parts, owns_buckets=False, **how):
     layout, shares = write(table, publication, *parts, owns_buckets=owns_buckets)
-    return publish(table, layout, shares, publication, **how)
+    return publish(table.handle, layout, shares, publication, **how)
 
 
 def files_below(table):
@@ -94,7 +95,7 @@ def files_below(table):
 
 
 def live_files(table):
-    return {entry.file.file_name for entry in live_entries(table.refresh())}
+    return {entry.file.file_name for entry in live_entries(table.handle.refresh())}
 
 
 UPSERT = Publication(WriteMode.UPSERT, on=("k", "p"))
@@ -119,7 +120,7 @@ def test_each_mode(table, publication):
     before = content(table)
     assert run(table, publication, rows(0, v="new"), rows(), rows(3, 12, v="new"))
     assert content(table) == expected(table, publication, before, dict.fromkeys((0, 3, 12), "new"))
-    assert len(table.snapshots()) == 2
+    assert len(table.handle.snapshots()) == 2
     assert not {path for path in files_below(table) if path.suffix == ".arrow"}
 
 
@@ -134,7 +135,7 @@ def test_no_two_records_of_a_bucket_have_one_number(table):
     """Whatever rows came in which task: later tasks are behind earlier ones."""
     run(table, Publication(), *(rows(0, 3, 6, 9, v=f"task {task}") for task in range(3)))
     ranges = {}
-    for entry in live_entries(table.refresh()):
+    for entry in live_entries(table.handle.refresh()):
         key = entry.partition, entry.bucket
         ranges.setdefault(key, []).append((entry.file.min_sequence_number, entry.file.max_sequence_number))
     if table.primary_key or table.handle.state.options.bucket > 0:
@@ -148,7 +149,7 @@ def test_no_two_records_of_a_bucket_have_one_number(table):
 def test_tasks_that_own_their_buckets_write_them(keyed):
     layout, shares = write(keyed, Publication(), rows(0, 3, v="a"), rows(1, 4, v="b"), owns_buckets=True)
     assert all(share.files and not share.rows for share in shares)
-    assert publish(keyed, layout, shares, Publication())
+    assert publish(keyed.handle, layout, shares, Publication())
     assert content(keyed) == sorted((dict.fromkeys(range(9), "v") | {0: "a", 3: "a", 1: "b", 4: "b"}).items())
     written = {file.file.file_name for share in shares for file in share.files}
     assert written <= live_files(keyed)
@@ -159,7 +160,7 @@ def test_buckets_that_several_tasks_claim_to_own_are_put_in_order(keyed):
         run(keyed, publication, *(rows(0, 6, v=f"task {task}") for task in range(4)), owns_buckets=True)
         assert {k: v for k, v in content(keyed) if k in (0, 6)} == dict.fromkeys((0, 6), "task 3")
     assert {path.name for path in files_below(keyed)} >= live_files(keyed)
-    keyed.expire_snapshots(keep_last=1)
+    keyed.expire_snapshots(keep_last=1, older_than=timedelta(0))
     assert {path.name for path in files_below(keyed)} == live_files(keyed), "what was written again is removed"
 
 
@@ -168,7 +169,7 @@ def test_nothing_written(table):
     for publication in (Publication(), PARTITIONS, UPSERT):
         assert run(table, publication, rows())
         assert content(table) == before
-        assert len(table.snapshots()) == 1
+        assert len(table.handle.snapshots()) == 1
     run(table, Publication(WriteMode.OVERWRITE))
     assert content(table) == []
 
@@ -210,7 +211,7 @@ def test_an_unknown_outcome_keeps_everything(one_of_two, monkeypatch):
 
     monkeypatch.setattr(PaimonTarget, "publish", lost)
     with pytest.raises(CommitUnknownError):
-        publish(table, layout, shares, Publication())
+        publish(table.handle, layout, shares, Publication())
     assert before <= files_below(table)
 
 
@@ -225,13 +226,13 @@ def test_a_failed_commit_leaves_nothing(one_of_two, monkeypatch):
 
     monkeypatch.setattr(PaimonTarget, "stage", broken)
     with pytest.raises(StorageError):
-        publish(table, layout, shares, Publication())
+        publish(table.handle, layout, shares, Publication())
     assert files_below(table) == before
 
 
 def test_a_failed_task_leaves_nothing(table):
     before = files_below(table)
-    layout = ShareLayout.of(table, Publication())
+    layout = ShareLayout.of(table.handle, Publication())
 
     def broken():
         yield from rows(*range(30)).to_batches()
@@ -264,7 +265,7 @@ def test_batches_that_come_twice(one_of_two, publication):
     assert run(table, publication, rows(36, v="d"), batch=StreamBatch("s", 1, "q"))
     assert not run(table, publication, rows(39, v="e"), batch=StreamBatch("s", 0, "q"))
     assert 39 not in dict(content(table))
-    newest = table.snapshots()[-1]
+    newest = table.handle.snapshots()[-1]
     assert newest.commit_identifier == 1
     assert newest.properties["skerry.stream-id"] == "s"
     assert newest.properties["skerry.batch-id"] == "1"
@@ -274,8 +275,8 @@ def test_batches_that_come_twice(one_of_two, publication):
 def expire(table):
     table.append(rows(60))
     table.append(rows(61))
-    table.expire_snapshots(keep_last=1)
-    assert len(table.snapshots()) == 1
+    table.expire_snapshots(keep_last=1, older_than=timedelta(0))
+    assert len(table.handle.snapshots()) == 1
 
 
 def test_a_batch_is_not_doubled_after_its_snapshot_has_expired(one_of_two):
@@ -285,7 +286,7 @@ def test_a_batch_is_not_doubled_after_its_snapshot_has_expired(one_of_two):
     assert not run(table, Publication(), rows(30), batch=StreamBatch("s", 7))
     assert [k for k, _ in content(table)].count(30) == 1
     assert run(table, Publication(), rows(31), batch=StreamBatch("s", 8))
-    table.expire_snapshots(keep_last=1)
+    table.expire_snapshots(keep_last=1, older_than=timedelta(0))
     marks = Path(mark_location(table.handle.state, "s"))
     assert marks.exists()
     assert str(marks) in ReachablePaimonTable(table.handle.state).reached(()).values(), "it is no orphan"
@@ -307,7 +308,7 @@ def killed_after_commit(table, monkeypatch, *parts, batch):
     with monkeypatch.context() as patch:
         patch.setattr(PaimonTarget, "publish", die)
         with pytest.raises(_KilledError):
-            publish(table, layout, shares, Publication(), batch=batch)
+            publish(table.handle, layout, shares, Publication(), batch=batch)
 
 
 def test_a_driver_that_dies_right_after_its_commit(one_of_two, monkeypatch):
@@ -359,7 +360,7 @@ def test_two_drivers_send_the_same_batch_at_once(one_of_two, monkeypatch):
 
     layout, shares = write(table, Publication(), rows(30))
     monkeypatch.setattr(PaimonTarget, "stage", stage_late)
-    assert not publish(table, layout, shares, Publication(), batch=StreamBatch("s", 0))
+    assert not publish(table.handle, layout, shares, Publication(), batch=StreamBatch("s", 0))
     assert [k for k, _ in content(table)].count(30) == 1
     assert not any(Path(location).exists() for location in shares[0].locations)
 
@@ -369,17 +370,17 @@ def test_two_drivers_send_the_same_batch_at_once(one_of_two, monkeypatch):
 
 def test_arguments_without_sense(tmp_path, keyed):
     with pytest.raises(UnsupportedError, match="no blind upserts"):
-        ShareLayout.of(keyed, Publication(WriteMode.UPSERT, blind=True))
+        ShareLayout.of(keyed.handle, Publication(WriteMode.UPSERT, blind=True))
     with pytest.raises(UnsupportedError, match="upserted by that key only, not by k"):
-        ShareLayout.of(keyed, Publication(WriteMode.UPSERT, on=("k",)))
+        ShareLayout.of(keyed.handle, Publication(WriteMode.UPSERT, on=("k",)))
     with pytest.raises(SchemaError, match=r"the key \{'k': 30, 'p': 0\} is in the data twice"):
         run(keyed, Publication(WriteMode.UPSERT), rows(30, 31), rows(30))
     append = make(tmp_path / "append", **TABLES["append"])
     with pytest.raises(SchemaError, match="an upsert needs key columns"):
-        ShareLayout.of(append, Publication(WriteMode.UPSERT))
+        ShareLayout.of(append.handle, Publication(WriteMode.UPSERT))
     lookup = make(tmp_path / "lookup", **KEYED, properties={"bucket": "1", "changelog-producer": "lookup"})
     with pytest.raises(UnsupportedError, match="changelog-producer=lookup"):
-        ShareLayout.of(lookup, Publication())
+        ShareLayout.of(lookup.handle, Publication())
 
 
 def test_rows_for_another_number_of_buckets_are_refused_or_put_into_those_that_are_there(tmp_path):
@@ -390,11 +391,11 @@ def test_rows_for_another_number_of_buckets_are_refused_or_put_into_those_that_a
         layout, shares = write(table, Publication(), rows(*range(30)))
         other = PaimonTable.open(Storage(), table.location)
         total = 5
-        commit_schema(other.refresh(), ChangeOptions({"bucket": str(total)}, ()))
+        commit_schema(other.handle.refresh(), ChangeOptions({"bucket": str(total)}, ()))
         PaimonTable.open(Storage(), table.location).append(rows(*range(100, 130)))
         if table.primary_key:
-            assert publish(table, layout, shares, Publication())
+            assert publish(table.handle, layout, shares, Publication())
             assert len(content(table)) == 60
         else:
             with pytest.raises(ConflictError, match="has 5 buckets now"):
-                publish(table, layout, shares, Publication())
+                publish(table.handle, layout, shares, Publication())

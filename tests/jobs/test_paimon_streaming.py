@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import random
+from datetime import timedelta
 
 import pyarrow as pa
 import pytest
@@ -33,7 +34,7 @@ def make(path, **how):
 
 def source(table, **how):
     """A stream as a process sees it that has just begun."""
-    return PaimonStream(PaimonTable.open(Storage(), table.location), StreamChoice(**how))
+    return PaimonStream(PaimonTable.open(Storage(), table.location).handle, StreamChoice(**how))
 
 
 def elsewhere(offset):
@@ -134,9 +135,9 @@ def test_columns_conditions_and_columns_that_come_later(table):
     found, at = drained(stream)
     assert found == [[{"k": 1}, {"k": 2}]]
     commit_schema(
-        table.refresh(), ChangeSchema((lambda draft: draft.add(("n",), pa.int32(), None, False, None),), False)
+        table.handle.refresh(), ChangeSchema((lambda draft: draft.add(("n",), pa.int32(), None, False, None),), False)
     )
-    table.refresh()
+    table.handle.refresh()
     table.append(pa.table({"k": [0, 5], "v": ["x", "y"], "n": pa.array([1, 2], pa.int32())}))
     assert drained(source(table, columns=("k",), where="k >= 1"), at)[0] == [[{"k": 5}]]
     assert drained(source(table, where="k = 5"), at)[0] == [[{"k": 5, "v": "y", "n": 2}]]
@@ -212,19 +213,19 @@ def test_tasks_are_of_three_kinds(tmp_path):
 def test_what_has_expired_ends_a_stream_and_a_consumer_keeps_it(table):
     stream = source(table, consumer="me")
     _, at = drained(stream)
-    stream.handle.commit(at)
+    stream.commit(at)
     assert read_consumers(table.handle.state.storage, table.handle.state.paths) == {"me": 4}
     for k in (3, 4, 5):
         table.append(rows(k))
-    table.expire_snapshots(keep_last=1)
+    table.expire_snapshots(keep_last=1, older_than=timedelta(0))
     found, at = drained(stream, at)
     assert keys(found) == [[3, 4, 5]]
-    stream.handle.commit(at)
+    stream.commit(at)
     table.append(rows(6))
     for k in (7, 8):
         table.append(rows(k))
-    stream.handle.commit(drained(stream, at)[1])
-    table.expire_snapshots(keep_last=1)
+    stream.commit(drained(stream, at)[1])
+    table.expire_snapshots(keep_last=1, older_than=timedelta(0))
     with pytest.raises(NotFoundError, match="snapshot 7, which the stream has not read yet, has expired"):
         drained(source(table), at)
 
@@ -280,7 +281,7 @@ def test_changes_read_in_any_batches_give_the_table(tmp_path, how, seed):
                 at = end
     for batch in drained(stream, at)[0]:
         apply_in_order(batch, seen)
-    table.refresh()
+    table.handle.refresh()
     assert seen == {row["k"]: row["v"] for row in table.scan().to_arrow().to_pylist()}
 
 

@@ -185,7 +185,7 @@ def test_in_turns_with_java(tmp_path: Path, java_paimon: JavaPaimon, pypaimon: P
             table.delete(f"id = {gone}")
             del expected[gone]
             table.compact(full=number % 8 == 3)
-        table.refresh()
+        table.handle.refresh()
         assert plain(table.scan().to_arrow()) == sorted(expected.values())
         assert sorted(map(tuple, java_paimon.read(table.location))) == sorted(expected.values())
 

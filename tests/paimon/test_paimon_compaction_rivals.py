@@ -34,7 +34,7 @@ def plain(rows: pa.Table) -> list[tuple[Any, ...]]:
 def stray_files(table: PaimonTable) -> set[str]:
     """Data and index files in the folder that no snapshot ever named."""
     named: set[str] = set()
-    for snapshot in table.snapshots():
+    for snapshot in table.handle.snapshots():
         state = table.handle.state.at(snapshot)
         named |= {entry.file.file_name for entry in live_entries(state)}
         named |= {entry.file_name for entry in index_entries(state)}

@@ -57,7 +57,7 @@ class Evolution:
         )
         state = self.table.handle.state
         state.storage.write(state.paths.schema(new.id), encode_schema(new))
-        self.table.refresh()
+        self.table.handle.refresh()
 
     def next_id(self) -> int:
         self.highest += 1

@@ -6,6 +6,7 @@ import datetime
 import json
 import pickle
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def make(path: Path, shape: str = "append", *, sets_option: bool = True) -> Paim
 
 def set_option(table: PaimonTable, branch: str = "rt") -> PaimonTable:
     commit_schema(table.handle.state, ChangeOptions({OPTION: branch}))
-    table.refresh()
+    table.handle.refresh()
     return table
 
 
@@ -194,7 +195,7 @@ def test_writes_changes_and_upkeep_are_of_one_branch(tmp_path: Path) -> None:
     told = changes(table.handle.state, None, None).to_arrow()
     assert all(text.startswith("m") for text in told["text"].to_pylist())
     table.compact(full=True)
-    table.expire_snapshots(keep_last=1)
+    table.expire_snapshots(keep_last=1, older_than=timedelta(0))
     assert found(table) == [["d2", 1, "m1"]]
     table.truncate()
     assert found(table) == [["d2", 1, "r1"], ["d2", 2, "r2"]]
@@ -300,7 +301,7 @@ def test_java_reads_the_same(tmp_path: Path, java_paimon: JavaPaimon, shape: str
     ):
         java_paimon.write(path, java_rows(data), branch=branch)
         time.sleep(0.002)
-        table.refresh()
+        table.handle.refresh()
         assert found(table) == in_order(java_paimon.read(path))
     assert len(found(table)) == (9 if shape == "append" else 8)
     for equal in ({"day": "d1"}, {"day": "d4"}, {"id": 3}, {"day": "d1", "id": 3}, {"text": "r3"}):
@@ -330,7 +331,7 @@ def test_partitions_whose_rows_wait_for_compaction(tmp_path: Path, java_paimon: 
     java_paimon.write(table.location, java_rows(rows("d2", 1)))
     for _ in range(2):
         java_paimon.write(table.location, java_rows(rows("d1", 2, text="r")), branch="rt")
-    table.refresh()
+    table.handle.refresh()
     assert found(table) == in_order(java_paimon.read(table.location))
 
 

@@ -66,10 +66,10 @@ def test_java_and_manifests_in_orc(tmp_path: Path, java_paimon: JavaPaimon) -> N
     table = set_options(table, manifest_format="orc")
     table.append(rows(0, 1, 2))
     java_paimon.write(table.location, java_rows(rows(2, 3, text="y")))
-    table.refresh()
+    table.handle.refresh()
     table.append(rows(4, text="z"))
     java_paimon.write(table.location, java_rows(rows(5)), compaction="full")
-    table.refresh()
+    table.handle.refresh()
     expected = pa.concat_tables([rows(0, 1), rows(2, 3, text="y"), rows(4, text="z"), rows(5)])
     assert table.scan().to_arrow().sort_by("id") == expected
     assert sorted(java_paimon.read(table.location)) == java_rows(expected)
@@ -135,7 +135,7 @@ def test_times_near_1970_that_java_wrote_elsewhere(
         java_paimon.write(table.location, [[i, [m, 0], [[m, 1000]]] for i, m in enumerate(millis)])
     finally:
         zones.setDefault(before)
-    table.refresh()
+    table.handle.refresh()
     expected = {row[0]: (row[1][0], row[2][0][0]) for row in java_paimon.read(table.location)}
     found = table.scan().to_arrow().to_pydict()
     assert found["id"] == sorted(expected)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +156,7 @@ class Machine:
             self.tags.pop(name, None)
 
     def expire(self) -> None:
-        gone = self.table.expire_snapshots(keep_last=self.chance.randrange(1, 5)).snapshot_ids
+        gone = self.table.expire_snapshots(keep_last=self.chance.randrange(1, 5), older_than=timedelta(0)).snapshot_ids
         for number in gone:
             self.past.pop(number, None)
             if number not in {tag.snapshot_id for tag in self.table.refs().values()}:
@@ -172,7 +173,7 @@ class Machine:
     # ---- what must hold ----
 
     def check(self, step: str) -> None:
-        state = self.table.refresh()
+        state = self.table.handle.refresh()
         if state.snapshot is not None:
             self.past[state.snapshot.id] = dict(self.rows)
         for name, rows in {**self.branches, **self.tags}.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -76,9 +77,9 @@ def test_expiry(tmp_path: Path, pypaimon: PyPaimon, java_paimon: JavaPaimon, how
     table.delete("id = 3")
     table.compact(full=True)
     newest = ids(table)
-    dry = table.expire_snapshots(keep_last=1, dry_run=True)
+    dry = table.expire_snapshots(keep_last=1, older_than=timedelta(0), dry_run=True)
     before = files(tmp_path / "t")
-    plan = table.expire_snapshots(keep_last=1)
+    plan = table.expire_snapshots(keep_last=1, older_than=timedelta(0))
     assert plan == dry
     assert plan.snapshot_ids == tuple(range(1, table.handle.state.snapshot.id))
     after = files(tmp_path / "t")
@@ -94,7 +95,7 @@ def test_expiry(tmp_path: Path, pypaimon: PyPaimon, java_paimon: JavaPaimon, how
     assert sorted(row[0] for row in tagged) == [0, 1, 100, 101]
     with pytest.raises(NotFoundError):
         ids(table, snapshot=1)
-    assert table.expire_snapshots(keep_last=1).snapshot_ids == ()
+    assert table.expire_snapshots(keep_last=1, older_than=timedelta(0)).snapshot_ids == ()
 
 
 def test_expiry_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -105,7 +106,7 @@ def test_expiry_leaves_nothing_behind(tmp_path: Path) -> None:
         if number % 2:
             table.compact(full=True)
     expected = ids(table)
-    table.expire_snapshots(keep_last=1)
+    table.expire_snapshots(keep_last=1, older_than=timedelta(0))
     names = {
         kind: [name for name in files(tmp_path / "t") if name.startswith(kind)]
         for kind in ("bucket", "manifest/manifest-", "snapshot/snapshot-", "skerry", "statistics")
@@ -120,7 +121,7 @@ def test_consumers_hold_expiry(tmp_path: Path) -> None:
     for number in range(5):
         table.append(data(number))
     write_consumer(Storage(), table.handle.state.paths, "reader", 3)
-    assert table.expire_snapshots(keep_last=1).snapshot_ids == (1, 2)
+    assert table.expire_snapshots(keep_last=1, older_than=timedelta(0)).snapshot_ids == (1, 2)
 
 
 def test_options_and_moments(tmp_path: Path) -> None:
@@ -157,7 +158,7 @@ def test_branches(tmp_path: Path, pypaimon: PyPaimon, java_paimon: JavaPaimon) -
         table.fast_forward("main", "dev")
     table.delete("id = 1", ref="dev")
     table.compact(ref="dev", full=True)
-    table.expire_snapshots(keep_last=1)
+    table.expire_snapshots(keep_last=1, older_than=timedelta(0))
     assert ids(table, ref="dev") == [2]
     table.drop_ref("dev")
     assert list(table.refs()) == ["main"]
@@ -171,7 +172,7 @@ def test_expiry_of_main_leaves_branches_alone(tmp_path: Path) -> None:
     table.create_branch("dev")
     table.overwrite(data(9))
     table.append(data(2), ref="dev")
-    table.expire_snapshots(keep_last=1)
+    table.expire_snapshots(keep_last=1, older_than=timedelta(0))
     assert ids(table, ref="dev") == [1, 2]
     assert ids(table) == [9]
 
@@ -183,7 +184,7 @@ def test_fast_forward(tmp_path: Path) -> None:
     table.append(data(2), ref="dev")
     table.append(data(3), ref="dev")
     assert table.fast_forward("main", "dev").id == 3
-    table.refresh()
+    table.handle.refresh()
     assert ids(table) == [1, 2, 3]
 
 
@@ -222,7 +223,7 @@ def test_rollback(tmp_path: Path, java_paimon: JavaPaimon) -> None:
     table.create_tag("later", 4)
     before = files(tmp_path / "t" / "bucket-0")
     assert table.rollback(2).id == 2
-    table.refresh()
+    table.handle.refresh()
     assert ids(table) == [0, 1]
     assert ids(table, ref="later") == [0, 1, 2, 3]
     assert len(before) - len(files(tmp_path / "t" / "bucket-0")) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +126,7 @@ def test_foreign_rows_make_it_stale(tmp_path: Path, pypaimon: PyPaimon) -> None:
     table = make(tmp_path / "t")
     table.append(data(range(100), "a"))
     pypaimon.write(table.location, data(range(100, 150), "b"))
-    table.refresh()
+    table.handle.refresh()
     assert set(states(table).values()) == {"stale"}
     table.append(data(range(150, 160), "c"))
     assert set(states(table).values()) == {"stale"}
@@ -140,7 +141,7 @@ def test_foreign_rows_in_a_bucket(tmp_path: Path, pypaimon: PyPaimon) -> None:
     table = make(tmp_path / "t", primary_key=["id"], properties={"bucket": "2"})
     table.append(data(range(100), "a"))
     pypaimon.write(table.location, data(range(50, 150), "b"))
-    table.refresh()
+    table.handle.refresh()
     assert set(states(table).values()) == {"stale"}
     table.analyze()
     assert states(table) == FRESH
@@ -179,7 +180,7 @@ def test_expiry_takes_old_statistics(tmp_path: Path) -> None:
     for number in range(4):
         table.append(data(range(number, number + 3), "a"))
     assert len(list((tmp_path / "t" / FOLDER).iterdir())) == 4
-    table.expire_snapshots(keep_last=1)
+    table.expire_snapshots(keep_last=1, older_than=timedelta(0))
     assert len(list((tmp_path / "t" / FOLDER).iterdir())) == 1
     assert len(list((tmp_path / "t" / "statistics").iterdir())) == 1
     assert states(table) == FRESH

@@ -116,7 +116,7 @@ def test_java_and_nanoseconds(tmp_path: Path, java_paimon: JavaPaimon) -> None:
     # before 1970 Java writes negative nanoseconds of a later day
     early = [2, None, [-1, 999999], [[[-1, 999999]], [[-86400000, 1]]]]
     java_paimon.write(table.location, [row, early])
-    table.refresh()
+    table.handle.refresh()
     numbers = [1, 1234567890123456789]
     rows = table.scan().to_arrow()
     assert rows["ns"].cast(pa.int64()).to_pylist() == [1, -1]
@@ -126,7 +126,7 @@ def test_java_and_nanoseconds(tmp_path: Path, java_paimon: JavaPaimon) -> None:
     assert sorted(java_paimon.read(table.location)) == [row, early]
     assert java_paimon.read(table.location, equal={"t3": LATE}) == [row]
     java_paimon.write(table.location, [[3, None, [253402214400000, 0], None]])
-    table.refresh()
+    table.handle.refresh()
     assert table.scan(["id"]).to_arrow()["id"].to_pylist() == [1, 2, 3]
     with pytest.raises(UnsupportedError, match="column ns has a time 2932896 days from 1970"):
         table.scan(["ns"]).to_arrow()
@@ -235,7 +235,7 @@ def test_partition_folders_are_those_of_java(tmp_path: Path, java_paimon: JavaPa
             columns = zip(*rows, strict=True)
             table.append(pa.table(dict(zip(schema.names, map(list, columns), strict=True)), schema=schema))
         names[writer] = {str(path.relative_to(table.location)) for path in Path(table.location).glob("time=*/*/*")}
-        table.refresh()
+        table.handle.refresh()
         assert len(java_paimon.read(table.location)) == table.scan().count() == len(table.scan().to_arrow()) == 3
     assert names["java"] == names["skerry"]
 

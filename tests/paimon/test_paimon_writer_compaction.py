@@ -30,7 +30,7 @@ def data(ids: Sequence[int], text: str) -> pa.Table:
 
 
 def run_count(table: PaimonTable) -> int:
-    levels = [entry.file.level for entry in live_entries(table.refresh())]
+    levels = [entry.file.level for entry in live_entries(table.handle.refresh())]
     return levels.count(0) + len({level for level in levels if level})
 
 
@@ -73,10 +73,10 @@ def test_only_what_was_written_to(tmp_path: Path) -> None:
     assert run_count(table) == 8 * 7
     other = PaimonTable.open(Storage(), str(tmp_path / "t"))
     commit_schema(other.handle.state, ChangeOptions({}, ("write-only",)))
-    other.refresh()
+    other.handle.refresh()
     other.append(data([1], "new"))
     by_bucket: dict[int, list[int]] = {}
-    for entry in live_entries(other.refresh()):
+    for entry in live_entries(other.handle.refresh()):
         by_bucket.setdefault(entry.bucket, []).append(entry.file.level)
     assert sorted(map(len, by_bucket.values())) == [1, 7, 7, 7, 7, 7, 7, 7]
 

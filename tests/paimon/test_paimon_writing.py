@@ -285,7 +285,7 @@ def test_a_commit_is_made_once(tmp_path: Path) -> None:
     for number in (1, 2, 1, 2, 3):
         table.append(rows(number, 1), commit_id=CommitId("stream", number))
     assert table.handle.refresh().snapshot.total_record_count == 3
-    assert [snapshot.commit_identifier for snapshot in table.snapshots()] == [1, 2, 3]
+    assert [snapshot.commit_identifier for snapshot in table.handle.snapshots()] == [1, 2, 3]
     assert len(list((tmp_path / "t" / "bucket-0").iterdir())) == 3
 
 
@@ -324,7 +324,7 @@ def test_a_failed_commit_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(ConflictError, match="gave up after 1 attempt"):
         table.append(rows(5, 20))
     monkeypatch.undo()
-    known = {entry.file.file_name for entry in live_entries(table.refresh())}
+    known = {entry.file.file_name for entry in live_entries(table.handle.refresh())}
     on_disk = {path.name for folder in (tmp_path / "t").glob("bucket-*") for path in folder.iterdir()}
     assert on_disk == known
 
@@ -362,7 +362,7 @@ def test_overwrite_takes_rivals_rows_too(tmp_path: Path, monkeypatch: pytest.Mon
     Rival(monkeypatch, table, rows(3, 3))
     table.overwrite(rows(100, 2))
     assert plain(pypaimon.read(tmp_path / "t")) == plain(rows(100, 2))
-    assert [snapshot.commit_kind.value for snapshot in table.snapshots()] == ["APPEND", "APPEND", "OVERWRITE"]
+    assert [snapshot.commit_kind.value for snapshot in table.handle.snapshots()] == ["APPEND", "APPEND", "OVERWRITE"]
 
 
 # What is refused -----------------------------------------------------------------------------------------------------
@@ -413,7 +413,7 @@ def test_one_file_per_partition_however_few_may_be_open(tmp_path: Path, monkeypa
     table = make(tmp_path / "t", schema, partition_by=["p"])
     mixed = pa.table({"id": range(20_000), "p": [number % 100 for number in range(20_000)]}, schema)
     table.append(mixed.to_reader(200))
-    assert len(live_entries(table.refresh())) == 100
+    assert len(live_entries(table.handle.refresh())) == 100
     assert list(spools.iterdir()) == []
     found = table.scan().to_arrow()
     for number in range(100):

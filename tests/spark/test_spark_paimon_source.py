@@ -6,6 +6,7 @@ import importlib.util
 import json
 import pickle
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -234,7 +235,7 @@ def test_a_table_into_another_through_restarts(session, catalog, tmp_path):
     for name in (f"{last}", f".{last}.crc"):
         (tmp_path / "checkpoint" / "commits" / name).unlink(missing_ok=True)
     sink.append(rows(100))
-    sink.handle.expire_snapshots(keep_last=1)
+    sink.expire_snapshots(keep_last=1, older_than=timedelta(0))
     sink.delete("k = 5")
     assert write_all(reading(session, tmp_path, "d.source", **limits), tmp_path, "d.sink") == [2]
     assert content(sink) == [(k, "a") for k in (0, 1, 2, 3, 4, 6, 100)], "it was not committed again"
@@ -282,9 +283,9 @@ def test_expiry_ends_a_stream_that_names_no_consumer(session, catalog, tmp_path)
     assert json.loads(consumer.read_text()) == {"nextSnapshot": 1}, "what is being read stays"
     source.append(rows(2))
     source.append(rows(3))
-    assert not source.handle.expire_snapshots(keep_last=1).snapshot_ids
+    assert not source.expire_snapshots(keep_last=1, older_than=timedelta(0)).snapshot_ids
     consumer.unlink()
-    source.handle.expire_snapshots(keep_last=1)
+    source.expire_snapshots(keep_last=1, older_than=timedelta(0))
     with pytest.raises(Exception, match="snapshot 2, which the stream has not read yet, has expired"):
         write_all(reading(session, tmp_path, "d.source"), tmp_path, "d.sink")
 

@@ -20,8 +20,8 @@ from skerry.table.merging import (
     MergeSource,
     Update,
     key_predicate,
-    read_clauses,
 )
+from skerry.table.merging.clauses import read_clauses
 from skerry.table.predicate import row_mask
 from skerry.table.rows.keys import KeyIndex
 
