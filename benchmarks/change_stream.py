@@ -171,7 +171,7 @@ def run(paths: list[Path], rate: float, seconds: float, *, with_upkeep: bool, fi
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "records").mkdir(parents=True)
     tables = create_tables(skerry.connect(folder / "warehouse"))
-    spark = skerry.spark.runtime.session("change stream", master=f"local[{CORES}]")
+    spark = skerry.spark.session("change stream", master=f"local[{CORES}]")
     course, stopped = Course(), threading.Event()
     course.begun = time.time()
     query = start(

@@ -75,7 +75,7 @@ def main() -> None:
     warehouse = FOLDER / "warehouse"
     shutil.rmtree(warehouse, ignore_errors=True)
     made = make_files(warehouse, chosen.files, chosen.rows)
-    spark = skerry.spark.runtime.session(
+    spark = skerry.spark.session(
         master=f"local[{THREADS}]",
         packages=iceberg_packages("4.1"),
         config={"spark.sql.extensions": ICEBERG_EXTENSIONS, **iceberg_settings(str(warehouse))},

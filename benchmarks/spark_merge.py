@@ -46,7 +46,7 @@ def main() -> None:
     chosen = parser.parse_args()
     shutil.rmtree(FOLDER, ignore_errors=True)
     rows = lineitem_rows(chosen.rows)
-    spark = skerry.spark.runtime.session(master=f"local[{THREADS}]")
+    spark = skerry.spark.session(master=f"local[{THREADS}]")
     catalog = skerry.connect(FOLDER / "warehouse")
     properties = {"format-version": "3", "write.merge.mode": "merge-on-read"}
     source = FOLDER / "incoming"

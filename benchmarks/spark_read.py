@@ -38,7 +38,7 @@ def main() -> None:
     source = make_lineitem()
     work = CACHE / "spark-read"
     shutil.rmtree(work, ignore_errors=True)
-    spark = skerry.spark.runtime.session(master=f"local[{THREADS}]")
+    spark = skerry.spark.session(master=f"local[{THREADS}]")
     table = skerry.connect(work / "warehouse").create_table("tpch.lineitem", pq.read_schema(source))
     skerry.spark.ingest(spark, source, table)
     paths = [file.location for file in table.files()]

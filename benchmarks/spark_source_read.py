@@ -72,7 +72,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=6_001_215)
     chosen = parser.parse_args()
     tables = make_tables(chosen.rows)
-    spark = skerry.spark.runtime.session(master=f"local[{THREADS}]")
+    spark = skerry.spark.session(master=f"local[{THREADS}]")
     skerry.spark.register(spark)
 
     def by_source(name: str, columns: list[str]) -> Times:

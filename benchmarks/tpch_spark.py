@@ -96,7 +96,7 @@ def main() -> None:
     work = CACHE / "tpch-spark"
     shutil.rmtree(work, ignore_errors=True)
     files = make_files(given.scale)
-    spark = skerry.spark.runtime.session(
+    spark = skerry.spark.session(
         master=f"local[{THREADS}]",
         iceberg_catalog=work / "iceberg",
         config={"spark.sql.shuffle.partitions": str(THREADS)},

@@ -52,7 +52,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from skerry.spark.runtime.session import ICEBERG_EXTENSIONS, iceberg_packages
 
     folder = tmp_path_factory.mktemp("spark")
-    session = skerry.spark.runtime.session(
+    session = skerry.spark.session(
         "skerry tests",
         master="local[2]",
         packages=[*iceberg_packages("4.1"), "org.apache.paimon:paimon-bundle:1.4.2"],

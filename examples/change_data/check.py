@@ -135,7 +135,7 @@ def main() -> None:
     arguments = parser.parse_args()
     catalog = skerry.connect(arguments.warehouse)
     tables = [catalog.load_table(name) for name in (ICEBERG, PAIMON)]
-    spark = skerry.spark.runtime.session("check", master="local[2]")
+    spark = skerry.spark.session("check", master="local[2]")
     with psycopg.connect(arguments.url, autocommit=True) as connection:
         print(f"caught up after {catch_up(connection, tables):.1f} s")
         rows = read_source(connection, tables[0].schema)

@@ -100,7 +100,7 @@ def main() -> None:
     parser.add_argument("--master", default="local[2]")
     arguments = parser.parse_args()
     tables = create_tables(skerry.connect(arguments.warehouse))
-    spark = skerry.spark.runtime.session("change data", master=arguments.master)
+    spark = skerry.spark.session("change data", master=arguments.master)
     start(spark, arguments.records, tables, arguments.checkpoint, report=tell).awaitTermination()
 
 

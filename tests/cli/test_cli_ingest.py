@@ -71,7 +71,7 @@ def test_mistakes_before_spark_starts(ingest, tmp_path, monkeypatch):
         "error: no table 'ns.tabel'; did you mean 'ns.table'? (--create makes it)\n"
     )
     with monkeypatch.context() as patched:
-        patched.setattr("skerry.spark.runtime.session", None)
+        patched.setattr("skerry.spark.session", None)
         assert "there is no such file" in ingest("none.csv", "ns.table", code=1)
     assert "there is no such file" in ingest("none*.csv", "ns.table", code=1)
     assert "did you mean 'header'" in ingest("a.csv", "ns.table", "-o", "haeder=true", code=1)

@@ -34,7 +34,7 @@ def start_spark(folder: Path) -> Any:
 
     (folder / NAMESPACE).mkdir(parents=True)
     catalog = f"spark.sql.catalog.{CATALOG}"
-    return skerry.spark.runtime.session(
+    return skerry.spark.session(
         "foreign samples",
         master="local[1]",
         packages=iceberg_packages("4.1"),

@@ -101,7 +101,7 @@ def main() -> None:
     import skerry.spark
     from skerry.spark.runtime.session import iceberg_packages
 
-    spark = skerry.spark.runtime.session("samples", packages=iceberg_packages("4.1"))
+    spark = skerry.spark.session("samples", packages=iceberg_packages("4.1"))
     for name, content in SAMPLE_CONTENTS.items():
         write(spark._jvm, SAMPLES / name, content)
     spark.stop()

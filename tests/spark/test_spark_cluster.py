@@ -32,7 +32,7 @@ import skerry, skerry.spark
 from skerry.spark.runtime.executor import SparkExecutor
 
 master, warehouse, marker = sys.argv[1:4]
-spark = skerry.spark.runtime.session(master=master, config={
+spark = skerry.spark.session(master=master, config={
     "spark.executor.memory": "512m", "spark.executor.cores": "1", "spark.sql.shuffle.partitions": "4",
     "spark.task.maxFailures": "4", "spark.driver.memory": "512m", "spark.driver.host": "127.0.0.1",
     "spark.driver.extraJavaOptions": sys.argv[4], "spark.executor.extraJavaOptions": sys.argv[4],

@@ -27,7 +27,7 @@ server = (
     .config("spark.python.daemon.module", "skerry.spark.daemon")
     .getOrCreate()
 )
-spark = skerry.spark.runtime.session(master=server.client._builder.url.geturl(), config={"spark.sql.shuffle.partitions":
+spark = skerry.spark.session(master=server.client._builder.url.geturl(), config={"spark.sql.shuffle.partitions":
 "2"}) assert "connect" in type(spark).__module__
 print(list(SparkExecutor(spark).map(lambda number: -number, range(3))))
 
@@ -118,7 +118,9 @@ def test_what_only_the_server_can_be_given_is_refused() -> None:
 
 
 def test_a_missing_client_says_what_to_install() -> None:
-    code = "import sys; sys.modules['grpc'] = None; import skerry.spark; skerry.spark.runtime.session(master='sc://localhost:1')"
+    code = (
+        "import sys; sys.modules['grpc'] = None; import skerry.spark; skerry.spark.session(master='sc://localhost:1')"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "MissingDependencyError: Spark Connect needs packages that are not installed" in done.stderr
     assert "pip install 'pyspark[connect]'" in done.stderr

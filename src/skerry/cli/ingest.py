@@ -73,7 +73,7 @@ def ingest(
     from skerry.table.work.tasks import JobProgress
 
     with show_progress("start Spark") as watcher:
-        spark = skerry.spark.runtime.session(master=master, config=config)
+        spark = skerry.spark.session(master=master, config=config)
         after_failure: AbstractContextManager[None] = nullcontext()
         if target is None:
             if watcher is not None:

@@ -14,7 +14,7 @@ from skerry.errors import UnsupportedError
 
 warehouse = sys.argv[1]
 catalog = skerry.connect(warehouse)
-spark = skerry.spark.runtime.session(
+spark = skerry.spark.session(
     master="local[2]",
     config={
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # a short life
@@ -25,7 +25,7 @@ spark = skerry.spark.runtime.session(
 )
 print("spark", pyspark.__version__, spark.version)
 try:
-    skerry.spark.runtime.session(iceberg_catalog=warehouse)
+    skerry.spark.session(iceberg_catalog=warehouse)
 except UnsupportedError as error:
     print(error.message)
 skerry.spark.register(spark)

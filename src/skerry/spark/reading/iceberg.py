@@ -131,7 +131,7 @@ class IcebergRead:
         if is_native and not is_on(self.spark, FIELD_ID_SETTING) and self._choice(schema).has_changed:
             raise SchemaError(
                 f"columns of {self.scan.state.name} have changed, and this session finds them by name: "
-                f"set {FIELD_ID_SETTING} to true, as skerry.spark.runtime.session and skerry.spark.register do"
+                f"set {FIELD_ID_SETTING} to true, as skerry.spark.session and skerry.spark.register do"
             )
         warn_of_blind_optimizer(self.spark, 3)
 

@@ -117,7 +117,7 @@ class JdbcConnection:
         if "ClassNotFoundException" in text or "No suitable driver" in text:
             return MissingDependencyError(
                 "the session has no JDBC driver for this URL; give its jar to the session that you start, for example "
-                "skerry.spark.runtime.session(packages=['org.postgresql:postgresql:42.7.4'])"
+                "skerry.spark.session(packages=['org.postgresql:postgresql:42.7.4'])"
             )
         causes = _CAUSE.findall(text)
         said = causes[-1] if causes else next((line for line in text.splitlines() if line.strip()), text)
