@@ -19,7 +19,7 @@ from skerry.iceberg.manifest_changes import MergePolicy
 from skerry.iceberg.manifests.manifest import EntryStatus, ManifestEntry, write_manifest
 from skerry.iceberg.manifests.reader import read_manifest
 from skerry.iceberg.metadata.schema import to_iceberg_schema
-from skerry.iceberg.operations import AppendFiles, DeleteFiles, RewriteFiles
+from skerry.iceberg.operations import AppendFiles, RewriteFiles, RowDelta
 from skerry.iceberg.partitioning.partitions import partition_spec
 from skerry.storage import Storage
 from skerry.table.files.data_file import DataFile, WrittenFile
@@ -86,7 +86,7 @@ def test_manifests_of_partition_specs_stay_apart(tmp_path):
     with t.table.catalog.load_table("d.t").update_schema() as change:
         change.delete_column("p")
     t.table.refresh()
-    t.table.commit(DeleteFiles((t.a.location,), t.snapshot_id))
+    t.table.commit(RowDelta(removed_files=(t.a.location,), starting_snapshot_id=t.snapshot_id))
     assert t.entries()[t.b.location].data_file.partition == (1,)
     assert table.refresh().snapshots()[-1].summary["deleted-data-files"] == "1"
 
@@ -134,7 +134,7 @@ def test_no_history_is_lost(tmp_path_factory, version, min_count, target, steps)
         gone = tuple(random.sample(sorted(model.history), min(count, len(model.history))))
         operation: Any = AppendFiles(new)
         if kind == "remove":
-            operation = DeleteFiles(gone, t.snapshot_id)
+            operation = RowDelta(removed_files=gone, starting_snapshot_id=t.snapshot_id)
         elif kind == "rewrite" and gone:
             written = tuple(WrittenFile(file) for file in new)
             operation = RewriteFiles(written, gone, sequence_number=1, starting_snapshot_id=t.snapshot_id)

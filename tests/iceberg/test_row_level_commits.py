@@ -16,7 +16,7 @@ import skerry
 from skerry.errors import CommitUnknownError, ConflictError, SchemaError, StorageError
 from skerry.iceberg.manifests.manifest import EntryStatus
 from skerry.iceberg.manifests.manifest_list import FieldSummary, ManifestContent
-from skerry.iceberg.operations import DeleteFiles, OverwriteFiles, RewriteFiles, RowDelta
+from skerry.iceberg.operations import OverwriteFiles, RewriteFiles, RowDelta
 from skerry.storage import Storage
 from skerry.table.statistics.column_statistics import FreshnessState
 
@@ -62,7 +62,7 @@ def test_only_the_manifest_with_the_removed_file_is_rewritten(tmp_path, version)
     t.table.append(both)
     together, of_b, of_a = t.manifests()
     old, gone = t.entries(), both[0].data_file.location
-    t.table.commit(DeleteFiles((gone,), t.snapshot_id))
+    t.table.commit(RowDelta(removed_files=(gone,), starting_snapshot_id=t.snapshot_id))
     assert t.by_pyiceberg() == [*keys(range(5), range(10, 15)), 30]
     rewritten, *untouched = t.manifests()
     assert untouched == [of_b, of_a]
@@ -79,7 +79,7 @@ def test_only_the_manifest_with_the_removed_file_is_rewritten(tmp_path, version)
     # what one snapshot deleted is of no interest to the next
     t.table.append(t.write(rows([40], 0)))
     assert gone in t.entries()
-    t.table.commit(DeleteFiles((stays,), t.snapshot_id))
+    t.table.commit(RowDelta(removed_files=(stays,), starting_snapshot_id=t.snapshot_id))
     assert gone not in t.entries()
     t.table.append(t.write(rows([50], 0)))
     assert stays not in t.entries()
@@ -91,7 +91,7 @@ def test_rows_keep_their_ids_in_rewritten_manifests(tmp_path):
     t.table.append(both)
     gone, stays = (file.data_file.location for file in both)
     assert [t.entries()[path].first_row_id for path in (t.a.location, t.b.location, gone, stays)] == [0, 5, 10, 12]
-    t.table.commit(DeleteFiles((gone,), t.snapshot_id))
+    t.table.commit(RowDelta(removed_files=(gone,), starting_snapshot_id=t.snapshot_id))
     added = t.write(rows([40], 0))
     t.table.append(added)
     ids = {path: entry.first_row_id for path, entry in t.entries().items()}
@@ -179,7 +179,7 @@ def test_delete_manifests_merge_with_their_kind(tmp_path):
 def test_nothing_to_do_makes_no_snapshot(tmp_path):
     t = changed_table(tmp_path)
     before = t.snapshot_id
-    for operation in (RowDelta(), OverwriteFiles(), DeleteFiles(()), RewriteFiles()):
+    for operation in (RowDelta(), OverwriteFiles(), RewriteFiles()):
         t.table.commit(operation)
     assert t.snapshot_id == before
 
@@ -189,10 +189,10 @@ def test_changes_on_a_branch_leave_main_alone(tmp_path):
     t = changed_table(tmp_path)
     catalog.load_table("d.t").create_branch("audit")
     main = t.table.refresh().snapshot().snapshot_id
-    t.table.commit(DeleteFiles((t.a.location,), t.snapshot_id, ref="audit"))
+    t.table.commit(RowDelta(removed_files=(t.a.location,), starting_snapshot_id=t.snapshot_id, ref="audit"))
     assert t.snapshot_id == main
     assert sorted(catalog.load_table("d.t").scan(["k"], ref="audit").to_arrow()["k"].to_pylist()) == keys(range(10, 15))
-    t.table.commit(DeleteFiles((t.b.location,), t.snapshot_id, staged=True))
+    t.table.commit(RowDelta(removed_files=(t.b.location,), starting_snapshot_id=t.snapshot_id, staged=True))
     assert t.snapshot_id == main
     assert len(t.table.state.metadata.snapshots) == 4
 
@@ -234,7 +234,7 @@ def test_rows_deleted_unseen_leave_an_upper_bound_and_what_others_hold_too_stays
     assert sketched(t) == {"k": (10, UPPER_BOUND), "p": (2, FRESH), "v": (1, FRESH)}
     t.table.commit(OverwriteFiles(tuple(t.write(rows([2], 0))), (t.a.location,), t.snapshot_id))
     assert sketched(t) == {"k": (7, FRESH), "p": (2, FRESH), "v": (1, FRESH)}
-    t.table.commit(DeleteFiles((t.b.location,), t.snapshot_id))
+    t.table.commit(RowDelta(removed_files=(t.b.location,), starting_snapshot_id=t.snapshot_id))
     assert sketched(t) == {"k": (2, FRESH), "p": (1, FRESH), "v": (1, FRESH)}
     assert published(t) == {t.field_id(name) for name in "kpv"}
 
@@ -243,7 +243,7 @@ def test_keys_deleted_unseen_leave_an_upper_bound_in_their_partition(tmp_path):
     t = with_sketches(tmp_path)
     t.table.commit(RowDelta((), tuple(t.delete_keys([1], 0)), starting_snapshot_id=t.snapshot_id))
     assert sketched(t) == {"k": (10, UPPER_BOUND), "p": (2, UPPER_BOUND), "v": (1, FRESH)}
-    t.table.commit(DeleteFiles((t.a.location,), t.snapshot_id))
+    t.table.commit(RowDelta(removed_files=(t.a.location,), starting_snapshot_id=t.snapshot_id))
     assert sketched(t) == {"k": (5, FRESH), "p": (1, FRESH), "v": (1, FRESH)}
 
 

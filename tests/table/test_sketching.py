@@ -20,7 +20,7 @@ from skerry.errors import FormatError, NotFoundError, SchemaError, SkerryError
 from skerry.parquet import FileMetadata, read_metadata
 from skerry.storage import Storage
 from skerry.table.rows.schema import Leaf, leaves
-from skerry.table.statistics.sketching import BatchSketcher, FileSketch, sketch_parquet, sketch_parquet_files
+from skerry.table.statistics.sketching import BatchSketcher, FileSketch, sketch_parquet
 from skerry.theta import Sample
 
 SPARK_FILES = sorted((Path(__file__).parents[1] / "parquet" / "data").glob("*.parquet"))
@@ -427,46 +427,12 @@ def test_what_needs_no_reading_is_not_read(tmp_path: Path) -> None:
     assert sketch.null_value_counts[1] == 0
 
 
-def test_row_groups_may_be_chosen(tmp_path: Path) -> None:
-    table = pa.table({"a": list(range(1000)), "b": [float("nan")] * 1000})
-    location = write(tmp_path / "a.parquet", table, row_group_size=100)
-    schema = with_ids(table.schema)
-    storage = Storage()
-    whole = read_metadata(storage, location)
-    chosen = sketch_parquet(storage, location, schema, [1], metadata=whole, row_groups=[7, 2])
-    assert same(chosen.samples[1], Sample().update(pa.array([*range(200, 300), *range(700, 800)])))
-    assert chosen.nan_value_counts == {2: 200}
-    assert chosen.null_value_counts == {1: 0, 2: 0}
-    parts = [sketch_parquet(storage, location, schema, [1], metadata=whole, row_groups=[i]) for i in range(10)]
-    union = Sample()
-    for part in parts:
-        union.merge(part.samples[1])
-    assert same(union, sketch_parquet(storage, location, schema, [1]).samples[1])
-    for wrong in ([10], [-1]):
-        with pytest.raises(NotFoundError, match="file has 10 row groups"):
-            sketch_parquet(storage, location, schema, [1], row_groups=wrong)
-
-
-def test_many_files_by_many_threads(tmp_path: Path) -> None:
-    schema = with_ids(TABLE.schema)
-    locations = [write(tmp_path / f"{i}.parquet", TABLE.slice(i * 500, 500)) for i in range(6)]
-    storage = Storage()
-    alone = [sketch_parquet(storage, location, schema, ids_of(schema)) for location in locations]
-    together = sketch_parquet_files(storage, locations, schema, ids_of(schema), threads=3)
-    assert len(together) == 6
-    for one, other in zip(alone, together, strict=True):
-        assert all(same(one.samples[i], other.samples[i]) for i in ids_of(schema))
-        assert one.null_value_counts == other.null_value_counts
-        assert one.nan_value_counts == other.nan_value_counts
-    assert sketch_parquet_files(storage, [], schema, [1]) == []
-
-
-def test_the_footer_is_read_once_with_the_size_known_and_not_at_all_if_given(tmp_path: Path) -> None:
+def test_the_footer_is_read_once_and_not_at_all_if_given(tmp_path: Path) -> None:
     location = write(tmp_path / "a.parquet", pa.table({"a": [1]}))
     storage = Storage()
     schema = pa.schema([pa.field("a", pa.int64(), metadata={"PARQUET:field_id": "1"})])
     metadata = read_metadata(storage, location)
-    for options, requests in (({}, 2), ({"file_size": metadata.file_size_bytes}, 2), ({"metadata": metadata}, 1)):
+    for options, requests in (({}, 2), ({"metadata": metadata}, 1)):
         before = storage.metrics.requests
         assert sketch_parquet(storage, location, schema, [1], **options).samples[1].estimate() == 1  # type: ignore[arg-type]
         assert storage.metrics.requests - before == requests

@@ -11,11 +11,10 @@ from skerry.iceberg.operations.append import AppendFiles, PublishSketches
 from skerry.iceberg.operations.change import DeleteKey, MetadataChange, SnapshotChange
 from skerry.iceberg.operations.once import Once, StreamBatch, last_batch
 from skerry.iceberg.operations.rewrite_manifests import ManifestPlan, RewriteManifests
-from skerry.iceberg.operations.row_level import DeleteFiles, OverwriteFiles, RewriteFiles, RowDelta
+from skerry.iceberg.operations.row_level import OverwriteFiles, RewriteFiles, RowDelta
 
 __all__ = [
     "AppendFiles",
-    "DeleteFiles",
     "DeleteKey",
     "ManifestPlan",
     "MetadataChange",

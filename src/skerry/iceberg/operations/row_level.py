@@ -23,7 +23,7 @@ from skerry.table.predicate import ALWAYS_TRUE, Predicate
 from skerry.table.statistics.file_groups import SketchedFile, ThinnedGroup, key_of
 from skerry.table.statistics.table_sample import SampleChange, delete_name, partition_name, sketched_files
 
-__all__ = ["DeleteFiles", "OverwriteFiles", "RewriteFiles", "RowDelta"]
+__all__ = ["OverwriteFiles", "RewriteFiles", "RowDelta"]
 
 NewFile = ManifestEntry | WrittenFile
 """A data file to add: as a writer gives it, with samples, or as a manifest entry."""
@@ -166,51 +166,6 @@ class OverwriteFiles:
             operation=operation,
             added=_entries(self.added),
             samples=change,
-            ref=self.ref,
-            properties=self.properties,
-            staged=self.staged,
-            removed=removed,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteFiles:
-    """Remove whole data files, because all of their rows are to go.
-
-    Args:
-        removed_files: Their locations.
-        starting_snapshot_id: The snapshot that was read; None if the table had none.
-        isolation: `serializable` or `snapshot`.
-        conflict_filter: The rows that are to go: serializable isolation allows nobody to have added such rows.
-        ref: The branch.
-        properties: Further entries of the snapshot summary.
-        staged: Whether the branch stays where it is.
-    """
-
-    removed_files: tuple[str, ...]
-    starting_snapshot_id: int | None = None
-    isolation: str = Isolation.SNAPSHOT.value
-    conflict_filter: Predicate = ALWAYS_TRUE
-    ref: str = MAIN
-    properties: Mapping[str, str] = field(default_factory=dict)
-    staged: bool = False
-
-    def apply(self, base: TableState) -> SnapshotChange | None:
-        """Remove the files from `base`; nothing to do without files.
-
-        Raises:
-            ConflictError: A file is gone, or rows were added that ought to go too (not retryable).
-        """
-        if not self.removed_files:
-            return None
-        removed = frozenset(self.removed_files)
-        conflicts = Conflicts(base, self.ref, self.starting_snapshot_id)
-        conflicts.refuse_removed_files(removed)
-        if Isolation.parse(self.isolation) is Isolation.SERIALIZABLE:
-            conflicts.refuse_new_rows(self.conflict_filter)
-        return SnapshotChange(
-            operation="delete",
-            samples=SampleChange(removed=removed),
             ref=self.ref,
             properties=self.properties,
             staged=self.staged,

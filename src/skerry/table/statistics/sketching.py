@@ -11,7 +11,6 @@ A column of a file is read in the cheapest way that is right for it:
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -46,7 +45,7 @@ from skerry.theta import Sample
 if TYPE_CHECKING:
     from skerry.storage import Storage
 
-__all__ = ["BatchSketcher", "FileSketch", "sketch_parquet", "sketch_parquet_files"]
+__all__ = ["BatchSketcher", "FileSketch", "sketch_parquet"]
 
 _PARQUET_MR: Final = "parquet-mr version "
 """Trino's `parquet-mr-trino version` and Photon's `parquet-mr compatible Photon version` are other writers."""
@@ -77,10 +76,7 @@ def sketch_parquet(
     field_ids: Collection[int],
     *,
     metadata: FileMetadata | None = None,
-    file_size: int | None = None,
-    row_groups: Collection[int] | None = None,
     count_nans: bool = True,
-    threads: int = 1,
 ) -> FileSketch:
     """Sketch columns of one Parquet file.
 
@@ -94,55 +90,27 @@ def sketch_parquet(
         schema: The table's schema with field ids; values are hashed as its types serialise them.
         field_ids: The primitive columns to sketch, also inside structs.
         metadata: The file's footer if the caller has it; else one or two reads more.
-        file_size: The file's size in bytes if the caller knows it.
-        row_groups: Indices of the row groups to look at, None for all.
         count_nans: Whether to count the NaNs of all float and double columns of the schema, sketched or not.
-        threads: Threads to work with.
 
     Returns:
-        Samples and counts of the row groups looked at.
+        Samples and counts of the file.
 
     Raises:
         FormatError: The file is corrupt.
-        NotFoundError: There is no such file or row group.
+        NotFoundError: There is no such file.
         SchemaError: A field id is not in the schema, or a column of the file cannot be read as the table's type.
         UnsupportedError: The file is encrypted.
     """
-    found = metadata or read_metadata(storage, location, file_size=file_size)
-    plan = _plan_file(found, _wanted_leaves(schema, field_ids, count_nans), field_ids, row_groups, count_nans)
-    return _run(storage, [plan], threads)[0]
-
-
-def sketch_parquet_files(
-    storage: Storage,
-    locations: Sequence[str],
-    schema: pa.Schema,
-    field_ids: Collection[int],
-    *,
-    count_nans: bool = True,
-    threads: int = 2,
-) -> list[FileSketch]:
-    """Sketch columns of several Parquet files; threads share the columns of all of them.
-
-    Args:
-        storage: Where to read from.
-        locations: The files.
-        schema: The table's schema with field ids.
-        field_ids: The primitive columns to sketch.
-        count_nans: Whether to count the NaNs of all float and double columns of the schema.
-        threads: Threads to work with.
-
-    Returns:
-        One sketch per file, in order.
-
-    Raises:
-        As `sketch_parquet`.
-    """
-    wanted = _wanted_leaves(schema, field_ids, count_nans)
-    with ThreadPoolExecutor(threads) as pool:
-        footers = list(pool.map(lambda location: read_metadata(storage, location), locations))
-    plans = [_plan_file(footer, wanted, field_ids, None, count_nans) for footer in footers]
-    return _run(storage, plans, threads)
+    found = metadata or read_metadata(storage, location)
+    plan = _plan_file(found, _wanted_leaves(schema, field_ids, count_nans), field_ids, count_nans)
+    sketches = [
+        *plan.known,
+        *(_sketch_column(storage, each) for each in plan.columns if not each.needs_dictionaries_only),
+    ]
+    by_dictionary = [each for each in plan.columns if each.needs_dictionaries_only]
+    if by_dictionary:
+        sketches += _sketch_dictionaries(storage, by_dictionary)
+    return _file_sketch(sketches)
 
 
 def _wanted_leaves(schema: pa.Schema, field_ids: Collection[int], count_nans: bool) -> list[Leaf]:
@@ -154,7 +122,7 @@ def _wanted_leaves(schema: pa.Schema, field_ids: Collection[int], count_nans: bo
     return [leaf for leaf in known if leaf.field_id in field_ids or (count_nans and pa.types.is_floating(leaf.type))]
 
 
-# Files: plan, then run -----------------------------------------------------------------------------------------------
+# Files ---------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,11 +158,6 @@ class _ColumnPlan:
             and self.hashing is not None
             and all(chunk.is_dictionary_encoded and chunk.codec in SUPPORTED_CODECS for _, chunk in self.chunks)
         )
-
-    @property
-    def cost(self) -> int:
-        """Bytes to decode."""
-        return sum(chunk.uncompressed_size_bytes for _, chunk in self.chunks)
 
     @property
     def stated_null_count(self) -> int | None:
@@ -237,17 +200,8 @@ class _FilePlan:
 
 
 def _plan_file(
-    metadata: FileMetadata,
-    wanted: Sequence[Leaf],
-    sketched: Collection[int],
-    row_groups: Collection[int] | None,
-    count_nans: bool,
+    metadata: FileMetadata, wanted: Sequence[Leaf], sketched: Collection[int], count_nans: bool
 ) -> _FilePlan:
-    groups = range(len(metadata.row_groups)) if row_groups is None else sorted(set(row_groups))
-    if groups and not 0 <= groups[0] <= groups[-1] < len(metadata.row_groups):
-        raise NotFoundError(
-            f"file has {len(metadata.row_groups)} row groups, not {groups[-1] + 1}", location=metadata.location
-        )
     by_id = {column.field_id: column for column in metadata.columns if column.field_id is not None}
     by_path = {column.path: column for column in metadata.columns}
     all_entries_used = _keeps_used_values_only(metadata)
@@ -259,10 +213,11 @@ def _plan_file(
         counts_nans = count_nans and pa.types.is_floating(leaf.type)
         if column is not None and column.max_repetition_level:
             raise SchemaError(f"column {leaf.name} lies in a list or map of the file", location=metadata.location)
-        chunks = [(index, metadata.row_groups[index].chunks[column.index]) for index in groups] if column else []
+        groups = enumerate(metadata.row_groups)
+        chunks = [(index, group.chunks[column.index]) for index, group in groups] if column else []
         with_values = tuple((index, chunk) for index, chunk in chunks if chunk.null_count != chunk.value_count)
         if column is None or not with_values:
-            rows = sum(metadata.row_groups[index].row_count for index in groups)
+            rows = sum(group.row_count for group in metadata.row_groups)
             known.append(_new_sketch(leaf.field_id, is_sketched, counts_nans, null_count=rows))
             continue
         columns.append(
@@ -286,27 +241,6 @@ def _keeps_used_values_only(metadata: FileMetadata) -> bool:
     """Whether dictionaries hold no value without a row: parquet-mr enters a value when it writes a row with it."""
     writers = [metadata.created_by, *metadata.key_values.get(_REWRITTEN_FROM, _PARQUET_MR).split("\n")]
     return all(writer.startswith(_PARQUET_MR) for writer in writers)
-
-
-def _run(storage: Storage, plans: Sequence[_FilePlan], threads: int) -> list[FileSketch]:
-    """Sketch all columns of all files, the most expensive first, so that no thread is left with a long one."""
-    found = [list(plan.known) for plan in plans]
-    pool = ThreadPoolExecutor(threads)
-    try:
-        tasks = []
-        columns = [(index, column) for index, plan in enumerate(plans) for column in plan.columns]
-        for index, column in sorted(columns, key=lambda item: -item[1].cost):
-            if not column.needs_dictionaries_only:
-                tasks.append((index, pool.submit(lambda plan: [_sketch_column(storage, plan)], column)))
-        for index, plan in enumerate(plans):
-            by_dictionary = [column for column in plan.columns if column.needs_dictionaries_only]
-            if by_dictionary:
-                tasks.append((index, pool.submit(_sketch_dictionaries, storage, by_dictionary)))
-        for index, task in tasks:
-            found[index] += task.result()
-    finally:
-        pool.shutdown(cancel_futures=True)
-    return [_file_sketch(columns) for columns in found]
 
 
 def _file_sketch(columns: Iterable[_ColumnSketch]) -> FileSketch:
