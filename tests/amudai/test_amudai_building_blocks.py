@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skerry.amudai.fields.selection import Selection
-from skerry.amudai.messages import AnyValue, DataRef
+from skerry.amudai.messages import AnyValue, DataRef, NameValuePair
 from skerry.amudai.shard.framing import encode_message
 from skerry.amudai.shard.references import UrlRules, encode_data_ref, encode_url
 from skerry.amudai.values.any_value import (
@@ -21,7 +21,6 @@ from skerry.amudai.values.any_value import (
     DateTime,
     Property,
     TimeSpan,
-    decode_any_value,
     decode_properties,
     encode_any_value,
     encode_properties,
@@ -122,6 +121,11 @@ _values: st.SearchStrategy[Any] = st.recursive(
     ),
     max_leaves=8,
 )
+
+
+def decode_any_value(message: AnyValue, *follow: Any) -> Any:
+    (found,) = decode_properties([NameValuePair(name="x", value=message)], *follow)
+    return found.value
 
 
 @given(_values, st.none() | st.text(st.characters(codec="utf-8"), max_size=4))

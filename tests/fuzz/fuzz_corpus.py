@@ -41,15 +41,13 @@ from skerry.kernels import cache as kernel_cache
 from skerry.paimon.file_index import BloomFilterBuilder, FileIndex, IndexedColumn, encode_container
 from skerry.paimon.manifests.deletion_vectors import VectorBits, encode_vectors, find_vector
 from skerry.paimon.manifests.index_manifest import IndexManifestEntry, read_index_manifest
-from skerry.paimon.manifests.manifest import decode_entries
-from skerry.paimon.manifests.manifest import decode_manifest as decode_paimon_manifest
+from skerry.paimon.manifests.manifest import decode_entries, entries_of
 from skerry.paimon.manifests.manifest_list import read_manifest_list as read_paimon_manifest_list
 from skerry.paimon.metadata.consumers import find_consumer
 from skerry.paimon.metadata.paths import TablePaths
 from skerry.paimon.metadata.schema import decode_schema
 from skerry.paimon.metadata.snapshot import decode_snapshot
 from skerry.paimon.metadata.tags import decode_tag
-from skerry.paimon.statistics.statistics_file import decode_statistics
 from skerry.paimon.values.binary_reading import decode_rows
 from skerry.paimon.values.binary_row import encode_rows
 from skerry.paimon.values.types import decode_type
@@ -106,7 +104,6 @@ NAMES = (
     "paimon-manifest-list",
     "paimon-schema",
     "paimon-snapshot",
-    "paimon-statistics",
     "paimon-table",
     "paimon-tag",
     "paimon-vectors-32",
@@ -519,9 +516,6 @@ def _paimon_documents(folder: Path, lake: Path) -> Iterator[Kind]:
     changelogs = [data for data in snapshots if b"changelogManifestList" in data]
     yield Kind("paimon-changelog", changelogs, lambda data, _: decode_snapshot(data), _JSON)
     yield Kind("paimon-tag", _some(_files(lake, "tag/tag-*")), lambda data, _: decode_tag("t1", data), _JSON)
-    yield Kind(
-        "paimon-statistics", _some(_files(lake, "statistics/stat*")), lambda data, _: decode_statistics(data), _JSON
-    )
     root = folder / "consumers"
     (root / "consumer").mkdir(parents=True)
 
@@ -540,7 +534,8 @@ def _paimon_manifests(folder: Path, lake: Path) -> Iterator[Kind]:
     manifests = _some([p for p in _files(lake, "manifest/manifest-*") if not p.name.startswith("manifest-list")])
 
     def entries(data: bytes, _index: int) -> Any:
-        return _checked(decode_entries(data)), decode_paimon_manifest(data)
+        found = _checked(decode_entries(data))
+        return found, entries_of(found)
 
     yield Kind("paimon-manifest", manifests, entries, _AVRO, share=150)
     index_manifests = _some(_files(lake, "manifest/index-manifest-*"))

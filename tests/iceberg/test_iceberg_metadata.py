@@ -19,7 +19,7 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import AddSnapshotUpdate, AssertTableUUID, SetSnapshotRefUpdate, update_table_metadata
 
 from skerry.errors import SchemaError
-from skerry.iceberg.manifests.manifest import EntryStatus, ManifestEntry, write_manifest
+from skerry.iceberg.manifests.manifest import EntryStatus, ManifestEntry, encode_manifest
 from skerry.iceberg.manifests.manifest_list import ManifestContent, encode_manifest_list, read_manifest_list
 from skerry.iceberg.manifests.reader import read_manifest
 from skerry.iceberg.manifests.summary import ENGINE_NAME, ENGINE_VERSION, snapshot_summary
@@ -55,14 +55,14 @@ def append(catalog, table, rows, number):
     pq.write_table(rows.cast(schema), file)
     data = parquet_data_file(path, pq.read_metadata(file), file.stat().st_size, schema, metrics_modes(schema, {}))
     entry = ManifestEntry(EntryStatus.ADDED, data)
-    manifest = write_manifest(
-        storage,
+    encoded, manifest = encode_manifest(
         f"{table.location()}/metadata/m{number}.avro",
         [entry],
         schema=metadata.schema(),
         spec=metadata.spec(),
         format_version=metadata.format_version,
     )
+    storage.write(manifest.manifest_path, encoded)
     parent = metadata.current_snapshot()
     older = read_manifest_list(storage, parent.manifest_list) if parent else []
     snapshot_id = 1000 + number

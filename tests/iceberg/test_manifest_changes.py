@@ -16,7 +16,7 @@ from pyiceberg.partitioning import PartitionSpec
 import skerry
 from skerry.errors import SchemaError
 from skerry.iceberg.manifest_changes import MergePolicy
-from skerry.iceberg.manifests.manifest import EntryStatus, ManifestEntry, write_manifest
+from skerry.iceberg.manifests.manifest import EntryStatus, ManifestEntry, encode_manifest
 from skerry.iceberg.manifests.reader import read_manifest
 from skerry.iceberg.metadata.schema import to_iceberg_schema
 from skerry.iceberg.operations import AppendFiles, RewriteFiles, RowDelta
@@ -181,7 +181,8 @@ def test_partition_values_are_found_by_field_id(tmp_path):
     entry = ManifestEntry(EntryStatus.ADDED, file)
     location = str(tmp_path / "m.avro")
     options = {"schema": schema, "spec": reversed_, "format_version": 2, "snapshot_id": 1}
-    manifest = write_manifest(Storage(), location, [entry], **options)
+    data, manifest = encode_manifest(location, [entry], **options)
+    Storage().write(location, data)
     known = dataclasses.replace(manifest, sequence_number=1, min_sequence_number=1)
     read = read_manifest(Storage(), known)
     assert [found.data_file.partition for found in read.entries()] == [("x", 7)]

@@ -36,7 +36,6 @@ from skerry.iceberg.manifests.manifest import (
     ManifestContent,
     ManifestEntry,
     encode_manifest,
-    write_manifest,
 )
 from skerry.iceberg.manifests.manifest_list import (
     FieldSummary,
@@ -454,7 +453,8 @@ def test_manifest_lists_that_are_not_written():
 def write_both(tmp_path, version, entries, **options):
     storage = Storage()
     options = {"schema": SCHEMA, "spec": SPEC, "format_version": version, "snapshot_id": SNAPSHOT} | options
-    manifest = write_manifest(storage, str(tmp_path / "m.avro"), entries, **options)
+    data, manifest = encode_manifest(str(tmp_path / "m.avro"), entries, **options)
+    storage.write(manifest.manifest_path, data)
     listed = published([manifest], version)
     storage.write(str(tmp_path / "list.avro"), listed.data)
     return str(tmp_path / "list.avro"), listed.manifests[0]

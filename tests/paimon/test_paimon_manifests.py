@@ -28,9 +28,9 @@ from skerry.paimon.manifests.manifest import (
     FileSource,
     ManifestEntry,
     decode_entries,
-    decode_manifest,
     encode_entries,
     encode_manifest,
+    entries_of,
     read_manifest,
 )
 from skerry.paimon.manifests.manifest_list import ManifestFileMeta, encode_manifest_list, read_manifest_list
@@ -39,6 +39,12 @@ from skerry.paimon.values.simple_stats import SimpleStats
 from skerry.storage import Storage
 
 STORAGE = Storage()
+
+
+def decode_manifest(data: bytes) -> list[ManifestEntry]:
+    return entries_of(decode_entries(data))
+
+
 LONGS = st.integers(-(2**63), 2**63 - 1)
 COUNTS = st.integers(0, 2**63 - 1)
 NAMES = st.text(max_size=8)

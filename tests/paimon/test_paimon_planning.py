@@ -315,8 +315,6 @@ def test_indexes_prune_files_that_are_read_raw(embedded: bool) -> None:
     found = plan(state, "s = 'x'")
     assert planned_names(found) == ["data-0.parquet"]
     assert _steps(found)["files by index"] == (2, 1)
-    [file] = [file for split in found.splits for file in split.files]
-    assert file.file_index is not None
     unread = table.publish([entries], schema_id=0)
     commit_schema(unread, ChangeSchema((lambda draft: draft.rename("s", "t"),)))
     assert planned_names(plan(table.publish([entries], schema_id=0), "t = 'x'")) == ["data-0.parquet"]

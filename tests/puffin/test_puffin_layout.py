@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from skerry.compression import compress_lz4_frame, compress_zstd
 from skerry.errors import FormatError, UnsupportedError
 from skerry.puffin.layout import (
+    MAGIC,
+    check_magic,
     decode_blob,
-    decode_file,
     decode_footer,
     decode_footer_trailer,
     encode_blob,
@@ -24,12 +25,18 @@ from skerry.puffin.layout import (
 )
 from skerry.puffin.metadata import BlobMetadata, FileMetadata, decode_file_metadata, encode_file_metadata
 
-MAGIC = b"\x50\x46\x41\x31"
 BLOB = {"type": "x", "fields": [1], "snapshot-id": 2, "sequence-number": 3, "offset": 4, "length": 0}
 
 
 def footer_of(payload: bytes, *, flags: bytes = bytes(4), size: int | None = None, magic: bytes = MAGIC) -> bytes:
     return MAGIC + payload + struct.pack("<i", len(payload) if size is None else size) + flags + magic
+
+
+def decode_file(data: bytes, *, location: str | None = None) -> FileMetadata:
+    """The steps of a reader, on a file that is in memory as a whole."""
+    check_magic(data[: len(MAGIC)], 0, location=location)
+    trailer = decode_footer_trailer(data, file_size=len(data), location=location)
+    return decode_footer(data[-trailer.footer_size :], file_size=len(data), location=location)
 
 
 def document(**changes: Any) -> dict[str, Any]:
@@ -68,6 +75,7 @@ def test_payload_both_ways(metadata: FileMetadata, payload: str) -> None:
 
 
 def test_smallest_file_by_hand() -> None:
+    assert MAGIC == b"\x50\x46\x41\x31"
     data = bytes.fromhex("50464131504641317b22626c6f6273223a5b5d7d0c0000000000000050464131")
     assert decode_file(data) == FileMetadata(())
     assert MAGIC + encode_footer(FileMetadata(())) == data

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from skerry.errors import AlreadyExistsError, FormatError, NotFoundError, SkerryError, StorageError, UnsupportedError
+from skerry.errors import AlreadyExistsError, FormatError, NotFoundError, SkerryError, StorageError
 from skerry.storage import Counts, Storage, join
 from skerry.storage.local import LocalSink
 
@@ -435,36 +434,6 @@ def test_a_failing_parquet_writer_leaves_nothing(place):
         writer.write_table(TABLE)
         raise pa.ArrowInvalid("bad row")
     assert place.paths() == []
-
-
-def test_pyarrow_datasets_use_the_storage_as_their_filesystem(place):
-    filesystem = place.storage.arrow_filesystem()
-    assert filesystem == place.storage.arrow_filesystem()
-    assert filesystem != Storage().arrow_filesystem()
-    for part in range(3):
-        with place.storage.open_output(place / f"data/p={part}/x.parquet") as sink:
-            pq.write_table(TABLE.slice(part * 100, 100), sink)
-    found = ds.dataset(place / "data", filesystem=filesystem, partitioning=ds.partitioning(flavor="hive"))
-    assert found.count_rows() == 300
-    assert found.to_table(filter=ds.field("p") == 1, columns=["k"])["k"].to_pylist() == list(range(100, 200))
-    pq.write_table(TABLE, place / "w.parquet", filesystem=filesystem)
-    assert pq.read_table(place / "w.parquet", filesystem=filesystem) == TABLE
-    info = filesystem.get_file_info([place / "w.parquet", place / "data", place / "nope"])
-    assert [entry.type for entry in info] == [pa.fs.FileType.File, pa.fs.FileType.Directory, pa.fs.FileType.NotFound]
-    top = filesystem.get_file_info(pa.fs.FileSelector(place.base))
-    assert {entry.base_name for entry in top} == {"data", "w.parquet"}
-    with pytest.raises(FileNotFoundError):
-        filesystem.get_file_info(pa.fs.FileSelector(place / "nope"))
-    with pytest.raises(FileNotFoundError):
-        filesystem.open_input_file(place / "nope")
-    filesystem.copy_file(place / "w.parquet", place / "copy.parquet")
-    filesystem.delete_file(place / "w.parquet")
-    assert "w.parquet" not in place.paths()
-    assert "copy.parquet" in place.paths()
-    with pytest.raises(UnsupportedError, match="does not delete folders"):
-        filesystem.delete_dir(place / "data")
-    with pytest.raises(UnsupportedError, match="does not move files"):
-        filesystem.move(place / "copy.parquet", place / "moved.parquet")
 
 
 # -- counters, threads, pickling ---------------------------------------------------------------------------------------

@@ -218,8 +218,6 @@ def test_arrow_reads_local_files_without_us(tmp_path):
         assert isinstance(file, pa.OSFile)
         assert file.read() == b"hello"
     assert storage.metrics.counts() - before == Counts(requests=1, files_opened=1)
-    with storage.arrow_filesystem().open_input_file(f"file://{tmp_path}/x") as file:
-        assert file.read() == b"hello"
 
 
 def test_an_input_stream_counts_what_it_reads(tmp_path):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import pickle
-
 import pyarrow.parquet as pq
 import pytest
 
 from skerry.errors import FormatError, NotFoundError, StorageError, UnsupportedError
-from skerry.storage import Counts, Storage
+from skerry.storage import Storage
 
 pytestmark = pytest.mark.service
 
@@ -142,13 +140,3 @@ def test_a_server_that_does_not_answer(monkeypatch):
     with pytest.raises(StorageError, match=r"the store failed: .* error sending request") as caught:
         storage.read("s3://bucket/x")
     assert caught.value.location == "s3://bucket/x"
-
-
-def test_vended_credentials_win_over_the_catalogs_own(s3_server, bucket):
-    plain = Storage({"s3.endpoint": s3_server.endpoint, "s3.region": "us-east-1", "s3.access-key-id": "catalog"})
-    vended = plain.with_options(s3_server.options)
-    vended.write(f"s3://{bucket}/x", b"hello")
-    assert vended.options == s3_server.options
-    assert plain.options["s3.access-key-id"] == "catalog"
-    assert pickle.loads(pickle.dumps(vended)).read(f"s3://{bucket}/x") == b"hello"
-    assert vended.metrics.counts() == Counts(requests=1, bytes_written=5)

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from skerry.errors import SchemaError
-from skerry.table.files.evolution import column_positions, has_ids, plan_conversion, prune, wanted_leaves, with_ids
+from skerry.table.files.evolution import column_positions, has_ids, match_leaves, plan_conversion, prune, with_ids
 
 
 def field(name, type_, field_id, *, nullable=True):
@@ -183,6 +183,10 @@ def test_pruning_keeps_structs_around_wanted_fields():
     assert prune(WIDE, {4}) == prune(WIDE, {5})
     assert prune(WIDE, {2}).field("s").type == WIDE.field("s").type
     assert prune(WIDE, {10, 6}) == pa.schema([WIDE.field("l"), WIDE.field("m")])
+
+
+def wanted_leaves(source, target):
+    return [position for position, _ in match_leaves(source, target)]
 
 
 def test_wanted_columns_of_a_file_by_position(tmp_path):

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
-from skerry.table.predicate import FieldMetrics, columns_of, evaluate, parse, row_mask, to_arrow
+from skerry.table.predicate import FieldMetrics, columns_of, evaluate, parse, row_mask
 from skerry.table.predicate.arrow import arrow_storage
 
 NAN, INF = float("nan"), float("inf")
@@ -163,9 +163,14 @@ def table_of(rows):
     return pa.table(arrays, schema=SCHEMA)
 
 
-def matching(table, expression):
+def matching(table, condition):
+    """The rows of an expression, or of a mask."""
     numbered = table.append_column("row", pa.array(range(table.num_rows), pa.int64()))
-    return numbered.filter(expression)["row"].to_pylist()
+    return numbered.filter(condition)["row"].to_pylist()
+
+
+def mask_of(predicate, table):
+    return pa.chunked_array([row_mask(predicate, batch) for batch in table.to_batches()], pa.bool_())
 
 
 @pytest.fixture(scope="module")
@@ -188,10 +193,7 @@ def test_a_condition_keeps_the_rows_that_duckdb_keeps(duck, rows, condition):
     predicate = parse(condition, SCHEMA)
     duck.register("numbered", table.append_column("row", pa.array(range(table.num_rows), pa.int64())))
     expected = [row for (row,) in duck.execute(f"SELECT row FROM numbered WHERE {condition} ORDER BY row").fetchall()]
-    assert matching(table, to_arrow(predicate)) == expected
-    batches = table.to_batches()
-    mask = row_mask(predicate, batches[0]) if rows else []
-    assert [row for row, keep in enumerate(mask) if keep.as_py()] == expected
+    assert matching(table, mask_of(predicate, table)) == expected
     assert parse(str(predicate), SCHEMA) == predicate
 
 
@@ -251,7 +253,7 @@ def test_an_expression_keeps_the_rows_that_pyarrow_keeps(rows, expression):
         expected = matching(table, expression)
     except pa.ArrowInvalid:  # PyArrow compares integers with 3.5 as float32, and fails where that is not exact
         reject()
-    assert matching(table, to_arrow(predicate)) == expected
+    assert matching(table, mask_of(predicate, table)) == expected
 
 
 @pytest.mark.parametrize("name", ["x", "dec"])
@@ -260,8 +262,8 @@ def test_nan_beside_a_column_that_has_none_compares_as_pyarrow_does(name, operat
     table = pa.table({"x": pa.array([1, None], pa.int32()), "dec": pa.array([decimal.Decimal("1.01"), None])})
     schema = pa.schema([SCHEMA.field(name)])
     expression = getattr(pc.field(name), operator)(pc.scalar(NAN))
-    assert table.filter(to_arrow(parse(expression, schema))) == table.filter(expression)
-    assert table.filter(to_arrow(parse(~expression, schema))) == table.filter(~expression)
+    assert table.filter(mask_of(parse(expression, schema), table)) == table.filter(expression)
+    assert table.filter(mask_of(parse(~expression, schema), table)) == table.filter(~expression)
 
 
 # ---- pruning ----
@@ -324,7 +326,8 @@ def test_no_file_with_a_matching_row_is_pruned_and_none_is_taken_whole_wrongly(f
     verdict = evaluate(predicate, lambda column: metrics[column.field_id], len(files))
     assert verdict.may.dtype == verdict.must.dtype == np.bool_
     for rows, may, must in zip(files, verdict.may, verdict.must, strict=True):
-        matches = len(matching(table_of(rows), to_arrow(predicate)))
+        table = table_of(rows)
+        matches = len(matching(table, mask_of(predicate, table)))
         assert may or matches == 0
         assert not must or matches == len(rows)
         assert may or not must

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from skerry.errors import FormatError, NotFoundError, SchemaError, SkerryError
+from skerry.errors import FormatError, SchemaError, SkerryError
 from skerry.parquet import FileMetadata, read_metadata
 from skerry.storage import Storage
 from skerry.table.rows.schema import Leaf, leaves

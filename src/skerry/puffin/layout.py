@@ -23,7 +23,6 @@ __all__ = [
     "FooterTrailer",
     "check_magic",
     "decode_blob",
-    "decode_file",
     "decode_footer",
     "decode_footer_trailer",
     "encode_blob",
@@ -207,18 +206,6 @@ def encode_footer(metadata: FileMetadata, *, compress: bool = False) -> bytes:
             f"footer payload of {len(payload)} bytes, expected less than 2 GiB", rule="Puffin spec, Footer structure"
         )
     return MAGIC + payload + _TRAILER.pack(len(payload), _COMPRESSED_PAYLOAD if compress else 0, MAGIC)
-
-
-def decode_file(data: bytes, *, location: str | None = None) -> FileMetadata:
-    """Decode the metadata of a file that is in memory as a whole.
-
-    Raises:
-        FormatError: The bytes break a rule of the format.
-        UnsupportedError: A flag is set whose meaning is not known.
-    """
-    check_magic(data[: len(MAGIC)], 0, location=location)
-    trailer = decode_footer_trailer(data, file_size=len(data), location=location)
-    return decode_footer(data[-trailer.footer_size :], file_size=len(data), location=location)
 
 
 def max_blob_bytes(length: int) -> int:

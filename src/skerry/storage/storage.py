@@ -52,10 +52,6 @@ class Storage:
         self._objects: dict[tuple[Family, str], ObjectFiles] = {}
         self._lock = threading.Lock()
 
-    def with_options(self, options: Mapping[str, Any]) -> Storage:
-        """A storage with more options, which win over those of this one: credentials vended for a table, say."""
-        return Storage({**self.options, **options}, self.allowed_locations)
-
     def allowing(self, allowed_locations: Iterable[str]) -> Storage:
         """The same storage, with its connections and counters, and other allowed locations."""
         other = object.__new__(Storage)
@@ -215,12 +211,6 @@ class Storage:
         """
         found = self._located(location)
         return self._files(found).arrow_file(found)
-
-    def arrow_filesystem(self) -> Any:
-        """A `pyarrow.fs.FileSystem` whose paths are locations, with the same rules as this storage."""
-        from skerry.storage.arrow import arrow_filesystem
-
-        return arrow_filesystem(self)
 
     def identity(self, location: str) -> str:
         """What tells the store of a location from others whose locations look alike: its kind and public options."""

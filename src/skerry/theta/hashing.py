@@ -90,7 +90,7 @@ Word: TypeAlias = Any  # uint64
 ByteArray: TypeAlias = Any  # uint8[n]
 
 C1, C2, F1, F2 = np.uint64(_C1), np.uint64(_C2), np.uint64(_F1), np.uint64(_F2)
-U0, U1, U4, U5, U8, U16 = (np.uint64(number) for number in (0, 1, 4, 5, 8, 16))
+U0, U1, U5, U8, U16 = (np.uint64(number) for number in (0, 1, 5, 8, 16))
 R27, R31, R33, S33, S63, S64 = (np.uint64(bits) for bits in (27, 31, 33, 33, 63, 64))
 ADD1, ADD2, ALL, TOP_OF_BYTE = np.uint64(0x52DCE729), np.uint64(0x38495AB5), np.uint64(_MASK), np.uint64(0x80)
 

@@ -115,10 +115,6 @@ class UrlRules:
         check_range(start, end, location=location)
         return Reference(location, start, end)
 
-    def is_root(self, location: str) -> bool:
-        """Whether a location is that of the shard's root file."""
-        return location == self.root or file_key(location) == file_key(self.root)
-
 
 def check_range(start: int, end: int, *, location: str) -> None:
     """Refuse a range that no file can have.

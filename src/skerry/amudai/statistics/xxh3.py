@@ -34,7 +34,7 @@ SECRET: Final = np.frombuffer(
     np.uint8,
 )
 
-U0, U1, U8, U16, U24, U32 = (np.uint64(number) for number in (0, 1, 8, 16, 24, 32))
+U8, U16, U24, U32 = (np.uint64(number) for number in (8, 16, 24, 32))
 S28, S29, S33, S35, S37, S47 = (np.uint64(bits) for bits in (28, 29, 33, 35, 37, 47))
 R24, R49 = np.uint64(24), np.uint64(49)
 LOW = np.uint64(0xFFFFFFFF)

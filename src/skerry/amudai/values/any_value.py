@@ -21,7 +21,6 @@ __all__ = [
     "Follow",
     "Property",
     "TimeSpan",
-    "decode_any_value",
     "decode_properties",
     "encode_any_value",
     "encode_properties",
@@ -71,22 +70,6 @@ class Property:
 
     name: str
     value: Any = None
-
-
-def decode_any_value(message: AnyValue, follow: Follow | None = None) -> Any:
-    """The Python value of a message.
-
-    Args:
-        message: The message.
-        follow: Reads values that are stored elsewhere. Without it such values are refused.
-
-    Returns:
-        A value as `Property` lists them.
-
-    Raises:
-        FormatError: Values nest too deep, references lead on and on, or a decimal has not 16 bytes.
-    """
-    return _Decoder(follow).value(message, None, 0, 0)
 
 
 def decode_properties(pairs: Iterable[NameValuePair], follow: Follow | None = None) -> tuple[Property, ...]:

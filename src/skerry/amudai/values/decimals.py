@@ -25,11 +25,9 @@ DECIMAL_BYTES: Final = 16
 _DIGITS: Final = 34
 _BIAS: Final = 6176
 _MAX_BIASED: Final = 12287
-_LIMB: Final = 1_000_000_000
 _MAX_LIMBS: Final = 9
 _RULE: Final = "IEEE 754-2008, section 3.5.2"
 _NOT_FINITE: Final = 1
-_DOES_NOT_FIT: Final = 2
 
 
 def _declet_digits(declet: int) -> tuple[int, int, int]:

@@ -25,7 +25,6 @@ from skerry.errors import FormatError
 from skerry.iceberg.manifests.avro_schemas import BLOCK_SIZE_BYTES, manifest_schema, partition_names
 from skerry.iceberg.manifests.manifest_list import FieldSummary, ManifestContent, ManifestFile
 from skerry.iceberg.partitioning.partitions import partition_type
-from skerry.storage import Storage
 from skerry.table.files.data_file import DataFile
 from skerry.table.rows.values import encode_value, is_uuid, physical_value
 
@@ -35,7 +34,6 @@ __all__ = [
     "ManifestContent",
     "ManifestEntry",
     "encode_manifest",
-    "write_manifest",
 ]
 
 _RULE = "Iceberg spec, Manifests"
@@ -113,38 +111,6 @@ class ManifestEntry:
 
 
 # Writing -------------------------------------------------------------------------------------------------------------
-
-
-def write_manifest(
-    storage: Storage,
-    location: str,
-    entries: Iterable[ManifestEntry],
-    *,
-    schema: Schema,
-    spec: PartitionSpec,
-    format_version: int,
-    content: ManifestContent = ManifestContent.DATA,
-    snapshot_id: int | None = None,
-    codec: str = "deflate",
-) -> ManifestFile:
-    """Write a manifest; see `encode_manifest`.
-
-    Raises:
-        AlreadyExistsError: Something lies at `location`.
-        FormatError: An entry cannot stand in such a manifest.
-    """
-    data, manifest = encode_manifest(
-        location,
-        entries,
-        schema=schema,
-        spec=spec,
-        format_version=format_version,
-        content=content,
-        snapshot_id=snapshot_id,
-        codec=codec,
-    )
-    storage.write(location, data)
-    return manifest
 
 
 def encode_manifest(

@@ -95,13 +95,6 @@ class TableState:
                 return file if is_inside else None
         return None
 
-    def schema_at(self, snapshot: Snapshot) -> pa.Schema:
-        """The schema that was current when `snapshot` was written."""
-        for schema in self.metadata.schemas:
-            if schema.schema_id == snapshot.schema_id:
-                return to_arrow_schema(schema)
-        return self.schema
-
     def column_types(self, schema_id: int | None) -> dict[int, pa.DataType]:
         """Types of the primitive columns by field id, in the schema of that id; in the current one without an id."""
         types = self._column_types.get(schema_id)

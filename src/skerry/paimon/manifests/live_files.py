@@ -15,7 +15,6 @@ from skerry.paimon.metadata.snapshot import Snapshot
 from skerry.paimon.metadata.state import PaimonState
 
 __all__ = [
-    "changelog_entries",
     "delta_entries",
     "index_entries",
     "live_entries",
@@ -89,16 +88,6 @@ def delta_entries(state: PaimonState, snapshot: Snapshot) -> list[ManifestEntry]
     """What the commit of a snapshot added and deleted."""
     location = state.paths.manifest(snapshot.delta_manifest_list)
     return read_manifests(state, read_manifest_list(state.storage, location, size=snapshot.delta_manifest_list_size))
-
-
-def changelog_entries(state: PaimonState, snapshot: Snapshot) -> list[ManifestEntry]:
-    """The changelog files of a snapshot."""
-    if snapshot.changelog_manifest_list is None:
-        return []
-    location = state.paths.manifest(snapshot.changelog_manifest_list)
-    return read_manifests(
-        state, read_manifest_list(state.storage, location, size=snapshot.changelog_manifest_list_size)
-    )
 
 
 def index_entries(state: PaimonState) -> list[IndexManifestEntry]:

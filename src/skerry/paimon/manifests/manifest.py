@@ -39,7 +39,6 @@ __all__ = [
     "ManifestEntry",
     "batch_of",
     "decode_entries",
-    "decode_manifest",
     "encode_entries",
     "encode_manifest",
     "entries_of",
@@ -261,11 +260,6 @@ _RANGES: Final = (
 def read_manifest(storage: Storage, location: str, *, size: int | None = None) -> list[ManifestEntry]:
     """Read a manifest as records; see `read_entries`."""
     return entries_of(read_entries(storage, location, size=size))
-
-
-def decode_manifest(data: bytes, *, location: str | None = None) -> list[ManifestEntry]:
-    """Decode a manifest into records; see `read_entries`."""
-    return entries_of(decode_entries(data, location=location))
 
 
 def entries_of(entries: pa.RecordBatch) -> list[ManifestEntry]:

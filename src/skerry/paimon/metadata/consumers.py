@@ -14,7 +14,7 @@ from skerry.paimon.metadata.paths import TablePaths
 from skerry.paimon.metadata.snapshot import decode_object
 from skerry.storage import Storage
 
-__all__ = ["delete_consumer", "find_consumer", "least_next_snapshot", "read_consumers", "write_consumer"]
+__all__ = ["find_consumer", "least_next_snapshot", "read_consumers", "write_consumer"]
 
 _PREFIX: Final = "consumer-"
 _KEY: Final = "nextSnapshot"
@@ -53,8 +53,3 @@ def write_consumer(storage: Storage, paths: TablePaths, name: str, next_snapshot
     """Note the next snapshot that a consumer wants."""
     location = paths.consumer(checked_name(name, "consumer"))
     storage.write(location, json.dumps({_KEY: next_snapshot}, indent=2).encode(), overwrite=True)
-
-
-def delete_consumer(storage: Storage, paths: TablePaths, name: str) -> None:
-    """Forget a consumer; one that is not there counts as forgotten."""
-    storage.delete([paths.consumer(checked_name(name, "consumer"))])

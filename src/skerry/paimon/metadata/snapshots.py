@@ -24,7 +24,6 @@ __all__ = [
     "latest_snapshot",
     "read_snapshot",
     "snapshot_at_time",
-    "snapshot_at_watermark",
     "snapshot_ids",
     "write_hint",
 ]
@@ -144,24 +143,6 @@ def snapshot_at_time(storage: Storage, paths: TablePaths, time_millis: int) -> S
     ids = snapshot_ids(storage, paths)
     last = _bisect(storage, paths, ids, lambda snapshot: snapshot.time_millis > time_millis) - 1
     return read_snapshot(storage, paths, ids[last]) if last >= 0 else None
-
-
-def snapshot_at_watermark(storage: Storage, paths: TablePaths, watermark: int) -> Snapshot | None:
-    """The oldest snapshot whose watermark is not below one.
-
-    Args:
-        storage: Access to the snapshots.
-        paths: Where they lie.
-        watermark: Milliseconds of event time.
-
-    Returns:
-        The snapshot; None if the table has not come so far.
-    """
-    for snapshot_id in snapshot_ids(storage, paths):  # watermarks need not rise, since writers may leave them out
-        found = find_snapshot(storage, paths, snapshot_id)
-        if found is not None and found.watermark is not None and found.watermark >= watermark:
-            return found
-    return None
 
 
 def _bisect(storage: Storage, paths: TablePaths, ids: list[int], is_beyond: Callable[[Snapshot], bool]) -> int:

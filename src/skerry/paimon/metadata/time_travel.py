@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from skerry.errors import NotFoundError
 from skerry.paimon.metadata.branches import branch_names
 from skerry.paimon.metadata.paths import MAIN_BRANCH
-from skerry.paimon.metadata.snapshots import find_snapshot, read_snapshot, snapshot_at_time, snapshot_at_watermark
+from skerry.paimon.metadata.snapshots import find_snapshot, read_snapshot, snapshot_at_time
 from skerry.paimon.metadata.state import PaimonState, load_state
 from skerry.paimon.metadata.tags import find_tag, read_tag, tag_names
 from skerry.table.history import in_utc
@@ -21,8 +21,6 @@ __all__ = [
     "state_at_ref",
     "state_at_snapshot",
     "state_at_tag",
-    "state_at_version",
-    "state_at_watermark",
     "to_millis",
 ]
 
@@ -79,19 +77,6 @@ def state_at_ref(state: PaimonState, ref: str) -> PaimonState:
     return state_at_tag(state, ref)
 
 
-def state_at_version(state: PaimonState, version: str) -> PaimonState:
-    """The state of a tag, or else of the snapshot of that number.
-
-    Raises:
-        NotFoundError: There is neither.
-    """
-    if version in tag_names(state.storage, state.paths):
-        return state_at_tag(state, version)
-    if not version.isdigit():
-        return state_at_tag(state, version)  # says that there is no such tag
-    return state_at_snapshot(state, int(version))
-
-
 def state_as_of(state: PaimonState, moment: datetime) -> PaimonState:
     """The state at a moment: of the newest snapshot that was committed then or before.
 
@@ -111,19 +96,3 @@ def state_as_of(state: PaimonState, moment: datetime) -> PaimonState:
 def to_millis(moment: datetime) -> int:
     """Milliseconds since 1970 of a moment; UTC if it has no zone."""
     return (in_utc(moment) - _EPOCH) // timedelta(milliseconds=1)
-
-
-def state_at_watermark(state: PaimonState, watermark: int) -> PaimonState:
-    """The state of the oldest snapshot whose watermark is not below one.
-
-    Args:
-        state: The newest state of the branch.
-        watermark: Milliseconds of event time.
-
-    Raises:
-        NotFoundError: The table has not come so far.
-    """
-    found = snapshot_at_watermark(state.storage, state.paths, watermark)
-    if found is None:
-        raise NotFoundError(f"no snapshot has reached watermark {watermark}", location=state.name)
-    return state.at(found)

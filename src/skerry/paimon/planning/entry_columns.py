@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -34,7 +33,6 @@ __all__ = [
 ]
 
 MetricsLookup: TypeAlias = Callable[[Column], FieldMetrics | None]
-_Mask: TypeAlias = npt.NDArray[np.bool_]
 
 _RULE: Final = "docs/formats/paimon.md § 5.5"
 _IDENTITY: Final = (

@@ -124,7 +124,7 @@ class EntryPruner:
         self.steps.append(_step("files by bounds", live, np.arange(live.entries.num_rows), rows, reasons))
         numbers = bucket_numbers(live.partitions.codes, live.numbers("_BUCKET"))[rows]
         sections = Sections.of_files(rows, numbers)
-        return self._finish(live, sections, None, verdict.must & (not self.state.schema.primary_keys), {}, {})
+        return self._finish(live, sections, None, verdict.must & (not self.state.schema.primary_keys), {})
 
     # ---- entries ----
 
@@ -234,10 +234,9 @@ class EntryPruner:
         if not whole_rows:
             must[kept.rows[~kept.is_raw[kept.of_row]]] = False
         self._tell_bounds(live, files, kept, by_keys.reasons, verdict.reasons)
-        indexes: Mapping[int, str | bytes] = {}
         if self.conjuncts and options.file_index_read:
-            kept, indexes = self._prune_indexes(pruner, files, kept, must)
-        return self._finish(files, kept, ranges, must, vectors, indexes)
+            kept = self._prune_indexes(pruner, files, kept, must)
+        return self._finish(files, kept, ranges, must, vectors)
 
     def _overlaps(self, files: ReadEntries) -> tuple[Sections, KeyRanges | None]:
         """Sections of files, and their keys where they are merged."""
@@ -280,23 +279,21 @@ class EntryPruner:
             )
         )
 
-    def _prune_indexes(
-        self, pruner: FilePruner, files: ReadEntries, sections: Sections, must: _Mask
-    ) -> tuple[Sections, Mapping[int, str | bytes]]:
-        """Sections without the files whose indexes leave no row, and the indexes of the others."""
+    def _prune_indexes(self, pruner: FilePruner, files: ReadEntries, sections: Sections, must: _Mask) -> Sections:
+        """Sections without the files whose indexes leave no row."""
         raw = sections.rows[sections.is_raw[sections.of_row]]
         rows = raw[~must[raw]]
         folders, folder_of = bucket_folders(self.state, files.partitions, files.numbers("_BUCKET"))
         sources = index_sources(files.entries, rows, folders, folder_of)
         if not sources:
-            return sections, {}
+            return sections
         empty = pruner.by_indexes(rows.tolist(), sources, self.pool)
         is_left = np.full(files.entries.num_rows, True)
         is_left[empty] = False
         left = sections.only(sections.any(is_left) | ~sections.is_raw)
         reasons = (("indexes", len(empty)),) if empty else ()
         self.steps.append(_step("files by index", files, sections.rows, left.rows, reasons))
-        return left, {row: source for row, source in sources.items() if is_left[row]}
+        return left
 
     def _finish(
         self,
@@ -305,7 +302,6 @@ class EntryPruner:
         ranges: KeyRanges | None,
         must: _Mask,
         vectors: Mapping[VectorKey, VectorLocation],
-        indexes: Mapping[int, str | bytes],
     ) -> PaimonPlan:
         """The plan of the sections of some of the files."""
         rows = np.sort(sections.rows)
@@ -319,7 +315,6 @@ class EntryPruner:
             folder_of,
             must[rows],
             _by_row(kept.entries, vectors),
-            {int(place[row]): source for row, source in indexes.items()},
         )
         options = self.state.options
         moved = replace(sections, rows=place[sections.rows])

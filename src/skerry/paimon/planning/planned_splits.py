@@ -60,7 +60,6 @@ class PlannedFiles:
         folder_of: int64[files] The folder that each file lies in, unless it has a path of its own.
         matches_all: bool[files] Whether every row that is not deleted is wanted.
         vectors: Deletion vectors by row.
-        indexes: File indexes by row: locations, or the indexes themselves.
     """
 
     entries: pa.RecordBatch
@@ -68,7 +67,6 @@ class PlannedFiles:
     folder_of: npt.NDArray[np.int64]
     matches_all: npt.NDArray[np.bool_]
     vectors: Mapping[int, VectorLocation] = field(default_factory=dict)
-    indexes: Mapping[int, str | bytes] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return self.entries.num_rows
@@ -100,7 +98,6 @@ class PlannedFiles:
         formats = [name.rpartition(".")[2].lower() for name in names]
         matches = self.matches_all[rows].tolist()
         vectors = map(self.vectors.get, numbers_of) if self.vectors else itertools.repeat(None)
-        indexes = map(self.indexes.get, numbers_of) if self.indexes else itertools.repeat(None)
         return records_of(
             SplitFile,
             len(rows),
@@ -109,7 +106,6 @@ class PlannedFiles:
             **dict(zip(_NUMBERS, numbers, strict=True)),
             matches_all=matches,
             deletion_vector=vectors,
-            file_index=indexes,
         )
 
     @cached_property

@@ -47,8 +47,6 @@ class SplitFile:
         first_row_id: Row id of its first row; None where rows have no ids.
         matches_all: Whether its statistics prove that every row that is not deleted is wanted.
         deletion_vector: Which rows are deleted; None for none.
-        file_index: Location of its file index, or the index itself where it is embedded; None without one, and where
-            it cannot help.
     """
 
     location: str
@@ -63,7 +61,6 @@ class SplitFile:
     first_row_id: int | None = None
     matches_all: bool = False
     deletion_vector: VectorLocation | None = None
-    file_index: str | bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)

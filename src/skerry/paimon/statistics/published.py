@@ -99,7 +99,6 @@ def _with_counts(
         snapshot_id=snapshot.id,
         schema_id=snapshot.schema_id,
         merged_record_count=rows if is_exact else None,
-        merged_record_size=None,
         col_stats=counts,
     )
     name = f"stat-{uuid.uuid4()}-0"

@@ -36,7 +36,6 @@ __all__ = [
     "plan_conversion",
     "prune",
     "top_level",
-    "wanted_leaves",
     "with_ids",
 ]
 
@@ -224,7 +223,7 @@ def prune(schema: pa.Schema, ids: Collection[int]) -> pa.Schema:
 # Which columns of a file --------------------------------------------------------------------------------------------
 
 
-def wanted_leaves(source: pa.Schema, target: pa.Schema) -> list[int]:
+def match_leaves(source: pa.Schema, target: pa.Schema) -> list[tuple[int, pa.DataType | None]]:
     """The primitive columns of a file that must be read.
 
     Args:
@@ -232,13 +231,9 @@ def wanted_leaves(source: pa.Schema, target: pa.Schema) -> list[int]:
         target: The wanted columns with ids.
 
     Returns:
-        Positions in depth-first order, which is that of Parquet's columns, ascending.
+        Positions in depth-first order, which is that of Parquet's columns, ascending; each with the type that is
+        wanted, or None if only the nulls around it are asked for.
     """
-    return [position for position, _ in match_leaves(source, target)]
-
-
-def match_leaves(source: pa.Schema, target: pa.Schema) -> list[tuple[int, pa.DataType | None]]:
-    """As `wanted_leaves`, each position with the type that is wanted; None if only nulls around it are asked for."""
     leaves: list[tuple[int, pa.DataType | None]] = []
     position = 0
 

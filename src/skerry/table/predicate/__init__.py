@@ -1,6 +1,6 @@
 """Which rows a scan keeps: one predicate type for both table formats, with what is built from it.
 
-`parse` reads SQL text or a PyArrow expression and binds it to a schema; `to_arrow` filters rows; `evaluate` says from
+`parse` reads SQL text or a PyArrow expression and binds it to a schema; `row_mask` tests rows; `evaluate` says from
 metrics alone which of many files (or manifests, partitions, row groups) can hold such rows.
 """
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skerry.errors import SchemaError, UnsupportedError
-from skerry.table.predicate.arrow import read_expression, row_mask, to_arrow
+from skerry.table.predicate.arrow import read_expression, row_mask
 from skerry.table.predicate.binding import bind
 from skerry.table.predicate.nodes import (
     ALWAYS_FALSE,
@@ -59,7 +59,6 @@ __all__ = [
     "evaluate",
     "parse",
     "row_mask",
-    "to_arrow",
 ]
 
 

@@ -8,6 +8,7 @@ tree in prefix order (`call`, `field_ref`, `literal`, …) and whose columns hol
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
@@ -40,28 +41,12 @@ __all__ = [
     "field_references",
     "read_expression",
     "row_mask",
-    "to_arrow",
 ]
 
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
-# ---- predicates to expressions ----
-
-
-def to_arrow(predicate: Predicate, reference: Callable[[Column], pc.Expression] | None = None) -> pc.Expression:
-    """Write a predicate as a PyArrow expression that is true for exactly its rows.
-
-    Args:
-        predicate: The predicate.
-        reference: How to refer to a column; by its path of names if None.
-
-    Returns:
-        The expression. For rows outside the predicate it is false or null, which filters treat alike.
-    """
-    if isinstance(predicate, Constant):
-        return pc.scalar(predicate.value)
-    return _test(predicate, reference or (lambda column: pc.field(*column.path)))
+# ---- rows of a predicate ----
 
 
 def row_mask(predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:
@@ -74,66 +59,58 @@ def row_mask(predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:
     Returns:
         bool[rows], true for the rows of the predicate, false or null for the others.
     """
-    if isinstance(predicate, Constant):
-        return pa.repeat(predicate.value, batch.num_rows)
-
-    def column_of(column: Column) -> pa.Array:
-        values = batch.column(column.path[0])
-        return pc.struct_field(values, list(column.path[1:])) if len(column.path) > 1 else values
-
-    return _test(predicate, column_of)
-
-
-def _test(predicate: Predicate, refer: Callable[[Column], Any]) -> Any:
-    """Build with PyArrow's functions, which make expressions of expressions and arrays of arrays."""
     match predicate:
         case Constant(value):
-            return pc.scalar(value)
+            return pa.repeat(value, batch.num_rows)
         case And(children):
-            return _fold([_test(child, refer) for child in children], pc.and_kleene)
+            return functools.reduce(pc.and_kleene, (row_mask(child, batch) for child in children))
         case Or(children):
-            return _fold([_test(child, refer) for child in children], pc.or_kleene)
-        case IsNull(column, negated):
-            return pc.is_valid(refer(column)) if negated else pc.is_null(refer(column))
-        case IsNaN(column, negated):
-            is_nan = pc.is_nan(refer(column))
+            return functools.reduce(pc.or_kleene, (row_mask(child, batch) for child in children))
+        case _:
+            return _test(predicate, _values_of(predicate.column, batch))
+
+
+def _values_of(column: Column, batch: pa.RecordBatch) -> pa.Array:
+    values = batch.column(column.path[0])
+    return pc.struct_field(values, list(column.path[1:])) if len(column.path) > 1 else values
+
+
+def _test(predicate: Predicate, values: pa.Array) -> pa.BooleanArray:
+    """Test the values of the one column that a condition without children is of."""
+    match predicate:
+        case IsNull(_, negated):
+            return pc.is_valid(values) if negated else pc.is_null(values)
+        case IsNaN(_, negated):
+            is_nan = pc.is_nan(values)
             return pc.invert(is_nan) if negated else is_nan
         case IsMinusZero(column, negated):
             minus_zero = arrow_array((-0.0,), column.type)  # sets compare bits
-            is_in = pc.is_in(refer(column), value_set=minus_zero)
-            return pc.and_kleene(pc.invert(is_in), pc.is_valid(refer(column))) if negated else is_in
-        case StartsWith(column, prefix, negated):
-            starts = pc.starts_with(refer(column), pattern=prefix)
+            is_in = pc.is_in(values, value_set=minus_zero)
+            return pc.and_kleene(pc.invert(is_in), pc.is_valid(values)) if negated else is_in
+        case StartsWith(_, prefix, negated):
+            starts = pc.starts_with(values, pattern=prefix)
             return pc.invert(starts) if negated else starts
-        case In(column, values, negated):
-            return _membership(_storage_of(refer(column), column), values, column.type, negated)
+        case In(column, among, negated):
+            return _membership(_storage_of(values, column), among, column.type, negated)
         case Comparison(column, operator, value):
-            return _comparison(_storage_of(refer(column), column), operator, value, column.type)
+            return _comparison(_storage_of(values, column), operator, value, column.type)
 
 
-def _fold(parts: list[Any], join: Callable[[Any, Any], Any]) -> Any:
-    """Join in a balanced tree: PyArrow recurses into expressions, and thousands of alternatives are no rarity."""
-    while len(parts) > 1:
-        joined = [join(left, right) for left, right in zip(parts[::2], parts[1::2], strict=False)]
-        parts = joined + parts[2 * len(joined) :]
-    return parts[0]
-
-
-def _comparison(values: Any, operator: Operator, value: Any, type_: pa.DataType) -> Any:
+def _comparison(values: pa.Array, operator: Operator, value: Any, type_: pa.DataType) -> pa.BooleanArray:
     compared = _COMPARE[operator](values, arrow_scalar(value, type_))
     if family_of(type_) is Family.FLOAT and operator in (Operator.GT, Operator.GE):
         return pc.or_kleene(compared, pc.is_nan(values))
     return compared
 
 
-def _membership(values: Any, among: tuple[Any, ...], type_: pa.DataType, negated: bool) -> Any:
+def _membership(values: pa.Array, among: tuple[Any, ...], type_: pa.DataType, negated: bool) -> pa.BooleanArray:
     if family_of(type_) is Family.FLOAT and 0.0 in among:
         among = (*among, -0.0, 0.0)  # sets compare bits
     is_in = pc.is_in(values, value_set=arrow_array(among, type_))
     return pc.and_kleene(pc.invert(is_in), pc.is_valid(values)) if negated else is_in
 
 
-def _storage_of(values: Any, column: Column) -> Any:
+def _storage_of(values: pa.Array, column: Column) -> pa.Array:
     storage = arrow_storage(column.type)
     return values if storage == column.type else values.cast(storage)
 

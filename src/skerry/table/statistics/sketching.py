@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from skerry.errors import FormatError, NotFoundError, SchemaError, UnsupportedError
+from skerry.errors import FormatError, SchemaError, UnsupportedError
 from skerry.parquet import (
     SUPPORTED_CODECS,
     Column,
