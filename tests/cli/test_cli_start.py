@@ -16,7 +16,7 @@ try:
     main()
 except SystemExit as end:
     assert not end.code, end.code
-for name in ("pandas", "pyspark", "duckdb", "skerry.paimon.table", "skerry.amudai.reading.shard_file",
+for name in ("pandas", "pyspark", "duckdb", "sqlglot", "skerry.paimon.table", "skerry.amudai.reading.shard_file",
     "skerry.planner"): assert name not in sys.modules, name
 for name in ("analyze", "compact", "merge", "row_changes", "orphans"):
     assert f"skerry.jobs.{name}" not in sys.modules, name

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from sqlglot import exp
+
 from skerry.errors import UnsupportedError
 
 __all__ = ["check_inputs"]
@@ -28,8 +30,6 @@ def check_inputs(tree: Any) -> None:
     Raises:
         UnsupportedError: It has one; the message shows it.
     """
-    from sqlglot import exp
-
     inputs = (exp.Query, exp.Table, exp.Unnest, exp.Values, exp.Lateral, exp.Pivot, exp.Paren)
     for node in tree.find_all(exp.From, exp.Join, exp.Lateral, exp.Subquery, exp.Pivot):
         inner = node.this

@@ -11,10 +11,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import OptimizeError, SqlglotError
+from sqlglot.optimizer.qualify import qualify
+from sqlglot.optimizer.scope import traverse_scope
+from sqlglot.optimizer.simplify import simplify
 
-from skerry.errors import FormatError, MissingDependencyError, NotFoundError, SchemaError, SkerryError, UnsupportedError
+from skerry.errors import FormatError, NotFoundError, SchemaError, SkerryError, UnsupportedError
 from skerry.planner.inputs import check_inputs
 from skerry.planner.ordering import Tree
+from skerry.table.predicate import parse
 
 __all__ = ["Block", "Equality", "Query", "Source", "TableUse", "parse_query"]
 
@@ -94,8 +101,6 @@ class Block:
             tree: What to join with what, probe side first.
             conditions: The equalities by which two sets of inputs are joined.
         """
-        from sqlglot import exp
-
         first = self.select.args["from_"]
         joins = self.select.args.get("joins") or []
         tables = {part.alias_or_name: part for part in (first.this, *(join.this for join in joins))}
@@ -155,8 +160,6 @@ class Query:
 
     def shown_sql(self) -> str:
         """The query with the names of the catalog, for people."""
-        from sqlglot import exp
-
         names = {use.key: use.table for use in self.uses}
         shown = self.tree.copy()
         for table in list(shown.find_all(exp.Table)):
@@ -176,16 +179,9 @@ def parse_query(sql: str, schema_of: Callable[[str], pa.Schema]) -> Query:
 
     Raises:
         FormatError: The text is no query.
-        MissingDependencyError: sqlglot is not installed.
         SchemaError: A column does not exist or is ambiguous.
         UnsupportedError: It is no query but another statement, or a table's columns differ in case only.
     """
-    try:
-        import sqlglot
-        from sqlglot import errors, exp
-        from sqlglot.optimizer.qualify import qualify
-    except ImportError as error:
-        raise MissingDependencyError("SQL needs the package sqlglot: pip install sqlglot") from error
     try:
         statements = [tree for tree in sqlglot.parse(sql, dialect=_DIALECT) if tree is not None]
         if len(statements) != 1:
@@ -200,9 +196,9 @@ def parse_query(sql: str, schema_of: Callable[[str], pa.Schema]) -> Query:
         tree = qualify(tree, schema=known, dialect=_DIALECT)
         blocks = _blocks(tree, {use.key: use for use in uses})
         query = Query(tree, uses, blocks, _result_names(tree, blocks, written))
-    except errors.OptimizeError as error:
+    except OptimizeError as error:
         raise SchemaError(f"{error}") from None
-    except errors.SqlglotError as error:
+    except SqlglotError as error:
         raise FormatError(f"no SQL query: {error}") from None
     except RecursionError:
         raise UnsupportedError("a query nested this deeply is not supported") from None
@@ -215,8 +211,6 @@ def parse_query(sql: str, schema_of: Callable[[str], pa.Schema]) -> Query:
 
 def _result_names(tree: Any, blocks: Sequence[Block], written: Sequence[Any] | None) -> list[str]:
     """What the columns of the result are called: by an alias, else by the table's column, else by the expression."""
-    from sqlglot import exp
-
     first = tree
     while not isinstance(first, exp.Select):
         first = first.this
@@ -236,8 +230,6 @@ def _result_names(tree: Any, blocks: Sequence[Block], written: Sequence[Any] | N
 
 def _resolve_tables(tree: Any, schema_of: Callable[[str], pa.Schema]) -> list[TableUse]:
     """Give every table of the catalog its key; names of CTEs stay."""
-    from sqlglot import exp
-
     ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     prefix = "skerry_"
     while any(name.startswith(prefix) for name in ctes):
@@ -262,9 +254,6 @@ def _resolve_tables(tree: Any, schema_of: Callable[[str], pa.Schema]) -> list[Ta
 
 def _blocks(tree: Any, uses: Mapping[str, TableUse]) -> list[Block]:
     """The SELECTs of a query, inner ones first, with the columns and conditions that its tables need noted."""
-    from sqlglot import exp
-    from sqlglot.optimizer.scope import traverse_scope
-
     by_select: dict[int, Block] = {}
     blocks = []
     needed: dict[str, set[str]] = {key: set() for key in uses}
@@ -287,8 +276,6 @@ def _blocks(tree: Any, uses: Mapping[str, TableUse]) -> list[Block]:
 
 
 def _block(scope: Any, tables: Mapping[str, TableUse | None], known: Mapping[int, Block]) -> Block:
-    from sqlglot import exp
-
     select = scope.expression
     joins = select.args.get("joins") or []
     order = [select.args["from_"].this.alias_or_name, *(join.this.alias_or_name for join in joins)]
@@ -322,16 +309,12 @@ def _block(scope: Any, tables: Mapping[str, TableUse | None], known: Mapping[int
 
 
 def _is_inner(join: Any) -> bool:
-    from sqlglot import exp
-
     kept = not join.side and not join.method and join.kind in ("", "INNER", "CROSS") and not join.args.get("using")
     return kept and isinstance(join.this, exp.Table | exp.Subquery) and not join.this.args.get("joins")
 
 
 def _groups(select: Any, sources: Mapping[str, Source]) -> list[tuple[str, str] | None] | None:
     """What one row of the result stands for: groups, distinct rows, or all rows in one."""
-    from sqlglot import exp
-
     group = select.args.get("group")
     if group is not None:
         keys = group.expressions
@@ -356,8 +339,6 @@ def _conjuncts(condition: Any) -> list[Any]:
 
 def _classify(conjunct: Any, block: Block, sources: Mapping[str, Source], *, pushes: bool) -> None:
     """Note a condition where it belongs: a join, an input, or several."""
-    from sqlglot import exp
-
     conjunct = conjunct.unnest()
     if isinstance(conjunct, exp.And):
         for part in _conjuncts(conjunct):
@@ -384,8 +365,6 @@ def _classify(conjunct: Any, block: Block, sources: Mapping[str, Source], *, pus
 
 def _imply(conjunct: Any, block: Block, sources: Mapping[str, Source], *, pushes: bool) -> bool:
     """What follows from alternatives on several inputs: conditions they share, and alternatives for each input."""
-    from sqlglot import exp
-
     if not isinstance(conjunct, exp.Or):
         return False
     branches = [_conjuncts(branch) for branch in conjunct.flatten()]
@@ -410,11 +389,6 @@ def _imply(conjunct: Any, block: Block, sources: Mapping[str, Source], *, pushes
 
 def _note_filter(source: Source, conjunct: Any, *, pushes: bool) -> None:
     """A condition on one input; one on a table goes with its scan, if the scan understands it."""
-    from sqlglot import exp
-    from sqlglot.optimizer.simplify import simplify
-
-    from skerry.table.predicate import parse
-
     bare = conjunct.copy()
     names = {name.lower(): name for name in source.use.schema.names} if source.use is not None else {}
     for column in bare.find_all(exp.Column):
@@ -436,8 +410,6 @@ def _note_filter(source: Source, conjunct: Any, *, pushes: bool) -> None:
 
 def _equality(condition: Any, sources: Mapping[str, Source]) -> Equality | None:
     """The columns of two inputs that a condition equates, if that is all it does."""
-    from sqlglot import exp
-
     sides = (condition.this, condition.expression) if isinstance(condition, exp.EQ) else ()
     if not sides or not all(isinstance(side, exp.Column) and side.table in sources for side in sides):
         return None
@@ -446,8 +418,6 @@ def _equality(condition: Any, sources: Mapping[str, Source]) -> Equality | None:
 
 
 def _column(table: str, name: str) -> Any:
-    from sqlglot import exp
-
     return exp.column(exp.to_identifier(name, quoted=True), exp.to_identifier(table, quoted=True))
 
 

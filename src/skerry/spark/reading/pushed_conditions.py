@@ -14,7 +14,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
+import sqlglot
 from pyspark.sql import DataFrame
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 from skerry.errors import FormatError, SchemaError, UnsupportedError
 from skerry.spark.reading.relations import is_relation, relation_table
@@ -73,12 +76,9 @@ def to_own_sql(text: str, schema: pa.Schema, zone: str) -> str | None:
     Returns:
         A condition that is true for all rows for which the given one is; None if nothing is left of it.
     """
-    import sqlglot
-    from sqlglot import errors, exp
-
     try:
         tree = sqlglot.parse_one(text, dialect=_DIALECT)
-    except (errors.SqlglotError, RecursionError):
+    except (SqlglotError, RecursionError):
         return None
     words = _Words(schema, zone)
     parts, kept = [tree], []
@@ -114,8 +114,6 @@ class _Words:
         Raises:
             UnsupportedError: We have no word for a part of it.
         """
-        from sqlglot import exp
-
         node = node.unnest()
         comparisons = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
         match node:
@@ -145,8 +143,6 @@ class _Words:
         raise UnsupportedError(f"no word for {node.key}")
 
     def _column(self, node: Any) -> str:
-        from sqlglot import exp
-
         node = node.unnest()
         if not isinstance(node, exp.Column) or len(node.parts) > 2:
             raise UnsupportedError("only columns of the table are known")
@@ -164,8 +160,6 @@ class _Words:
         Raises:
             UnsupportedError: It is none, or none that can be said for certain.
         """
-        from sqlglot import exp
-
         node = node.unnest()
         if isinstance(node, exp.Literal):
             return _quoted(node.name) if node.is_string else str(node.name)
@@ -180,8 +174,6 @@ class _Words:
         raise UnsupportedError(f"no constant: {node.key}")
 
     def _of_type(self, literal: Any, type_: Any) -> str:
-        from sqlglot import exp
-
         kinds = exp.DataType.Type
         numbers = {kinds.BIGINT, kinds.SMALLINT, kinds.TINYINT, kinds.DOUBLE, kinds.FLOAT, kinds.DECIMAL}
         if type_.this in numbers and _NUMBER.fullmatch(literal.name):

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import sqlglot
 from py4j.java_gateway import is_instance_of
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 from skerry.errors import FormatError, UnsupportedError
 
@@ -88,12 +91,9 @@ def names_by_sqlglot(query: str) -> tuple[list[Place], set[str]]:
         FormatError: The text is no query that sqlglot can read.
         UnsupportedError: It is another statement.
     """
-    import sqlglot
-    from sqlglot import errors, exp
-
     try:
         tree = sqlglot.parse_one(query, dialect="spark")
-    except (errors.SqlglotError, RecursionError) as error:
+    except (SqlglotError, RecursionError) as error:
         raise FormatError(f"no SQL query: {error}") from None
     if not isinstance(tree, exp.Query | exp.Values):
         raise not_a_query(query)
