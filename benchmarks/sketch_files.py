@@ -29,12 +29,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import skerry
-from skerry.catalog import Table
 from skerry.kernels import warm_up
 from skerry.storage import Storage
 from skerry.table.rows.schema import leaves
 from skerry.table.statistics.sketching import BatchSketcher, sketch_parquet
-from skerry.table.tasks import ThreadExecutor
 from tpch_data import CACHE, make_lineitem
 
 CODECS = ("snappy", "zstd")
@@ -67,13 +65,13 @@ def make_spark_files() -> Path:
     return folder
 
 
-def by_skerry(table: Table, locations: Sequence[str]) -> list[float | None]:
-    table.add_files(locations, executor=ThreadExecutor(THREADS))
+def by_skerry(table: skerry.Table, locations: Sequence[str]) -> list[float | None]:
+    table.add_files(locations, executor=skerry.ThreadExecutor(THREADS))
     found = table.statistics()
     return [found[name].ndv for name in table.schema.names]
 
 
-def empty_tables(warehouse: Path, schema: pa.Schema) -> Iterator[Table]:
+def empty_tables(warehouse: Path, schema: pa.Schema) -> Iterator[skerry.Table]:
     """Tables that may take files from outside of their folders, one after the other."""
     catalog = skerry.connect(warehouse)
     for number in itertools.count():
