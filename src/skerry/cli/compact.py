@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from skerry.cli.display import count, print_json, size
 from skerry.cli.options import AsJson, DryRun, Properties, Ref, TableName, Warehouse, open_table, split_names
 from skerry.table.work.progress import show_progress
+
+if TYPE_CHECKING:
+    from skerry.table.summaries import CompactSummary
 
 __all__ = ["compact"]
 
@@ -65,15 +68,19 @@ def compact(
         )
     if as_json:
         print_json({"table": opened.name, **dataclasses.asdict(summary)})
-        return
-    would = "would be " if dry_run else ""
+    else:
+        _print_summary(opened.name, summary)
+
+
+def _print_summary(name: str, summary: CompactSummary) -> None:
+    would = "would be " if summary.dry_run else ""
     reasons = ", ".join(f"{number} for {reason}" for reason, number in summary.reasons.items())
     if not (summary.rewritten_files or summary.removed_delete_files):
-        print(f"{opened.name}: nothing to do")
+        print(f"{name}: nothing to do")
     else:
-        into = "" if dry_run else f" into {count(summary.added_files)} ({size(summary.added_bytes)})"
+        into = "" if summary.dry_run else f" into {count(summary.added_files)} ({size(summary.added_bytes)})"
         print(
-            f"{opened.name}: {count(summary.rewritten_files)} files ({size(summary.rewritten_bytes)}) {would}"
+            f"{name}: {count(summary.rewritten_files)} files ({size(summary.rewritten_bytes)}) {would}"
             f"written anew{into}, in {count(summary.groups)} groups{f' ({reasons})' if reasons else ''}; "
             f"{count(summary.removed_delete_files)} delete files {would}removed"
         )

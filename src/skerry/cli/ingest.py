@@ -64,20 +64,18 @@ def ingest(
     read_options = key_values(options, "--option")
     wanted_properties = key_values(table_properties, "--table-property")
     config = key_values(spark_config, "--spark-config")
-    if (format or "").lower() != "jdbc" and _reads_local_files(master, config):
-        _check_file(source)
+    _check_source(source, format, master, config)
     catalog, target = _find(table, warehouse, properties, create)
 
     import skerry.spark
     from skerry.catalog.new_tables import made_for_rows
-    from skerry.table.work.tasks import JobProgress
 
     with show_progress("start Spark") as watcher:
         spark = skerry.spark.session(master=master, config=config)
         after_failure: AbstractContextManager[None] = nullcontext()
         if target is None:
             if watcher is not None:
-                watcher(JobProgress("infer the schema"))
+                watcher(skerry.JobProgress("infer the schema"))
             schema = skerry.spark.infer_schema(spark, source, format=format, options=read_options)
             target = catalog.create_table(
                 table, schema, partition_by=partition_by or (), sort_by=sort_by or (), properties=wanted_properties
@@ -108,12 +106,14 @@ def _reads_local_files(master: str, config: Mapping[str, str]) -> bool:
     return master.startswith("local") and not settings and _OTHER_SETTINGS.isdisjoint(os.environ)
 
 
-def _check_file(source: str) -> None:
+def _check_source(source: str, format: str | None, master: str, config: Mapping[str, str]) -> None:
     """Miss a local file before Spark starts, which takes seconds.
 
     Raises:
         NotFoundError: It is not there.
     """
+    if (format or "").lower() == "jdbc" or not _reads_local_files(master, config):
+        return
     is_pattern = not set(source).isdisjoint("*?[]{}\\")
     has_scheme = "://" in source or source.startswith("file:")
     if not (is_pattern or has_scheme or os.path.exists(source)):
