@@ -29,8 +29,10 @@ def draw(charts: Sequence[Chart]) -> str:
     """The charts as an SVG document, each from 0 to its greatest value."""
     seconds = max((x for chart in charts for line in chart.lines.values() for x, _ in line), default=1) or 1
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT * len(charts)}" '
-        f'font-family="sans-serif" font-size="12">',
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT * len(charts)}" '
+            f'font-family="sans-serif" font-size="12">'
+        ),
         '<rect width="100%" height="100%" fill="white"/>',
     ]
     for number, chart in enumerate(charts):

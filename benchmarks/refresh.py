@@ -118,7 +118,7 @@ def measure_catching_up(table: skerry.catalog.Table, rows: pa.Table, rounds: int
             table.append(content)
         (new,) = (file for file in table.refresh().files() if file.location not in known)
         reading.append(seconds(lambda new=new: pq.read_table(new.location.removeprefix("file://"))))
-        catching.append(seconds(lambda: table.analyze()))
+        catching.append(seconds(table.analyze))
         assert all(found.is_fresh for found in table.refresh().freshness().values())
     (clock, processor), (read_clock, read_processor) = medians(catching), medians(reading)
     print(

@@ -133,7 +133,7 @@ def count_files(connection: duckdb.DuckDBPyConnection, folder: Path, rounds: int
     with tempfile.TemporaryDirectory() as warehouse:
         tables = empty_tables(Path(warehouse), schema)
         ours, theirs = by_skerry(next(tables), locations), by_duckdb(connection, pattern, schema.names)
-        size = sum(os.path.getsize(location) for location in locations)
+        size = sum(Path(location).stat().st_size for location in locations)
         print(f"lineitem, {len(locations)} files by Spark, {folder.name}: {size:,} bytes")
         if show_counts:
             for name, mine, other in zip(schema.names, ours, theirs, strict=True):

@@ -77,7 +77,7 @@ _WHERE: Final = {
     "connect": "catalog",
 }
 
-__all__ = [*_WHERE, "__version__"]
+__all__ = [*_WHERE, "__version__"]  # noqa: PLE0604  all of them are texts
 
 
 def __getattr__(name: str) -> Any:

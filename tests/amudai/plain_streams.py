@@ -54,7 +54,7 @@ def unsigned(dtype):
     return np.dtype(f"<u{dtype.itemsize}")
 
 
-def stream(data, dtype, count):
+def stream(data, dtype, count):  # noqa: C901  a case per encoding
     """Decode one numeric stream."""
     dtype = np.dtype(dtype)
     code, size = u16(data, 0), dtype.itemsize

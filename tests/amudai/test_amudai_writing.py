@@ -99,7 +99,7 @@ def types(draw: st.DrawFn, depth: int = 2) -> pa.DataType:
 
 def values_of(kind: pa.DataType) -> st.SearchStrategy[Any]:
     nullable = st.none() | _values(kind)
-    return _values(kind) if kind in (pa.bool_(),) else nullable
+    return _values(kind) if kind == pa.bool_() else nullable
 
 
 def _values(kind: pa.DataType) -> st.SearchStrategy[Any]:

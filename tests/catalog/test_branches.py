@@ -1,5 +1,7 @@
-"""Branches, tags, cherry-picks, staged writes and rollbacks: what they move, what they refuse, and who still believes
-the statistics."""
+"""Branches, tags, cherry-picks, staged writes and rollbacks.
+
+What they move, what they refuse, and who still believes the statistics.
+"""
 
 from __future__ import annotations
 

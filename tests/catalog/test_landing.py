@@ -157,9 +157,7 @@ def test_a_race_lost_at_the_compare_itself_leaves_no_metadata_file(catalog, monk
         if len(written) == 1:
             rival.append(rows(0, 10))
 
-    monkeypatch.setattr(
-        inner, "_write_metadata", lambda metadata, io, metadata_path: write_then_lose(metadata, io, metadata_path)
-    )
+    monkeypatch.setattr(inner, "_write_metadata", write_then_lose)
     table.append(rows(10, 30))
     lost, won = (Path(location.removeprefix("file://")) for location in written)
     assert not lost.exists()

@@ -43,19 +43,29 @@ QUERIES = [
     "SELECT * FROM nyc.flights",
     "SELECT count(*) n FROM nyc.flights",
     "SELECT carrier, Delay AS Late FROM nyc.flights WHERE delay > 70 AND carrier IN ('C1', 'C2')",
-    "SELECT f.carrier, sum(p.seats) s FROM nyc.flights f, nyc.planes p, nyc.airlines a "
-    "WHERE f.tailnum = p.tailnum AND a.carrier = f.carrier AND a.name <> 'Air 3' GROUP BY ALL",
+    (
+        "SELECT f.carrier, sum(p.seats) s FROM nyc.flights f, nyc.planes p, nyc.airlines a "
+        "WHERE f.tailnum = p.tailnum AND a.carrier = f.carrier AND a.name <> 'Air 3' GROUP BY ALL"
+    ),
     "SELECT count(*) n FROM nyc.flights f JOIN nyc.planes p USING (tailnum) JOIN nyc.airlines a USING (carrier)",
-    "SELECT count(*) n FROM nyc.airlines a JOIN nyc.flights f ON a.carrier = f.carrier AND f.day < DATE '1970-03-01' "
-    "JOIN nyc.planes p ON p.tailnum = f.tailnum AND p.seats > f.Delay",
+    (
+        "SELECT count(*) n FROM nyc.airlines a "
+        "JOIN nyc.flights f ON a.carrier = f.carrier AND f.day < DATE '1970-03-01' "
+        "JOIN nyc.planes p ON p.tailnum = f.tailnum AND p.seats > f.Delay"
+    ),
     "SELECT p.tailnum, f.delay FROM nyc.planes p LEFT JOIN nyc.flights f ON f.tailnum = p.tailnum AND f.Delay = 3",
     "SELECT count(*) n FROM nyc.planes p LEFT JOIN nyc.flights f ON f.tailnum = p.tailnum WHERE f.carrier IS NULL",
-    "WITH busy AS (SELECT tailnum, count(*) n FROM nyc.flights GROUP BY 1 HAVING count(*) > 10) "
-    "SELECT b1.tailnum, b1.n, b2.n AS m FROM busy b1, busy b2, nyc.planes p "
-    "WHERE b1.tailnum = b2.tailnum AND p.tailnum = b1.tailnum",
+    (
+        "WITH busy AS (SELECT tailnum, count(*) n FROM nyc.flights GROUP BY 1 HAVING count(*) > 10) "
+        "SELECT b1.tailnum, b1.n, b2.n AS m FROM busy b1, busy b2, nyc.planes p "
+        "WHERE b1.tailnum = b2.tailnum AND p.tailnum = b1.tailnum"
+    ),
     "SELECT a.name FROM nyc.airlines a WHERE NOT EXISTS (SELECT 1 FROM nyc.flights f WHERE f.carrier = a.carrier)",
-    "SELECT count(*) n FROM nyc.flights f, nyc.planes p WHERE (f.tailnum = p.tailnum AND f.Delay = 1 AND p.seats < 90) "
-    "OR (f.tailnum = p.tailnum AND f.Delay = 2 AND p.seats > 100)",
+    (
+        "SELECT count(*) n FROM nyc.flights f, nyc.planes p "
+        "WHERE (f.tailnum = p.tailnum AND f.Delay = 1 AND p.seats < 90) "
+        "OR (f.tailnum = p.tailnum AND f.Delay = 2 AND p.seats > 100)"
+    ),
     "SELECT tailnum FROM nyc.flights WHERE carrier = 'C1' UNION SELECT tailnum FROM nyc.planes",
     "SELECT count(*) n FROM nyc.airlines a, nyc.airlines b",
     "SELECT a.carrier, x.seats FROM nyc.airlines a, (SELECT max(seats) AS seats FROM nyc.planes) x ORDER BY 1 LIMIT 3",

@@ -28,7 +28,7 @@ def test_a_new_table_goes_again_unless_rows_have_landed(without_spark, tmp_path,
 
     monkeypatch.setattr(skerry.spark, "ingest", land)
     warehouse = tmp_path / "warehouse"
-    with pytest.raises(BaseException) as raised:  # noqa: PT011: the command turns an interrupt into its exit
+    with pytest.raises(BaseException) as raised:  # the command turns an interrupt into its exit
         ingest(without_spark, "a.t", create=True, warehouse=str(warehouse))
     assert isinstance(raised.value, (KeyboardInterrupt, SystemExit, OSError))
     assert skerry.connect(warehouse).table_exists("a.t") == lands

@@ -226,8 +226,8 @@ def test_transactions_are_never_cut(start, database, folder, monkeypatch):
     monkeypatch.setattr(capture, "FETCHED_ROWS", 7)
     database.execute("CREATE TABLE public.t (id int PRIMARY KEY)")
     taken = start("public.t")
-    for start in range(0, 100, 25):
-        database.execute("INSERT INTO t SELECT generate_series(%s::int, %s::int)", [start, start + 24])
+    for first in range(0, 100, 25):
+        database.execute("INSERT INTO t SELECT generate_series(%s::int, %s::int)", [first, first + 24])
     counts = []
     while count := taken.take():
         counts.append(count)

@@ -1,5 +1,7 @@
-"""Our published sketches beside those that Iceberg's `compute_table_stats` makes of the same rows, and the rules by
-which other engines find ours."""
+"""Our published sketches beside those that Iceberg's `compute_table_stats` makes of the same rows.
+
+And the rules by which other engines find ours.
+"""
 
 from __future__ import annotations
 

@@ -9,9 +9,9 @@ from urllib.parse import unquote, urlparse
 
 import fastavro
 import pyarrow as pa
-import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 
 import skerry
 from skerry.errors import FormatError, SchemaError, UnsupportedError

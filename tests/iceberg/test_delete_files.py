@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 from changed_tables import changed_table, rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import orc
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 
 import skerry

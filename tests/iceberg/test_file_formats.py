@@ -15,10 +15,10 @@ from uuid import UUID
 
 import fastavro
 import pyarrow as pa
-import pyarrow.orc as orc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import orc
 
 import skerry
 from skerry.errors import SchemaError, StorageError, UnsupportedError

@@ -84,13 +84,13 @@ WIDENED = [
 ]
 
 
-@pytest.mark.parametrize(("iceberg", "arrow"), BOTH_WAYS, ids=lambda part: str(part))
+@pytest.mark.parametrize(("iceberg", "arrow"), BOTH_WAYS, ids=str)
 def test_types_map_both_ways(iceberg, arrow):
     assert to_arrow_type(iceberg) == arrow
     assert to_iceberg_type(arrow, format_version=3) == iceberg
 
 
-@pytest.mark.parametrize(("arrow", "iceberg"), WIDENED, ids=lambda part: str(part))
+@pytest.mark.parametrize(("arrow", "iceberg"), WIDENED, ids=str)
 def test_types_that_lose_nothing_are_accepted(arrow, iceberg):
     assert to_iceberg_type(arrow, format_version=3) == iceberg
 
@@ -116,7 +116,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("arrow", "reason"), REFUSED, ids=lambda part: str(part))
+@pytest.mark.parametrize(("arrow", "reason"), REFUSED, ids=str)
 def test_types_that_would_lose_something_are_refused_by_name(arrow, reason):
     with pytest.raises(SchemaError, match=reason) as error:
         to_iceberg_schema(pa.schema([("a", pa.struct([("b", pa.list_(arrow))]))]))

@@ -153,7 +153,7 @@ def test_files_of_other_groups_are_not_opened(tmp_path, monkeypatch):
 
 def test_a_rival_that_merges_groups_leaves_an_upper_bound(tmp_path, monkeypatch):
     """What was looked up holds for the group as it was; in another one the value may still be."""
-    import skerry.iceberg.jobs.row_changes as row_changes
+    from skerry.iceberg.jobs import row_changes
 
     table = make(tmp_path, groups=2)
     table.append(rows(range(100)))

@@ -286,7 +286,7 @@ def test_changes_read_in_any_batches_give_the_table(tmp_path, how, seed):
 
 
 def apply_in_order(batch, seen):
-    for row in sorted(batch, key=lambda row: (row["_change_ordinal"], row["_change_type"] not in ("DELETE",))):
+    for row in sorted(batch, key=lambda row: (row["_change_ordinal"], row["_change_type"] != "DELETE")):
         if row["_change_type"] == "DELETE":
             seen.pop(row["k"], None)
         elif row["_change_type"] in ("INSERT", "UPDATE_AFTER"):

@@ -114,7 +114,7 @@ def test_nested_columns_are_kept_and_changed(tmp_path, version, mode):
 
 
 def nested_uuids(ids):
-    """uuid and fixed at every kind of depth; every third row is null, as is an element of each list."""
+    """Columns of uuid and fixed at every kind of depth; every third row is null, as is an element of each list."""
     uuids = array(pa.uuid(), [uuid.UUID(int=number) for number in ids])
     fixed = pa.array([number.to_bytes(3, "big") for number in ids], pa.binary(3))
     starts, mask = pa.array(range(len(ids) + 1), pa.int32()), pa.array([number % 3 == 2 for number in ids])

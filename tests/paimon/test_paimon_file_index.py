@@ -138,7 +138,7 @@ EXACT = {
 KINDS = [(kind, type_) for kind, (_, types) in EXACT.items() for type_ in types]
 
 
-@pytest.mark.parametrize(("kind", "type_"), KINDS, ids=lambda value: str(value))
+@pytest.mark.parametrize(("kind", "type_"), KINDS, ids=str)
 @settings(max_examples=20)
 @given(data=st.data())
 def test_an_index_leaves_exactly_the_rows_that_a_condition_wants(kind: str, type_: AtomicType, data: Any) -> None:

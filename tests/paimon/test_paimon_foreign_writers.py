@@ -9,9 +9,9 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
-import pyarrow.orc as orc
 import pytest
 from paimon_peers import JavaPaimon, java_rows
+from pyarrow import orc
 
 from skerry.errors import FormatError, UnsupportedError
 from skerry.paimon.table import PaimonTable

@@ -85,7 +85,7 @@ def test_keys_compare_as_their_values(data: Any) -> None:
             assert (numbers[i] < numbers[j]) == (ranks[i] < ranks[j])
 
 
-class _Least:
+class _Least:  # noqa: PLW1641  compared, never hashed
     def __lt__(self, other: Any) -> bool:
         return not isinstance(other, _Least)
 
@@ -93,7 +93,7 @@ class _Least:
         return isinstance(other, _Least)
 
 
-class _Descending:
+class _Descending:  # noqa: PLW1641  compared, never hashed
     def __init__(self, rank: Any) -> None:
         self.rank = rank
 
@@ -326,7 +326,7 @@ class Model:
             return number.quantize(Decimal(1).scaleb(-type_.scale), ROUND_HALF_UP)
         return number
 
-    def add(self, function: str, name: str, held: Any, value: Any, begun: set[str]) -> Any:
+    def add(self, function: str, name: str, held: Any, value: Any, begun: set[str]) -> Any:  # noqa: C901  a case per function
         match function:
             case "primary_key" | "last_value":
                 return value

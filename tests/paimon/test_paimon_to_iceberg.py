@@ -288,8 +288,10 @@ SPARK_TYPES = {
         (
             [("k", pa.int64())],
             {"primary_key": ["k"]},
-            "a Paimon table with a primary key merges records as it is read, which Iceberg tables do not: only append "
-            "tables become Iceberg tables without rewriting; read it and write the rows to a new table",
+            (
+                "a Paimon table with a primary key merges records as it is read, which Iceberg tables do not: only "
+                "append tables become Iceberg tables without rewriting; read it and write the rows to a new table"
+            ),
         ),
         (
             [("s", pa.struct([("t", pa.time32("ms"))]))],
@@ -299,8 +301,10 @@ SPARK_TYPES = {
         (
             [("t", pa.list_(pa.timestamp("ns")))],
             {},
-            "column 't.element' of type TIMESTAMP(9): Iceberg's timestamps have microseconds, and those with "
-            "nanoseconds are stored in another way",
+            (
+                "column 't.element' of type TIMESTAMP(9): Iceberg's timestamps have microseconds, and those with "
+                "nanoseconds are stored in another way"
+            ),
         ),
         (
             [("k", pa.int64())],

@@ -54,16 +54,20 @@ PAYLOADS: list[tuple[FileMetadata, str]] = [
     ),
     (
         FileMetadata((BlobMetadata("é", (3, 1, 2), -1, 2**63 - 1, 4, 9, "zstd", {"ndv": "12"}),)),
-        '{"blobs":[{"type":"é","fields":[3,1,2],"snapshot-id":-1,"sequence-number":9223372036854775807,'
-        '"offset":4,"length":9,"compression-codec":"zstd","properties":{"ndv":"12"}}]}',
+        (
+            '{"blobs":[{"type":"é","fields":[3,1,2],"snapshot-id":-1,"sequence-number":9223372036854775807,'
+            '"offset":4,"length":9,"compression-codec":"zstd","properties":{"ndv":"12"}}]}'
+        ),
     ),
     (
         FileMetadata(
             (BlobMetadata("", (), 0, 0, 4, 0, "lz4"), BlobMetadata("b", (-(2**31), 2**31 - 1), 0, -(2**63), 4, 0))
         ),
-        '{"blobs":[{"type":"","fields":[],"snapshot-id":0,"sequence-number":0,"offset":4,"length":0,'
-        '"compression-codec":"lz4"},{"type":"b","fields":[-2147483648,2147483647],"snapshot-id":0,'
-        '"sequence-number":-9223372036854775808,"offset":4,"length":0}]}',
+        (
+            '{"blobs":[{"type":"","fields":[],"snapshot-id":0,"sequence-number":0,"offset":4,"length":0,'
+            '"compression-codec":"lz4"},{"type":"b","fields":[-2147483648,2147483647],"snapshot-id":0,'
+            '"sequence-number":-9223372036854775808,"offset":4,"length":0}]}'
+        ),
     ),
 ]
 

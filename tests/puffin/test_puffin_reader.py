@@ -219,7 +219,7 @@ def test_first_magic_is_checked_when_the_bytes_beside_it_are_read() -> None:
     reader = PuffinReader(storage, location)
     for read in (
         lambda: reader.read_blob(reader.blobs[0]),
-        lambda: reader.read_blobs(),
+        reader.read_blobs,
         lambda: reader.read_range(4, 0),
     ):
         with pytest.raises(FormatError, match="expected magic 50464131, found 50464132") as caught:

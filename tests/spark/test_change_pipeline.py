@@ -24,6 +24,8 @@ from pyspark.sql import SparkSession
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples" / "change_data"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "paimon"))
 
+from typing import Self
+
 from check import catch_up, compare, compare_statistics, read_by_duckdb, read_by_spark, read_source
 from paimon_peers import JavaPaimon, java_rows
 from soak_series import Series
@@ -65,7 +67,7 @@ class Pipeline:
         }
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
-    def __enter__(self) -> Pipeline:
+    def __enter__(self) -> Self:
         for name in self._commands:
             self.start(name)
         return self

@@ -1,5 +1,7 @@
-"""The state machine with the ways by which rows come to a branch that were written elsewhere or before: staged and
-published, picked from another snapshot, added as files."""
+"""The state machine with rows that were written elsewhere or before.
+
+They come to a branch staged and published, picked from another snapshot, or added as files.
+"""
 
 from __future__ import annotations
 

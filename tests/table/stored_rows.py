@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.orc as orc
 import pyarrow.parquet as pq
+from pyarrow import orc
 
 from skerry.iceberg.writing.file_writers import FileEncoding, FileWriter
 from skerry.puffin import PuffinWriter

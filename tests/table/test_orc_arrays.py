@@ -6,10 +6,10 @@ import io
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.orc as orc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import orc
 
 from skerry.table.files.orc_arrays import rebuild_nested
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.orc as orc
 import pytest
+from pyarrow import orc
 
 from skerry.errors import FormatError, UnsupportedError
 from skerry.storage import Storage

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import pickle
 
 import numpy as np
@@ -270,8 +271,8 @@ FROM_ARROW = [
     (pc.field("x") > 3.5, '"x" > 3'),
     (pc.field("d") > 3, '"d" > 3.0 AND NOT isnan("d")'),
     (~(pc.field("d") > 3), '"d" <= 3.0 OR isnan("d")'),
-    (pc.field("d") == float("nan"), "FALSE"),
-    (pc.field("d") != float("nan"), '"d" IS NOT NULL'),
+    (pc.field("d") == math.nan, "FALSE"),
+    (pc.field("d") != math.nan, '"d" IS NOT NULL'),
     (pc.field("f") == 3.14, "FALSE"),
     (pc.field("f") > 3.14, '"f" > 3.1399998664855957 AND NOT isnan("f")'),
     (pc.field("a", "b") == 5, '"a"."b" = 5'),

@@ -8,10 +8,10 @@ import decimal
 
 import fastavro
 import pyarrow as pa
-import pyarrow.orc as orc
 import pyarrow.parquet as pq
-import pyarrow.parquet.encryption as encryption
 import pytest
+from pyarrow import orc
+from pyarrow.parquet import encryption
 from stored_rows import FORMATS, data_task, field, position_deletes, reader, rows_of, write_rows
 
 from skerry.errors import FormatError, SchemaError, SkerryError, UnsupportedError

@@ -22,7 +22,7 @@ from skerry.kernels import kernel
 # fmt: off
 # Instructions that read no integer
 # name                       a             b              c         d         e
-END: Final = 0             #
+END: Final = 0
 JUMP: Final = 1            # target
 NEXT_ITEM: Final = 2       # depth         domain         target of the next item, target of the next block
 MARK_END: Final = 3        # offsets slot  domain         counter
@@ -245,7 +245,7 @@ def read_value(
 
 
 @kernel
-def run_record(
+def run_record(  # noqa: C901, PLR0913  a kernel
     data: Any, position: int, end: int, program: Any, counters: Any, bases: Any,
     arena: Any, arena32: Any, arena64: Any, stack: Any, failure: Any,
 ) -> int:  # fmt: skip
@@ -324,7 +324,7 @@ def run_record(
     "int64(uint8[::1], int64[:, ::1], int64, int64[:, ::1], out int64[::1], int64[::1], "
     "out uint8[::1], out int32[::1], out int64[::1], out int64[:, ::1], out int64[::1])"
 )
-def run_program(
+def run_program(  # noqa: PLR0913  a kernel
     data: Any, blocks: Any, least_bytes: int, program: Any, counters: Any, bases: Any,
     arena: Any, arena32: Any, arena64: Any, stack: Any, failure: Any,
 ) -> int:  # fmt: skip

@@ -259,7 +259,7 @@ class _Parser:
         if isinstance(value, str):
             return self._reference(value, namespace)
         if isinstance(value, list):
-            return self._union(value, namespace)
+            return self.union(value, namespace)
         if not isinstance(value, dict):
             _refuse("a type name, list or object", value)
         kind = value.get("type")
@@ -300,7 +300,7 @@ class _Parser:
         self.named[name] = None
         return name, name.rpartition(".")[0]
 
-    def _record(self, value: dict[str, Any], namespace: str) -> AvroType:
+    def record(self, value: dict[str, Any], namespace: str) -> AvroType:
         full_name, inner = self._define(value, namespace)
         entries = value.get("fields")
         if not isinstance(entries, list):
@@ -318,7 +318,7 @@ class _Parser:
         self.named[full_name] = record
         return record
 
-    def _enum(self, value: dict[str, Any], namespace: str) -> AvroType:
+    def enum(self, value: dict[str, Any], namespace: str) -> AvroType:
         full_name, _ = self._define(value, namespace)
         symbols = value.get("symbols")
         if not isinstance(symbols, list) or not symbols or not all(isinstance(symbol, str) for symbol in symbols):
@@ -326,7 +326,7 @@ class _Parser:
         self.named[full_name] = enumeration = Enumeration(full_name, tuple(symbols))
         return enumeration
 
-    def _fixed(self, value: dict[str, Any], namespace: str) -> AvroType:
+    def fixed(self, value: dict[str, Any], namespace: str) -> AvroType:
         full_name, _ = self._define(value, namespace)
         size = value.get("size")
         if not _is_integer(size) or not 0 <= size < 1 << 31:
@@ -337,7 +337,7 @@ class _Parser:
         self.named[full_name] = fixed = Fixed(full_name, size, logical)
         return fixed
 
-    def _array(self, value: dict[str, Any], namespace: str) -> AvroType:
+    def array(self, value: dict[str, Any], namespace: str) -> AvroType:
         items = self.parse(value.get("items"), namespace)
         is_map = (
             value.get("logicalType") == "map"
@@ -348,11 +348,11 @@ class _Parser:
         )
         return Array(items, _id(value, "element-id"), is_map, *_sizes([items]))
 
-    def _map(self, value: dict[str, Any], namespace: str) -> AvroType:
+    def map(self, value: dict[str, Any], namespace: str) -> AvroType:
         values = self.parse(value.get("values"), namespace)
         return Map(values, _id(value, "key-id"), _id(value, "value-id"), *_sizes([values]))
 
-    def _union(self, value: list[Any], namespace: str) -> AvroType:
+    def union(self, value: list[Any], namespace: str) -> AvroType:
         branches = tuple(self.parse(branch, namespace) for branch in value)
         if not branches or any(isinstance(branch, Union) for branch in branches):
             _refuse("a union of one or more types that are no unions", value)
@@ -362,12 +362,12 @@ class _Parser:
 
 
 _COMPLEX: Final[dict[str, Callable[[_Parser, dict[str, Any], str], AvroType]]] = {
-    "record": _Parser._record,
-    "error": _Parser._record,
-    "enum": _Parser._enum,
-    "fixed": _Parser._fixed,
-    "array": _Parser._array,
-    "map": _Parser._map,
+    "record": _Parser.record,
+    "error": _Parser.record,
+    "enum": _Parser.enum,
+    "fixed": _Parser.fixed,
+    "array": _Parser.array,
+    "map": _Parser.map,
 }
 
 

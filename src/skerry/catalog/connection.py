@@ -102,7 +102,7 @@ def _is_bare_name(text: str) -> bool:
 def _connect_uri(text: str, scheme: str, options: dict[str, str]) -> Catalog:
     if scheme in ("rest+https", "rest+http"):
         return _open("rest", {"type": "rest", "uri": text.removeprefix("rest+"), **options})
-    if scheme.split("+")[0] in _SQL_SCHEMES:
+    if scheme.split("+", maxsplit=1)[0] in _SQL_SCHEMES:
         if "warehouse" not in options:
             raise SkerryError(f"a SQL catalog needs the folder of its tables: connect({redact(text)!r}, warehouse='…')")
         return _open(options.pop("name", EMBEDDED_NAME), {"type": "sql", "uri": _with_timeout(text), **options})
@@ -172,17 +172,19 @@ def _notice_move(catalog: SqlCatalog) -> None:
     url = catalog.engine.url
     if catalog.engine.dialect.name != "sqlite" or in_memory(url):
         return
-    folder = os.path.dirname(os.path.abspath(str(url.database)))
+    folder, name = os.path.split(os.path.abspath(str(url.database)))  # noqa: PTH100  links stay what they are
     warehouse = catalog.properties.get("warehouse", "")
-    is_warehouse = os.path.basename(str(url.database)) == CATALOG_FILE and file_key(warehouse) == file_key(folder)
+    is_warehouse = name == CATALOG_FILE and file_key(warehouse) == file_key(folder)
     move = moved_from(catalog.engine, folder, is_warehouse=is_warehouse)
     if move is not None:
         catalog.properties |= {MOVED_FROM: "\n".join(move.sources), MOVED_TO: move.target}
 
 
 def _paimon_tables(catalog: pyiceberg_catalog.Catalog) -> PaimonTables | None:
-    """Paimon tables in the warehouse folder of a SQL catalog; of others, where they hand out credentials by table and
-    name warehouses as they like, only in the folder that is named for it."""
+    """Paimon tables in the warehouse folder of a SQL catalog, or in the folder that is named for them.
+
+    Other catalogs hand out credentials by table and name warehouses as they like: there the folder must be named.
+    """
     warehouse = catalog.properties.get(PAIMON_WAREHOUSE)
     if warehouse is None and isinstance(catalog, SqlCatalog):
         warehouse = catalog.properties.get("warehouse")

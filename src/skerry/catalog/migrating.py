@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pyarrow as pa
 
 from skerry.errors import SchemaError, UnsupportedError
@@ -14,9 +12,6 @@ from skerry.table.files.evolution import has_ids
 from skerry.table.rows.schema import field_id
 from skerry.table.table import Table
 from skerry.table.work.tasks import Executor, Watcher
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["add_folder", "folder_location"]
 

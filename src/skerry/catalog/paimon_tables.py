@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NoReturn
 
 from skerry.catalog.names import identifier_of, parts_of
@@ -114,10 +115,10 @@ class PaimonTables:
         old, new = local_path(source), local_path(target)
         if old is None or new is None:
             raise UnsupportedError("a Paimon table is its folder, and an object store cannot move one at once")
-        if not os.path.isdir(os.path.dirname(new)):
+        if not os.path.isdir(Path(new).parent):
             raise NotFoundError(f"no namespace {to.rpartition('.')[0]!r}")
         try:
-            os.rename(old, new)
+            Path(old).rename(new)
         except OSError as error:
             if not os.path.lexists(old):
                 raise CommitUnknownError(f"the table seems to be moved, and: {error}", location=target) from error

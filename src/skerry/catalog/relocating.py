@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pyiceberg.catalog.sql import SqlCatalog
@@ -242,9 +243,9 @@ def _switch(connection: Connection, tables: list[tuple[_Row, str]], move: Move) 
             )
 
 
-def _originals(move: Move) -> list[str]:
+def _originals(move: Move) -> list[Path]:
     """The catalogs that lie in the old place still."""
-    paths = (os.path.join(str(local_path(source)), CATALOG_FILE) for source in move.sources)
+    paths = (Path(str(local_path(source)), CATALOG_FILE) for source in move.sources)
     return [path for path in paths if os.path.exists(path)]
 
 
@@ -256,7 +257,7 @@ def _refuse_shared(move: Move, folder: str) -> None:
     """
     originals = _originals(move)
     for original in originals:
-        if os.path.samefile(original, os.path.join(folder, CATALOG_FILE)):
+        if original.samefile(Path(folder, CATALOG_FILE)):
             raise UnsupportedError(
                 f"{CATALOG_FILE} is the same file as the original's, by a link: copy it", location=folder
             )
@@ -274,6 +275,6 @@ def _links_out_of(folder: str) -> Iterator[str]:
     root = os.path.realpath(folder)
     for path, folders, _ in os.walk(folder):
         for name in folders:
-            link = os.path.join(path, name)
-            if os.path.islink(link) and os.path.commonpath([os.path.realpath(link), root]) != root:
-                yield link
+            link = Path(path, name)
+            if os.path.islink(link) and not Path(os.path.realpath(link)).is_relative_to(root):
+                yield str(link)

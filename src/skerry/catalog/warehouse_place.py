@@ -81,7 +81,7 @@ def _is_same_folder(place: str, folder: str) -> bool:
     if place == folder:
         return True
     try:
-        return os.path.samefile(place, folder)
+        return Path(place).samefile(folder)
     except OSError:
         return False
 
@@ -104,7 +104,7 @@ def _places_of(locations: Iterable[str], folder: str) -> list[str]:
 def _path_of(location: str) -> str | None:
     try:
         path = local_path(location)
-    except Exception:  # a location that skerry cannot read is in no folder
+    except Exception:  # noqa: BLE001
         return None
     return None if path is None else os.path.normpath(f"/{path.lstrip('/')}")
 
@@ -118,7 +118,7 @@ def _counterpart(path: str, folder: str) -> str | None:
     """The folder below which a file lies as a file of the same name lies below this one."""
     parts = Path(path).parts
     for start in range(2, len(parts)):
-        if os.path.isfile(os.path.join(folder, *parts[start:])):
+        if os.path.isfile(Path(folder, *parts[start:])):
             return str(Path(*parts[:start]))
     return None
 

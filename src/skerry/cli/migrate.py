@@ -51,7 +51,7 @@ def migrate(
     catalog = open_catalog(warehouse, properties, create=table is not None and not dry_run)
     name, folder = (source, None) if table is None else (table, source)
     if folder is not None and "://" not in folder:
-        folder = os.path.abspath(folder)
+        folder = os.path.abspath(folder)  # noqa: PTH100  links stay what they are
     with show_progress("read footers") as watcher:
         summary = catalog.migrate(
             name,

@@ -25,8 +25,10 @@ _RAW, _RLE, _COMPRESSED, _RESERVED = range(4)
 
 
 class _Codecs(threading.local):
-    """The calling thread's codecs. Making one costs ten times as much as decoding a small block, and none may be
-    used by two threads at once."""
+    """The calling thread's codecs.
+
+    Making one costs ten times as much as decoding a small block, and none may be used by two threads at once.
+    """
 
     def __init__(self) -> None:
         self.decompressor = zstandard.ZstdDecompressor()

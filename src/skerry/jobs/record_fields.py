@@ -62,7 +62,7 @@ def _hash(name: bytes) -> np.uint64:
 
 
 @kernel("void(uint8[::1], int64[::1], uint64, uint64, out uint64[::1])")
-def hash_fields(data: Any, offsets: Any, payload: Any, after: Any, found: Any) -> None:
+def hash_fields(data: Any, offsets: Any, payload: Any, after: Any, found: Any) -> None:  # noqa: C901  a kernel
     """Hash the names of the fields of the object `after`, or of the one in `payload`.
 
     Args:

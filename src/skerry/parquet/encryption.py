@@ -103,7 +103,7 @@ def _is_short(kind, length, size):  # type: ignore[no-untyped-def]
 
 
 @kernel("int64(uint8[::1], out int64[:, ::1], int64[:, ::1], out uint8[:, ::1])")
-def _walk(data: Any, stack: Any, columns: Any, sound: Any) -> Any:
+def _walk(data: Any, stack: Any, columns: Any, sound: Any) -> Any:  # noqa: C901  a kernel
     """Walk over a FileMetaData; 1 if it is encrypted, 0 if not, less if something is wrong.
 
     Args:

@@ -33,7 +33,7 @@ if __name__ == "__main__":
             importlib.import_module(module)
         if sys.argv[1:] == [TASKS]:  # plans and commits, which have daemons of their own, use few kernels
             warm_up()
-    except Exception:  # workers do without it, slower; what is wrong shows where it is used
+    except Exception:  # noqa: BLE001
         traceback.print_exc()
     keep_archives()
     gc.collect()

@@ -177,7 +177,7 @@ def _parts(raw: Path, source: Source) -> list[Path]:
     if path.name != "flights.csv":
         return [path]
     halves = [raw / "flights-1.csv", raw / "flights-2.csv"]
-    with open(path) as lines, open(halves[0], "w") as first, open(halves[1], "w") as second:
+    with path.open() as lines, halves[0].open("w") as first, halves[1].open("w") as second:
         header = next(lines)
         first.write(header)
         second.write(header)

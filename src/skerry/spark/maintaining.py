@@ -66,7 +66,7 @@ def analyze(
     return table.analyze(columns, executor=SparkExecutor(spark), progress=progress)
 
 
-def compact(
+def compact(  # noqa: PLR0913  options, by name
     spark: SparkSession,
     table: Table,
     where: Condition | None = None,

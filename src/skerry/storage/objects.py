@@ -329,7 +329,7 @@ class _ObjectSink(Sink):
         if self._writer is None and len(self._gathered) + len(data) <= _ATOMIC_BYTES:
             self._gathered += data
             return
-        with self._files._errors(self._target):
+        with self._files._errors(self._target):  # noqa: SLF001  of a class of this module
             if self._writer is None:
                 self._writer = obstore.open_writer(self._files.store, self._target.path, buffer_size=_PART_BYTES)
                 self._writer.write(memoryview(self._gathered))
@@ -352,7 +352,7 @@ class _ObjectSink(Sink):
     def _complete(self) -> None:
         """Put the parts together. A request whose answer was lost is repeated, and then finds no upload any more."""
         try:
-            with self._files._errors(self._target):
+            with self._files._errors(self._target):  # noqa: SLF001  of a class of this module
                 self._writer.close()
         except AccessDeniedError:
             raise
@@ -386,7 +386,7 @@ class _Errors:
         self._secrets = secrets
 
     def __enter__(self) -> None:
-        global _network_process
+        global _network_process  # noqa: PLW0603  one per process, as the runtime is
         if self._location.family is Family.MEMORY:
             return
         process = os.getpid()

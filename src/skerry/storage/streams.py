@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from skerry.errors import FormatError
 from skerry.storage.location import Location, redact
@@ -167,7 +167,7 @@ class Sink(io.RawIOBase):
             self._discard()
             super().close()
 
-    def __enter__(self) -> Sink:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

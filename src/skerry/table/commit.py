@@ -136,7 +136,6 @@ class RetryPolicy:
         Raises:
             SchemaError: A value is not a whole number from 0.
         """
-
         defaults = cls()
         return cls(
             num_retries=whole_number(properties, "commit.retry.num-retries", defaults.num_retries, least=0),
@@ -240,7 +239,7 @@ def _publish(target: CommitTarget[Base, Change, Staged], staged: Staged) -> Base
             published = target.find_published(staged)
         except ConflictError as lost:
             raise lost from error
-        except Exception:  # what just failed may fail again
+        except Exception:  # noqa: BLE001
             published = None
         if published is not None:
             return published

@@ -193,7 +193,7 @@ def after_publish(work: str) -> Iterator[None]:
     """
     try:
         yield
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  written to the log
         log_after_publish(work, error)
 
 
@@ -211,5 +211,5 @@ def passed_over(what: str) -> Iterator[None]:
     """
     try:
         yield
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  written to the log
         _LOG.warning("%s: %s: %s", what, type(error).__name__, error)

@@ -119,7 +119,7 @@ class Table(ConfigurableTable):
         with watching(progress, "analyze") as watcher:
             return self._analyze(columns, full, executor, watcher)
 
-    def compact(
+    def compact(  # noqa: PLR0913  options, by name
         self,
         where: Condition | None = None,
         *,

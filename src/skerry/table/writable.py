@@ -201,7 +201,7 @@ class WritableTable(ReadableTable):
             options = WriteOptions(ref, staged, snapshot_properties or {}, executor, watcher)
             return self._upsert(data, self._key(on, "upsert"), blind, options)
 
-    def merge(
+    def merge(  # noqa: PLR0913  options, by name
         self,
         data: Rows,
         on: str | Sequence[str],
@@ -255,7 +255,7 @@ class WritableTable(ReadableTable):
             options = WriteOptions(ref, staged, snapshot_properties or {}, executor, watcher)
             return self._merge(data, on, clauses, blind, options)
 
-    def apply_changes(
+    def apply_changes(  # noqa: PLR0913  options, by name
         self,
         data: Rows,
         on: str | Sequence[str] | None = None,

@@ -150,9 +150,9 @@ class Collector:
 
 
 _TAKE_IN: dict[type[Physical], Callable[[Collector, Any], None]] = {
-    Fixed: Collector._take_in_fixed,
-    Variable: Collector._take_in_variable,
-    Numbered: Collector._take_in_numbered,
+    Fixed: Collector._take_in_fixed,  # noqa: SLF001  its own table
+    Variable: Collector._take_in_variable,  # noqa: SLF001  its own table
+    Numbered: Collector._take_in_numbered,  # noqa: SLF001  its own table
 }
 
 

@@ -45,7 +45,7 @@ class ThetaSketch:
     def from_compact(cls, compact: CompactSketch, seed: int = DEFAULT_SEED) -> ThetaSketch:
         """A sketch of hashes that were collected elsewhere."""
         sketch = cls.__new__(cls)
-        sketch.seed, sketch._collector, sketch._compact = seed, None, compact
+        sketch.seed, sketch._collector, sketch._compact = seed, None, compact  # noqa: SLF001  of the same class
         return sketch
 
     @classmethod

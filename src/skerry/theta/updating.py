@@ -344,7 +344,7 @@ def update_spans(data: ByteArray, starts: WordArray, lengths: WordArray, work: W
 
 
 @kernel("int64(uint8[::1], int64, int64, uint8[::1], int64, out uint8[::1], out int64[::1], int64, out uint64[::1])")
-def mark_used(
+def mark_used(  # noqa: C901  a kernel
     indices: ByteArray,
     width: int,
     count: int,

@@ -82,7 +82,7 @@ _NULL: Final = 2
     "void(uint8[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64, int64, int64[::1], uint64[::1], "
     "out uint64[::1], out uint8[::1])"
 )
-def _pick(
+def _pick(  # noqa: PLR0913  a kernel
     data: Any, starts: Any, ends: Any, counts: Any, places: Any, size: int, has_presence: int, groups: Any, masks: Any,
     values: Any, states: Any,
 ) -> None:  # fmt: skip

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -42,11 +42,11 @@ class ThisThread:
         future: Future[T] = Future()
         try:
             future.set_result(fn(*args))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  a future keeps whatever was raised
             future.set_exception(error)
         return future
 
-    def __enter__(self) -> ThisThread:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

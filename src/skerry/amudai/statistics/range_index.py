@@ -24,9 +24,6 @@ from skerry.amudai.shard.schema import BasicType, DataType
 from skerry.errors import FormatError, UnsupportedError
 
 if TYPE_CHECKING:
-    pass
-
-if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 __all__ = ["BLOCK_POSITIONS", "RangeIndex", "decode_range_index", "encode_range_index", "index_numbers"]

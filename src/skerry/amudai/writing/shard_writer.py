@@ -92,7 +92,7 @@ class ShardWriter:
         AlreadyExistsError: There is a file of that name, and `overwrite` is false.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  options, by name
         self,
         where: str | os.PathLike[str],
         schema: pa.Schema,

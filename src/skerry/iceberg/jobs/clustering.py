@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -128,7 +128,7 @@ class _Spilled:
         self._schema = schema
         self._writers: dict[int, Any] = {}
 
-    def __enter__(self) -> _Spilled:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -104,7 +104,7 @@ def version_of(storage: Storage, location: str) -> object | None:
     if path is None:
         return storage.identity(location)
     try:
-        status = os.stat(path)
+        status = os.stat(path)  # noqa: PTH116  asked for every manifest of a plan
     except OSError:
         return None
     return status.st_mtime_ns, status.st_size

@@ -55,7 +55,7 @@ class BatchFolder:
         path = self._file(key)
         try:
             with pa.memory_map(str(path)) as source:
-                status = os.stat(path)
+                status = path.stat()
                 if not is_trusted(status):
                     return None
                 content = source.read_buffer()
@@ -87,11 +87,11 @@ class BatchFolder:
             self._make_room(size)
             handle, temporary = tempfile.mkstemp(dir=self.path, prefix=key)
             try:
-                with open(handle, "wb") as file:
+                with os.fdopen(handle, "wb") as file:
                     file.writelines([head, *content])
-                os.replace(temporary, self._file(key))
+                Path(temporary).replace(self._file(key))
             except BaseException:
-                os.unlink(temporary)
+                Path(temporary).unlink()
                 raise
 
     def _file(self, key: str) -> Path:
@@ -120,7 +120,7 @@ class BatchFolder:
             if used <= limit_bytes:
                 break
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)
+                Path(path).unlink()
             used -= size
         return used
 

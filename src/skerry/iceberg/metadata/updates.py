@@ -24,7 +24,7 @@ from skerry.iceberg.metadata.pyiceberg_metadata import next_row_id
 
 __all__ = ["ExpireSnapshotsUpdate", "NextSnapshotUpdate", "UpgradeUpdate"]
 
-_VERSIONS: dict[int, type[TableMetadataV2] | type[TableMetadataV3]] = {2: TableMetadataV2, 3: TableMetadataV3}
+_VERSIONS: dict[int, type[TableMetadataV2 | TableMetadataV3]] = {2: TableMetadataV2, 3: TableMetadataV3}
 
 
 class NextSnapshotUpdate(AddSnapshotUpdate):

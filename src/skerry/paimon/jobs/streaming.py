@@ -291,7 +291,7 @@ class PaimonStream:
 
     def _tasks(
         self,
-        kind: type[RowsTask] | type[ToldTask],
+        kind: type[RowsTask | ToldTask],
         state: PaimonState,
         splits: Iterable[Split],
         snapshot: Snapshot,

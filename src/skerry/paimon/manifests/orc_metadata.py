@@ -37,7 +37,7 @@ def decode_orc(data: bytes, names: Sequence[str], *, location: str | None = None
     Raises:
         FormatError: It is not ORC, or corrupt.
     """
-    import pyarrow.orc as orc  # few tables need it
+    from pyarrow import orc  # few tables need it
 
     try:
         file = orc.ORCFile(pa.BufferReader(data))
@@ -60,7 +60,7 @@ def encode_orc(rows: pa.Table, *, compression: str) -> bytes:
     Raises:
         UnsupportedError: The compression is not known.
     """
-    import pyarrow.orc as orc
+    from pyarrow import orc
 
     codec = _CODECS.get(compression)
     if codec is None:

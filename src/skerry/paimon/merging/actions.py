@@ -253,7 +253,7 @@ def _removes(ranks: Any, empty: Any, removing: Any, current: Any, row: int) -> b
     "void(int64[::1], int64[::1], int8[::1], uint64[:, ::1], uint8[:, ::1], uint8[::1], int64,"
     " out int64[::1], out int8[::1], out int8[:, ::1], out int8[::1], out int64[::1])"
 )
-def _judge(
+def _judge(  # noqa: PLR0913  a kernel
     rows: Any, starts: Any, kinds: Any, ranks: Any, empty: Any, removing: Any, ignore_delete: int,
     current: Any, columns: Any, codes: Any, result: Any, last: Any,
 ) -> None:  # fmt: skip

@@ -382,7 +382,7 @@ def compare_rows(words: Any, data: Any, offsets: Any, left: Any, right: Any) -> 
 
 @kernel("void(uint64[::1], uint8[::1], int64[::1], out int64[::1], out int64[::1])")
 def sort_rows(words: Any, data: Any, offsets: Any, order: Any, spare: Any) -> None:
-    """Sort rows by their keys, equal ones in the order that they have: a merge sort over runs of one, two, four …"""
+    """Sort rows by their keys, equal ones in the order that they have: a merge sort of ever longer runs."""
     count = len(order)
     for i in range(count):
         order[i] = i

@@ -84,7 +84,7 @@ class PaimonState:
     def at(self, snapshot: Snapshot) -> PaimonState:
         """The state that a snapshot of this branch is: with the schema that was the newest then."""
         state = replace(self, snapshot=snapshot, schema=self.schema_by_id(snapshot.schema_id))
-        state._schemas.update(self._schemas)
+        state._schemas.update(self._schemas)  # noqa: SLF001  of the same class
         return state
 
 

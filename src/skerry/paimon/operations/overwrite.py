@@ -105,7 +105,7 @@ class ReplaceFiles:
         properties: The snapshot's properties.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  options, by name
         self,
         layout: WriteLayout,
         removed: Collection[ManifestEntry],

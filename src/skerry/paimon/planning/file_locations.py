@@ -76,7 +76,7 @@ def check_places(state: PaimonState, entries: pa.RecordBatch, location: str) -> 
     suffixes = pc.utf8_lower(pc.replace_substring_regex(names, r"^.*\.", ""))
     unknown = set(pc.unique(suffixes).to_pylist()) - set(_FORMATS)
     if unknown:
-        raise UnsupportedError(f"data files of format {sorted(unknown)[0]!r} are not supported", location=location)
+        raise UnsupportedError(f"data files of format {min(unknown)!r} are not supported", location=location)
     written = entries.column("_WRITE_COLS")
     if written.null_count < len(written):
         raise UnsupportedError(

@@ -43,7 +43,8 @@ class BucketBook:
         """Read the manifests of a state."""
         if state.snapshot is None:
             return cls()
-        return cls(state.snapshot.id, state.snapshot.delta_manifest_list)._with(live_entries(state))
+        empty = cls(state.snapshot.id, state.snapshot.delta_manifest_list)
+        return empty._with(live_entries(state))
 
     def at(self, state: PaimonState) -> BucketBook:
         """The book of a later state, made from what was committed since, where that can be read still."""

@@ -8,8 +8,8 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.orc as orc
 import pyarrow.parquet as pq
+from pyarrow import orc
 
 from skerry.avro import read_batches, read_columns
 from skerry.errors import FormatError

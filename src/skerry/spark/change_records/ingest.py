@@ -48,7 +48,7 @@ class IngestedChanges:
     tables: tuple[ChangeSummary, ...]
 
 
-def ingest_changes(
+def ingest_changes(  # noqa: PLR0913  options, by name
     spark: SparkSession,
     source: DataFrame,
     table: Table | Sequence[Table],
@@ -116,7 +116,7 @@ def ingest_changes(
         tables,
         change_format(format),
         _key(tables, on),
-        poison_table(poison, cast(Catalog, tables[0].catalog), tables[0].format),
+        poison_table(poison, cast("Catalog", tables[0].catalog), tables[0].format),
         DriftMode.parse(drift),
         blind,
         ref,

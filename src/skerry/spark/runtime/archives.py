@@ -34,7 +34,7 @@ class SteadyArchive(zipimport.zipimporter):
 
     def _state(self) -> tuple[int, int, int] | None:
         try:
-            found = os.stat(self.archive)
+            found = os.stat(self.archive)  # noqa: PTH116  asked at imports
         except OSError:
             return None
         return found.st_mtime_ns, found.st_size, found.st_ino

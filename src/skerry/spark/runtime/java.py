@@ -144,7 +144,7 @@ def _candidates(environ: Mapping[str, str], places: Iterable[str]) -> Iterator[s
     if on_path := shutil.which("java", path=environ.get("PATH", "")):
         yield on_path
     for place in places:
-        for found in sorted(glob.glob(os.path.expanduser(place)), reverse=True):
+        for found in sorted(glob.glob(os.path.expanduser(place)), reverse=True):  # noqa: PTH111, PTH207  "~" may stay
             if os.access(executable := Path(found, "bin", "java"), os.X_OK):
                 yield executable
     try:
@@ -189,5 +189,5 @@ def _write_executable(path: Path, text: str) -> None:
     descriptor, temporary = tempfile.mkstemp(dir=path.parent)
     with os.fdopen(descriptor, "w") as file:
         file.write(text)
-    os.chmod(temporary, 0o755)
-    os.replace(temporary, path)
+    Path(temporary).chmod(0o755)
+    Path(temporary).replace(path)

@@ -41,7 +41,7 @@ def run_watched(spark: SparkSession, run: Callable[[], Result], watcher: Watcher
         _tag(spark, tag)
         try:
             results.append(run())
-        except BaseException as failure:
+        except BaseException as failure:  # noqa: BLE001  raised again where the thread is joined
             failures.append(failure)
 
     thread = InheritableThread(target=work, daemon=True, session=spark)

@@ -106,7 +106,7 @@ def ingest(
 
 
 def _into_iceberg(table: Table, rows: Source, publication: Publication, progress: Watcher | None) -> IngestSummary:
-    inner = cast(IcebergTable, table).handle
+    inner = cast("IcebergTable", table).handle
     ref = publication.ref
     catch_up(inner, ref, executor=SparkExecutor(rows.frame.sparkSession))
     layout = inner.layout(ref=ref)
@@ -127,7 +127,7 @@ def _into_iceberg(table: Table, rows: Source, publication: Publication, progress
 
 
 def _into_paimon(table: Table, rows: Source, publication: Publication, progress: Watcher | None) -> IngestSummary:
-    inner = cast(PaimonTable, table).handle
+    inner = cast("PaimonTable", table).handle
     layout = ShareLayout.of(inner, publication, owns_buckets=True)
     shares = land_shares(rows, layout, publication.mode, progress=progress)
     if not shares:

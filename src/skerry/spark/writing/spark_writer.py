@@ -6,8 +6,8 @@ none belongs to the table before the driver commits it: what a killed job leaves
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -114,7 +114,7 @@ def _with_own_names(locations: Sequence[str]) -> Iterator[str]:
         if name(location) in taken and old is not None:
             stem, _, suffix = name(location).partition(".")
             location = join(parent(location), f"{stem}-{len(taken)}.{suffix}")
-            os.rename(old, local_path(location) or "")
+            Path(old).rename(local_path(location) or "")
         taken.add(name(location))
         yield location
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.orc as orc
+from pyarrow import orc
 
 from skerry.errors import FormatError
 from skerry.storage import Storage

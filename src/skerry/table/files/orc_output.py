@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.orc as orc
+from pyarrow import orc
 
 from skerry.errors import UnsupportedError
 from skerry.storage import Sink, Storage
@@ -145,7 +145,7 @@ class _PatientOutput:
         if self._sink is not None and self._failure is None:
             try:
                 self._sink.write(data)
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001  raised again once Arrow has let go
                 self._failure = error
         self._position += length
         return length

@@ -180,7 +180,7 @@ def parse_number(text: str) -> Decimal:
     value = Decimal(text) if len(text) <= _MAX_DIGITS else None
     if value is None or (abs(value.adjusted()) > _MAX_EXPONENT and value):
         raise ValueError(f"numbers have at most {_MAX_DIGITS} digits and exponents up to {_MAX_EXPONENT}")
-    return value if value else Decimal(0).copy_sign(value)
+    return value or Decimal(0).copy_sign(value)
 
 
 def parse_date(text: str) -> int:

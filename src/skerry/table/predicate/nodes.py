@@ -245,9 +245,7 @@ def disjunction(children: Iterable[Predicate]) -> Predicate:
     return _join(children, Or, neutral=ALWAYS_FALSE, absorbing=ALWAYS_TRUE)
 
 
-def _join(
-    children: Iterable[Predicate], node: type[And] | type[Or], *, neutral: Constant, absorbing: Constant
-) -> Predicate:
+def _join(children: Iterable[Predicate], node: type[And | Or], *, neutral: Constant, absorbing: Constant) -> Predicate:
     flat: dict[Predicate, None] = {}
     for child in children:
         for part in child.children if isinstance(child, node) else (child,):

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterator
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 import pyarrow as pa
 
@@ -35,7 +36,7 @@ class RowSpool:
         self._offsets: defaultdict[Hashable, list[int]] = defaultdict(list)
         self._sizes: defaultdict[Hashable, int] = defaultdict(int)
 
-    def __enter__(self) -> RowSpool:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

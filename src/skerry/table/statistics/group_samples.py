@@ -210,7 +210,8 @@ class GroupSamples:
         joined = self.with_groups_of(added, max_groups=len(self.groups) + len(files))
         open_ = [*partial, *range(len(self.groups), len(joined.groups))]
         parts = _connected(joined.groups, open_, frozenset(key_of(file.partition) for file in files))
-        merged = joined._merged([*parts, *([row] for row in range(len(self.groups)) if row not in partial)])
+        rows = [*parts, *([row] for row in range(len(self.groups)) if row not in partial)]
+        merged = joined._merged(rows)  # noqa: SLF001  of the same class
         groups = [
             replace(group, files={key: deletes for key, deletes in group.files.items() if key not in gone})
             if number < len(parts)
