@@ -266,7 +266,7 @@ def test_limits_come_from_the_environment(monkeypatch, tmp_path):
 
 PROCESS = """
 import pathlib, pickle, random, sys
-from skerry.iceberg import manifest_cache
+from skerry.iceberg.manifests import cache as manifest_cache
 from skerry.iceberg.manifests.batch_folder import BatchFolder
 from skerry.storage import Storage
 manifest_cache._MIN_LOCAL_BYTES = 0
