@@ -145,9 +145,9 @@ def test_damaged_schemas_are_refused_or_read(schema: Schema, changes: list[tuple
 
 
 def test_the_lookup_table_finds_every_name() -> None:
-    """
+    """A hash of the name chooses the bucket, whose entries are ordinals of fields.
 
-    Spec: docs/formats/amudai.md § 3.4: a hash of the name chooses the bucket, whose entries are ordinals of fields.
+    Spec: docs/formats/amudai.md § 3.4.
     """
     names = [f"column {n}" for n in range(37)]
     data = encode_schema(schema_from_arrow(pa.schema([(name, pa.int8()) for name in names])))[4:-4]

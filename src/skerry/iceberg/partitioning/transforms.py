@@ -198,9 +198,9 @@ def hour_limits(source: pa.DataType) -> tuple[int, int]:
 
 
 def _truncate(column: pa.Array, width: int) -> pa.Array:
-    """
+    """Numbers round down; strings keep code points, binary keeps bytes.
 
-    Spec: Iceberg spec, Truncate Transform Details. Numbers round down; strings keep code points, binary keeps bytes.
+    Spec: Iceberg spec, Truncate Transform Details.
     """
     type_ = column.type
     if pa.types.is_string(type_):
