@@ -18,8 +18,9 @@ except SystemExit as end:
     assert not end.code, end.code
 for name in ("pandas", "pyspark", "duckdb", "sqlglot", "skerry.paimon.table", "skerry.amudai.reading.shard_file",
     "skerry.planner"): assert name not in sys.modules, name
-for name in ("analyze", "compact", "merge", "row_changes", "orphans"):
-    assert f"skerry.jobs.{name}" not in sys.modules, name
+for name in ("iceberg.jobs.analyze", "iceberg.jobs.compact", "iceberg.jobs.merge", "iceberg.jobs.row_changes",
+    "jobs.orphans"):
+    assert f"skerry.{name}" not in sys.modules, name
 """
 
 

@@ -162,7 +162,7 @@ def test_evolved_columns_and_deleted_rows_are_the_same_in_paimon(catalog, versio
     assert draft.size_bytes == sum(file.file_size_bytes for file in table.files())
     migrated = migrate(table)
     check_same(table, migrated)
-    state = migrated.state
+    state = migrated.handle.state
     assert {path: path.read_bytes() for path in before} == before
     assert state.schema.comment == "what it is"
     assert state.snapshot.commit_kind is CommitKind.OVERWRITE
@@ -258,7 +258,7 @@ def test_numbers_have_statistics_only_with_both_bounds(catalog, properties, name
     )
     table.append(pa.table({"id": [1, 2], "nothing": [None, None], "number": [1.0, float("nan")], "text": ["a", "b"]}))
     migrated = migrate(table)
-    (entry,) = live_entries(migrated.state)
+    (entry,) = live_entries(migrated.handle.state)
     assert entry.file.value_stats_cols == (named or ())
     assert entry.file.value_stats.null_counts == tuple(2 if found == "nothing" else 0 for found in named or ())
     check_same(table, migrated)
@@ -283,7 +283,7 @@ def test_files_without_field_ids_are_read_by_the_names_that_they_have(catalog, t
         update.rename_column("k", "key").rename_column("s", "k")
     migrated = migrate(table)
     check_same(table, migrated)
-    assert len(schema_ids(Storage(), migrated.state.paths)) == 3
+    assert len(schema_ids(Storage(), migrated.handle.state.paths)) == 3
 
 
 def test_folders_name_what_files_lack(catalog, tmp_path):
@@ -322,8 +322,8 @@ def test_the_table_lives_on(catalog):
     for _ in range(2):
         migrated.compact(full=True)
         assert content(migrated) == sorted(map(repr, expected.to_pylist()))
-    assert not any(entry.file.external_path for entry in live_entries(migrated.state))
-    assert not index_entries(migrated.state)
+    assert not any(entry.file.external_path for entry in live_entries(migrated.handle.state))
+    assert not index_entries(migrated.handle.state)
 
 
 @pytest.mark.parametrize("had_rows", [False, True])
@@ -333,7 +333,7 @@ def test_empty_tables(catalog, had_rows):
         table.append(rows(range(3)))
         table.delete("true")
     migrated = migrate(table)
-    assert (migrated.state.snapshot, migrated.scan().count()) == (None, 0)
+    assert (migrated.handle.state.snapshot, migrated.scan().count()) == (None, 0)
     migrated.append(rows(range(5)))
     assert migrated.scan().count() == 5
 
@@ -361,7 +361,7 @@ def test_properties_defaults_and_descriptions(catalog):
         "file.format": "orc",
         "file.compression": "zstd",
     }
-    key, day, number = migrated.state.schema.fields
+    key, day, number = migrated.handle.state.schema.fields
     assert (day.description, day.default_value, number.default_value) == ("the day", "2024-02-29", "-1.50")
     found = dict(migrated.schema.field("day").metadata)
     assert found.pop(NULL_DEFAULT_KEY) == b"true"
@@ -416,7 +416,7 @@ def test_values_of_partition_keys(catalog, type_, values):
     migrated = migrate(table)
     check_same(table, migrated)
     migrated.append(table.scan().to_arrow())  # whose rows belong to the same partitions
-    assert len({entry.partition for entry in live_entries(migrated.state)}) == 3
+    assert len({entry.partition for entry in live_entries(migrated.handle.state)}) == 3
     migrated.overwrite(pa.table({"k": [9], "p": [None]}, schema=schema), "p is null")
     assert sorted(migrated.scan(["k"]).to_arrow()["k"].to_pylist()) == [1, 1, 2, 2, 9]
 
@@ -560,7 +560,7 @@ def test_equality_deletes_go_with_compaction(catalog):
     table.append(pa.table({"k": range(5), "s": list("abcde")}))
     inner = table.handle
     added = tuple(write_equality_deletes(inner.layout(), [pa.record_batch({"s": ["b"]})], [2]))
-    inner.handle.commit(RowDelta(added_deletes=added, starting_snapshot_id=inner.state.snapshot().snapshot_id))
+    inner.commit(RowDelta(added_deletes=added, starting_snapshot_id=inner.state.snapshot().snapshot_id))
     with refused(
         r"rows of the file are deleted by equality, which Paimon append tables do not know; compact\(\) writes"
     ):

@@ -17,6 +17,7 @@ from paimon_peers import JavaPaimon, java_rows
 from skerry.errors import NotFoundError, SchemaError, UnsupportedError
 from skerry.migration.paimon_to_iceberg import plan_iceberg
 from skerry.paimon.evolution.schema_evolution import ChangeOptions, commit_schema
+from skerry.paimon.handle import PaimonHandle
 from skerry.paimon.planning.planned_splits import SplitUnion
 from skerry.paimon.reading.changes import changes
 from skerry.paimon.table import PaimonTable
@@ -107,7 +108,7 @@ def test_partitions_of_two_branches(tmp_path: Path, shape: str) -> None:
         assert table.scan(limit=limit).to_arrow().num_rows == table.scan(limit=limit).count() == min(limit, len(wanted))
     certain, possible = table.scan().row_bounds()
     assert certain <= len(wanted) <= possible
-    assert found(table, ref="rt") == found(PaimonTable(table.handle.branch_state("rt")))
+    assert found(table, ref="rt") == found(PaimonTable(PaimonHandle(table.handle.branch_state("rt"))))
 
 
 def test_splits_are_read_apart(tmp_path: Path) -> None:
@@ -136,7 +137,7 @@ def test_tables_without_partitions(tmp_path: Path) -> None:
     assert found(table) == [["r", 1, "m1"]]
     table.append(rows("m", 2))
     assert found(table) == [["m", 2, "m2"]]
-    table.truncate()
+    table.delete("true")
     assert found(table) == [["r", 1, "m1"]]
 
 
@@ -197,7 +198,7 @@ def test_writes_changes_and_upkeep_are_of_one_branch(tmp_path: Path) -> None:
     table.compact(full=True)
     table.expire_snapshots(keep_last=1, older_than=timedelta(0))
     assert found(table) == [["d2", 1, "m1"]]
-    table.truncate()
+    table.delete("true")
     assert found(table) == [["d2", 1, "r1"], ["d2", 2, "r2"]]
     with pytest.raises(UnsupportedError, match="partitions of that branch would be lost"):
         plan_iceberg(table.handle.state)

@@ -197,7 +197,7 @@ def test_rows_of_append_tables_know_where_they_lie(tmp_path: Path) -> None:
 
 def test_rows_that_may_be_merged_do_not(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="_pos"):
-        scan(keyed(tmp_path).state, ["_pos"])
+        scan(keyed(tmp_path).handle.state, ["_pos"])
 
 
 # ---- records ----
@@ -233,7 +233,7 @@ def as_run(ids: list[int], first: int, cuts: int) -> RunReader:
 
 @pytest.mark.parametrize("cuts", [1, 2, 3, 100])
 def test_windows_are_merged_like_the_whole(tmp_path: Path, cuts: int) -> None:
-    function = MergeFunction(keyed(tmp_path).state.schema)
+    function = MergeFunction(keyed(tmp_path).handle.state.schema)
     runs = [as_run(ids, 100 * number, cuts) for number, ids in enumerate([[1, 3, 5, 7], [3, 4], [], [0, 3, 9, 10]])]
     found = [
         (number, int(sequence))
@@ -246,7 +246,7 @@ def test_windows_are_merged_like_the_whole(tmp_path: Path, cuts: int) -> None:
 @pytest.mark.parametrize("cuts", [1, 2, 100])
 @pytest.mark.parametrize("is_read_first", [True, False])
 def test_rows_out_of_order_are_told(tmp_path: Path, cuts: int, is_read_first: bool) -> None:
-    function = MergeFunction(keyed(tmp_path).state.schema)
+    function = MergeFunction(keyed(tmp_path).handle.state.schema)
     runs = [as_run([1, 2, 5, 4, 6], 0, cuts), as_run([9], 100, cuts)]
 
     def merge() -> None:

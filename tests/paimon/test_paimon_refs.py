@@ -183,7 +183,7 @@ def test_fast_forward(tmp_path: Path) -> None:
     table.create_branch("dev")
     table.append(data(2), ref="dev")
     table.append(data(3), ref="dev")
-    assert table.fast_forward("main", "dev").id == 3
+    assert table.fast_forward("main", "dev").snapshot_id == 3
     table.handle.refresh()
     assert ids(table) == [1, 2, 3]
 

@@ -12,7 +12,6 @@ import pytest
 from skerry.errors import StorageError
 from skerry.paimon.evolution.schema_evolution import ChangeOptions, commit_schema
 from skerry.paimon.manifests.live_files import live_entries
-from skerry.paimon.metadata.snapshot import CommitKind
 from skerry.paimon.table import PaimonTable
 from skerry.paimon.writing.bucket_book import BucketBook
 from skerry.storage import Storage
@@ -47,10 +46,10 @@ def test_files_stay_few_over_many_appends(tmp_path: Path, options: dict[str, str
         ids = range(number * 3, number * 3 + 10)
         made = table.append(data(ids, f"{number}-"))
         assert made is not None
-        assert made.commit_kind is CommitKind.APPEND
+        assert made.operation == "append"
         expected |= {i: f"{number}-{i}" for i in ids}
         assert run_count(table) < trigger
-        book = table._books["main"].at(table.handle.state)
+        book = table.handle._books["main"].at(table.handle.state)
         assert book == BucketBook.of(table.handle.state)
         assert book.run_count(*next(iter(book.max_sequence))) == run_count(table)
     assert len(live_entries(table.handle.state)) < trigger
@@ -92,7 +91,7 @@ def test_an_append_never_fails_because_of_it(tmp_path: Path, monkeypatch: Any) -
     monkeypatch.setattr("skerry.paimon.jobs.compact.run_task", fail)
     made = table.append(data([7], "last"))
     assert made is not None
-    assert made.id == table.handle.state.snapshot.id == 5
+    assert made.snapshot_id == table.handle.state.snapshot.id == 5
     monkeypatch.undo()
     assert run_count(table) == 5
     table.append(data([8], "next"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from paimon_peers import JavaPaimon, PyPaimon, java_rows
 
 from skerry.errors import AlreadyExistsError, ConflictError, SchemaError, UnsupportedError
+from skerry.paimon.jobs.append import append
 from skerry.paimon.manifests.live_files import delta_entries, index_entries, live_entries
 from skerry.paimon.metadata.snapshot import CommitKind
 from skerry.paimon.operations import CommitId
@@ -283,7 +285,7 @@ def test_a_rival_in_dynamic_buckets(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_commit_is_made_once(tmp_path: Path) -> None:
     table = make(tmp_path / "t")
     for number in (1, 2, 1, 2, 3):
-        table.append(rows(number, 1), commit_id=CommitId("stream", number))
+        append(replace(table.handle.request(), commit_id=CommitId("stream", number)), rows(number, 1))
     assert table.handle.refresh().snapshot.total_record_count == 3
     assert [snapshot.commit_identifier for snapshot in table.handle.snapshots()] == [1, 2, 3]
     assert len(list((tmp_path / "t" / "bucket-0").iterdir())) == 3

@@ -17,7 +17,6 @@ MAY_DELETE = {
     "iceberg/jobs/purge.py": "files of a dropped table",
     "catalog/paimon_tables.py": "files of a dropped table",
     "paimon/metadata/branches.py": "a dropped branch",
-    "paimon/metadata/consumers.py": "a dropped consumer",
     "paimon/jobs/expire.py": "expired snapshots",
     "migration/retirement.py": "schemas and snapshots of a migrated table",
     "paimon/metadata/stream_marks.py": "the mark of a batch that failed",

@@ -8,10 +8,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from skerry.catalog.names import identifier_of, parts_of
-from skerry.catalog.paimon_creation import create_paimon_table
 from skerry.catalog.stores import NewTable
 from skerry.errors import (
     AlreadyExistsError,
@@ -21,14 +20,14 @@ from skerry.errors import (
     StorageError,
     UnsupportedError,
 )
-from skerry.paimon.handle import PaimonHandle
-from skerry.paimon.metadata.paths import TablePaths
-from skerry.paimon.statistics.sketches import table_sketches
-from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage, allowed_locations, join, local_path, name
 from skerry.table.owned_files import after_publish
 from skerry.table.statistics.joinable import TableSketches
 from skerry.table.table import TableCatalog
+
+if TYPE_CHECKING:
+    from skerry.paimon.handle import PaimonHandle
+    from skerry.paimon.table import PaimonTable
 
 __all__ = ["PaimonTables"]
 
@@ -82,6 +81,8 @@ class PaimonTables:
 
     def create(self, name: str, table: NewTable) -> None:
         """Create a table."""
+        from skerry.catalog.paimon_creation import create_paimon_table
+
         if table.location is not None:
             raise UnsupportedError("a Paimon table lies in the folder that its name says: leave out location=")
         if table.format_version is not None:
@@ -100,11 +101,15 @@ class PaimonTables:
 
     def load(self, name: str, catalog: TableCatalog | None = None) -> PaimonTable:
         """Load a table."""
+        from skerry.paimon.table import PaimonTable
+
         if not self.exists(name):
             raise NotFoundError(f"no Paimon table {name!r}")
         return PaimonTable(self._handle(name), catalog)
 
     def _handle(self, name: str) -> PaimonHandle:
+        from skerry.paimon.handle import PaimonHandle
+
         return PaimonHandle.open(self.storage, self.location(name), name=name)
 
     def rename(self, name: str, to: str) -> None:
@@ -126,6 +131,8 @@ class PaimonTables:
 
     def drop(self, name: str, *, purge: bool) -> None:
         """Delete a table's folder: its schemas first, so that it is gone for readers at once; or what is left of it."""
+        from skerry.paimon.metadata.paths import TablePaths
+
         if not self.exists(name) and not self.has_remains(name):
             raise NotFoundError(f"no Paimon table {name!r}")
         if not purge:
@@ -147,6 +154,8 @@ class PaimonTables:
         return len(parts) == 2 and not self.exists(name) and self._remains(self._location(parts))
 
     def _remains(self, location: str) -> bool:
+        from skerry.paimon.metadata.paths import TablePaths
+
         return bool(self.storage.list_folder(TablePaths(location).snapshots).files)
 
     def versions(self) -> dict[str, str]:
@@ -155,11 +164,14 @@ class PaimonTables:
 
     def sketches(self, name: str, known: tuple[str, TableSketches] | None) -> tuple[str, TableSketches]:
         """A table's newest snapshot and fresh sketches."""
+        from skerry.paimon.statistics.sketches import table_sketches
+
         table = self.load(name)
         version = table.version
         return known if known is not None and known[0] == version else (version, table_sketches(table.handle.state))
 
     def _is_table(self, location: str) -> bool:
+        from skerry.paimon.metadata.paths import TablePaths
         from skerry.paimon.metadata.schemas import schema_ids
 
         return bool(schema_ids(self.storage, TablePaths(location)))

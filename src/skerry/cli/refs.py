@@ -45,7 +45,7 @@ def branch(
     """Make a branch."""
     opened = open_table(table, warehouse, properties)
     opened.create_branch(name, _snapshot_id(at), ref=at, replace=replace)
-    print(f"{opened.name}: branch {name} at snapshot {opened.refs()[name]}")
+    print(f"{opened.name}: branch {name} at snapshot {opened.refs()[name].snapshot_id}")
 
 
 @refs.command()
@@ -60,7 +60,7 @@ def tag(
     """Make a tag: a name for a snapshot, which does not expire while the tag is there."""
     opened = open_table(table, warehouse, properties)
     opened.create_tag(name, _snapshot_id(at), ref=at, replace=replace)
-    print(f"{opened.name}: tag {name} at snapshot {opened.refs()[name]}")
+    print(f"{opened.name}: tag {name} at snapshot {opened.refs()[name].snapshot_id}")
 
 
 @refs.command()

@@ -1,11 +1,14 @@
-"""The public table of the format Iceberg; see `skerry.table.table.Table`."""
+"""The public table of the format Iceberg; see `skerry.table.table.Table`.
+
+A job's module loads when it is first asked for: a process that only reads tables loads none of them.
+"""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 from pyiceberg.table.refs import SnapshotRefType
@@ -13,33 +16,13 @@ from pyiceberg.table.snapshots import Operation
 
 from skerry.errors import UnsupportedError
 from skerry.iceberg.cherry_pick import WAP_ENABLED_PROPERTY, WAP_ID, CherryPick, PublishStaged
-from skerry.iceberg.cleaning.reachable_table import ReachableIcebergTable
-from skerry.iceberg.evolution.schema_evolution import ChangeSchema
-from skerry.iceberg.evolution.settings import ChangeProperties, ChangeSortOrder, Upgrade
-from skerry.iceberg.evolution.spec_evolution import ChangeSpec
 from skerry.iceberg.handle import IcebergHandle
-from skerry.iceberg.jobs.add_files import add_files
-from skerry.iceberg.jobs.analyze import analyze
-from skerry.iceberg.jobs.append import append, append_once
-from skerry.iceberg.jobs.apply_changes import apply_changes
-from skerry.iceberg.jobs.cherry_pick import pick
-from skerry.iceberg.jobs.compact import compact
-from skerry.iceberg.jobs.connector import IcebergConnector
-from skerry.iceberg.jobs.delete import delete, overwrite
-from skerry.iceberg.jobs.expire import expire_snapshots
-from skerry.iceberg.jobs.merge import merge, upsert
-from skerry.iceberg.jobs.purge import purge
-from skerry.iceberg.jobs.rewrite_deletes import rewrite_deletes
-from skerry.iceberg.jobs.rewrite_manifests import rewrite_manifests
-from skerry.iceberg.jobs.row_changes import ChangeRequest
 from skerry.iceberg.manifests.summary import operation_of, summary_of
 from skerry.iceberg.planning.live_files import live_data_files
 from skerry.iceberg.reading.changes import Changes, changes
 from skerry.iceberg.reading.scan import Scan, scan
 from skerry.iceberg.refs import CreateRef, DropRef, FastForward, Rollback, SetRefRetention
 from skerry.iceberg.statistics.columns import column_freshness, column_statistics
-from skerry.jobs.change_records import RecordColumns
-from skerry.jobs.orphans import remove_orphans
 from skerry.storage import Storage
 from skerry.table.arguments import Condition, Rows, WriteOptions
 from skerry.table.files.data_file import DataFile, WrittenFile
@@ -60,6 +43,11 @@ from skerry.table.summaries import (
 from skerry.table.table import Table, TableCatalog
 from skerry.table.updates import SchemaStep, SpecStep
 from skerry.table.work.tasks import Executor, ThreadExecutor, Watcher
+
+if TYPE_CHECKING:
+    from skerry.iceberg.cleaning.reachable_table import ReachableIcebergTable
+    from skerry.iceberg.jobs.connector import IcebergConnector
+    from skerry.iceberg.jobs.row_changes import ChangeRequest
 
 __all__ = ["IcebergTable"]
 
@@ -132,6 +120,8 @@ class IcebergTable(Table):
 
     def connector(self) -> IcebergConnector:
         """The table as frames and streams of other engines see it."""
+        from skerry.iceberg.jobs.connector import IcebergConnector
+
         return IcebergConnector(self.handle)
 
     # ---- history ----
@@ -193,9 +183,13 @@ class IcebergTable(Table):
         self.handle.commit(FastForward(branch, to))
 
     def _cherry_pick(self, snapshot: int, ref: str) -> None:
+        from skerry.iceberg.jobs.cherry_pick import pick
+
         pick(self.handle, CherryPick(snapshot, ref))
 
     def _publish(self, wap_id: str, ref: str) -> None:
+        from skerry.iceberg.jobs.cherry_pick import pick
+
         pick(self.handle, PublishStaged(wap_id, ref))
 
     def _rollback(self, to: int | datetime, ref: str) -> None:
@@ -249,6 +243,8 @@ class IcebergTable(Table):
     # ---- rows ----
 
     def _append(self, data: Rows, options: WriteOptions) -> Snapshot | None:
+        from skerry.iceberg.jobs.append import append, append_once
+
         entries, staged = self._staging(options)
         if options.batch is not None:
             if staged:
@@ -276,17 +272,25 @@ class IcebergTable(Table):
         self.handle.append(files, ref=options.ref, properties=entries, staged=staged)
 
     def _delete(self, where: Condition, options: WriteOptions) -> RowChanges:
+        from skerry.iceberg.jobs.delete import delete
+
         return delete(self._request("delete", options), where)
 
     def _overwrite(self, data: Rows, where: Condition | None, options: WriteOptions) -> RowChanges:
+        from skerry.iceberg.jobs.delete import overwrite
+
         return overwrite(self._request("delete", options), data, where)
 
     def _upsert(self, data: Rows, on: tuple[str, ...], blind: bool, options: WriteOptions) -> RowChanges:
+        from skerry.iceberg.jobs.merge import upsert
+
         return upsert(self._request("merge", options), data, on, blind=blind)
 
     def _merge(
         self, data: Rows, on: str | Sequence[str], clauses: MergeClauses, blind: bool, options: WriteOptions
     ) -> RowChanges:
+        from skerry.iceberg.jobs.merge import merge
+
         return merge(self._request("merge", options), data, on, clauses, blind=blind)
 
     def _apply_changes(
@@ -299,12 +303,17 @@ class IcebergTable(Table):
         blind: bool,
         options: WriteOptions,
     ) -> ChangeSummary:
+        from skerry.iceberg.jobs.apply_changes import apply_changes
+        from skerry.jobs.change_records import RecordColumns
+
         if options.staged and options.batch is not None:
             raise UnsupportedError("a batch of a stream is not staged: write it to a branch", location=self.name)
         columns = RecordColumns(on, op, order_by, before)
         return apply_changes(self._request("merge", options), data, columns, batch=options.batch, blind=blind)
 
     def _add_files(self, locations: Iterable[str], options: WriteOptions) -> None:
+        from skerry.iceberg.jobs.add_files import add_files
+
         entries, staged = self._staging(options)
         add_files(
             self.handle,
@@ -317,6 +326,8 @@ class IcebergTable(Table):
         )
 
     def _request(self, action: str, options: WriteOptions) -> ChangeRequest:
+        from skerry.iceberg.jobs.row_changes import ChangeRequest
+
         entries, staged = self._staging(options)
         executor = options.executor or ThreadExecutor()
         return ChangeRequest(self.handle, action, options.ref, entries, executor, options.watcher, staged)
@@ -333,18 +344,28 @@ class IcebergTable(Table):
     # ---- settings ----
 
     def _change_schema(self, steps: tuple[SchemaStep, ...], allow_incompatible_changes: bool) -> None:
+        from skerry.iceberg.evolution.schema_evolution import ChangeSchema
+
         self.handle.commit(ChangeSchema(steps, allow_incompatible_changes))
 
     def _change_spec(self, steps: tuple[SpecStep, ...]) -> None:
+        from skerry.iceberg.evolution.spec_evolution import ChangeSpec
+
         self.handle.commit(ChangeSpec(steps))
 
     def _change_sort_order(self, sort_by: tuple[str, ...]) -> None:
+        from skerry.iceberg.evolution.settings import ChangeSortOrder
+
         self.handle.commit(ChangeSortOrder(sort_by))
 
     def _change_properties(self, updates: Mapping[str, str], removals: tuple[str, ...]) -> None:
+        from skerry.iceberg.evolution.settings import ChangeProperties
+
         self.handle.commit(ChangeProperties(updates, removals))
 
     def _upgrade(self, format_version: int) -> None:
+        from skerry.iceberg.evolution.settings import Upgrade
+
         self.handle.commit(Upgrade(format_version))
 
     # ---- upkeep ----
@@ -352,9 +373,13 @@ class IcebergTable(Table):
     def _analyze(
         self, columns: Sequence[str] | None, full: bool, executor: Executor | None, watcher: Watcher | None
     ) -> AnalyzeSummary:
+        from skerry.iceberg.jobs.analyze import analyze
+
         return analyze(self.handle, columns, executor=executor, watcher=watcher, full=full)
 
     def _compact(self, where: Condition | None, how: CompactOptions, options: WriteOptions) -> CompactSummary:
+        from skerry.iceberg.jobs.compact import compact
+
         return compact(
             self.handle,
             where,
@@ -366,11 +391,15 @@ class IcebergTable(Table):
         )
 
     def _rewrite_manifests(self, full: bool, dry_run: bool, options: WriteOptions) -> ManifestSummary:
+        from skerry.iceberg.jobs.rewrite_manifests import rewrite_manifests
+
         return rewrite_manifests(
             self.handle, full=full, ref=options.ref, dry_run=dry_run, properties=options.properties
         )
 
     def _rewrite_deletes(self, min_input_files: int, dry_run: bool, options: WriteOptions) -> DeletesSummary:
+        from skerry.iceberg.jobs.rewrite_deletes import rewrite_deletes
+
         return rewrite_deletes(
             self.handle,
             min_input_files=min_input_files,
@@ -389,6 +418,8 @@ class IcebergTable(Table):
         executor: Executor | None,
         watcher: Watcher | None,
     ) -> ExpireSummary:
+        from skerry.iceberg.jobs.expire import expire_snapshots
+
         return expire_snapshots(
             self.handle, keep_last=keep_last, older_than=older_than, dry_run=dry_run, executor=executor, watcher=watcher
         )
@@ -402,6 +433,8 @@ class IcebergTable(Table):
         executor: Executor | None,
         watcher: Watcher | None,
     ) -> OrphanSummary:
+        from skerry.jobs.orphans import remove_orphans
+
         return remove_orphans(
             self.reachable(executor),
             before=before,
@@ -414,6 +447,8 @@ class IcebergTable(Table):
 
     def reachable(self, executor: Executor | None = None) -> ReachableIcebergTable:
         """The table as the removal of orphans sees it: all that its states reach."""
+        from skerry.iceberg.cleaning.reachable_table import ReachableIcebergTable
+
         return ReachableIcebergTable(self.handle, executor or ThreadExecutor())
 
     def purge(self, drop: Callable[[], None]) -> None:
@@ -422,6 +457,8 @@ class IcebergTable(Table):
         Args:
             drop: Takes the table out of its catalog.
         """
+        from skerry.iceberg.jobs.purge import purge
+
         purge(self.handle, drop)
 
 

@@ -1,30 +1,20 @@
-"""The public table of the format Paimon; see `skerry.table.table.Table`."""
+"""The public table of the format Paimon; see `skerry.table.table.Table`.
+
+A job's module loads when it is first asked for: a process that only reads tables loads none of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
 from skerry.errors import UnsupportedError
-from skerry.jobs.change_records import RecordColumns
-from skerry.jobs.orphans import remove_orphans
 from skerry.paimon.change_request import ChangeRequest
-from skerry.paimon.cleaning.reachable_table import ReachablePaimonTable
 from skerry.paimon.evolution.schema_evolution import ChangeOptions, ChangeSchema, SchemaChange, commit_schema
 from skerry.paimon.handle import PaimonHandle
-from skerry.paimon.jobs.analyze import analyze
-from skerry.paimon.jobs.append import append
-from skerry.paimon.jobs.apply_changes import apply_changes
-from skerry.paimon.jobs.compact import compact, compact_due
-from skerry.paimon.jobs.compact_tasks import CompactionRules
-from skerry.paimon.jobs.connector import PaimonConnector
-from skerry.paimon.jobs.delete import delete, overwrite
-from skerry.paimon.jobs.expire import ExpiryRule, expire_snapshots
-from skerry.paimon.jobs.merge import merge, upsert
-from skerry.paimon.jobs.once import commit_once
 from skerry.paimon.planning.partition_choice import names_partitions, partitions_where
 from skerry.paimon.reading.changes import changes
 from skerry.paimon.reading.fallback_scan import scan
@@ -51,6 +41,10 @@ from skerry.table.summaries import (
 from skerry.table.table import Table, TableCatalog
 from skerry.table.updates import SchemaStep
 from skerry.table.work.tasks import Executor, Watcher
+
+if TYPE_CHECKING:
+    from skerry.paimon.cleaning.reachable_table import ReachablePaimonTable
+    from skerry.paimon.jobs.connector import PaimonConnector
 
 __all__ = ["PaimonTable"]
 
@@ -167,6 +161,8 @@ class PaimonTable(Table):
         return self
 
     def connector(self) -> PaimonConnector:
+        from skerry.paimon.jobs.connector import PaimonConnector
+
         return PaimonConnector(self.handle)
 
     # ---- history ----
@@ -254,6 +250,10 @@ class PaimonTable(Table):
 
     def _append(self, data: Rows, options: WriteOptions) -> Snapshot | None:
         """Append rows; buckets that have too many sorted runs then are compacted in a commit of their own."""
+        from skerry.paimon.jobs.append import append
+        from skerry.paimon.jobs.compact import compact_due
+        from skerry.paimon.jobs.once import commit_once
+
         request = self._request(options)
         if options.batch is not None:
             applied = commit_once(request, options.batch, lambda request: append(request, data))
@@ -265,18 +265,25 @@ class PaimonTable(Table):
         return None if state.snapshot is None else described_snapshot(state.snapshot)
 
     def _delete(self, where: Condition, options: WriteOptions) -> RowChanges:
+        from skerry.paimon.jobs.delete import delete
+
         request = self._request(options)
         done = delete(request, where)
         self.handle.keep(request)
         return done
 
     def _overwrite(self, data: Rows, where: Condition | None, options: WriteOptions) -> RowChanges:
+        from skerry.paimon.jobs.delete import overwrite
+
         request = self._request(options)
         done = overwrite(request, data, where)
         self.handle.keep(request)
         return done
 
     def _upsert(self, data: Rows, on: tuple[str, ...], blind: bool, options: WriteOptions) -> RowChanges:
+        from skerry.paimon.jobs.compact import compact_due
+        from skerry.paimon.jobs.merge import upsert
+
         request = self._request(options)
         if blind:
             self._lacks("blind upserts", "append replaces rows by primary key without a look at them")
@@ -289,6 +296,8 @@ class PaimonTable(Table):
     def _merge(
         self, data: Rows, on: str | Sequence[str], clauses: MergeClauses, blind: bool, options: WriteOptions
     ) -> RowChanges:
+        from skerry.paimon.jobs.merge import merge
+
         request = self._request(options)
         if blind:
             self._lacks("blind merges", "append replaces rows by primary key without a look at them")
@@ -306,6 +315,9 @@ class PaimonTable(Table):
         blind: bool,
         options: WriteOptions,
     ) -> ChangeSummary:
+        from skerry.jobs.change_records import RecordColumns
+        from skerry.paimon.jobs.apply_changes import apply_changes
+
         request = self._request(options)
         columns = RecordColumns(on, op, order_by, before)
         done = apply_changes(request, data, columns, batch=options.batch)
@@ -333,6 +345,8 @@ class PaimonTable(Table):
     def _analyze(
         self, columns: Sequence[str] | None, full: bool, executor: Executor | None, watcher: Watcher | None
     ) -> AnalyzeSummary:
+        from skerry.paimon.jobs.analyze import analyze
+
         request = self.handle.request(executor=executor, watcher=watcher)
         done = analyze(request, columns, full=full)
         self.handle.keep(request)
@@ -340,6 +354,9 @@ class PaimonTable(Table):
 
     def _compact(self, where: Condition | None, how: CompactOptions, options: WriteOptions) -> CompactSummary:
         """Merge sorted runs, or put small files together."""
+        from skerry.paimon.jobs.compact import compact
+        from skerry.paimon.jobs.compact_tasks import CompactionRules
+
         if how.sort_by is not None or how.z_order is not None:
             self._lacks("sort_by= and z_order=", "rows are sorted by the primary key")
         choose = None
@@ -368,6 +385,8 @@ class PaimonTable(Table):
         watcher: Watcher | None,
     ) -> ExpireSummary:
         """Forget old snapshots of `main`; as in Iceberg tables, those stay that the table's options hold for young."""
+        from skerry.paimon.jobs.expire import ExpiryRule, expire_snapshots
+
         state = self.handle.branch_state()
         if keep_last is not None and older_than is None:
             older_than = datetime.now(UTC) - timedelta(milliseconds=state.options.snapshot_time_retained_ms)
@@ -383,6 +402,8 @@ class PaimonTable(Table):
         executor: Executor | None,
         watcher: Watcher | None,
     ) -> OrphanSummary:
+        from skerry.jobs.orphans import remove_orphans
+
         return remove_orphans(
             self.reachable(executor),
             before=before,
@@ -395,4 +416,6 @@ class PaimonTable(Table):
 
     def reachable(self, executor: Executor | None = None) -> ReachablePaimonTable:
         """The table as the removal of orphans sees it: what its snapshots, tags, branches and consumers reach."""
+        from skerry.paimon.cleaning.reachable_table import ReachablePaimonTable
+
         return ReachablePaimonTable(self.handle.state, executor)
