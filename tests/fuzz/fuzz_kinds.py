@@ -21,7 +21,7 @@ class Kind:
         read: Reads a file, made of the sample of that index, through skerry; what it gives tells the values.
         mutators: How samples are changed; one is chosen for each mutant.
         seal: Mends what would keep deeper layers from being reached: checksums.
-        is_protected: Whether a checksum protects all values: a mutant that is read must give those of its sample.
+        is_protected: Whether a checksum protects all values: a mutant that is read must give those of a sample.
         share: How many mutants `make test` reads.
     """
 
@@ -33,6 +33,10 @@ class Kind:
     is_protected: bool = False
     share: int = 100
     _expected: dict[int, Any] = field(default_factory=dict, repr=False)
+
+    def is_expected(self, found: Any, index: int) -> bool:
+        """Whether values are those of the sample, or of another one, which a splice may have put there whole."""
+        return any(found == self.expected(other) for other in (index, *range(len(self.samples))))
 
     def expected(self, index: int) -> Any:
         """What the sample gives."""

@@ -22,7 +22,7 @@ from skerry.errors import SchemaError
 from skerry.iceberg.manifests.manifest import EntryStatus, ManifestEntry, encode_manifest
 from skerry.iceberg.manifests.manifest_list import ManifestContent, encode_manifest_list, read_manifest_list
 from skerry.iceberg.manifests.reader import read_manifest
-from skerry.iceberg.manifests.summary import ENGINE_NAME, ENGINE_VERSION, snapshot_summary
+from skerry.iceberg.manifests.summary import ENGINE_NAME, ENGINE_VERSION, snapshot_summary, summary_of
 from skerry.iceberg.metadata.pyiceberg_metadata import encode_metadata, install, next_row_id
 from skerry.iceberg.metadata.schema import to_arrow_schema, to_iceberg_schema
 from skerry.iceberg.partitioning.partitions import partition_spec
@@ -294,3 +294,9 @@ def test_properties_are_added_and_operations_are_known():
     assert entries["total-records"] == "7"
     with pytest.raises(SchemaError, match="there is no snapshot operation 'apend'; did you mean 'append'"):
         summarize(operation="apend")
+
+
+def test_numbers_that_a_writer_has_not_quoted_are_texts():
+    document = {"snapshot-id": 1, "timestamp-ms": 1, "manifest-list": "m", "summary": {"operation": "append", "n": 7}}
+    assert summary_of(Snapshot.model_validate(document)) == {"n": "7"}
+    assert summary_of(Snapshot.model_validate({**document, "summary": None})) == {}

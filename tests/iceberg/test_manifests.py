@@ -739,6 +739,9 @@ def test_versions_and_contents_that_do_not_fit():
         _ = broken.schema
     with pytest.raises(FormatError, match="the header's 'partition-spec' cannot be read"):
         _ = broken.spec
+    field = '[{"source-id": 1, "field-id": 1000, "name": "x", "transform": "bucket[2Y"}]'
+    with pytest.raises(FormatError, match="the header's 'partition-spec' cannot be read"):
+        _ = decode_manifest(with_metadata(GOOD, partition_spec=field), listed).spec
 
 
 def bad_list(**changes):

@@ -15,7 +15,8 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import ValidationError
+from pydantic import ValidationError as ModelError
+from pyiceberg.exceptions import ValidationError
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 
@@ -95,7 +96,7 @@ class Manifest:
     def _parse(self, key: str, parse: Callable[[str], Any]) -> Any:
         try:
             return parse(self.metadata[key].decode())
-        except (KeyError, ValueError, TypeError, ValidationError) as error:
+        except (KeyError, ValueError, TypeError, ModelError, ValidationError) as error:
             raise FormatError(
                 f"the header's {key!r} cannot be read: {type(error).__name__}",
                 location=self.file.manifest_path,

@@ -37,8 +37,13 @@ def operation_of(snapshot: Snapshot) -> Operation | None:
 
 
 def summary_of(snapshot: Snapshot) -> Mapping[str, str]:
-    """The entries of a snapshot's summary besides its operation; none where it has no summary."""
-    return snapshot.summary.additional_properties if snapshot.summary is not None else {}
+    """The entries of a snapshot's summary besides its operation; none where it has no summary.
+
+    Values are texts, as the specification has them, even where a writer has left out the quotes.
+    """
+    if snapshot.summary is None:
+        return {}
+    return {key: str(value) for key, value in snapshot.summary.additional_properties.items()}
 
 
 def snapshot_summary(
