@@ -39,7 +39,7 @@ def described(shard: GoldenShard) -> Iterator[tuple[DataType, StripeFieldDescrip
             array = pa.concat_arrays(rows.chunks) if rows.num_chunks else pa.array([], rows.type)
             hidden = False
             for part in shred_column(field.data_type, array):
-                message = reader.descriptor(part.node)
+                message = reader.fields.descriptor(part.node)
                 if message is not None and not hidden:
                     yield part.node, message, encode_field(part, options)
                 # the reference counts what lies behind null structs, the writer does not keep it
@@ -71,7 +71,7 @@ def test_merged_descriptors(shard: GoldenShard) -> None:
     for node, theirs in zip(nodes, file.metadata.descriptors(nodes), strict=True):
         if theirs is None or theirs.position_count == 0:
             continue
-        messages = [reader.descriptor(node) for reader in readers]
+        messages = [reader.fields.descriptor(node) for reader in readers]
         ours = merge_descriptors(node, [message.field for message in messages if message is not None])
         assert ours == theirs
         assert decode_statistics(node, ours) == decode_statistics(node, theirs)

@@ -90,7 +90,7 @@ def chunks(shard: ShardFile, column: str) -> list[ParquetColumnChunkRef]:
     (reader,) = shard.metadata.stripe_readers([0])
     node = shard.shard_schema.field(column).data_type
     reader.load_descriptors([node])
-    message = reader.descriptor(node)
+    message = reader.fields.descriptor(node)
     assert message is not None
     return list(message.encodings[0].parquet.file_column_refs[0].column_chunks)
 

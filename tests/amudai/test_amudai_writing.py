@@ -461,7 +461,7 @@ def buffers(path: Path, column: str) -> tuple[dict[int, int], int | None]:
     (reader, *_) = ShardFile(path).metadata.stripe_readers()
     node = reader.schema.field(column).data_type
     reader.load_descriptors([node])
-    message = reader.descriptor(node)
+    message = reader.fields.descriptor(node)
     assert message is not None
     found = {buffer.kind: buffer.block_count for buffer in message.encodings[0].native.buffers}
     return found, message.field.dictionary_size if message.field.HasField("dictionary_size") else None

@@ -7,7 +7,7 @@ List Encoding, Union Encoding.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,14 +18,11 @@ from skerry.amudai.fields.constants import repeat_constant
 from skerry.amudai.fields.leaves import ColumnTooLongError, read_bitmap, read_bytes, read_numbers, read_offsets
 from skerry.amudai.fields.parquet_pages import read_parquet_column
 from skerry.amudai.fields.selection import Selection
-from skerry.amudai.fields.stored_field import StoredField
+from skerry.amudai.fields.stored_field import StoredField, StripeFields
 from skerry.amudai.messages import BufferKind
 from skerry.amudai.shard.schema import BasicType, DataType
 from skerry.errors import FormatError, UnsupportedError
 from skerry.storage import redact
-
-if TYPE_CHECKING:
-    from skerry.amudai.fields.stripe_reader import StripeReader
 
 __all__ = ["plain_type", "read_node"]
 
@@ -34,12 +31,12 @@ _RULE: Final = "docs/formats/amudai.md § 4.3"
 
 
 def read_node(
-    reader: StripeReader, node: DataType, selection: Selection, target: pa.DataType, positions: int | None = None
+    fields: StripeFields, node: DataType, selection: Selection, target: pa.DataType, positions: int | None = None
 ) -> pa.Array:
     """Read the values of a node and of those below it.
 
     Args:
-        reader: The stripe, with the descriptors of these nodes loaded.
+        fields: The fields of the stripe, with the descriptors of these nodes.
         node: The node.
         selection: The wanted positions.
         target: The wanted type, one that the node's values can be stored as.
@@ -55,9 +52,9 @@ def read_node(
         ColumnTooLongError: One array cannot hold so many values: fewer must be read at once.
     """
     plain = plain_type(target)
-    if reader.descriptor(node) is None:
-        return _dressed(pa.nulls(selection.count, plain), target)
-    field = reader.field(node, positions)
+    if fields.descriptor(node) is None:
+        return _as_type(pa.nulls(selection.count, plain), target)
+    field = fields.field(node, positions)
     if selection.stop > field.positions:
         raise _error(field, f"{selection.stop} values are wanted of {field.positions}")
     if field.is_null or selection.count == 0:
@@ -65,10 +62,10 @@ def read_node(
     elif field.constant is not None and not node.basic_type.is_composite:
         array = repeat_constant(field, field.constant, selection.count, plain)
     elif field.parquet is not None:
-        array = read_parquet_column(reader.files, reader.rules, field, selection, plain)
+        array = read_parquet_column(fields.files, fields.rules, field, selection, plain)
     else:
-        array = _READERS[node.basic_type](reader, field, selection, plain)
-    return _dressed(array, target)
+        array = _READERS[node.basic_type](fields, field, selection, plain)
+    return _as_type(array, target)
 
 
 def plain_type(target: pa.DataType) -> pa.DataType:
@@ -99,14 +96,14 @@ def plain_type(target: pa.DataType) -> pa.DataType:
 _OF_VIEWS: Final = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 
 
-def _dressed(array: pa.Array, target: pa.DataType) -> pa.Array:
+def _as_type(array: pa.Array, target: pa.DataType) -> pa.Array:
     """A plain array as the type that was asked for."""
     if array.type == target:
         return array
     if isinstance(target, pa.BaseExtensionType):
-        return pa.ExtensionArray.from_storage(target, _dressed(array, target.storage_type))
+        return pa.ExtensionArray.from_storage(target, _as_type(array, target.storage_type))
     if pa.types.is_dictionary(target):
-        encoded = _dressed(array, target.value_type).dictionary_encode()
+        encoded = _as_type(array, target.value_type).dictionary_encode()
         if len(encoded.dictionary) > 1 << (target.index_type.bit_width - 1):
             raise ColumnTooLongError
         indices = encoded.indices.cast(target.index_type)
@@ -114,7 +111,7 @@ def _dressed(array: pa.Array, target: pa.DataType) -> pa.Array:
     if pa.types.is_run_end_encoded(target):
         if len(array) > 1 << (target.run_end_type.bit_width - 1):
             raise ColumnTooLongError
-        return pc.run_end_encode(_dressed(array, target.value_type), run_end_type=target.run_end_type)
+        return pc.run_end_encode(_as_type(array, target.value_type), run_end_type=target.run_end_type)
     if pa.types.is_list_view(target) or pa.types.is_large_list_view(target):
         kind = pa.ListViewArray if pa.types.is_list_view(target) else pa.LargeListViewArray
         offsets = np.asarray(array.offsets)
@@ -123,41 +120,41 @@ def _dressed(array: pa.Array, target: pa.DataType) -> pa.Array:
     return array.cast(target)
 
 
-def _validity(reader: StripeReader, field: StoredField, selection: Selection) -> pa.Buffer | None:
+def _validity(fields: StripeFields, field: StoredField, selection: Selection) -> pa.Buffer | None:
     if field.buffer(BufferKind.PRESENCE) is None:
         return None
-    return pa.py_buffer(read_bitmap(reader.files, field, BufferKind.PRESENCE, selection))
+    return pa.py_buffer(read_bitmap(fields.files, field, BufferKind.PRESENCE, selection))
 
 
-def _read_booleans(reader: StripeReader, field: StoredField, selection: Selection, target: pa.DataType) -> pa.Array:
-    validity = _validity(reader, field, selection)
-    bits = pa.py_buffer(read_bitmap(reader.files, field, BufferKind.DATA, selection))
+def _read_booleans(fields: StripeFields, field: StoredField, selection: Selection, target: pa.DataType) -> pa.Array:
+    validity = _validity(fields, field, selection)
+    bits = pa.py_buffer(read_bitmap(fields.files, field, BufferKind.DATA, selection))
     return pa.Array.from_buffers(target, selection.count, [validity, bits])
 
 
-def _read_numbers(reader: StripeReader, field: StoredField, selection: Selection, target: pa.DataType) -> pa.Array:
-    return read_numbers(reader.files, field, selection, target)
+def _read_numbers(fields: StripeFields, field: StoredField, selection: Selection, target: pa.DataType) -> pa.Array:
+    return read_numbers(fields.files, field, selection, target)
 
 
-def _read_bytes(reader: StripeReader, field: StoredField, selection: Selection, target: pa.DataType) -> pa.Array:
-    return read_bytes(reader.files, field, selection, target)
+def _read_bytes(fields: StripeFields, field: StoredField, selection: Selection, target: pa.DataType) -> pa.Array:
+    return read_bytes(fields.files, field, selection, target)
 
 
-def _read_lists(reader: StripeReader, field: StoredField, selection: Selection, target: pa.DataType) -> pa.Array:
-    offsets, items = _items(reader, field, selection, pa.types.is_large_list(target))
-    validity = _validity(reader, field, selection)
-    values = read_node(reader, field.node.children[0], items, target.value_type)
+def _read_lists(fields: StripeFields, field: StoredField, selection: Selection, target: pa.DataType) -> pa.Array:
+    offsets, items = _items(fields, field, selection, pa.types.is_large_list(target))
+    validity = _validity(fields, field, selection)
+    values = read_node(fields, field.node.children[0], items, target.value_type)
     return pa.Array.from_buffers(target, selection.count, [validity, offsets], children=[values])
 
 
-def _read_maps(reader: StripeReader, field: StoredField, selection: Selection, target: pa.DataType) -> pa.Array:
-    offsets, items = _items(reader, field, selection, False)
-    validity = _validity(reader, field, selection)
+def _read_maps(fields: StripeFields, field: StoredField, selection: Selection, target: pa.DataType) -> pa.Array:
+    offsets, items = _items(fields, field, selection, False)
+    validity = _validity(fields, field, selection)
     key, value = field.node.children
-    keys = read_node(reader, key, items, target.key_type)
+    keys = read_node(fields, key, items, target.key_type)
     if keys.null_count:
         raise _error(field, "a key of a map is null")
-    values = read_node(reader, value, items, target.item_type)
+    values = read_node(fields, value, items, target.item_type)
     entries = pa.Array.from_buffers(
         pa.struct([target.key_field, target.item_field]), items.count, [None], children=[keys, values]
     )
@@ -165,35 +162,35 @@ def _read_maps(reader: StripeReader, field: StoredField, selection: Selection, t
 
 
 def _items(
-    reader: StripeReader, field: StoredField, selection: Selection, is_large: bool
+    fields: StripeFields, field: StoredField, selection: Selection, is_large: bool
 ) -> tuple[pa.Buffer, Selection]:
     """Arrow's offsets of lists, and the positions of their items."""
-    offsets, items = read_offsets(reader.files, field, selection)
+    offsets, items = read_offsets(fields.files, field, selection)
     if not is_large and offsets[-1] > _MAX_I32:
         raise ColumnTooLongError
     for child in field.node.children:
-        if reader.descriptor(child) is None:
+        if fields.descriptor(child) is None:
             continue
-        count = reader.field(child).positions
+        count = fields.field(child).positions
         if items.stop > count or (selection.is_all_of(field.positions) and items.count != count):
             raise _error(field, f"offsets lead to item {items.stop} of {count}")
     return pa.py_buffer(offsets if is_large else offsets.astype(np.int32)), items
 
 
-def _read_fixed_lists(reader: StripeReader, field: StoredField, selection: Selection, target: pa.DataType) -> pa.Array:
+def _read_fixed_lists(fields: StripeFields, field: StoredField, selection: Selection, target: pa.DataType) -> pa.Array:
     size = field.node.fixed_size
     if size != target.list_size:
         raise _error(field, f"lists of {size} items, expected {target.list_size}")
-    validity = _validity(reader, field, selection)
+    validity = _validity(fields, field, selection)
     (child,) = field.node.children
     total = field.positions * size
-    stored = total if reader.descriptor(child) is None else reader.field(child).positions
+    stored = total if fields.descriptor(child) is None else fields.field(child).positions
     if stored >= total:
-        values = read_node(reader, child, selection.scaled(size), target.value_type, total)
+        values = read_node(fields, child, selection.scaled(size), target.value_type, total)
         return pa.Array.from_buffers(target, selection.count, [validity], children=[values])
     # the reference stores no items of lists that it made null at the end of a stripe
     there = selection.narrowed(np.array([0]), np.array([stored // size]))
-    values = read_node(reader, child, there.scaled(size), target.value_type)
+    values = read_node(fields, child, there.scaled(size), target.value_type)
     array = pa.Array.from_buffers(target, there.count, [validity], children=[values])
     if selection.count > there.count and (validity is None or _bits(validity)[there.count : selection.count].any()):
         raise _error(field, f"lists that are not null lead to item {total} of {stored}")
@@ -204,24 +201,24 @@ def _bits(validity: pa.Buffer) -> npt.NDArray[np.uint8]:
     return np.unpackbits(np.frombuffer(validity, np.uint8), bitorder="little")
 
 
-def _read_structs(reader: StripeReader, field: StoredField, selection: Selection, target: pa.DataType) -> pa.Array:
-    validity = _validity(reader, field, selection)
+def _read_structs(fields: StripeFields, field: StoredField, selection: Selection, target: pa.DataType) -> pa.Array:
+    validity = _validity(fields, field, selection)
     children = [
-        read_node(reader, child, selection, target.field(i).type, field.positions)
+        read_node(fields, child, selection, target.field(i).type, field.positions)
         for i, child in enumerate(field.node.children)
     ]
     return pa.Array.from_buffers(target, selection.count, [validity], children=children)
 
 
-def _read_unions(reader: StripeReader, field: StoredField, selection: Selection, target: pa.DataType) -> pa.Array:
-    variants = read_numbers(reader.files, field, selection, pa.uint8())
+def _read_unions(fields: StripeFields, field: StoredField, selection: Selection, target: pa.DataType) -> pa.Array:
+    variants = read_numbers(fields.files, field, selection, pa.uint8())
     if variants.null_count:
         raise UnsupportedError("a union without a variant", location=redact(field.location), rule=_RULE)
     ordinals = np.frombuffer(variants.buffers()[1], np.uint8, len(variants), variants.offset)
     if len(ordinals) and int(ordinals.max()) >= len(field.node.children):
         raise _error(field, f"variant {int(ordinals.max())} of {len(field.node.children)}")
     children = [
-        read_node(reader, child, selection, target.field(i).type, field.positions)
+        read_node(fields, child, selection, target.field(i).type, field.positions)
         for i, child in enumerate(field.node.children)
     ]
     codes = np.array(target.type_codes, np.int8)[ordinals]
@@ -237,7 +234,7 @@ def _read_unions(reader: StripeReader, field: StoredField, selection: Selection,
     return pa.Array.from_buffers(target, len(codes), buffers, children=chosen)
 
 
-_Read = Callable[["StripeReader", StoredField, Selection, pa.DataType], pa.Array]
+_Read = Callable[[StripeFields, StoredField, Selection, pa.DataType], pa.Array]
 _READERS: Final[dict[BasicType, _Read]] = {
     BasicType.BOOLEAN: _read_booleans,
     BasicType.INT8: _read_numbers,
@@ -256,7 +253,7 @@ _READERS: Final[dict[BasicType, _Read]] = {
     BasicType.STRUCT: _read_structs,
     BasicType.MAP: _read_maps,
     BasicType.UNION: _read_unions,
-    BasicType.UNIT: lambda reader, field, selection, target: pa.nulls(selection.count, target),
+    BasicType.UNIT: lambda fields, field, selection, target: pa.nulls(selection.count, target),
 }
 
 

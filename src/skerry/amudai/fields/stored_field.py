@@ -20,10 +20,11 @@ from skerry.amudai.messages import (
 )
 from skerry.amudai.shard.references import UrlRules
 from skerry.amudai.shard.schema import BasicType, DataType
+from skerry.amudai.shard.shard_files import ShardFiles
 from skerry.errors import FormatError, UnsupportedError
 from skerry.storage import redact
 
-__all__ = ["StoredField", "open_field"]
+__all__ = ["StoredField", "StripeFields", "open_field"]
 
 _RULE: Final = "docs/formats/amudai.md § 4.5"
 _MAX_POSITIONS: Final = 1 << 40
@@ -88,6 +89,63 @@ class StoredField:
                 f"field {self.node.name!r} (schema id {self.node.schema_id}) has no {BufferKind.Name(kind)} buffer",
                 location=redact(self.location),
                 rule=_RULE,
+            )
+        return found
+
+
+class StripeFields:
+    """The fields of one stripe whose descriptors have been read.
+
+    Args:
+        files: The shard's files.
+        rules: Resolves urls.
+    """
+
+    def __init__(self, files: ShardFiles, rules: UrlRules) -> None:
+        self.files = files
+        self.rules = rules
+        self._messages: dict[int, tuple[StripeFieldDescriptor, str] | None] = {}
+        self._fields: dict[int, StoredField] = {}
+
+    def knows(self, node: DataType) -> bool:
+        """Whether a node's descriptor has been read, or the stripe has none."""
+        return node.schema_id in self._messages
+
+    def keep(self, schema_id: int, message: StripeFieldDescriptor, location: str) -> None:
+        """Take a descriptor that has been read from a file."""
+        self._messages[schema_id] = (message, location)
+
+    def keep_absence(self, schema_id: int) -> None:
+        """Note that the stripe has no descriptor of a node."""
+        self._messages[schema_id] = None
+
+    def descriptor(self, node: DataType) -> StripeFieldDescriptor | None:
+        """A node's descriptor, which has been read; None if the stripe has none."""
+        entry = self._messages[node.schema_id]
+        return None if entry is None else entry[0]
+
+    def field(self, node: DataType, positions: int | None = None) -> StoredField:
+        """What the stripe stores of a node that has a descriptor, which has been read.
+
+        Args:
+            node: The node.
+            positions: How many values it must have; None where only its own descriptor says.
+
+        Raises:
+            FormatError: The descriptor is damaged, or gives another number of values.
+        """
+        found = self._fields.get(node.schema_id)
+        if found is None:
+            entry = self._messages[node.schema_id]
+            if entry is None:
+                raise FormatError(f"field {node.name!r} has no descriptor", location=self.files.shown)
+            found = self._fields[node.schema_id] = open_field(node, entry[0], self.rules, entry[1])
+        if positions is not None and found.positions != positions:
+            raise FormatError(
+                f"field {node.name!r} (schema id {node.schema_id}) has {found.positions} positions, "
+                f"expected {positions}",
+                location=redact(found.location),
+                rule="docs/formats/amudai.md § 9.3",
             )
         return found
 

@@ -16,14 +16,13 @@ from skerry.amudai.fields.buffers import StoredBuffer
 from skerry.amudai.fields.leaves import ColumnTooLongError
 from skerry.amudai.fields.nested import read_node
 from skerry.amudai.fields.selection import Selection
-from skerry.amudai.fields.stored_field import StoredField, open_field
+from skerry.amudai.fields.stored_field import StripeFields
 from skerry.amudai.messages import BufferKind, StripeFieldDescriptor
 from skerry.amudai.shard.directory import Stripe
 from skerry.amudai.shard.references import Reference, UrlRules
 from skerry.amudai.shard.schema import DataType, Schema
 from skerry.amudai.shard.shard_files import ShardFiles
 from skerry.errors import FormatError, UnsupportedError
-from skerry.storage import redact
 
 __all__ = ["StripeReader"]
 
@@ -42,6 +41,7 @@ class StripeReader:
         references: Where the descriptors of its fields are, by schema id; None where there is none.
 
     Attributes:
+        fields: The fields whose descriptors have been read.
         deleted: Which rows are marked as deleted, bool[row_count], once a scan has found that out.
         candidates: Rows that a scan's filter may want, once the scan has found that out.
     """
@@ -59,10 +59,8 @@ class StripeReader:
         self.schema = schema
         self.deleted: npt.NDArray[np.bool_] | None = None
         self.candidates: Selection | None = None
-        self.rules = rules
+        self.fields = StripeFields(files, rules)
         self._references = references
-        self._messages: dict[int, tuple[StripeFieldDescriptor, str] | None] = {}
-        self._fields: dict[int, StoredField] = {}
 
     @property
     def row_count(self) -> int:
@@ -87,67 +85,33 @@ class StripeReader:
     def descriptor_reference(self, node: DataType) -> Reference | None:
         """Where a node's descriptor is; None if the stripe has none."""
         entry = self._references[node.schema_id] if node.schema_id < len(self._references) else None
-        return None if entry is None else Reference(self.rules.resolve(entry[0]), entry[1], entry[2])
+        return None if entry is None else Reference(self.fields.rules.resolve(entry[0]), entry[1], entry[2])
 
     def descriptor_references(self, nodes: Iterable[DataType]) -> list[tuple[int, Reference]]:
         """Where the descriptors of nodes are that have not been read yet, with the nodes' numbers."""
         found = []
         for node in nodes:
-            if node.schema_id in self._messages:
+            if self.fields.knows(node):
                 continue
             reference = self.descriptor_reference(node)
             if reference is None:
-                self._messages[node.schema_id] = None
+                self.fields.keep_absence(node.schema_id)
             else:
                 found.append((node.schema_id, reference))
         return found
-
-    def keep_descriptor(self, schema_id: int, message: StripeFieldDescriptor, location: str) -> None:
-        """Take a descriptor that has been read."""
-        self._messages[schema_id] = (message, location)
 
     def load_descriptors(self, nodes: Iterable[DataType]) -> None:
         """Read the descriptors of nodes, all at once."""
         wanted = self.descriptor_references(nodes)
         messages = self.files.read_messages(StripeFieldDescriptor, [reference for _, reference in wanted])
         for (schema_id, reference), message in zip(wanted, messages, strict=True):
-            self.keep_descriptor(schema_id, message, reference.location)
-
-    def descriptor(self, node: DataType) -> StripeFieldDescriptor | None:
-        """A node's descriptor, which has been loaded; None if the stripe has none."""
-        entry = self._messages[node.schema_id]
-        return None if entry is None else entry[0]
+            self.fields.keep(schema_id, message, reference.location)
 
     def first_buffer(self, node: DataType) -> int | None:
         """Where the first buffer of a node begins in its file; None if the node has none."""
-        if self._messages[node.schema_id] is None:
+        if self.fields.descriptor(node) is None:
             return None
-        return min((buffer.reference.start for buffer in self.field(node).buffers.values()), default=None)
-
-    def field(self, node: DataType, positions: int | None = None) -> StoredField:
-        """What the stripe stores of a node that has a descriptor, which has been loaded.
-
-        Args:
-            node: The node.
-            positions: How many values it must have; None where only its own descriptor tells.
-
-        Raises:
-            FormatError: The descriptor is damaged, or tells of another number of values.
-        """
-        found = self._fields.get(node.schema_id)
-        if found is None:
-            entry = self._messages[node.schema_id]
-            if entry is None:
-                raise FormatError(f"field {node.name!r} has no descriptor", location=self.files.shown)
-            found = self._fields[node.schema_id] = open_field(node, entry[0], self.rules, entry[1])
-        if positions is not None and found.positions != positions:
-            raise FormatError(
-                f"field {node.name!r} (schema id {node.schema_id}) has {found.positions} positions, "
-                f"expected {positions}",
-                location=redact(found.location),
-                rule="docs/formats/amudai.md § 9.3",
-            )
-        return found
+        return min((buffer.reference.start for buffer in self.fields.field(node).buffers.values()), default=None)
 
     def read_column(self, node: DataType, selection: Selection, target: pa.DataType) -> list[pa.Array]:
         """Read a column.
@@ -178,7 +142,7 @@ class StripeReader:
 
     def _read_chunks(self, node: DataType, selection: Selection, target: pa.DataType) -> list[pa.Array]:
         try:
-            return [read_node(self, node, selection, target, self.row_count)]
+            return [read_node(self.fields, node, selection, target, self.row_count)]
         except ColumnTooLongError:
             if selection.count <= 1:
                 raise UnsupportedError(
@@ -189,9 +153,9 @@ class StripeReader:
 
     def _buffers(self, node: DataType) -> list[StoredBuffer]:
         """The buffers that hold a node's values; none if a constant does."""
-        if self._messages[node.schema_id] is None:
+        if self.fields.descriptor(node) is None:
             return []
-        field = self.field(node)
+        field = self.fields.field(node)
         if field.is_null or (field.constant is not None and not node.basic_type.is_composite):
             return []
         return [buffer for kind, buffer in field.buffers.items() if kind != BufferKind.RANGE_INDEX]

@@ -166,12 +166,12 @@ class _Inspector:
         yield self._piece("indexes", stripe.directory.indexes_ref, {}, indexes)
 
     def _field(self, reader: StripeReader, node: DataType) -> Entry | None:
-        message, reference = reader.descriptor(node), reader.descriptor_reference(node)
+        message, reference = reader.fields.descriptor(node), reader.descriptor_reference(node)
         if message is None or reference is None:
             return None
         details = self._described(node, message.field)
         try:
-            stored = reader.field(node)
+            stored = reader.fields.field(node)
         except SkerryError as error:
             return _placed("field", _label(node), {**details, "error": str(error)}, reference)
         details["encodings"] = [encoding.WhichOneof("kind") or "unknown" for encoding in message.encodings]

@@ -187,7 +187,7 @@ def read_values(reader: StripeReader, node: DataType, rows: Selection, target: p
         SchemaError: A value does not fit `target`.
     """
     with _typed_errors(reader, node, rows, target):
-        return read_node(reader, node, rows, target)
+        return read_node(reader.fields, node, rows, target)
 
 
 def _read(reader: StripeReader, node: DataType, rows: Selection, target: pa.DataType) -> list[pa.Array]:

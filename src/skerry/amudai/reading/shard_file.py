@@ -160,7 +160,7 @@ class ShardFile:
         readers = self.metadata.stripe_readers()
         self.metadata.load_descriptors(readers, [node])
         for reader in readers:
-            message = reader.descriptor(node)
+            message = reader.fields.descriptor(node)
             count = 0 if message is None else int(message.field.position_count)
             for start in range(0, count, _WINDOW_ROWS):
                 rows = Selection.range(start, min(start + _WINDOW_ROWS, count))
@@ -189,7 +189,7 @@ class ShardFile:
         """What is known of any node of the shard's schema in each stripe."""
         readers = self.metadata.stripe_readers()
         self.metadata.load_descriptors(readers, [node])
-        found = [reader.descriptor(node) for reader in readers]
+        found = [reader.fields.descriptor(node) for reader in readers]
         shown = self.metadata.shown
         return [None if each is None else decode_statistics(node, each.field, location=shown) for each in found]
 

@@ -223,7 +223,7 @@ class ShardMetadata:
         wanted = [(reader, *entry) for reader in readers for entry in reader.descriptor_references(nodes)]
         messages = self.files.read_messages(StripeFieldDescriptor, [reference for _, _, reference in wanted])
         for (reader, schema_id, reference), message in zip(wanted, messages, strict=True):
-            reader.keep_descriptor(schema_id, message, reference.location)
+            reader.fields.keep(schema_id, message, reference.location)
 
 
 def _read_tail(storage: Storage, location: str, file_size: int | None) -> tuple[bytes, int]:

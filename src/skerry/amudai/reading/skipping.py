@@ -42,7 +42,7 @@ def rows_that_may_match(
     every = Selection.range(0, reader.row_count)
     known: dict[str, tuple[DataType, pa.DataType, ColumnRanges]] = {}
     for name, (node, kind) in columns.items():
-        message = reader.descriptor(node)
+        message = reader.fields.descriptor(node)
         if message is None:
             continue
         ranges = ranges_of_stripe(node, decode_statistics(node, message.field, location=reader.files.shown))
@@ -75,9 +75,9 @@ def _by_block_size(
 
 def _read_index(reader: StripeReader, node: DataType) -> RangeIndex | None:
     """The range index of a column, if it has one that can be read."""
-    if reader.descriptor(node) is None:
+    if reader.fields.descriptor(node) is None:
         return None
-    field = reader.field(node, reader.row_count)
+    field = reader.fields.field(node, reader.row_count)
     buffer = field.buffers.get(BufferKind.RANGE_INDEX)
     if buffer is None:
         return None
