@@ -16,9 +16,9 @@ import numpy as np
 from numba.extending import overload
 
 from skerry.kernels.compiling import _numba_signature
-from skerry.kernels.decorator import Kernel
 from skerry.kernels.intrinsics import INTRINSICS
 from skerry.kernels.lowering import LOWERED
+from skerry.kernels.registry import Kernel
 
 _OPTIONS = {"boundscheck": True, "error_model": "numpy"}
 _LOADS = {"load_u16": 2, "load_u32": 4, "load_u64": 8}

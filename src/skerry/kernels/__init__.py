@@ -9,7 +9,7 @@ Spark's daemon process before it forks its workers.
 from __future__ import annotations
 
 from skerry.kernels.cache import cache_directory, is_trusted, user_cache_directory
-from skerry.kernels.decorator import Kernel, kernel, warm_up
+from skerry.kernels.decorator import kernel
 from skerry.kernels.intrinsics import (
     byte_swap,
     load,
@@ -20,6 +20,8 @@ from skerry.kernels.intrinsics import (
     rotate_left,
     store,
 )
+from skerry.kernels.loading import warm_up
+from skerry.kernels.registry import Kernel
 
 __all__ = [
     "Kernel",

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import llvmlite.binding as llvm
 import numba
 from numba.core import config
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher
 
 from skerry.kernels.cache import CompiledModule
 from skerry.kernels.intrinsics import INTRINSICS
 from skerry.kernels.lowering import LOWERED, input_array, output_array
 from skerry.kernels.machine_code import entry_name, optimise
+from skerry.kernels.registry import Kernel
 from skerry.kernels.signature import Argument, Signature
-
-if TYPE_CHECKING:
-    from skerry.kernels.decorator import Kernel
 
 __all__ = ["compile_module"]
 
@@ -25,26 +25,60 @@ __all__ = ["compile_module"]
 _OPTIONS = {"_nrt": False, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
-class _Callee(CPUDispatcher):  # type: ignore[misc]
-    """What numba calls in place of a kernel that other kernels call.
+class _Library(JITCodeLibrary):  # type: ignore[misc]
+    """LLVM of one function and of those that it calls, as numba made it.
 
-    It is compiled once for each combination of types, where numba would do so for each literal number as well, and
-    only to LLVM, where numba would make machine code that nobody runs.
+    Numba would optimise every function, and again wherever it is called, and turn each into machine code that nobody
+    runs: a quarter of the time. All of a module together is enough (`machine_code.optimise`).
+    """
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """No address: there is no machine code."""
+        self._ensure_finalized()
+        return 0
+
+
+class _Compiler(Compiler):  # type: ignore[misc]
+    """Numba's compiler, up to LLVM."""
+
+    def __init__(self, typing_context: Any, target_context: Any, library: Any, *rest: Any) -> None:
+        assert library is None
+        super().__init__(typing_context, target_context, _Library(target_context.codegen(), "kernel"), *rest)
+
+
+class _Dispatcher(CPUDispatcher):  # type: ignore[misc]
+    """What numba calls in place of a kernel.
+
+    It is compiled once for each combination of types, where numba would do so for each literal number and each member
+    of an enumeration as well.
     """
 
     def __init__(self, function: types.FunctionType) -> None:
-        super().__init__(function, targetoptions={"nopython": True, **_OPTIONS})
+        super().__init__(function, targetoptions={"nopython": True, **_OPTIONS}, pipeline_class=_Compiler)
         self._compiler._customize_flags = _without_machine_code
 
     def compile(self, signature: Any) -> Any:
         """Compile for some types of arguments."""
-        return super().compile(tuple(numba.types.unliteral(argument) for argument in signature))
+        return super().compile(tuple(_widened(argument) for argument in signature))
 
     def add_overload(self, compiled: Any) -> None:
         """Remember what was compiled, under a name of its own in place of an address."""
         key = object()
         self.targetctx.insert_user_function(key, compiled.fndesc, [compiled.library])
         self.overloads[tuple(compiled.signature.args)] = compiled._replace(entry_point=key)
+
+
+def _widened(argument: Any) -> Any:
+    """The type of a literal's or a member's value."""
+    if isinstance(argument, numba.types.IntEnumMember):
+        return argument.dtype
+    return numba.types.unliteral(argument)
 
 
 def _without_machine_code(flags: Any) -> Any:
@@ -68,9 +102,8 @@ def compile_module(kernels: list[Kernel]) -> CompiledModule:
     dispatchers: dict[Kernel, Any] = {}
     module = llvm.parse_assembly("")
     module.triple = llvm.get_process_triple()
-    # Numba would optimise every function, and again wherever it is called: once, all together, is enough. And it would
-    # compile nothing where the user has switched compiling off for functions of their own, and code that raises where
-    # they have their own bounds checked.
+    # Numba would optimise those of its own functions that kernels call. And it would compile nothing where the user has
+    # switched compiling off for functions of their own, and code that raises where they have their own bounds checked.
     settings = config.OPT, config.DISABLE_JIT, config.BOUNDSCHECK
     config.OPT, config.DISABLE_JIT, config.BOUNDSCHECK = type(config.OPT)(0), 0, 0
     try:
@@ -84,7 +117,7 @@ def compile_module(kernels: list[Kernel]) -> CompiledModule:
 def _entry_module(kernel: Kernel, dispatchers: dict[Kernel, Any]) -> Any:
     """LLVM of one kernel behind a C function that takes pointers and lengths in place of arrays."""
     assert kernel.signature is not None
-    compiled = numba.njit(_numba_signature(kernel.signature), **_OPTIONS)(_with_dispatchers(kernel, dispatchers))
+    compiled = _Dispatcher(_with_dispatchers(kernel, dispatchers))
     parameters, arguments = [], []
     for i, argument in enumerate(kernel.signature.arguments):
         lengths = [f"n{i}_{dim}" for dim in range(argument.ndim)]
@@ -96,7 +129,7 @@ def _entry_module(kernel: Kernel, dispatchers: dict[Kernel, Any]) -> Any:
     exec(source, scope)
     c_types = [c_type for argument in kernel.signature.arguments for c_type in _c_types(argument)]
     result = numba.void if kernel.signature.result == "void" else _type(kernel.signature.result)
-    callback = numba.cfunc(result(*c_types), _nrt=False, error_model="numpy")(scope["entry"])
+    callback = numba.cfunc(result(*c_types), pipeline_class=_Compiler, _nrt=False, error_model="numpy")(scope["entry"])
     module = llvm.parse_assembly(callback.inspect_llvm())
     module.get_function(callback.native_name).name = entry_name(kernel.name)
     return module
@@ -108,7 +141,7 @@ def _with_dispatchers(kernel: Kernel, dispatchers: dict[Kernel, Any]) -> types.F
     scope = dict(function.__globals__)
     for name, callee in kernel.callees().items():
         if callee not in dispatchers:
-            dispatchers[callee] = _Callee(_with_dispatchers(callee, dispatchers))
+            dispatchers[callee] = _Dispatcher(_with_dispatchers(callee, dispatchers))
         scope[name] = dispatchers[callee]
     for name in function.__code__.co_names:
         if (value := scope.get(name)).__hash__ is not None and value in INTRINSICS:
