@@ -71,10 +71,7 @@ def _checked(kernel: Kernel) -> Any:
     """The kernel as numba compiles it with its indices checked, and all that it calls."""
     if kernel not in _compiled:
         function = kernel.py_func
-        scope = dict(function.__globals__)
-        for name, callee in kernel.callees().items():
-            if callee is not kernel:
-                scope[name] = _checked(callee)
+        scope = kernel.scope(_checked)
         for name in function.__code__.co_names:
             if (value := scope.get(name)).__hash__ is not None and value in INTRINSICS:
                 scope[name] = _INTRINSICS[INTRINSICS[value]]

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import types
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -65,6 +66,15 @@ class Span(NamedTuple):
 @kernel
 def seconds_of(count, unit):
     return count * unit
+
+
+doubling = types.ModuleType("doubling")
+doubling.twice = twice
+
+
+@kernel("int64(int64)")
+def four_times(value):
+    return doubling.twice(doubling.twice(value))
 
 
 @kernel
@@ -168,6 +178,11 @@ def test_enumerations_and_named_tuples():
     assert sum_of_span(numbers) == sum_of_span.py_func(numbers) == 60 + 2 * 3600 + 3 * 60
 
 
+def test_kernels_of_other_modules():
+    assert four_times(5) == four_times.py_func(5) == 20
+    assert four_times.callees()["doubling.twice"] is twice
+
+
 def test_plain_twin_computes_the_same():
     values, out = np.arange(5, dtype=np.int32), np.zeros(5, np.int64)
     assert add_doubled.py_func(values, out, 1) == 5
@@ -236,6 +251,12 @@ def test_kernel_that_raises_is_refused():
         compile_module([picky])
 
 
+def module_of(**values):
+    module = types.ModuleType("module")
+    module.__dict__.update(values)
+    return module
+
+
 def test_digest_follows_code_signature_constants_and_callees():
     text = "@kernel('int64(int64)')\ndef f(x):\n    return g(x) + C\n"
     inner = changed("@kernel\ndef f(x):\n    return x + 1\n")
@@ -250,6 +271,8 @@ def test_digest_follows_code_signature_constants_and_callees():
     members = IntEnum("Code", "A B"), IntEnum("Code", "B A")
     different = {
         *(changed(text, g=inner, C=type_).digest() for type_ in (*fields, *members)),
+        *(changed(text.replace("g(", "m.g("), m=module_of(g=g), C=1).digest() for g in (inner, other)),
+        *(changed(text.replace("C", "m.C"), g=inner, m=module_of(C=value)).digest() for value in (1, 2)),
         changed(text, g=inner, C=2).digest(),
         changed(text, g=other, C=1).digest(),
         changed(text.replace("int64(", "int32("), g=inner, C=1).digest(),
@@ -258,7 +281,7 @@ def test_digest_follows_code_signature_constants_and_callees():
         changed(text, g=inner, C=np.arange(3)).digest(),
         base,
     }
-    assert len(different) == 11
+    assert len(different) == 15
 
 
 @given(st.integers(0, (1 << 64) - 1), st.integers(0, 200))

@@ -1,7 +1,7 @@
 """Hot loops in machine code: plain Python functions, compiled by numba once per machine, loaded without numba.
 
-A kernel lies beside the format it serves and is marked with `kernel`. What numba compiles is kept on disk as one
-object file per Python module, which later processes load through LLVM alone: importing numba takes about a second,
+A kernel is in the package of the format it serves and is marked with `kernel`. What numba compiles is kept on disk as
+one object file per Python module, which later processes load through LLVM alone: importing numba takes about a second,
 loading an object file takes milliseconds. `warm_up` compiles or loads all kernels of the package, for example in
 Spark's daemon process before it forks its workers.
 """

@@ -1,8 +1,8 @@
-"""Where compiled kernels are kept: one object file per module, under a key of everything that shaped it.
+"""The cache of compiled kernels: one object file per module, named by a digest of everything that shaped it.
 
-A file is written beside its final name and moved there, and carries a digest of its content, so a reader never sees
-half a file: one that is truncated, corrupt or not ours is as good as none and is compiled again. The lock only spares
-the machine compiling the same kernels in every process that starts at once; where it cannot be had, each compiles.
+A file is written under a temporary name and moved to its final one, and carries a digest of its content, so a reader
+never sees half a file: one that is truncated, corrupt or not ours is ignored, and the kernels are compiled again. The
+lock only saves processes that start together from all compiling the same kernels; without it, each compiles.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class CompiledModule:
 
 @functools.cache
 def machine_key() -> str:
-    """Digest of what decides whether machine code fits here: CPU, Python, the compilers and what drives them."""
-    import llvmlite.binding as llvm  # a library of more than 100 MB: nobody pays for it before a kernel runs
+    """Digest of what machine code depends on: CPU, Python, the compilers and the code that drives them."""
+    import llvmlite.binding as llvm  # a library of more than 100 MB, not loaded before a kernel runs
 
     parts = [
         llvm.get_process_triple(),
@@ -75,13 +75,13 @@ def machine_key() -> str:
 
 
 def cache_directory() -> Path | None:
-    """The folder for this machine's kernels: `$SKERRY_CACHE_DIR` or the user's cache folder; None without a home."""
+    """The folder for this machine's kernels; None if there is no cache folder."""
     root = user_cache_directory()
     return None if root is None else root / "kernels" / machine_key()
 
 
 def user_cache_directory() -> Path | None:
-    """The folder for what can be made again: `$SKERRY_CACHE_DIR` or the user's cache folder; None without a home."""
+    """The folder for what can be made again: `$SKERRY_CACHE_DIR` or the user's cache folder, if there is one."""
     root = os.environ.get("SKERRY_CACHE_DIR")
     try:
         if root:
@@ -92,15 +92,15 @@ def user_cache_directory() -> Path | None:
 
 
 def is_trusted(status: os.stat_result) -> bool:
-    """Whether nobody but this user (and root) can have written a file of the cache."""
+    """Whether only this user or root can have written a file of the cache."""
     return status.st_uid in (0, os.geteuid()) and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def read_module(path: Path) -> CompiledModule | None:
-    """Read a compiled module; None if there is none, or none that can be trusted."""
+    """Read a compiled module; None if there is none that can be trusted."""
     try:
         with path.open("rb") as file:
-            if not is_trusted(os.fstat(file.fileno())):  # machine code that somebody else planted is not run
+            if not is_trusted(os.fstat(file.fileno())):  # machine code that another user planted is not run
                 return None
             content = file.read()
     except OSError:
@@ -113,7 +113,7 @@ def read_module(path: Path) -> CompiledModule | None:
 
 
 def write_module(path: Path, module: CompiledModule) -> None:
-    """Write a compiled module in one step; a disk that takes no writing only means that the next process compiles."""
+    """Write a compiled module atomically; if the disk cannot be written, the next process compiles again."""
     body = json.dumps(module.external_symbols).encode() + b"\n" + module.object_code
     with contextlib.suppress(OSError):
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
@@ -128,7 +128,7 @@ def write_module(path: Path, module: CompiledModule) -> None:
 
 @contextlib.contextmanager
 def lock(path: Path) -> Iterator[None]:
-    """Hold a file lock across processes while the block runs; without one where the disk or the system has none."""
+    """Hold a file lock across processes while the block runs, if the disk and the system have locks."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

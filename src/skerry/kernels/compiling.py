@@ -28,8 +28,8 @@ _OPTIONS = {"_nrt": False, "error_model": "numpy", "no_cpython_wrapper": True, "
 class _Library(JITCodeLibrary):  # type: ignore[misc]
     """LLVM of one function and of those that it calls, as numba made it.
 
-    Numba would optimise every function, and again wherever it is called, and turn each into machine code that nobody
-    runs: a quarter of the time. All of a module together is enough (`machine_code.optimise`).
+    Numba would optimise every function, again for each caller, and turn each into machine code that never runs, which
+    takes a quarter of the time. `machine_code.optimise` does both once for a whole module.
     """
 
     def _optimize_final_module(self) -> None:
@@ -53,7 +53,7 @@ class _Compiler(Compiler):  # type: ignore[misc]
 
 
 class _Dispatcher(CPUDispatcher):  # type: ignore[misc]
-    """What numba calls in place of a kernel.
+    """What numba calls instead of a kernel.
 
     It is compiled once for each combination of types, where numba would do so for each literal number and each member
     of an enumeration as well.
@@ -68,7 +68,7 @@ class _Dispatcher(CPUDispatcher):  # type: ignore[misc]
         return super().compile(tuple(_widened(argument) for argument in signature))
 
     def add_overload(self, compiled: Any) -> None:
-        """Remember what was compiled, under a name of its own in place of an address."""
+        """Remember what was compiled, under a name of its own instead of an address."""
         key = object()
         self.targetctx.insert_user_function(key, compiled.fndesc, [compiled.library])
         self.overloads[tuple(compiled.signature.args)] = compiled._replace(entry_point=key)
@@ -115,7 +115,7 @@ def compile_module(kernels: list[Kernel]) -> CompiledModule:
 
 
 def _entry_module(kernel: Kernel, dispatchers: dict[Kernel, Any]) -> Any:
-    """LLVM of one kernel behind a C function that takes pointers and lengths in place of arrays."""
+    """LLVM of one kernel and of a C function that calls it, with pointers and lengths instead of arrays."""
     assert kernel.signature is not None
     compiled = _Dispatcher(_with_dispatchers(kernel, dispatchers))
     parameters, arguments = [], []
@@ -136,13 +136,15 @@ def _entry_module(kernel: Kernel, dispatchers: dict[Kernel, Any]) -> Any:
 
 
 def _with_dispatchers(kernel: Kernel, dispatchers: dict[Kernel, Any]) -> types.FunctionType:
-    """The kernel's function with every kernel that it calls by name replaced by what numba can call."""
-    function = kernel.py_func
-    scope = dict(function.__globals__)
-    for name, callee in kernel.callees().items():
+    """The kernel's function with every kernel that it calls replaced by what numba can call."""
+
+    def dispatcher(callee: Kernel) -> Any:
         if callee not in dispatchers:
             dispatchers[callee] = _Dispatcher(_with_dispatchers(callee, dispatchers))
-        scope[name] = dispatchers[callee]
+        return dispatchers[callee]
+
+    function = kernel.py_func
+    scope = kernel.scope(dispatcher)
     for name in function.__code__.co_names:
         if (value := scope.get(name)).__hash__ is not None and value in INTRINSICS:
             scope[name] = LOWERED[INTRINSICS[value]]

@@ -1,4 +1,4 @@
-"""Operations that a processor has and Python has not. Each is a plain function that kernels see as one instruction."""
+"""Operations that processors have and Python lacks: plain functions that become one instruction in kernels."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def rotate_left(value: Any, bits: Any) -> Any:
 
 
 def byte_swap(value: Any) -> Any:
-    """The bytes of a uint64 in the other order."""
+    """The bytes of a uint64 in reverse order."""
     return np.uint64(int.from_bytes(int(value).to_bytes(8, "little"), "big"))
 
 
@@ -39,22 +39,22 @@ def multiply_high(value: Any, factor: Any) -> Any:
 
 
 def load_u16(data: Any, position: Any) -> Any:
-    """Two bytes of a uint8 array as a little-endian number, uint64; whether they lie in it is not checked."""
+    """Two bytes of a uint8 array as a little-endian number, uint64; not checked against its length."""
     return np.uint64(int.from_bytes(data[position : position + 2].tobytes(), "little"))
 
 
 def load_u32(data: Any, position: Any) -> Any:
-    """Four bytes, likewise."""
+    """Four bytes of a uint8 array; see `load_u16`."""
     return np.uint64(int.from_bytes(data[position : position + 4].tobytes(), "little"))
 
 
 def load_u64(data: Any, position: Any) -> Any:
-    """Eight bytes, likewise."""
+    """Eight bytes of a uint8 array; see `load_u16`."""
     return np.uint64(int.from_bytes(data[position : position + 8].tobytes(), "little"))
 
 
 def load(unit: Any, data: Any, position: Any) -> Any:
-    """The number of `unit`'s type at any byte of a uint8 array, little-endian; whether it lies in it is not checked.
+    """The number of `unit`'s type at any byte of a uint8 array, little-endian; not checked against its length.
 
     Unsigned integers come as uint64, signed ones as int64, floats as they are.
     """

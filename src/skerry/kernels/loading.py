@@ -84,7 +84,7 @@ def warm_up() -> list[str]:
 
 
 def _compile_at_once(names: list[str]) -> None:
-    """Fill the cache with what it lacks, in one process per core; whatever fails there is compiled here afterwards."""
+    """Fill the cache with what it lacks, in one process per core; what fails there is compiled in this one later."""
     missing = [name for name in names if (path := _object_file(name)) is not None and not path.exists()]
     if len(missing) < 2 or not sys.executable:
         return

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="untyped-decorator"
-"""What LLVM is told for each intrinsic, and for an array made of a pointer and lengths (imports numba)."""
+"""The LLVM of each intrinsic, and of an array made from a pointer and lengths (imports numba)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _element(context: Any, builder: Any, array_type: Any, array: Any, position: 
 
 
 def _widest(unit: Any) -> Any:
-    """What kernels compute with in place of a type of few bits."""
+    """The type that kernels compute with instead of a narrow one."""
     if isinstance(unit, types.Float):
         return unit
     return types.int64 if unit.signed else types.uint64

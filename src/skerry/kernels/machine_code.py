@@ -1,4 +1,4 @@
-"""Object files in memory: turning optimised LLVM into machine code and object files into callable addresses."""
+"""LLVM to object files, and object files to addresses that can be called."""
 
 from __future__ import annotations
 
@@ -58,6 +58,9 @@ def optimise(module: Any, entries: frozenset[str]) -> CompiledModule:
     tuning.loop_vectorization = tuning.slp_vectorization = tuning.loop_interleaving = tuning.loop_unrolling = True
     builder = llvm.create_pass_builder(target_machine(), tuning)
     builder.getModulePassManager().run(module, builder)
+    inner = [value for value in (*module.functions, *module.global_variables) if value.linkage == llvm.Linkage.internal]
+    for number, value in enumerate(inner):
+        value.name = f"inner_{number}"  # numba's names are hundreds of characters long
     external = tuple(
         sorted(
             value.name
@@ -91,4 +94,4 @@ def load(module: CompiledModule, kernel_names: list[str]) -> dict[str, int] | No
     return addresses if all(addresses.values()) else None
 
 
-_ENGINES: list[Any] = []  # an engine owns the memory that its functions lie in
+_ENGINES: list[Any] = []  # an engine owns the memory of its functions

@@ -22,7 +22,7 @@ class Kernel:
 
     A kernel works on scalars and C-contiguous arrays; of one that it only reads and that is unaligned, it gets a copy.
     It neither allocates nor raises: results go into arrays that the caller brings, and what went wrong into the return
-    value. It may call other kernels that its module imports by name, and use global numbers, tuples, arrays,
+    value. It may call other kernels, by name or as `module.name`, and use global numbers, tuples, arrays,
     enumerations of integers and named tuples.
 
     Args:
@@ -40,6 +40,7 @@ class Kernel:
         self._converters = self.signature.converters() if self.signature is not None else ()
         self._prepare = prepare
         self._function: Any = None
+        self._digest: bytes | None = None
         _modules.setdefault(py_func.__module__, {})[self.name] = self
 
     def __call__(self, *arguments: Any) -> Any:
@@ -70,20 +71,37 @@ class Kernel:
         self._function = self.signature.c_function()(address)
 
     def callees(self) -> dict[str, Kernel]:
-        """The kernels that this one calls, by the global name it uses."""
-        scope = self.py_func.__globals__
-        return {name: scope[name] for name in self.py_func.__code__.co_names if isinstance(scope.get(name), Kernel)}
+        """The kernels that this one calls, by the name it uses: `decode`, or `alp.decode` for one of a module."""
+        return {name: value for name, value in self._globals().items() if isinstance(value, Kernel)}
+
+    def scope(self, replace: Callable[[Kernel], Any]) -> dict[str, Any]:
+        """The global names that the plain function uses, with something else in place of each kernel that it calls."""
+        scope = dict(self.py_func.__globals__)
+        for name, callee in self.callees().items():
+            module_name, _, attribute = name.rpartition(".")
+            if not module_name:
+                scope[name] = replace(callee)
+                continue
+            if scope[module_name] is self.py_func.__globals__[module_name]:
+                copy = types.ModuleType(module_name)
+                copy.__dict__.update(vars(scope[module_name]))
+                scope[module_name] = copy
+            setattr(scope[module_name], attribute, replace(callee))
+        return scope
 
     def digest(self) -> bytes:
         """Digest of everything that shapes the machine code: byte code, signature, constants, kernels called."""
+        if self._digest is None:
+            self._digest = self._computed_digest()
+        return self._digest
+
+    def _computed_digest(self) -> bytes:
         digest = hashlib.sha256()
         _add_code(digest, self.py_func.__code__)
         digest.update(repr((self.name, self.signature, self.py_func.__defaults__)).encode())
-        for name in sorted(set(self.py_func.__code__.co_names)):
-            value = self.py_func.__globals__.get(name)
+        for name, value in sorted(self._globals().items()):
             if isinstance(value, Kernel):
-                if value is not self:
-                    digest.update(value.digest())
+                digest.update(value.digest())
             elif isinstance(value, np.ndarray):
                 digest.update(f"{name} {value.dtype} {value.shape}".encode() + value.tobytes())
             elif isinstance(value, int | float | tuple | np.generic):
@@ -92,6 +110,17 @@ class Kernel:
                 members = getattr(value, "__members__", None) or getattr(value, "_fields", None)
                 digest.update(f"{name} {members!r}".encode())
         return digest.digest()
+
+    def _globals(self) -> dict[str, Any]:
+        """Global values by the names that the function may use, those of modules after the module's name."""
+        scope, names = self.py_func.__globals__, self.py_func.__code__.co_names
+        found = {name: scope[name] for name in names if name in scope}
+        for name, value in list(found.items()):
+            if isinstance(value, types.ModuleType):
+                found |= {
+                    f"{name}.{attribute}": vars(value)[attribute] for attribute in names if attribute in vars(value)
+                }
+        return {name: value for name, value in found.items() if value is not self}
 
 
 def entry_kernels(module_name: str) -> list[Kernel]:

@@ -1,4 +1,4 @@
-"""Signatures of kernels: which arguments one takes, and how Python values become what its machine code expects."""
+"""Signatures of kernels: which arguments one takes, and how Python values become its C arguments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Argument", "Signature", "parse_signature"]
 
 @dataclass(frozen=True, slots=True)
 class _Scalar:
-    """How one scalar type crosses the border between Python and C."""
+    """How a scalar type is passed from Python to C."""
 
     ctype: Any
     convert: Callable[[Any], Any]
@@ -86,7 +86,7 @@ def parse_signature(text: str) -> Signature:
         The parsed signature.
 
     Raises:
-        TypeError: The text is no signature, or names a type that kernels do not take.
+        TypeError: The text is not a signature, or names a type that kernels do not take.
     """
     match = _SIGNATURE.fullmatch(text)
     if match is None or match["result"] not in (*_SCALARS, "void"):
