@@ -38,7 +38,6 @@ LONG_MODULES = {
     "catalog/catalog.py": "to be parted",
 }
 LONG_FUNCTIONS = {
-    "amudai/encodings/streams.py begin_floats": "to be parted by encoding",
     "avro/machine.py run_record": "one loop over instructions, whose cases share position, counters and output",
     "parquet/encryption.py _walk": "one walk over a Thrift structure, whose cases share position and stack",
 }

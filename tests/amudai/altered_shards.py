@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skerry import amudai
-from skerry.amudai.encodings.block_map import encode_block_map
+from skerry.amudai.blocks import encode_block_map
 from skerry.amudai.encodings.codes import Profile
 from skerry.amudai.messages import (
     DataRef,
@@ -36,7 +36,7 @@ from skerry.amudai.shard.schema_layout import decode_schema, encode_schema
 
 @dataclass
 class Parts:
-    """A single-file shard in pieces. References into `data` stay what they are, as new pieces go behind it."""
+    """A single-file shard in pieces. References into `data` stay what they are, as new pieces are appended."""
 
     data: bytearray
     directory: ShardDirectory

@@ -1,13 +1,16 @@
-"""A slow decoder of blocks in plain Python, and a speller of what encodings a block has. Knows no kernel."""
+"""Each encoding decoded once more: slowly, in plain Python, without any kernel or code of the package.
+
+The functions have the names of the modules of `skerry.amudai.encodings`, those of binary blocks with `_bytes`.
+"""
 
 from __future__ import annotations
 
 import itertools
 import struct
 
-import lz4.block
 import numpy as np
 import zstandard
+from lz4.block import decompress as decompress_lz4
 from pyroaring import BitMap
 
 ORDER = [0, 4, 2, 6, 1, 5, 3, 7]
@@ -54,62 +57,61 @@ def unsigned(dtype):
     return np.dtype(f"<u{dtype.itemsize}")
 
 
-def stream(data, dtype, count):  # noqa: C901  a case per encoding
+def stream(data, dtype, count):
     """Decode one numeric stream."""
-    dtype = np.dtype(dtype)
-    code, size = u16(data, 0), dtype.itemsize
-    wide = 16 if size == 8 else 8
-    if code == 1:
-        return np.frombuffer(data[2:], dtype, count)
-    if code == 2:
-        return np.array(unpacked(data[8:], data[2], 8 * size, count), dtype)
-    if code == 3:
-        low = np.frombuffer(data[2 : 2 + size], unsigned(dtype))[0]
-        return wrapped([int(x) + int(low) for x in stream(data[wide:], unsigned(dtype), count)], dtype)
-    if code == 4:
-        low = np.frombuffer(data[2 : 2 + size], unsigned(dtype))[0]
-        return wrapped([x + int(low) for x in unpacked(data[wide:], data[2 + size], 8 * size, count)], dtype)
-    if code == 5:
-        total = int(np.frombuffer(data[2 : 2 + size], dtype)[0])
-        sums = [total]
-        for step in stream(data[wide:], dtype, count - 1):
-            total += int(step)
-            sums.append(total)
-        return wrapped(sums, dtype)
-    if code == 6:
-        values_size, runs = u32(data, 2), u32(data, 6)
-        values = part(data[16 : 16 + values_size], data[10], dtype, runs)
-        return np.repeat(values, part(data[16 + pad8(values_size) :], data[11], np.dtype("<u4"), runs))
-    if code == 7:
-        return np.repeat(np.frombuffer(data[2 : 2 + size], dtype), count)
-    if code in (8, 9, 10, 11):
-        narrow = np.dtype(f"<u{1 << code - 8}")
-        return part(data[8:], data[2], narrow, count).view(f"<i{narrow.itemsize}").astype(dtype)
-    if code == 12:
-        return decimals(data, dtype, count)
-    if code == 13:
-        return halves(data, dtype, count)
-    if code == 14:
-        codes_size, distinct = u32(data, 2), u32(data, 6)
-        codes = stream(data[16 : 16 + codes_size], np.dtype("<u4"), count)
-        return np.append(np.zeros(1, dtype), part(data[16 + codes_size :], data[10], dtype, distinct))[codes]
-    if code == 16:
-        return np.frombuffer(zstandard.ZstdDecompressor().decompressobj().decompress(data[8:]), dtype, count)
-    if code == 17:
-        return np.frombuffer(lz4.block.decompress(data[12:], u32(data, 8)), dtype, count)
-    if code == 18:
-        words = [int(word) for word in part(data[8:], data[2], unsigned(dtype), count)]
-        return wrapped([word >> 1 ^ -(word & 1) for word in words], dtype)
-    assert code == 19
-    entries, positions_size = u32(data, 2), u32(data, 6)
-    result = np.zeros(count, dtype)
-    if entries:
-        places = part(data[16 : 16 + positions_size], data[10], np.dtype("<u4"), entries)
-        result[places] = part(data[16 + pad8(positions_size) :], data[11], dtype, entries)
-    return result
+    return NUMBERS[u16(data, 0)](data, np.dtype(dtype), count)
 
 
-def decimals(data, dtype, count):
+def wide(dtype):
+    """Bytes of code and header of a stream whose header holds a value."""
+    return 16 if dtype.itemsize == 8 else 8
+
+
+def value_of_header(data, dtype):
+    return int(np.frombuffer(data[2 : 2 + dtype.itemsize], unsigned(dtype))[0])
+
+
+def plain(data, dtype, count):
+    return np.frombuffer(data[2:], dtype, count)
+
+
+def bit_packing(data, dtype, count):
+    return np.array(unpacked(data[8:], data[2], 8 * dtype.itemsize, count), dtype)
+
+
+def frame_of_reference(data, dtype, count):
+    low = value_of_header(data, dtype)
+    return wrapped([int(x) + low for x in stream(data[wide(dtype) :], unsigned(dtype), count)], dtype)
+
+
+def fused_frame_of_reference(data, dtype, count):
+    size, low = dtype.itemsize, value_of_header(data, dtype)
+    return wrapped([x + low for x in unpacked(data[wide(dtype) :], data[2 + size], 8 * size, count)], dtype)
+
+
+def delta(data, dtype, count):
+    sums = [value_of_header(data, dtype)]
+    for step in stream(data[wide(dtype) :], dtype, count - 1):
+        sums.append(sums[-1] + int(step))
+    return wrapped(sums, dtype)
+
+
+def run_length(data, dtype, count):
+    values_size, runs = u32(data, 2), u32(data, 6)
+    values = part(data[16 : 16 + values_size], data[10], dtype, runs)
+    return np.repeat(values, part(data[16 + pad8(values_size) :], data[11], np.dtype("<u4"), runs))
+
+
+def single_value(data, dtype, count):
+    return np.repeat(np.frombuffer(data[2 : 2 + dtype.itemsize], dtype), count)
+
+
+def truncate(data, dtype, count):
+    narrow = np.dtype(f"<u{1 << u16(data, 0) - 8}")
+    return part(data[8:], data[2], narrow, count).view(f"<i{narrow.itemsize}").astype(dtype)
+
+
+def alp(data, dtype, count):
     size, exceptions, exponent, factor = struct.unpack_from("<IHBB", data, 2)
     integers = stream(data[16 : 16 + size], np.dtype(f"<i{dtype.itemsize}"), count)
     up, down = dtype.type(float(f"1e{factor}")), dtype.type(float(f"1e-{exponent}"))
@@ -119,7 +121,7 @@ def decimals(data, dtype, count):
     return result
 
 
-def halves(data, dtype, count):
+def alp_rd(data, dtype, count):
     left_size, right_size, exceptions, width, entries = struct.unpack_from("<IIHBB", data, 2)
     dictionary = np.frombuffer(data[16:], "<u2", entries)
     data = data[16 + 2 * entries :]
@@ -128,6 +130,56 @@ def halves(data, dtype, count):
     tail = data[left_size + right_size :]
     lefts[np.frombuffer(tail, "<u4", exceptions)] = np.frombuffer(tail[4 * exceptions :], "<u2", exceptions)
     return wrapped([int(a) << width | int(b) for a, b in zip(lefts, rights, strict=True)], dtype)
+
+
+def block_dictionary(data, dtype, count):
+    codes_size, distinct = u32(data, 2), u32(data, 6)
+    codes = stream(data[16 : 16 + codes_size], np.dtype("<u4"), count)
+    return np.append(np.zeros(1, dtype), part(data[16 + codes_size :], data[10], dtype, distinct))[codes]
+
+
+def zstd(data, dtype, count):
+    return np.frombuffer(zstandard.ZstdDecompressor().decompressobj().decompress(data[8:]), dtype, count)
+
+
+def lz4(data, dtype, count):
+    return np.frombuffer(decompress_lz4(data[12:], u32(data, 8)), dtype, count)
+
+
+def zig_zag(data, dtype, count):
+    words = [int(word) for word in part(data[8:], data[2], unsigned(dtype), count)]
+    return wrapped([word >> 1 ^ -(word & 1) for word in words], dtype)
+
+
+def sparse(data, dtype, count):
+    entries, positions_size = u32(data, 2), u32(data, 6)
+    result = np.zeros(count, dtype)
+    if entries:
+        places = part(data[16 : 16 + positions_size], data[10], np.dtype("<u4"), entries)
+        result[places] = part(data[16 + pad8(positions_size) :], data[11], dtype, entries)
+    return result
+
+
+NUMBERS = {
+    1: plain,
+    2: bit_packing,
+    3: frame_of_reference,
+    4: fused_frame_of_reference,
+    5: delta,
+    6: run_length,
+    7: single_value,
+    8: truncate,
+    9: truncate,
+    10: truncate,
+    11: truncate,
+    12: alp,
+    13: alp_rd,
+    14: block_dictionary,
+    16: zstd,
+    17: lz4,
+    18: zig_zag,
+    19: sparse,
+}
 
 
 def presence(section, count):
@@ -166,24 +218,12 @@ def byte_block(block, count, fixed_size):
 
 
 def byte_values(data, count, fixed_size, valid):
-    code = u16(data, 0)
-    if code == 7:
-        return [data[2:] if present else b"" for present in valid]
-    if code == 14:
-        return dictionary(data, count, fixed_size)
-    if code == 1:
-        width, offsets_at, content = data[2], 3, data[3 + data[2] * (count + 1) if data[2] else 3 :]
-        nested = 0
-    elif code == 15:
-        symbols, size, nested, width = data[2], u32(data, 3), data[7], data[8]
-        content = fsst(data[16:], symbols, size)
-        offsets_at = 16 + pad8(9 * symbols + size)
-    else:
-        size, width, nested = u32(data, 2), data[6], data[7]
-        packed = data[8 : 8 + size]
-        content = zstandard.ZstdDecompressor().decompressobj().decompress(packed) if code == 16 else None
-        content = lz4.block.decompress(packed[4:], u32(packed, 0)) if content is None else content
-        offsets_at = 8 + pad8(size)
+    """Decode the values section of a binary block."""
+    return BYTES[u16(data, 0)](data, count, fixed_size, valid)
+
+
+def cut(content, data, offsets_at, nested, width, count, fixed_size):
+    """The bytes of all values in pieces, by their size or by offsets."""
     if fixed_size is not None:
         assert width == 0
         return [content[i * fixed_size : (i + 1) * fixed_size] for i in range(count)]
@@ -191,7 +231,17 @@ def byte_values(data, count, fixed_size, valid):
     return [content[start:end] for start, end in itertools.pairwise(offsets)]
 
 
-def dictionary(data, count, fixed_size):
+def plain_bytes(data, count, fixed_size, valid):
+    width = data[2]
+    content = data[3 + width * (count + 1) if width else 3 :]
+    return cut(content, data, 3, 0, width, count, fixed_size)
+
+
+def single_value_bytes(data, count, fixed_size, valid):
+    return [data[2:] if present else b"" for present in valid]
+
+
+def block_dictionary_bytes(data, count, fixed_size, valid):
     codes_size, lengths_size, distinct = struct.unpack_from("<III", data, 2)
     codes = stream(data[16 : 16 + codes_size], np.dtype("<u4"), count).tolist()
     lengths_at = 16 + pad8(codes_size)
@@ -207,15 +257,39 @@ def dictionary(data, count, fixed_size):
     return [entries[code] for code in codes]
 
 
-def fsst(data, symbols, size):
-    words, lengths, codes = data[: 8 * symbols], data[8 * symbols : 9 * symbols], data[9 * symbols :][:size]
-    result, at = b"", 0
+def fsst_bytes(data, count, fixed_size, valid):
+    symbols, size, nested, width = data[2], u32(data, 3), data[7], data[8]
+    body = data[16:]
+    words, lengths, codes = body[: 8 * symbols], body[8 * symbols : 9 * symbols], body[9 * symbols :][:size]
+    content, at = b"", 0
     while at < size:
         code = codes[at]
         if code == 255:
-            result += codes[at + 1 : at + 2]
+            content += codes[at + 1 : at + 2]
             at += 2
         else:
-            result += words[8 * code : 8 * code + lengths[code]]
+            content += words[8 * code : 8 * code + lengths[code]]
             at += 1
-    return result
+    return cut(content, data, 16 + pad8(9 * symbols + size), nested, width, count, fixed_size)
+
+
+def zstd_bytes(data, count, fixed_size, valid):
+    size, width, nested = u32(data, 2), data[6], data[7]
+    content = zstandard.ZstdDecompressor().decompressobj().decompress(data[8 : 8 + size])
+    return cut(content, data, 8 + pad8(size), nested, width, count, fixed_size)
+
+
+def lz4_bytes(data, count, fixed_size, valid):
+    size, width, nested = u32(data, 2), data[6], data[7]
+    content = decompress_lz4(data[12 : 8 + size], u32(data, 8))
+    return cut(content, data, 8 + pad8(size), nested, width, count, fixed_size)
+
+
+BYTES = {
+    1: plain_bytes,
+    7: single_value_bytes,
+    14: block_dictionary_bytes,
+    15: fsst_bytes,
+    16: zstd_bytes,
+    17: lz4_bytes,
+}

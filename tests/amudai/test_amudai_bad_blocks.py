@@ -7,11 +7,8 @@ import struct
 import numpy as np
 import pytest
 
-from skerry.amudai.encodings import (
+from skerry.amudai.blocks import (
     Blocks,
-    Encoding,
-    Plan,
-    Strings,
     decode_binary,
     decode_byte_values,
     decode_numbers,
@@ -19,6 +16,9 @@ from skerry.amudai.encodings import (
     encode_binary_block,
     encode_numeric_block,
 )
+from skerry.amudai.encodings.byte_values import Strings
+from skerry.amudai.encodings.codes import Encoding
+from skerry.amudai.encodings.plans import Plan
 from skerry.errors import FormatError, UnsupportedError
 
 E = Encoding

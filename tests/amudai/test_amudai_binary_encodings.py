@@ -10,12 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_streams import byte_block
 
-from skerry.amudai.encodings import (
+from skerry.amudai.blocks import (
     Blocks,
-    Encoding,
-    Plan,
-    Profile,
-    Strings,
     decode_binary,
     decode_block_map,
     decode_byte_values,
@@ -25,7 +21,10 @@ from skerry.amudai.encodings import (
     gather_byte_values,
     gather_fixed,
 )
-from skerry.amudai.encodings.fsst import encode_fsst, train_fsst
+from skerry.amudai.encodings.byte_values import Strings
+from skerry.amudai.encodings.codes import Encoding, Profile
+from skerry.amudai.encodings.fsst import encode_with, train_symbols
+from skerry.amudai.encodings.plans import Plan
 from skerry.errors import FormatError, UnsupportedError
 
 E = Encoding
@@ -194,14 +193,14 @@ def test_blocks_are_cut_by_bytes_too():
 
 def test_symbols_stand_for_what_is_frequent():
     text = np.frombuffer(b" ".join(texts(3000)), np.uint8)
-    table = train_fsst(text)
+    table = train_symbols(text)
     assert len(table.symbols) <= 255
-    assert len(encode_fsst(text, table)) * 3 < len(text)
-    assert train_fsst(text[:0]).symbols.tolist() == []
+    assert len(encode_with(table, text)) * 3 < len(text)
+    assert train_symbols(text[:0]).symbols.tolist() == []
 
 
 def test_symbols_of_other_values_do_no_harm():
-    table = train_fsst(np.frombuffer(b"https://" * 100, np.uint8))
+    table = train_symbols(np.frombuffer(b"https://" * 100, np.uint8))
     strings = strings_of([bytes(range(256)), b"https", b"http"])
     found, data = decode_binary(encode_binary(strings, Plan(E.FSST), symbols=table), 3)
     assert (found.tolist(), data.tobytes()) == (strings.offsets.tolist(), strings.data.tobytes())
@@ -213,7 +212,7 @@ def test_too_many_bytes_are_refused_before_they_are_there():
     with pytest.raises(FormatError, match="expected at most 4000000"):
         decode_byte_values(blocks, None, max_bytes=4_000_000)
     huge = Blocks(blocks.data, blocks.starts, blocks.ends, np.array([500_000]))
-    with pytest.raises(UnsupportedError, match="32 bits"):
+    with pytest.raises(UnsupportedError, match="32-bit offsets"):
         decode_byte_values(huge, None)
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skerry.amudai.encodings import decode_block_map, encode_block_map
+from skerry.amudai.blocks import decode_block_map, encode_block_map
 from skerry.errors import FormatError
 
 HUGE = 1 << 60

@@ -96,7 +96,7 @@ def test_absolute_urls_with_leave() -> None:
 
 @pytest.mark.parametrize(("start", "end"), [(2, 1), (0, 1 << 63), ((1 << 64) - 1, 0)])
 def test_ranges_must_be_some(start: int, end: int) -> None:
-    with pytest.raises(FormatError, match="are no range of a file"):
+    with pytest.raises(FormatError, match="are not a range of a file"):
         UrlRules(ROOT).reference(encode_data_ref(start, end))
 
 

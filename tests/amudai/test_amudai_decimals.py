@@ -108,7 +108,7 @@ def test_rows_without_a_value_may_hold_anything() -> None:
     nan = encode_decimal(Decimal("NaN")) + encode_decimal(Decimal("2.5"))
     raw = np.frombuffer(nan, np.uint8)
     assert decode_decimals(raw, pa.decimal128(2, 1), lambda: np.array([False, True]))[2] == 25
-    with pytest.raises(SchemaError, match="row 0 has NaN, which is no number"):
+    with pytest.raises(SchemaError, match="row 0 has NaN, which is not a number"):
         decode_decimals(raw, pa.decimal128(2, 1))
     with pytest.raises(SchemaError, match=r"row 1 has 2.5, which does not fit in decimal128\(2, 0\)"):
         decode_decimals(raw, pa.decimal128(2, 0), lambda: np.array([False, True]))

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from golden_shards import GoldenShard, assert_same_values, golden_shards
 
-from skerry.amudai.encodings import Profile
+from skerry.amudai.encodings.codes import Profile
 from skerry.amudai.fields.value_dictionary import decode_value_dictionary, encode_value_dictionary
 from skerry.amudai.messages import BufferKind, EncodedBuffer, FieldDescriptor, StripeFieldDescriptor
 from skerry.amudai.reading.shard_file import ShardFile, read_table
@@ -105,7 +105,7 @@ def test_value_dictionaries(shard: GoldenShard) -> None:
     for reader in file.metadata.stripe_readers():
         nodes = list(file.shard_schema.nodes())
         reader.load_descriptors(nodes)
-        for message in filter(None, map(reader.descriptor, nodes)):
+        for message in filter(None, map(reader.fields.descriptor, nodes)):
             for buffer in message.encodings[0].native.buffers:
                 if buffer.kind == BufferKind.VALUE_DICTIONARY:
                     (data,) = file.metadata.files.read([file.metadata.rules.reference(buffer.buffer)])

@@ -106,7 +106,7 @@ def test_merged_shards_can_be_merged_and_moved(tmp_path: Path) -> None:
 def test_parts_outside_of_the_folder_are_refused_unless_allowed(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     outside = write(part(0), tmp_path / "a.shard", two_level=True)
-    with pytest.raises(UnsupportedError, match="lies outside of the folder of the merged shard"):
+    with pytest.raises(UnsupportedError, match="is outside of the folder of the merged shard"):
         merge([outside], tmp_path / "in" / "all.shard")
     assert list((tmp_path / "in").iterdir()) == []
     merge([outside], tmp_path / "in" / "all.shard", allowed=[str(tmp_path)])

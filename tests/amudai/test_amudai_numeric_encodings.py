@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import struct
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plain_streams import number_block, stream
+from plain_streams import BYTES, NUMBERS, number_block, stream
 
-from skerry.amudai.encodings import (
+from skerry.amudai.blocks import (
     Blocks,
-    Encoding,
-    Plan,
-    Profile,
     decode_block_map,
     decode_numbers,
     decode_numeric,
@@ -22,7 +20,8 @@ from skerry.amudai.encodings import (
     encode_numeric_block,
     encode_numeric_buffer,
 )
-from skerry.amudai.encodings.codes import DTYPES
+from skerry.amudai.encodings.codes import DTYPES, Encoding, Profile
+from skerry.amudai.encodings.plans import Plan
 
 E = Encoding
 NUMERIC = [code for code in Encoding if code != E.FSST]
@@ -191,6 +190,17 @@ def test_a_forced_encoding_is_used(encoding, dtype, shape):
 
 def test_every_encoding_is_proven():
     assert {encoding for encoding, _, _ in PROOFS} == set(NUMERIC)
+
+
+def test_every_encoding_has_a_module_and_a_twin_in_plain_python():
+    for encoding in Encoding:
+        name = "truncate" if encoding.name.startswith("TRUNCATE") else encoding.name.lower()
+        module = importlib.import_module(f"skerry.amudai.encodings.{name}")
+        assert encoding in getattr(module, "CODES", [getattr(module, "CODE", None)])
+        for twins, function in ((NUMBERS, "decode"), (BYTES, "decode_bytes")):
+            assert hasattr(module, function) == (encoding in twins)
+            if encoding in twins:
+                assert twins[encoding].__name__ == name + function.removeprefix("decode")
 
 
 def blocks_of(built, has_checksums=True):

@@ -196,7 +196,7 @@ def test_what_cannot_be_referred_to_is_refused(tmp_path: Path) -> None:
     (tmp_path / "e.parquet").write_bytes(b"PAR1" * 10)
     for files, where, kind, error in (
         ([], "x.shard", SchemaError, "no Parquet files"),
-        (["a.parquet"], "in/x.shard", UnsupportedError, "lies outside of the folder"),
+        (["a.parquet"], "in/x.shard", UnsupportedError, "is outside of the folder"),
         (["a.parquet", "b.parquet"], "x.shard", SchemaError, "those of the first file"),
         (["c.parquet"], "x.shard", UnsupportedError, "a shard cannot hold time64"),
         (["d.parquet"], "x.shard", SchemaError, "expected a multiple of 100 ns"),

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skerry.amudai.encodings import Profile
+from skerry.amudai.encodings.codes import Profile
 from skerry.amudai.messages import AnyValue, FieldDescriptor, RangeStats
 from skerry.amudai.shard.schema import BasicType, DataType
 from skerry.amudai.statistics.decimal_ranges import summarize_decimals

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from skerry.amudai.encodings import Encoding, Profile
+from skerry.amudai.encodings.codes import Encoding, Profile
 from skerry.amudai.encodings.plans import Plan
 from skerry.amudai.reading.shard_file import ShardFile, read_table
 from skerry.amudai.shard.schema import InternalKind

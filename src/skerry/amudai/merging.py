@@ -1,4 +1,4 @@
-"""Merging shards by reference: one root file over the stripes of several shards, whose data stays where it is.
+"""Merging shards by reference: a new root file lists the stripes of several shards, whose data stays in place.
 
 Spec: docs/formats/amudai.md § 5.6, § 9.8; Amudai book, chapter 6, Shard Properties, Split-Block Bloom Filters: where
 they speak of merging.
@@ -54,7 +54,7 @@ def merge(
         shards: Root files, at least one, of one schema.
         where: Location of the new root file.
         storage: Where to read and write; local files by default.
-        allowed: Folders beside that of the new root in which files of the shards may lie. They are referred to by
+        allowed: Folders other than that of the new root in which files of the shards may be. They are referred to by
             absolute urls then, and readers have to allow these folders, too.
         overwrite: Whether a file of that name is replaced.
 
@@ -63,7 +63,7 @@ def merge(
 
     Raises:
         SchemaError: The shards have other columns than the first, or there is none.
-        UnsupportedError: Files of a shard lie in a folder that is not allowed.
+        UnsupportedError: Files of a shard are in a folder that is not allowed.
         AlreadyExistsError: There is a file of that name, or it is one of the shards.
         FormatError: A shard is damaged.
     """
@@ -146,7 +146,7 @@ class _Urls:
         folders = (parent(self._location), *self._allowed)
         if not any(is_within(folder, target) for folder in folders):
             raise UnsupportedError(
-                f"{redact(target)} lies outside of the folder of the merged shard: allow its folder, or write "
+                f"{redact(target)} is outside of the folder of the merged shard: allow its folder, or write "
                 "the merged shard elsewhere",
                 location=redact(self._location),
                 rule=_RULE,

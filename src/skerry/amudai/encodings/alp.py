@@ -1,30 +1,189 @@
-"""Floats as decimals, or cut in two (kernels of the encoder).
+"""ALP: floats that are decimals of few digits, as a stream of integers, with exceptions.
 
-Spec: docs/formats/amudai-encodings.md § 4.4, § 4.5.
+     0  u16  code 12
+     2  u32  bytes of the integers
+     6  u16  number of exceptions
+     8  u8   exponent
+     9  u8   factor
+    16  the integers, a stream of int32 (float32) or int64 (float64); position of each exception (u32); its value
+
+A value is its integer, times 10 to the factor, times one tenth to the exponent, in the arithmetic of its type.
+
+Spec: docs/formats/amudai-encodings.md § 4.4.
 """
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from skerry.amudai.encodings.parts import DOWN_4, DOWN_8, UP_4, UP_8
-from skerry.kernels import kernel
+from skerry.amudai.encodings.codes import FLOAT32, INT32, INT64, Encoding, Profile
+from skerry.amudai.encodings.fused_frame_of_reference import write as write_distances
+from skerry.amudai.encodings.numbers import F4, F8, I4, I8, KIND_BYTES, Values, move, store_number
+from skerry.amudai.encodings.plans import FRAMED, Encoder, Plan, make_stream
+from skerry.amudai.encodings.stack import (
+    BAD_EXPONENT,
+    BAD_POSITION,
+    DECODE,
+    DONE,
+    TOO_MANY,
+    WRONG_SIZE,
+    Bytes,
+    Integer,
+    Machine,
+    Stream,
+    check_header,
+    push,
+    push_to_finish,
+    refuse,
+)
+from skerry.kernels import kernel, load, load_u16, load_u32, store
 
-__all__ = ["Decimals", "Halves", "cut_floats", "find_decimals", "to_decimals"]
+__all__ = ["CODE", "decode", "encode", "find_decimals", "finish", "suits", "to_decimals", "write"]
 
-_Floats = Any  # float32[n] or float64[n]
+Floats = Any  # float32[n] or float64[n]
 
-MAX_8, MAX_4 = 17, 9
+CODE: Final = Encoding.ALP
+HEADER: Final = 16
+MAX_8, MAX_4 = 17, 9  # exponents
+UP_8 = np.array([float(f"1e{digits}") for digits in range(18)])
+DOWN_8 = np.array([float(f"1e-{digits}") for digits in range(18)])
+UP_4 = UP_8[:10].astype(np.float32)
+DOWN_4 = DOWN_8[:10].astype(np.float32)
 LIMIT_8 = np.float64(1 << 52)  # beyond, adding and subtracting no longer rounds
 LIMIT_4 = np.float32(1 << 22)
 MAGIC_8 = np.float64(3 << 51)  # added and subtracted, it rounds to the nearest integer
 MAGIC_4 = np.float32(3 << 22)
-EXCEPTION_BITS_8, EXCEPTION_BITS_4 = 96, 64
-SAMPLE: Final = 64
+EXCEPTION_BITS_8 = 96
+_SAMPLE_VALUES: Final = 64
+_MAX_EXCEPTIONS: Final = (1 << 16) - 1
+
+
+def suits(sample: Values, profile: Profile) -> Plan | None:
+    """The plan worth a try; see `encodings`."""
+    if sample.dtype.kind != "f" or (profile == Profile.FAST and sample.itemsize == 4):
+        return None
+    return Plan(CODE, (FRAMED,), find_decimals(sample))
+
+
+def encode(values: Values, plan: Plan, encoder: Encoder) -> bytes:
+    """Encode floats, cut in two if too many of them are exceptions; see `encodings`."""
+    if values.dtype.kind != "f":
+        return encoder.stream(values, FRAMED)
+    found = to_decimals(values, *(plan.decimals or find_decimals(values)))
+    if len(found.exceptions) > min(_MAX_EXCEPTIONS, len(values) // 2):
+        return encoder.stream(values, Plan(Encoding.ALP_RD))
+    numbers = encoder.stream(found.numbers, plan.part(0) or FRAMED)
+    header = struct.pack("<IHBB", len(numbers), len(found.exceptions), found.exponent, found.factor)
+    exceptions = found.exceptions.astype("<u4").tobytes() + values[found.exceptions].tobytes()
+    return make_stream(CODE, HEADER, header, numbers, exceptions)
+
+
+@kernel
+def write(  # noqa: PLR0913  a kernel
+    numbers: Bytes,
+    floats: Bytes,
+    exceptions: Any,
+    skipped: int,
+    found: int,
+    first: int,
+    count: int,
+    size: int,
+    decimals: int,
+    chunk: Bytes,
+    out: Bytes,
+    at: int,
+) -> Integer:
+    """Write a stream with packed integers into a block; a plain one if there are too many exceptions.
+
+    Args:
+        numbers: uint8[m], the integers.
+        floats: uint8[m], the floats that the integers represent.
+        exceptions: uint32[x], positions of floats that are stored as they are.
+        skipped: How many of these come before the first float that is written.
+        found: How many are among the floats that are written.
+        first: The first float that is written.
+        count: How many are written.
+        size: Bytes of each.
+        decimals: 256 * exponent + factor.
+        chunk: uint8[CHUNK * size], room for the last values, filled up.
+        out: Takes the stream, from `at` on; zero.
+        at: See `out`.
+
+    Returns:
+        Bytes of the stream.
+    """
+    if 2 * found > count:
+        store_number(out, at, Encoding.PLAIN, 2)
+        move(floats, first * size, out, at + 2, count * size)
+        return np.int64(2 + count * size)
+    stream = write_distances(numbers, first, count, size, 1, chunk, out, at + HEADER)
+    store_number(out, at, Encoding.ALP, 2)
+    store_number(out, at + 2, stream, 4)
+    store_number(out, at + 6, found, 2)
+    store_number(out, at + 8, decimals >> 8, 1)
+    store_number(out, at + 9, decimals & 255, 1)
+    place = at + HEADER + stream
+    for i in range(found):
+        position = np.int64(exceptions[skipped + i])
+        store_number(out, place + 4 * i, position - first, 4)
+        move(floats, position * size, out, place + 4 * found + i * size, size)
+    return np.int64(HEADER + stream + found * (4 + size))
+
+
+@kernel
+def decode(machine: Machine, stream: Stream) -> Integer:
+    """Have the integers decoded; see `encodings`."""
+    status = check_header(machine, stream, stream.kind >= FLOAT32, HEADER)
+    if status != DONE:
+        return status
+    data, source, end, size = machine.data, stream.source, stream.end, KIND_BYTES[stream.kind]
+    body = source + HEADER
+    numbers_end = body + np.int64(load_u32(data, source + 2))
+    exceptions = np.int64(load_u16(data, source + 6))
+    exponent, factor = np.int64(data[source + 8]), np.int64(data[source + 9])
+    if exponent > (MAX_8 if size == 8 else MAX_4) or factor > exponent:
+        return refuse(machine, BAD_EXPONENT, source + 8, factor, exponent)
+    if exceptions > stream.count:
+        return refuse(machine, TOO_MANY, source + 6, stream.count, exceptions)
+    if numbers_end + exceptions * (4 + size) != end:
+        wanted = numbers_end + exceptions * (4 + size) - source
+        return refuse(machine, WRONG_SIZE, source, wanted, end - source)
+    push_to_finish(machine, stream)
+    return push(machine, DECODE, body, numbers_end, stream.count, INT64 if size == 8 else INT32, stream.target)
+
+
+@kernel
+def finish(machine: Machine, stream: Stream) -> Integer:
+    """Turn the integers to floats, in the arithmetic of their type, and put the exceptions in."""
+    data, memory = machine.data, machine.memory
+    count, target, size = stream.count, stream.target, KIND_BYTES[stream.kind]
+    exponent, factor = np.int64(data[stream.source + 8]), np.int64(data[stream.source + 9])
+    if size == 8:
+        up, down = UP_8[factor], DOWN_8[exponent]
+        for i in range(count):
+            number = np.float64(load(I8, memory, target + 8 * i))
+            store(F8, memory, target + 8 * i, (number * up) * down)
+    else:
+        up_4, down_4 = UP_4[factor], DOWN_4[exponent]
+        for i in range(count):
+            number_4 = np.float32(load(I4, memory, target + 4 * i))
+            store(F4, memory, target + 4 * i, (number_4 * up_4) * down_4)
+    exceptions = np.int64(load_u16(data, stream.source + 6))
+    positions = stream.source + HEADER + np.int64(load_u32(data, stream.source + 2))
+    for i in range(exceptions):
+        at = np.int64(load_u32(data, positions + 4 * i))
+        if at >= count:
+            return refuse(machine, BAD_POSITION, positions + 4 * i, count, at)
+        move(data, positions + 4 * exceptions + i * size, memory, target + at * size, size)
+    return DONE
+
+
+# Finding decimals ---------------------------------------------------------------------------------------------------
 
 
 @kernel
@@ -39,13 +198,13 @@ def decimal_8(value: Any, up: Any, down: Any) -> Any:
 
 @kernel
 def decimal_4(value: Any, up: Any, down: Any) -> Any:
-    """Likewise of a float32."""
+    """The integer of a float32; see `decimal_8`."""
     scaled = value * up * down
     return (scaled + MAGIC_4) - MAGIC_4
 
 
 @kernel("int64(float64[::1], uint64[::1], int64, int64, out int64[::1], out uint32[::1])")
-def encode_8(values: _Floats, bits: Any, exponent: int, factor: int, numbers: Any, exceptions: Any) -> Any:
+def encode_8(values: Floats, bits: Any, exponent: int, factor: int, numbers: Any, exceptions: Any) -> Any:
     """Turn float64s to integers.
 
     Args:
@@ -79,8 +238,8 @@ def encode_8(values: _Floats, bits: Any, exponent: int, factor: int, numbers: An
 
 
 @kernel("int64(float32[::1], uint32[::1], int64, int64, out int32[::1], out uint32[::1])")
-def encode_4(values: _Floats, bits: Any, exponent: int, factor: int, numbers: Any, exceptions: Any) -> Any:
-    """Turn float32s to integers, likewise."""
+def encode_4(values: Floats, bits: Any, exponent: int, factor: int, numbers: Any, exceptions: Any) -> Any:
+    """Turn float32s to integers; see `encode_8`."""
     up, down = UP_4[exponent], DOWN_4[factor]
     back_up, back_down = UP_4[factor], DOWN_4[exponent]
     found = np.int64(0)
@@ -100,11 +259,11 @@ def encode_4(values: _Floats, bits: Any, exponent: int, factor: int, numbers: An
 
 
 @kernel("int64(float64[::1], int64)")
-def choose(values: _Floats, most: int) -> Any:
-    """Find the exponent and the factor that store a sample of floats in the fewest bits.
+def choose(values: Floats, most: int) -> Any:
+    """Find the exponent and the factor that store a sample in the fewest bits.
 
     Args:
-        values: The sample; of float32s, the same as float64s, which are decimals of few digits likewise.
+        values: The sample; float32s as float64s, which are decimals of as few digits.
         most: The largest exponent.
 
     Returns:
@@ -152,8 +311,8 @@ class Decimals:
 
 def find_decimals(values: npt.NDArray[Any]) -> tuple[int, int]:
     """Find exponent and factor by a sample of floats."""
-    step = max(1, len(values) // SAMPLE)
-    sample = values[::step][: 2 * SAMPLE]
+    step = max(1, len(values) // _SAMPLE_VALUES)
+    sample = values[::step][: 2 * _SAMPLE_VALUES]
     if values.itemsize == 4:  # the shortest decimals of float32s, as float64s
         sample = np.array([float(str(value)) for value in sample])
     found = choose(np.ascontiguousarray(sample, np.float64), MAX_8 if values.itemsize == 8 else MAX_4)
@@ -171,52 +330,3 @@ def to_decimals(values: npt.NDArray[Any], exponent: int, factor: int) -> Decimal
         numbers = np.empty(len(values), np.int32)
         count = encode_4(values, values.view(np.uint32), exponent, factor, numbers, exceptions)
     return Decimals(exponent, factor, numbers, exceptions[:count].copy())
-
-
-@dataclass(frozen=True, slots=True)
-class Halves:
-    """Floats cut in two.
-
-    Args:
-        width: Bits of a right part.
-        dictionary: uint16[4] or uint16[8], left parts.
-        codes: uint16[n], places in the dictionary; 0 at an exception.
-        rights: uint[n], right parts.
-        exceptions: uint32[x], positions of floats whose left part is not in the dictionary.
-        lefts: uint16[x], their left parts.
-    """
-
-    width: int
-    dictionary: npt.NDArray[np.uint16]
-    codes: npt.NDArray[np.uint16]
-    rights: npt.NDArray[Any]
-    exceptions: npt.NDArray[np.uint32]
-    lefts: npt.NDArray[np.uint16]
-
-
-def cut_floats(values: npt.NDArray[Any]) -> Halves:
-    """Cut floats where that takes the fewest bits, judged by a sample."""
-    bits = 8 * values.itemsize
-    words = np.ascontiguousarray(values).view(f"u{values.itemsize}")
-    sample = words[:: max(1, len(words) // 512)]
-    best: tuple[float, int, npt.NDArray[np.uint16]] | None = None
-    for width in range(bits - 16, bits):
-        found, counts = np.unique(sample >> width, return_counts=True)
-        order = np.argsort(-counts, kind="stable")[:8]
-        missed = len(sample) - int(counts[order].sum())
-        code_bits = max(1, (len(order) - 1).bit_length())
-        cost = len(sample) * (width + code_bits) + missed * 48
-        if best is None or cost < best[0]:
-            best = cost, width, found[order].astype(np.uint16)
-    assert best is not None
-    _, width, dictionary = best
-    entries = 4 if len(dictionary) <= 4 else 8  # so many that what follows is aligned to 8 bytes
-    dictionary = np.concatenate((dictionary, np.repeat(dictionary[:1], entries - len(dictionary))))
-    lefts = (words >> width).astype(np.uint16)
-    places = np.full(1 << 16, entries, np.uint16)
-    places[dictionary[::-1]] = np.arange(entries, dtype=np.uint16)[::-1]
-    codes = places[lefts]
-    exceptions = np.flatnonzero(codes == entries).astype(np.uint32)
-    codes[exceptions] = 0
-    rights = words & words.dtype.type((1 << width) - 1)
-    return Halves(width, dictionary, codes, rights, exceptions, lefts[exceptions])

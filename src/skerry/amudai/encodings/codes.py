@@ -1,4 +1,4 @@
-"""The names of encodings and profiles, and the types that streams hold."""
+"""The codes of encodings, the profiles of writers, and the types that streams hold."""
 
 from __future__ import annotations
 
@@ -10,10 +10,18 @@ import numpy.typing as npt
 
 __all__ = [
     "DTYPES",
-    "KIND_BYTES",
+    "FLOAT32",
+    "FLOAT64",
+    "INT8",
+    "INT16",
+    "INT32",
+    "INT64",
+    "UINT8",
+    "UINT16",
+    "UINT32",
+    "UINT64",
     "UNSIGNED",
     "Encoding",
-    "PresenceKind",
     "Profile",
     "kind_of",
 ]
@@ -55,7 +63,7 @@ class Encoding(IntEnum):
     ZSTD = 16
     """One Zstandard frame."""
     LZ4 = 17
-    """One LZ4 block behind its size."""
+    """One LZ4 block after its size."""
     ZIG_ZAG = 18
     """Signed integers as unsigned ones with the sign in the lowest bit."""
     SPARSE = 19
@@ -63,7 +71,7 @@ class Encoding(IntEnum):
 
 
 class Profile(StrEnum):
-    """What a writer strives for."""
+    """What a writer aims for."""
 
     PLAIN = "plain"
     """No encoding at all."""
@@ -74,22 +82,14 @@ class Profile(StrEnum):
     HIGH = "high"
     """Zstd wherever it makes the block smaller."""
     SMALL = "small"
-    """The smallest that is found, at whatever cost, in large blocks."""
-
-
-class PresenceKind(IntEnum):
-    """The first byte of a presence section."""
-
-    ALL_NULL = 1
-    PLAIN = 2
-    ROARING = 3
+    """The smallest that is found, at any cost, in large blocks."""
 
 
 DTYPES: Final = tuple(np.dtype(name) for name in ("i1", "<i2", "<i4", "<i8", "u1", "<u2", "<u4", "<u8", "<f4", "<f8"))
-"""The types that streams hold. Kernels know a type by its place here."""
-KIND_BYTES: Final = tuple(dtype.itemsize for dtype in DTYPES)
-UNSIGNED: Final = 4
-"""The place of the unsigned integers: an integer's unsigned twin is found by a bitwise or with this."""
+"""The types that streams hold. Kernels know a type by its place here, its *kind*."""
+INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FLOAT32, FLOAT64 = range(10)
+UNSIGNED: Final = UINT8
+"""An integer's kind, or'ed with this, is that of the unsigned integer of the same size."""
 _KINDS: Final = {dtype: kind for kind, dtype in enumerate(DTYPES)}
 
 

@@ -1,20 +1,26 @@
-"""Plans: which encoding a stream gets, and which its parts."""
+"""Plans: which encoding a stream gets, and which its parts; and the encoder that follows them, as encodings see it."""
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, Final, Protocol
 
-from skerry.amudai.encodings.codes import Encoding
+import numpy.typing as npt
 
-__all__ = ["Plan"]
+from skerry.amudai.encodings.codes import Encoding, Profile
+
+__all__ = ["BIT_PACKED", "FRAMED", "PLAIN", "Encoder", "Plan", "make_stream"]
+
+_Values = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """How a stream is to be encoded.
 
-    A plan is a wish: values that do not go with it (a `SINGLE_VALUE` that is not one, integers too large for
+    A plan is a wish: values that do not go with it (a `SINGLE_VALUE` of several, integers too large for
     `TRUNCATE_8`) get the nearest encoding that holds them.
 
     Args:
@@ -42,3 +48,30 @@ class Plan:
     def __str__(self) -> str:
         inner = ", ".join("-" if part is None else str(part) for part in self.parts)
         return self.encoding.name + (f"({inner})" if inner else "")
+
+
+PLAIN: Final = Plan(Encoding.PLAIN)
+BIT_PACKED: Final = Plan(Encoding.BIT_PACKING)
+FRAMED: Final = Plan(Encoding.FUSED_FRAME_OF_REFERENCE)
+
+
+class Encoder(Protocol):
+    """What an encoding needs to write a stream: encodings know neither each other nor who calls them."""
+
+    @property
+    def profile(self) -> Profile:
+        """How hard codecs try."""
+
+    def stream(self, values: _Values, plan: Plan | None) -> bytes:
+        """Encode numbers as a stream; plain if there is no plan."""
+
+    def part(self, values: _Values, plan: Plan | None) -> tuple[int, bytes]:
+        """Encode numbers as a part of a stream: 1 and a stream, or 0 and the values as they are if that is shorter."""
+
+    def pack(self, values: _Values, width: int, reference: int = 0) -> bytes:
+        """Pack integers in `width` bits each, less a reference, in FastLanes order."""
+
+
+def make_stream(encoding: Encoding, header_bytes: int, header: bytes, *data: bytes) -> bytes:
+    """Put code and header before the data; both together have `header_bytes` bytes."""
+    return b"".join((struct.pack("<H", encoding) + header.ljust(header_bytes - 2, b"\0"), *data))

@@ -1,4 +1,4 @@
-"""Encoded buffers of a stripe: which blocks hold the wanted positions, read as few as possible.
+"""Encoded buffers of a stripe, of which only the blocks with wanted positions are read.
 
 Spec: docs/formats/amudai-encodings.md § 1; Amudai book, chapter 6, Encoded Buffers.
 """
@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from skerry.amudai.encodings.block_map import BlockMap, Blocks, decode_block_map
+from skerry.amudai.blocks import BlockMap, Blocks, decode_block_map
 from skerry.amudai.fields.selection import Selection
 from skerry.amudai.messages import EncodedBuffer
 from skerry.amudai.shard.references import Reference, UrlRules
@@ -21,7 +21,7 @@ from skerry.storage import redact
 __all__ = ["StoredBuffer"]
 
 _SMALL_BYTES: Final = 128 * 1024
-"""A buffer of up to so many bytes is read at once: asking for its map first would cost more."""
+"""A buffer of at most this many bytes is read at once: reading its map first would cost more."""
 _RULE: Final = "docs/formats/amudai-encodings.md § 1.1"
 
 
@@ -85,7 +85,7 @@ class StoredBuffer:
             value_count: How many values the buffer must hold; None where that is not known.
 
         Raises:
-            FormatError: It is damaged, or tells of another number of values.
+            FormatError: It is damaged, or has another number of values.
             UnsupportedError: The buffer is not made of blocks.
         """
         if self._map is not None:
@@ -103,7 +103,7 @@ class StoredBuffer:
         )
         if value_count is not None and found.value_count != value_count:
             raise FormatError(
-                f"the block map tells of {found.value_count} values, expected {value_count}",
+                f"the block map has {found.value_count} values, expected {value_count}",
                 location=self.shown,
                 offset=self.map_reference.start,
                 rule=_RULE,

@@ -1,4 +1,4 @@
-"""Fields that have one value for all rows, which lies in their descriptor.
+"""Constant fields: one value for all rows, stored in the descriptor.
 
 Spec: docs/formats/amudai.md § 4.4; Amudai book, chapter 6, (Shard) Field Descriptor, `constant_value`.
 """

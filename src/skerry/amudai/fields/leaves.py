@@ -15,10 +15,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skerry.amudai.encodings.block_map import Blocks
-from skerry.amudai.encodings.decoding import ByteValues, Numbers, decode_byte_values, decode_numbers
-from skerry.amudai.encodings.gathering import gather_byte_values, gather_fixed
-from skerry.amudai.fields.picking import pick_numbers
+from skerry.amudai.blocks import (
+    Blocks,
+    ByteValues,
+    Numbers,
+    decode_byte_values,
+    decode_numbers,
+    gather_byte_values,
+    gather_fixed,
+    take_numbers,
+)
 from skerry.amudai.fields.selection import Selection
 from skerry.amudai.fields.stored_field import StoredField
 from skerry.amudai.fields.value_dictionary import ValueDictionary, decode_value_dictionary
@@ -55,7 +61,7 @@ _OTHER_DTYPES: Final[dict[BasicType, Any]] = {
 
 
 class ColumnTooLongError(Exception):
-    """An array of the wanted type cannot hold so many values at once; fewer rows must be read."""
+    """An array of the wanted type cannot hold the values; fewer rows must be read at once."""
 
 
 def dtype_of(node: DataType) -> np.dtype[Any]:
@@ -104,9 +110,9 @@ def _numbers_of(
 ) -> tuple[Numbers, Selection]:
     """Values that hold the wanted ones, and where these are among them: single ones, or those of whole blocks."""
     if not placed.is_range:
-        picked = pick_numbers(blocks, dtype, placed.positions(), has_presence=has_presence)
-        if picked is not None:
-            return picked, Selection.range(0, placed.count)
+        taken = take_numbers(blocks, dtype, placed.positions(), has_presence=has_presence)
+        if taken is not None:
+            return taken, Selection.range(0, placed.count)
     return decode_numbers(blocks, dtype, has_presence=has_presence), placed
 
 
@@ -210,7 +216,7 @@ def _read_variable(files: ShardFiles, field: StoredField, selection: Selection, 
             raise _error(field, "the dictionary has values of a fixed size, expected strings or binaries")
         strings = _within_offsets(
             lambda dtype: gather_byte_values(
-                _picked(ids, placed),
+                _ids_of(ids, placed),
                 np.require(entries.offsets, np.int64, "A"),
                 entries.values,
                 null_id=entries.null_id,
@@ -234,7 +240,7 @@ def _read_variable(files: ShardFiles, field: StoredField, selection: Selection, 
 
 
 def _within_offsets(decode: Callable[[Any], ByteValues], is_large: bool, count: int) -> ByteValues:
-    """Decode strings; more bytes than offsets of 32 bits tell mean that fewer rows must be read at once."""
+    """Decode strings; if 32-bit offsets cannot hold their bytes, fewer rows must be read at once."""
     if is_large:
         return decode(np.int64)
     try:
@@ -245,7 +251,7 @@ def _within_offsets(decode: Callable[[Any], ByteValues], is_large: bool, count: 
         raise ColumnTooLongError from error
 
 
-def _picked(ids: npt.NDArray[np.uint32], placed: Selection) -> npt.NDArray[np.uint32]:
+def _ids_of(ids: npt.NDArray[np.uint32], placed: Selection) -> npt.NDArray[np.uint32]:
     if placed.is_range:
         return ids[placed.start : placed.stop]
     return ids[placed.positions()]
@@ -307,7 +313,7 @@ def _is_ascii(values: npt.NDArray[np.uint8]) -> bool:
 def read_offsets(
     files: ShardFiles, field: StoredField, selection: Selection
 ) -> tuple[npt.NDArray[np.int64], Selection]:
-    """Read the offsets of lists, maps, or strings whose bytes lie in a buffer of their own.
+    """Read the offsets of lists, maps, or strings whose bytes are in a buffer of their own.
 
     Args:
         files: Where to read from.
@@ -330,7 +336,7 @@ def read_offsets(
         if placed.is_range
         else found.view(np.int64)[placed.positions()]
     )
-    # where the wanted position i lies among the values read: ranges of positions share an edge only if they touch
+    # where the wanted position i is among the values read: ranges of positions share an edge only if they touch
     lows = np.searchsorted(edges.starts, selection.starts, "right") - 1
     bases = np.cumsum(edges.stops - edges.starts) - (edges.stops - edges.starts)
     first = selection.starts - edges.starts[lows] + bases[lows]

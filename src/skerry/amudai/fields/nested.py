@@ -1,4 +1,4 @@
-"""From fields to arrays of the wanted type: fields with children, and what Arrow wraps around values.
+"""Fields with children, and fields as arrays of the wanted Arrow type.
 
 Spec: docs/formats/amudai.md § 4.3; Amudai book, chapter 6, List Encoding, Map Encoding, Struct Encoding, Fixed Size
 List Encoding, Union Encoding.
@@ -40,7 +40,7 @@ def read_node(
         node: The node.
         selection: The wanted positions.
         target: The wanted type, one that the node's values can be stored as.
-        positions: How many values the node must have; None where only its own descriptor tells.
+        positions: How many values the node must have; None where only its own descriptor says.
 
     Returns:
         `target`[selection.count].
@@ -49,7 +49,7 @@ def read_node(
         FormatError: Descriptors or buffers are damaged.
         UnsupportedError: Values are stored in a way that cannot be read.
         SchemaError: A value does not fit `target`.
-        ColumnTooLongError: One array cannot hold so many values: fewer must be read at once.
+        ColumnTooLongError: One array cannot hold the values: fewer must be read at once.
     """
     plain = plain_type(target)
     if fields.descriptor(node) is None:

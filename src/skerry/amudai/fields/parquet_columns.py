@@ -1,6 +1,6 @@
 """Columns of Parquet files in shards: where their pages are, and what must be known of a column to decode them.
 
-A descriptor of the format tells where the pages of a column chunk lie and how many values each has, but not how they
+A descriptor of the format says where the pages of a column chunk are and how many values each has, but not how they
 are compressed and whether there are nulls. Shards of this package say so in a property of the field; for others the
 footer of the Parquet file is read.
 
@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skerry.amudai.encodings import BlockMap
+from skerry.amudai.blocks import BlockMap
 from skerry.amudai.messages import FieldDescriptor, NameValuePair
 from skerry.amudai.values.any_value import Property, decode_properties, encode_properties
 from skerry.errors import FormatError, UnsupportedError
@@ -50,10 +50,10 @@ class ColumnLayout:
 
 
 def layout_of(column: Column, codec: int) -> ColumnLayout:
-    """The layout of a column as a footer tells it.
+    """The layout of a column, from a footer.
 
     Raises:
-        UnsupportedError: The column lies in a list or a struct.
+        UnsupportedError: The column is in a list or a struct.
     """
     if len(column.path) != 1 or column.max_repetition_level:
         raise UnsupportedError(f"nested column {column.name} of a Parquet file")

@@ -1,4 +1,4 @@
-"""Reading a field whose values lie in column chunks of Parquet files: only the pages that hold wanted rows.
+"""Fields whose values are in column chunks of Parquet files: reads only the pages with wanted rows.
 
 Spec: docs/formats/amudai.md § 10; Amudai book, chapter 6, External Parquet Encoding.
 """
@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from skerry.amudai.encodings import BlockMap, decode_block_map
+from skerry.amudai.blocks import BlockMap, decode_block_map
 from skerry.amudai.fields.parquet_columns import ColumnLayout, find_pages, layout_of, stored_layout
 from skerry.amudai.fields.selection import Selection
 from skerry.amudai.fields.stored_field import StoredField

@@ -1,4 +1,4 @@
-"""Which positions of a field are wanted, as ranges; and where they are once whole blocks have been decoded."""
+"""Selected positions of a field, as ranges, and where they are among the values of decoded blocks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Selection:
 
     Args:
         starts: int64[k], the first position of each range.
-        stops: int64[k], the position behind the last of each.
+        stops: int64[k], the position after the last of each.
         count: How many positions there are in all.
     """
 
@@ -71,7 +71,7 @@ class Selection:
 
     @property
     def stop(self) -> int:
-        """The position behind the last; 0 if there is none."""
+        """The position after the last; 0 if there is none."""
         return int(self.stops[-1]) if len(self.stops) else 0
 
     def is_all_of(self, count: int) -> bool:
@@ -109,7 +109,7 @@ class Selection:
         return Selection.of_positions(self.positions()[flags])
 
     def narrowed(self, starts: _Positions, stops: _Positions) -> Selection:
-        """Those positions that lie in ranges that ascend and do not overlap."""
+        """The positions within ranges that ascend and do not overlap."""
         edges = np.zeros(2 * (len(starts) + len(self.starts)), np.int64)
         change = np.empty(len(edges), np.int64)
         for i, (at, step) in enumerate(((self.starts, 1), (self.stops, -1), (starts, 1), (stops, -1))):

@@ -151,7 +151,7 @@ class StripeFields:
 
 
 def open_field(node: DataType, message: StripeFieldDescriptor, rules: UrlRules, location: str) -> StoredField:
-    """Make sense of a descriptor, without reading any buffer.
+    """Interpret a descriptor, without reading any buffer.
 
     Args:
         node: The node of the schema.
@@ -163,7 +163,7 @@ def open_field(node: DataType, message: StripeFieldDescriptor, rules: UrlRules, 
         The field, with the first of its encodings that can be read.
 
     Raises:
-        FormatError: The descriptor tells of more values than can be, or of buffers that cannot be.
+        FormatError: The descriptor has more values than possible, or impossible buffers.
         UnsupportedError: A url is absolute, and the caller has not allowed its folder.
     """
     descriptor = message.field

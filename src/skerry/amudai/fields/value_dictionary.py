@@ -1,4 +1,4 @@
-"""Value dictionaries: the distinct values of a stripe's field, to which the ids in its DATA buffer point.
+"""Value dictionaries: the distinct values of a stripe's field, which the ids in its DATA buffer refer to.
 
     buffer  = header values [offsets] sorted-ids zeros       each part at a multiple of 16, the whole of 64
     section = length payload 64-zeros zeros checksum         the checksum is of the payload
@@ -43,7 +43,7 @@ class ValueDictionary:
     Args:
         basic_type: The kind of values.
         fixed_size: Bytes of every value; 0 if each has its own length.
-        null_id: The id that stands for null, None if there is none; its entry is zeros or empty.
+        null_id: The id of null, None if there is none; its entry is zeros or empty.
         values: uint8[bytes], the entries end to end.
         offsets: int64[count + 1] into `values`.
         sorted_ids: uint32[count, without the null entry], the ids in the order of their values' bytes.
@@ -110,7 +110,7 @@ def decode_value_dictionary(data: Buffer, *, location: str | None = None, offset
         The dictionary; its arrays are views of `data`.
 
     Raises:
-        FormatError: A checksum is another one, a section does not lie in the buffer, or counts, offsets and ids do not
+        FormatError: A checksum does not match, a section is not within the buffer, or counts, offsets and ids do not
             go together.
 
     Spec: docs/formats/amudai.md § 7.1, § 7.2; Amudai book, chapter 6, Value Dictionary.

@@ -1,7 +1,7 @@
 """Which Arrow types the columns of a shard read as.
 
 The writer of this package keeps the Arrow schema in a property of the shard, and columns read as that says. Without it,
-types are chosen that hold what is there: the range of the values, as descriptors tell it, decides on units and digits.
+types are chosen that hold what is there: the range of the values, as descriptors state it, decides on units and digits.
 
 Spec: docs/amudai.md, Types.
 """
@@ -61,8 +61,8 @@ def choose_schema(
         schema: The shard's schema.
         stored: Arrow schemas that the shard keeps. A field of theirs counts if all have the same, and if it goes with
             what the shard's own schema says of the column.
-        statistics_of: Tells what is known of a node's values.
-        are_microseconds: Tells whether a node's ticks are whole microseconds. Asked of far ones alone.
+        statistics_of: Returns the statistics of a node's values.
+        are_microseconds: Returns whether a node's ticks are whole microseconds; called for far ones only.
         internal: Whether internal fields are columns, too.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Filters of a read: which stripes, and which blocks of rows, can hold rows that match.
+"""Filters: which stripes, and which blocks of rows, can hold matching rows.
 
 A filter has the shape that `pyarrow.parquet.read_table` takes: tuples `(column, operator, value)`, a list of them for
 *and*, a list of lists for *or* of *and*, or a PyArrow expression. What statistics and range indexes cannot refute is
@@ -177,7 +177,7 @@ class ColumnRanges:
 
 
 def ranges_of_stripe(node: DataType, statistics: FieldStatistics) -> ColumnRanges | None:
-    """What the statistics of a stripe tell of a column; None: nothing that a filter can use.
+    """What the statistics of a stripe say about a column; None: nothing that a filter can use.
 
     Args:
         node: The column's type.
@@ -242,7 +242,7 @@ def _objects(value: Any) -> npt.NDArray[Any]:
 
 
 def ranges_of_blocks(node: DataType, index: RangeIndex) -> ColumnRanges:
-    """What a range index tells of a column.
+    """What a range index says about a column.
 
     Args:
         node: The column's type.
@@ -272,7 +272,7 @@ def may_match(
     columns: Mapping[str, tuple[DataType, pa.DataType, ColumnRanges]],
     count: int,
 ) -> _Flags:
-    """Which groups of rows may hold rows that a filter wants.
+    """Which groups of rows may hold rows that match a filter.
 
     Args:
         wanted: The filter.

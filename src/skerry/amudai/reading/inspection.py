@@ -1,4 +1,4 @@
-"""What is in a shard, as a tree: every message and buffer with its place in which file, and what it says.
+"""The contents of a shard as a tree: every message and buffer, its file and offset, and what it says.
 
 Spec: docs/formats/amudai.md; Amudai book, chapter 6.
 """
@@ -45,7 +45,7 @@ class Entry:
         details: What it says, by name; values that JSON has, and lists and mappings of them.
         file: The file that it is in, if it is one piece.
         start: Its first byte there.
-        end: The byte behind its last.
+        end: The byte after its last.
         children: Its parts.
     """
 

@@ -20,7 +20,7 @@ class PropertyBag:
 
     Args:
         standard: Properties that the format or an engine gives a meaning to.
-        custom: Properties of whoever wrote it.
+        custom: Properties of the writer's own.
         creation_min: When the oldest part of a shard was made; None for stripes, and if it is not said.
         creation_max: When the newest part was made.
     """

@@ -197,7 +197,7 @@ def _read(reader: StripeReader, node: DataType, rows: Selection, target: pa.Data
 
 @contextlib.contextmanager
 def _typed_errors(reader: StripeReader, node: DataType, rows: Selection, target: pa.DataType) -> Iterator[None]:
-    """Make errors of ours of whatever PyArrow or NumPy refuse."""
+    """Turn errors of PyArrow and NumPy into ours."""
     try:
         yield
     except (MemoryError, pa.ArrowMemoryError) as error:

@@ -49,7 +49,7 @@ def read_table(
         source: Location of the shard's root file.
         columns: Names or aliases of the columns, in the order of the result; all by default.
         filters: Which rows: a `pyarrow.compute.Expression`, or lists of `(column, operator, value)` in pyarrow's shape.
-        schema: Types to read some columns as, in place of those that the shard suggests.
+        schema: Types to read some columns as, instead of those that the shard suggests.
         use_threads: Whether columns are decoded by several threads.
         storage: Where to read; by default one made of `options`.
         options: Storage options such as credentials.
@@ -72,7 +72,7 @@ class ShardFile:
 
     Args:
         source: Location of the shard's root file.
-        schema: Types to read some columns as, in place of those that the shard suggests.
+        schema: Types to read some columns as, instead of those that the shard suggests.
         storage: Where to read; by default one made of `options`.
         options: Storage options such as credentials.
         allowed: Folders beside that of the root into which absolute urls of the shard may lead.
@@ -144,7 +144,7 @@ class ShardFile:
         return with_types(schema, self._asked, nodes)
 
     def _statistics_of(self, node: DataType) -> list[FieldStatistics]:
-        """What the shard's descriptor tells of a node, or else those of the stripes; nothing if one is missing."""
+        """Statistics of a node, from the shard's descriptor or those of the stripes; none if one is missing."""
         try:
             found = self.metadata.statistics(node)
         except FormatError:
@@ -155,7 +155,7 @@ class ShardFile:
         return [each for each in of_stripes if each is not None] if all(of_stripes) else []
 
     def _are_microseconds(self, node: DataType) -> bool:
-        """Whether a node's ticks are all whole microseconds, which only they themselves tell."""
+        """Whether a node's ticks are all whole microseconds, which only reading them shows."""
         kind = pa.uint64() if node.basic_type is BasicType.DATE_TIME else pa.int64()
         readers = self.metadata.stripe_readers()
         self.metadata.load_descriptors(readers, [node])
@@ -209,7 +209,7 @@ class ShardFile:
             filters: Which rows: a `pyarrow.compute.Expression`, or lists of `(column, operator, value)`.
             stripes: Ordinals of stripes; all by default.
             use_threads: Whether columns are decoded by several threads.
-            internal_fields: Whether fields that are no columns of the table are read, too, and rows that are marked as
+            internal_fields: Whether fields that are not columns of the table are read, too, and rows that are marked as
                 deleted kept.
 
         Returns:

@@ -1,4 +1,4 @@
-"""Everything that a shard says of itself: directory, schema, stripes, properties, descriptors. No values.
+"""The metadata of a shard: directory, schema, stripes, properties, descriptors.
 
 Spec: docs/formats/amudai.md § 2.3; Amudai book, chapter 6, Shard Directory.
 """
@@ -137,8 +137,8 @@ class ShardMetadata:
     def descriptor_references(self) -> list[Reference | None]:
         """Where the shard's descriptors of fields are, by schema id; None where there is none.
 
-        The reference implementation stores the url that the root had when it was written. The message's checksum tells
-        whether the root has the descriptor still.
+        The reference implementation stores the url that the root had when it was written. The message's checksum shows
+        whether the root still has the descriptor.
         """
         reference = self.rules.reference(self.directory.field_list_ref)
         (array,) = self.files.read_messages(DataRefArray, [reference])

@@ -1,4 +1,4 @@
-"""Which rows of a stripe can match a filter: by the stripe's statistics, then by the range indexes of its columns."""
+"""Which rows of a stripe can match a filter, by its statistics and then by the range indexes of its columns."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def rows_that_may_match(
 def _by_block_size(
     columns: Mapping[str, tuple[DataType, pa.DataType]], reader: StripeReader
 ) -> dict[int, dict[str, tuple[DataType, pa.DataType, ColumnRanges]]]:
-    """What range indexes tell, of columns whose blocks have as many rows together: so *or* can rule blocks out, too."""
+    """The range indexes of columns, those with blocks of one size together: so *or* can rule blocks out, too."""
     groups: dict[int, dict[str, tuple[DataType, pa.DataType, ColumnRanges]]] = {}
     for name, (node, kind) in columns.items():
         index = _read_index(reader, node)

@@ -1,4 +1,4 @@
-"""Writing a file of a shard: a header, aligned buffers, messages, a footer. The file appears when it is complete.
+"""Writing a file of a shard: a header, aligned buffers, messages, a footer. It becomes visible when it is complete.
 
 Spec: docs/formats/amudai.md § 2.1, § 2.4; Amudai book, chapter 6, Shard Directory, Encoded Buffers.
 """

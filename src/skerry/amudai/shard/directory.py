@@ -1,4 +1,4 @@
-"""The directory of a shard: what its last bytes lead to, decoded and checked without I/O.
+"""The directory of a shard, decoded and checked without I/O.
 
     file = header … ShardDirectory (length payload checksum) length footer
 
@@ -30,7 +30,7 @@ __all__ = [
 
 _U32: Final = struct.Struct("<I")
 TRAILER_BYTES: Final = _U32.size + MAGIC_BYTES
-"""Bytes at the end of a root file from which the size of the directory can be told."""
+"""Bytes at the end of a root file that hold the size of the directory."""
 MIN_FILE_BYTES: Final = MAGIC_BYTES + FRAME_BYTES + TRAILER_BYTES
 _MAX_DIRECTORY_BYTES: Final = 16 * 1024 * 1024
 _MAX_RECORDS: Final = (1 << 63) - 1
@@ -117,7 +117,7 @@ def decode_directory(tail: bytes, *, file_size: int, location: str) -> ShardDire
     (length,) = _U32.unpack_from(frame)
     if length != size - FRAME_BYTES - TRAILER_BYTES:
         raise FormatError(
-            f"directory has a length of {length} before it and {size - FRAME_BYTES - TRAILER_BYTES} behind it",
+            f"directory has a length of {length} before it and {size - FRAME_BYTES - TRAILER_BYTES} after it",
             location=location,
             offset=start,
             rule=_RULE,
@@ -149,7 +149,7 @@ def encode_directory(directory: ShardDirectory) -> bytes:
 
 
 def has_bytes(data_ref: DataRef) -> bool:
-    """Whether a reference names anything: an empty range is no reference."""
+    """Whether a reference names anything: an empty range is not a reference."""
     return data_ref.range.end != data_ref.range.start
 
 

@@ -1,6 +1,6 @@
-"""Reading FlatBuffers tables out of bytes that nobody vouches for: every offset is checked before it is followed.
+"""FlatBuffers tables in untrusted bytes: every offset is checked before it is followed.
 
-The FlatBuffers runtime for Python has no verifier, and its accessors follow whatever offsets they find.
+The FlatBuffers runtime for Python has no verifier, and its accessors follow any offset.
 
 Spec: FlatBuffers internals.
 """
@@ -24,7 +24,7 @@ _RULE: Final = "FlatBuffers internals"
 
 
 class _Bytes:
-    """The buffer, and where it lies for errors."""
+    """The buffer, and its location for errors."""
 
     __slots__ = ("base", "data", "location")
 
@@ -59,7 +59,7 @@ class _Bytes:
 class FlatTable:
     """A table; fields are asked for by their slot, the place of the field in the table's declaration.
 
-    Two tables are equal if they are at the same place, so that a tree can be told from a graph.
+    Two tables are equal if they are at the same offset, which distinguishes a graph from a tree.
     """
 
     __slots__ = ("_bytes", "_fields", "_fields_bytes", "_table_bytes", "position")
@@ -85,7 +85,7 @@ class FlatTable:
         if start == 0:
             return None
         if start >= self._table_bytes:
-            raise self.fail(f"field {slot} lies at {start} of a table of {self._table_bytes} bytes")
+            raise self.fail(f"field {slot} is at {start} of a table of {self._table_bytes} bytes")
         return int(self.position + start)
 
     def _required(self, slot: int, name: str) -> int:

@@ -1,4 +1,4 @@
-"""Messages as shards store them: a length, the payload, a checksum of the payload. Functions of bytes, without I/O.
+"""Framed messages: a length, the payload, a checksum of the payload. Functions of bytes, without I/O.
 
 Spec: docs/formats/amudai.md § 2.2; Amudai book, chapter 6, Checksums, Message Serialization.
 """
@@ -115,7 +115,7 @@ def decode_message(kind: type[M], frame: Buffer, *, location: str | None = None,
         The message. Its values are what the bytes say, and nothing more is checked.
 
     Raises:
-        FormatError: The frame is damaged, or the payload is no message of that kind. Messages that nest deeper than
+        FormatError: The frame is damaged, or the payload is not a message of that kind. Messages that nest deeper than
             about a hundred levels are refused.
     """
     payload = decode_frame(frame, what=f"{_name(kind)} message", location=location, offset=offset)
@@ -126,7 +126,7 @@ def decode_protobuf(kind: type[M], payload: Buffer, *, location: str | None = No
     """Decode a protobuf message that has no frame.
 
     Raises:
-        FormatError: The bytes are no message of that kind.
+        FormatError: The bytes are not a message of that kind.
     """
     message = kind()
     try:

@@ -1,4 +1,4 @@
-"""Where the parts of a shard lie: references to bytes of files, and the rules that their urls keep.
+"""References to bytes of a shard's files, and the rules for their urls.
 
 A shard may come from anywhere, so a url in it must not reach what its reader did not mean to open: it names a file in
 the folder of the shard's root file or below, unless the caller allows other folders. Percent-encoding is decoded.
@@ -124,7 +124,7 @@ def check_range(start: int, end: int, *, location: str) -> None:
     """
     if start > end or end > _MAX_POSITION:
         raise FormatError(
-            f"bytes {start} to {end} are no range of a file", location=redact(location), offset=None, rule=_RULE
+            f"bytes {start} to {end} are not a range of a file", location=redact(location), offset=None, rule=_RULE
         )
 
 
@@ -166,7 +166,7 @@ def encode_url(base: str, location: str) -> str:
         location: The file.
 
     Returns:
-        A relative url, percent-encoded; empty for the root itself; an absolute one if the file lies outside of the
+        A relative url, percent-encoded; empty for the root itself; an absolute one if the file is outside of the
         root's folder.
 
     Raises:

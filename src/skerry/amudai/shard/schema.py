@@ -1,4 +1,4 @@
-"""The schema of a shard: a tree of data types, each with a number by which the shard's other metadata names it.
+"""The schema of a shard: a tree of data types, numbered for the rest of the metadata.
 
 Spec: docs/formats/amudai.md § 3, § 4.1; Amudai book, chapter 6, Schema.
 """
@@ -89,7 +89,7 @@ class ExtendedLabel(StrEnum):
 
 
 class InternalKind(StrEnum):
-    """Kinds of top-level fields that are no columns of the table."""
+    """Kinds of top-level fields that are not columns of the table."""
 
     DELETED_RECORD = "Kusto.Amudai.DeletedRecord"
     INGESTION_TIMESTAMP = "Kusto.Amudai.IngestionTimestamp"
@@ -178,7 +178,7 @@ class Field:
 
     Args:
         data_type: Its type; the type's name is the field's.
-        internal_kind: What the field is for if it is no column of the table: one of `InternalKind` or any other.
+        internal_kind: What the field is for if it is not a column of the table: one of `InternalKind` or any other.
     """
 
     data_type: DataType

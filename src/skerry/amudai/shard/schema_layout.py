@@ -55,7 +55,7 @@ def decode_schema(frame: memoryview, *, location: str | None = None, offset: int
         The schema, a tree whose nodes have different numbers below `schema_id_count`.
 
     Raises:
-        FormatError: The message is damaged, or what it says is no such tree.
+        FormatError: The message is damaged, or does not describe such a tree.
         UnsupportedError: A type is none that the format knows.
 
     Spec: docs/formats/amudai.md § 3.1; Amudai book, chapter 6, Schema.
@@ -68,7 +68,7 @@ def decode_schema(frame: memoryview, *, location: str | None = None, offset: int
     node_count = sum(1 for field in fields for _ in field.data_type.nodes())
     if node_count != count:
         raise root.fail(f"schema_id_count is {count}, expected {node_count}, the number of types")
-    # internal fields are told by their kind and need no names
+    # internal fields are identified by their kind and need no names
     _check_names((field.data_type for field in fields if field.internal_kind is None), root)
     return Schema(fields, count)
 

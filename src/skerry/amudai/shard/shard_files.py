@@ -1,4 +1,4 @@
-"""Reading bytes of the files of a shard: its root file and what that refers to."""
+"""Reads of the files of a shard: its root file and those that it refers to."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class ShardFiles:
         return redact(self.root)
 
     def read(self, references: Sequence[Reference]) -> list[memoryview]:
-        """Read bytes of any of the files; what lies close together is fetched together.
+        """Read bytes of any of the files; nearby ranges are fetched together.
 
         The magic at the start of a file is read along the first time.
 
@@ -152,7 +152,7 @@ class ShardFiles:
         """The footer of a Parquet file; it is read once.
 
         Raises:
-            FormatError: It is unsound, or there is no such file.
+            FormatError: It is damaged, or there is no such file.
         """
         with self._lock:
             found = self._parquet.get(location)
@@ -169,7 +169,7 @@ class ShardFiles:
         """Read protobuf messages, each in a frame of its own.
 
         Raises:
-            FormatError: A reference is none, or what it refers to is no such message.
+            FormatError: A reference is empty, or what it refers to is not such a message.
         """
         return [
             decode_message(kind, frame, location=redact(reference.location), offset=reference.start)

@@ -1,1 +1,1 @@
-"""What is known of a field without its values: statistics, sketches and indexes."""
+"""Statistics, sketches and indexes of fields."""

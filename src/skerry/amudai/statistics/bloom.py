@@ -1,4 +1,4 @@
-"""Split-block Bloom filters: which values a stripe's field certainly lacks.
+"""Split-block Bloom filters: which values a field certainly lacks.
 
 A filter is blocks of eight words of 32 bits. The upper half of a value's hash chooses the block, the lower half one bit
 in each of its words.

@@ -1,4 +1,4 @@
-"""Order among decimals: which of a column is the least and the greatest, in all and in every block.
+"""The least and the greatest decimals of a column, in all and in every block.
 
 Decimals that came from Arrow are compared as integers of 128 bits, all of one scale. Those that came as decimal128, of
 many scales, are ranked through Python's decimals, each distinct one once.
@@ -25,7 +25,7 @@ _Valid = npt.NDArray[np.bool_] | None
 
 @dataclass(frozen=True, slots=True)
 class DecimalSummary:
-    """What statistics tell of decimals.
+    """Statistics of decimals.
 
     Args:
         index: Ranges of blocks.

@@ -1,4 +1,4 @@
-"""What is known of a field without its values: records of descriptors, and how stripes' descriptors make a shard's.
+"""What descriptors say about a field, and how those of stripes are put together for a shard.
 
 Spec: docs/formats/amudai.md § 5; Amudai book, chapter 6, (Shard) Field Descriptor.
 """
@@ -107,7 +107,7 @@ class FieldStatistics:
         distinct_count: Number of distinct values.
         is_distinct_estimated: Whether that is an estimate.
         sketch: From which it is.
-        bloom_filter: Tells what a stripe's field certainly lacks.
+        bloom_filter: Says which values a stripe's field certainly lacks.
         details: Counts or lengths, according to the type.
     """
 
@@ -267,7 +267,7 @@ _SCALARS: Final[dict[str, Callable[[DataType, str | None, Any], bool]]] = {
 
 
 def with_nulls(statistics: FieldStatistics, position_count: int) -> FieldStatistics:
-    """The same field with as many nulls more as it takes to have so many values."""
+    """The same field with nulls added up to a number of values."""
     missing = position_count - statistics.position_count
     if missing <= 0:
         return statistics
@@ -285,13 +285,13 @@ def merge_descriptors(
 ) -> FieldDescriptor:
     """Make the descriptor of a shard's field from those of its stripes.
 
-    Counts are added, ranges widened, sketches united; a constant stays if it is that of all. What one stripe does not
-    tell is not told. Filters, dictionary sizes and indexes belong to stripes alone. Properties are put together, each
-    one once.
+    Counts are added, ranges widened, sketches united; a constant stays if it is that of all. What one stripe lacks
+    is left out. Filters, dictionary sizes and indexes belong to stripes alone. Properties are put together, each one
+    once.
 
     Args:
         node: The type of the field.
-        described: The stripes' descriptors; those of no values tell nothing, but none of them is missing.
+        described: The stripes' descriptors; those of no values say nothing, but none of them is missing.
         location: The file, for errors.
     """
     parts = list(described)

@@ -1,4 +1,4 @@
-"""HyperLogLog: about how many distinct values a field has, from one counter of one byte per share of the hashes.
+"""HyperLogLog: estimates of how many distinct values a field has.
 
 A counter keeps the rarest hash of its share, as the position of its first set bit, so the sketch of a union is the
 counters' maximum. With 128 counters, which is what shards have, an estimate is off by 9 % as a rule.
@@ -179,7 +179,7 @@ def _tau(share: float) -> float:
     return total / 3
 
 
-# What 128 counters say on average (_RAW) when so many values were seen (_TRUE): HyperLogLog in Practice, appendix.
+# What 128 counters say on average (_RAW) when this many values were seen (_TRUE): HyperLogLog in Practice, appendix.
 _RAW: Final = np.fromstring(
     """
     92 93.4934 94.9758 96.4574 97.9718 99.4954 101.5302 103.0756 104.6374 106.1782 107.7888 109.9522 111.592

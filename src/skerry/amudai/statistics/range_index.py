@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from skerry.amudai.encodings import Blocks, Profile, decode_numbers
-from skerry.amudai.encodings.blocks import encode_numeric_block
-from skerry.amudai.encodings.choosing import choose_numeric
+from skerry.amudai.blocks import Blocks, choose_numeric, decode_numbers, encode_numeric_block
+from skerry.amudai.encodings.codes import Profile
 from skerry.amudai.shard.schema import BasicType, DataType
 from skerry.errors import FormatError, UnsupportedError
 
@@ -158,7 +157,7 @@ def decode_range_index(
         The ranges.
 
     Raises:
-        FormatError: The header does not fit the field, a section does not lie in the buffer, or a block breaks
+        FormatError: The header does not fit the field, a section is not within the buffer, or a block breaks
             its rules.
         UnsupportedError: The index is of a version to come.
 

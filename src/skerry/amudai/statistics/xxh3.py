@@ -1,4 +1,4 @@
-"""XXH3 of many values at once, 64 bits, with a seed: what the sketches and filters of shards are made of.
+"""XXH3 of many values at once, 64 bits, with a seed: the hashes in sketches and filters of shards.
 
 The length of a value decides how it is hashed: up to 16 bytes as one or two words, up to 240 as pairs of words folded
 into one number each, longer ones in stripes of 64 bytes over eight accumulators.
@@ -174,7 +174,7 @@ def _secret_of(seed: int) -> npt.NDArray[np.uint8]:
 
 
 def hash_values(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], seed: int) -> npt.NDArray[np.uint64]:
-    """Hash values that lie end to end.
+    """Hash values that are stored end to end.
 
     Args:
         data: uint8[bytes], contiguous.

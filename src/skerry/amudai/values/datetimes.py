@@ -20,7 +20,7 @@ EPOCH_TICKS: Final = 621_355_968_000_000_000
 """The DateTime of 1970-01-01."""
 _MAX_I64: Final = (1 << 63) - 1
 _NANOSECOND_TICKS: Final = _MAX_I64 // 100
-"""How far from the epoch a tick may lie for its nanoseconds to fit 64 bits."""
+"""How far from the epoch a tick may be for its nanoseconds to fit 64 bits."""
 _TICKS_PER_UNIT: Final[dict[str, int]] = {"s": 10_000_000, "ms": 10_000, "us": 10, "day": 864_000_000_000}
 _NANOSECONDS: Final = "ns"
 
@@ -50,7 +50,7 @@ def decode_ticks(
         int64[rows], or int32[rows] for date32; rows without a value hold anything.
 
     Raises:
-        SchemaError: A value is no whole number of the type's unit, or outside of its range.
+        SchemaError: A value is not a whole number of the type's unit, or is outside of its range.
     """
     signed = ticks.view(np.int64)
     out = np.empty(signed.size, np.int64)
@@ -136,7 +136,7 @@ def _units_to_ticks(values: Any, factor: int, epoch: int, low: int, high: int, o
 
 @kernel("int64(int64[::1], int64, out int64[::1])")
 def _nanoseconds_to_ticks(values: Any, epoch: int, out: Any) -> int:
-    """Divide by 100 and move; the index of the last value that is no multiple of 100, or -1."""
+    """Divide by 100 and move; the index of the last value that is not a multiple of 100, or -1."""
     bad = -1
     for i in range(values.size):
         ticks = values[i] // 100

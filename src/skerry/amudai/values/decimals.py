@@ -169,7 +169,7 @@ def decode_decimals(
     if bad >= 0:
         row, reason = divmod(int(bad), 4)
         number = decode_decimal(words[2 * row : 2 * row + 2].tobytes())
-        problem = "is no number" if reason == _NOT_FINITE else "does not fit"
+        problem = "is not a number" if reason == _NOT_FINITE else "does not fit"
         raise SchemaError(
             f"row {row} has {number}, which {problem} in {arrow_type}: "
             "read the column as another decimal type, or as fixed_size_binary(16)"

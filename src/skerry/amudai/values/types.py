@@ -1,4 +1,4 @@
-"""Arrow types and the types of shards: which stands for which, in both directions.
+"""Arrow types and the types of shards: how they map, in both directions.
 
 Some of what Arrow knows has no place in a shard's schema: units and zones of timestamps, precision and scale of
 decimals, offset widths, dictionaries, field metadata. A writer of this package stores the whole Arrow schema beside it,

@@ -1,7 +1,7 @@
-"""What a writer says of a field's values in a stripe: counts, ranges, lengths, sketches and filters.
+"""Descriptors of a field's values in a stripe: counts, ranges, lengths, sketches and filters.
 
-Each function takes the values of one node of the schema, whole, and makes the descriptor that lies beside the stripe's
-data. Values at null positions are not looked at.
+Each function takes all values of one node of the schema and makes the descriptor that is stored with the stripe's data.
+Values at null positions are not looked at.
 
 Spec: docs/formats/amudai.md § 5; Amudai book, chapter 6, (Shard) Field Descriptor.
 """
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 MAX_CONSTANT_BYTES: Final = 128
-"""A longer string or binary is no constant."""
+"""A longer string or binary is not stored as a constant."""
 MAX_BOUND_BYTES: Final = 64
 """Longer bounds of strings and binaries are cut, and then do not belong to the range."""
 _TRIAL: Final = 4096  # values that a filter is tried with before all are hashed
@@ -131,7 +131,7 @@ def _set_number(node: DataType, value: AnyValue, number: np.generic) -> None:
 
 
 def _all_bits_alike(values: npt.NDArray[np.generic]) -> bool:
-    """Whether one constant stands for all: NaN does not, nor 0.0 for -0.0."""
+    """Whether one constant represents all: NaN does not, nor does 0.0 represent -0.0."""
     bits = values.view(f"u{values.itemsize}")
     return bool((bits == bits[0]).all())
 
@@ -280,7 +280,7 @@ def _distinct_hashes(data: npt.NDArray[np.uint8], offsets: _Offsets) -> npt.NDAr
 
 
 def set_byte_range(stats: RangeStats, low: bytes, high: bytes, *, is_text: bool) -> None:
-    """Set a range in byte order; long bounds are cut so that they lie outside of the values.
+    """Set a range in byte order; long bounds are cut so that they are outside of the values.
 
     Args:
         stats: Takes the range.

@@ -21,7 +21,7 @@ from skerry.amudai.writing.descriptions import spans_of
 __all__ = ["BuiltDictionary", "build_dictionary"]
 
 _TRIAL: Final = 16_384
-"""Values that tell whether all are worth a look."""
+"""Values that decide whether all are looked at."""
 _TEXT_RATIO: Final = 3
 _FIXED_RATIO: Final = 2
 _DECIMAL_RATIO: Final = 4
@@ -53,7 +53,7 @@ def build_dictionary(
     Args:
         node: Type of the values.
         values: Strings, binaries or fixed_size_binary, not all of them null.
-        keys: Values that are equal where these are, and null where these are; they may be faster to tell apart.
+        keys: Values that are equal where these are, and null where these are; they may be faster to compare.
         is_forced: Whether it is made in any case.
 
     Returns:

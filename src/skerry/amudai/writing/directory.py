@@ -1,4 +1,4 @@
-"""Writing what a shard's root file says of its stripes: everything but the buffers.
+"""Writing the metadata of a shard's root file: everything but the buffers.
 
 Spec: docs/formats/amudai.md § 2.4; Amudai book, chapter 6, Shard Directory.
 """
@@ -53,7 +53,7 @@ class StripeParts:
 
     @property
     def raw_data_size(self) -> int | None:
-        """Bytes of all values before encoding; None if no field tells."""
+        """Bytes of all values before encoding; None if no field says."""
         sizes = [part.field.raw_data_size for part in self.fields if part and part.field.HasField("raw_data_size")]
         return sum(sizes) if sizes else None
 

@@ -1,7 +1,7 @@
-"""Shards over Parquet files: the files' column chunks are the shard's data, and nothing of them is copied.
+"""Shards over Parquet files, whose column chunks are the shard's data and are not copied.
 
 Every row group becomes a stripe. A column outside of lists, structs and maps refers to its chunk; a nested one, whose
-pages do not tell rows apart, is stored in the shard. All columns are read once for their statistics.
+pages do not show where rows begin, is stored in the shard. All columns are read once for their statistics.
 
 Spec: docs/formats/amudai.md § 10; Amudai book, chapter 6, External Parquet Encoding.
 """
@@ -18,7 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from skerry.amudai.encodings import Profile, encode_block_map
+from skerry.amudai.blocks import encode_block_map
+from skerry.amudai.encodings.codes import Profile
 from skerry.amudai.fields.parquet_columns import ColumnLayout, PageMap, find_pages, layout_of, layout_property
 from skerry.amudai.messages import (
     DataEncoding,
@@ -55,13 +56,13 @@ def write_over_parquet(
     properties: Mapping[str, Any] | None = None,
     overwrite: bool = False,
 ) -> WrittenShard:
-    """Write a shard whose data lies in Parquet files.
+    """Write a shard whose data stays in Parquet files.
 
     Args:
         files: Parquet files, at least one, of one schema. They must stay where and as they are.
         where: Location of the shard's root file.
         storage: Where to read and write; local files by default.
-        allowed: Folders beside that of the root in which the files may lie. They are referred to by absolute urls then,
+        allowed: Folders other than that of the root in which the files may be. They are referred to by absolute urls,
             and readers have to allow these folders, too.
         properties: Custom properties of the shard.
         overwrite: Whether a file of that name is replaced.
@@ -70,9 +71,10 @@ def write_over_parquet(
         What was written.
 
     Raises:
-        UnsupportedError: A column is of a type that shards cannot hold, a file is encrypted, or lies in a folder that
+        UnsupportedError: A column is of a type that shards cannot hold, a file is encrypted, or is in a folder that
             is not allowed.
-        SchemaError: The files have other columns than the first, a value cannot be told exactly, or there is no file.
+        SchemaError: The files have other columns than the first, a value cannot be represented exactly, or there is
+            no file.
         AlreadyExistsError: There is a file of that name, and `overwrite` is false.
         FormatError: A file is damaged.
     """
@@ -111,7 +113,7 @@ def _url(location: str, file: str, folders: Sequence[str]) -> str:
         raise AlreadyExistsError("the shard would replace one of its files", location=redact(location))
     if not any(is_within(folder, file) for folder in folders):
         raise UnsupportedError(
-            f"{redact(file)} lies outside of the folder of the shard: allow its folder, or write the shard elsewhere",
+            f"{redact(file)} is outside of the folder of the shard: allow its folder, or write the shard elsewhere",
             location=redact(location),
             rule="docs/formats/amudai.md § 2.6",
         )
@@ -134,7 +136,7 @@ def _arrow_schema(source: FileMetadata) -> pa.Schema:
     try:
         return source.arrow.schema.to_arrow_schema()
     except (pa.ArrowException, OSError) as error:
-        raise UnsupportedError(f"PyArrow cannot tell the columns: {error}", location=redact(source.location)) from error
+        raise UnsupportedError(f"PyArrow cannot read the columns: {error}", location=redact(source.location)) from error
 
 
 @dataclass(frozen=True, slots=True)

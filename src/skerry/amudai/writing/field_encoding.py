@@ -1,4 +1,4 @@
-"""The values of one node of a stripe as encoded buffers, and what is told of them.
+"""The values of one node of a stripe as encoded buffers and a descriptor.
 
 Spec: docs/formats/amudai.md § 4.3, § 4.4; Amudai book, chapter 6, Data Encoding.
 """
@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skerry.amudai.encodings import Profile
-from skerry.amudai.encodings.buffers import BuiltBuffer, encode_binary_buffer, encode_numeric_buffer
+from skerry.amudai.blocks import BuiltBuffer, encode_binary_buffer, encode_numeric_buffer
+from skerry.amudai.encodings.codes import Profile
 from skerry.amudai.encodings.plans import Plan
 from skerry.amudai.fields.value_dictionary import encode_value_dictionary
 from skerry.amudai.messages import BufferKind, EncodedBuffer, FieldDescriptor
@@ -82,7 +82,7 @@ class EncodedField:
     """A node of a stripe, ready to be written.
 
     Args:
-        described: What is told of its values.
+        described: The descriptor of its values.
         buffers: Its buffers in order; none if all values are the same.
     """
 
@@ -190,7 +190,7 @@ def _dictionary(column: NodeColumn, options: FieldOptions) -> BuiltDictionary | 
 
 
 def _short_decimals(column: NodeColumn) -> pa.Array | None:
-    """Decimals as integers of 64 bits, if all of them are: they are told apart faster than by 16 bytes."""
+    """Decimals as integers of 64 bits, if all of them are: they are compared faster than 16 bytes."""
     if column.words is None:
         return None
     numbers = column.words[0::2].view(np.int64)

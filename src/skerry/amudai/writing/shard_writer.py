@@ -52,7 +52,7 @@ class WrittenShard:
         stripe_offsets: Where each stripe's buffers begin in the root file; empty if they are in files of their own.
         stripe_files: The files of the stripes, if they have some.
         schema: The shard's schema.
-        fields: What is told of each node's values in the whole shard, by schema id.
+        fields: The descriptors of each node's values in the whole shard, by schema id.
     """
 
     location: str
@@ -67,14 +67,14 @@ class WrittenShard:
 class ShardWriter:
     """Writes a shard batch by batch, in the shape of `pyarrow.parquet.ParquetWriter`.
 
-    Leaving a `with` block closes the shard; leaving it by an exception leaves nothing behind.
+    Leaving a `with` block closes the shard; leaving it by an exception leaves no file.
 
     Args:
         where: Location of the root file; by convention its name ends with `.amudai.shard`.
         schema: Columns. Metadata of a field may carry more, see `skerry.amudai.values.types`.
         storage: Where to write; local files by default.
         profile: What encodings are chosen for: `plain`, `fast`, `balanced`, `high` or `small`.
-        columns: Options of single columns, in place of the profile's.
+        columns: Options of single columns, instead of the profile's.
         stripe_rows: Most rows of a stripe.
         stripe_bytes: About how many bytes of Arrow data a stripe has at most, up to 1 GiB.
         two_level: Whether stripes get files of their own, beside the root.
@@ -244,7 +244,7 @@ class ShardWriter:
         return location, ArtifactWriter(self._storage, location)
 
     def close(self) -> WrittenShard:
-        """Write what is held and the metadata, and make the root file visible. Again, it tells what was written.
+        """Write what is held and the metadata, and make the root file visible. A second call writes nothing.
 
         Raises:
             SchemaError: The writer was aborted, or a value cannot be stored exactly.
@@ -274,7 +274,7 @@ class ShardWriter:
         return self._result
 
     def abort(self) -> None:
-        """Give up; nothing is left behind."""
+        """Give up; no file remains."""
         if not self._is_closed:
             self._is_closed = True
             self._root.abort()

@@ -1,6 +1,6 @@
 """Column shredding: one Arrow column becomes a sequence of values per node of its type.
 
-What lies behind a null is not stored: items of null lists are dropped, fields of null structs and items of null lists
+What is below a null is not stored: items of null lists are dropped, fields of null structs and items of null lists
 of a fixed size become null, values of variants that a union does not have as well.
 
 Spec: docs/formats/amudai.md § 4.3; Amudai book, chapter 6, List Encoding, Map Encoding, Struct Encoding, Fixed Size
@@ -132,7 +132,7 @@ def _shred_decimals(node: DataType, array: pa.Array) -> NodeColumn:
     encoded = encode_decimals(array)
     try:
         narrow = array if pa.types.is_decimal128(array.type) else array.cast(pa.decimal128(38, array.type.scale))
-    except pa.ArrowInvalid:  # 34 digits and many zeros behind them
+    except pa.ArrowInvalid:  # 34 digits and many zeros after them
         return NodeColumn(node, len(array), valid, encoded)
     words = np.frombuffer(narrow.buffers()[1], np.uint64, 2 * len(array), 16 * narrow.offset)
     return NodeColumn(node, len(array), valid, encoded, words)
@@ -148,7 +148,7 @@ def _shred_lists(node: DataType, array: pa.Array) -> Iterator[NodeColumn]:
 
 
 def _items(array: pa.Array) -> pa.Array:
-    """The items of all lists, without those that lie behind nulls."""
+    """The items of all lists, without those of null lists."""
     # where all lists are null, PyArrow builds an empty array, which it cannot do for types with extensions in them
     return array.values.slice(0, 0) if array.null_count == len(array) else array.flatten()
 
@@ -161,7 +161,7 @@ def _as_list(array: pa.Array) -> pa.Array:
 
 
 def _list_offsets(array: pa.Array) -> npt.NDArray[np.int64]:
-    """Where the items of each list begin among those that are not behind nulls, and where the last end."""
+    """Where the items of each list begin among those of lists that are not null, and where the last end."""
     offsets = np.zeros(len(array) + 1, np.int64)
     np.cumsum(pc.list_value_length(array).fill_null(0).to_numpy(), out=offsets[1:])
     return offsets

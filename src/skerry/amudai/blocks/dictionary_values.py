@@ -1,4 +1,4 @@
-"""Dictionary ids to the strings of bytes that they stand for."""
+"""Value dictionaries: ids to the strings of bytes that they stand for."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skerry.amudai.encodings.byte_parts import SLACK, copy_short
-from skerry.amudai.encodings.decoding import ByteValues
-from skerry.amudai.encodings.machine import Bytes, Integer
+from skerry.amudai.blocks.decoding import ByteValues
+from skerry.amudai.encodings.byte_values import SLACK, copy_short
+from skerry.amudai.encodings.stack import Bytes, Integer
 from skerry.errors import FormatError, UnsupportedError
 from skerry.kernels import kernel, store
 
@@ -26,7 +26,7 @@ def measure(ids: Bytes, offsets: Bytes, null_id: int, totals: Any) -> Integer:
     Args:
         ids: uint32[n], ordinals of entries.
         offsets: int64[d + 1], where entries begin.
-        null_id: The entry that stands for null, -1 if none does.
+        null_id: The entry of null, -1 if none does.
         totals: int64[2], takes the bytes of all and the number of nulls.
 
     Returns:
@@ -59,8 +59,8 @@ def gather(ids: Bytes, offsets: Bytes, data: Bytes, null_id: int, ends: Bytes, v
         ids: uint32[n], ordinals of entries.
         offsets: int64[d + 1], where entries begin.
         data: uint8[m + SLACK], the entries.
-        null_id: The entry that stands for null, -1 if none does.
-        ends: Offsets of 4 or 8 bytes, one for each value, written behind the first.
+        null_id: The entry of null, -1 if none does.
+        ends: Offsets of 4 or 8 bytes, one for each value, written after the first.
         values: Takes the bytes, and up to SLACK more.
         validity: Bitmap, all zero; empty if no value is null.
     """
@@ -95,7 +95,7 @@ def gather_byte_values(
         ids: uint32[n].
         offsets: int64[d + 1], ascending from 0 to m: where the d entries begin and the last ends.
         data: uint8[m], the entries.
-        null_id: The id that stands for null, None if none does.
+        null_id: The id of null, None if none does.
         offset_dtype: Type of the offsets of the result, int32 or int64.
 
     Returns:
@@ -103,7 +103,7 @@ def gather_byte_values(
 
     Raises:
         FormatError: An id has no entry.
-        UnsupportedError: There are more bytes than offsets of 32 bits can tell.
+        UnsupportedError: There are more bytes than 32-bit offsets can hold.
     """
     dtype = np.dtype(offset_dtype)
     ends = np.zeros((len(ids) + 1) * dtype.itemsize, np.uint8)
@@ -120,7 +120,7 @@ def gather_fixed(
         ids: uint32[n].
         size: Bytes of a value.
         data: uint8[d · size], the entries.
-        null_id: The id that stands for null, None if none does.
+        null_id: The id of null, None if none does.
 
     Returns:
         The n values, without offsets.
@@ -151,7 +151,7 @@ def _gather(
         )
     total, nulls = totals.tolist()
     if len(ends) == 4 * (len(ids) + 1) and total > _MAX_OFFSET_32:
-        raise UnsupportedError(f"{total} bytes of values, more than offsets of 32 bits can tell: read fewer rows")
+        raise UnsupportedError(f"{total} bytes of values, more than 32-bit offsets can hold: read fewer rows")
     values = np.empty(total + SLACK, np.uint8)
     validity = np.zeros((len(ids) + 7) // 8 if nulls else 0, np.uint8)
     gather(ids, offsets, np.concatenate((data, np.zeros(SLACK, np.uint8))), null, ends, values, validity)

@@ -1,4 +1,4 @@
-"""Block maps: where the blocks of an encoded buffer lie, and which rows each holds.
+"""Block maps: where the blocks of an encoded buffer are, and which rows each holds.
 
     map = segment* first positions, segment starts, footer
     segment = head, logical sizes less their minimum, pad to 4, block sizes less their minimum, pad to 8
@@ -64,7 +64,7 @@ class Blocks:
         return int(self.counts.sum())
 
     def offset_of(self, place: int) -> int | None:
-        """Where in the file a place in `data` lies, if that is known."""
+        """The offset in the file of a place in `data`, if that is known."""
         return None if self.offset is None else self.offset + place
 
 
@@ -91,11 +91,11 @@ class BlockMap:
         return int(self.positions[-1])
 
     def blocks_of(self, first: int, stop: int) -> tuple[int, int]:
-        """The blocks that hold positions `first` to `stop` - 1, as the first and the one behind the last.
+        """The blocks that hold positions `first` to `stop` - 1, as the first and the one after the last.
 
         Args:
             first: A position, at least 0.
-            stop: The position behind the last, at most `value_count`.
+            stop: The position after the last, at most `value_count`.
 
         Returns:
             Ordinals of blocks; equal ones for an empty range.
@@ -137,7 +137,7 @@ class BlockMap:
         Args:
             data: Exactly the bytes of `byte_range(first_block, stop_block)`.
             first_block: Ordinal of the first.
-            stop_block: Ordinal of the one behind the last.
+            stop_block: Ordinal of the one after the last.
             has_checksums: Whether each ends in a checksum.
             location: The file, for messages.
             offset: Where in the file `data` begins, for messages.
@@ -195,7 +195,7 @@ def _error(problem: str, location: str | None, offset: int | None) -> FormatErro
 
 
 def decode_block_map(data: Buffer, *, buffer_size: int, location: str | None = None, offset: int = 0) -> BlockMap:
-    """Decode a block map, and check that all it says holds together.
+    """Decode a block map and check that it is consistent.
 
     Args:
         data: The map and nothing else.
@@ -207,7 +207,7 @@ def decode_block_map(data: Buffer, *, buffer_size: int, location: str | None = N
         The map.
 
     Raises:
-        FormatError: The bytes are no map of a buffer of that size.
+        FormatError: The bytes are not a map of a buffer of that size.
     """
     view = memoryview(data).cast("B")
     size = len(view)

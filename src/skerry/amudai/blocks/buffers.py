@@ -12,15 +12,14 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from skerry.amudai.encodings.binary_encoding import Strings
-from skerry.amudai.encodings.block_map import encode_block_map
-from skerry.amudai.encodings.blocks import encode_binary_block, encode_numeric_block
-from skerry.amudai.encodings.choosing import BinaryChoice, choose_binary, choose_numeric
+from skerry.amudai.blocks.block_frame import encode_binary_block, encode_numeric_block
+from skerry.amudai.blocks.block_map import encode_block_map
+from skerry.amudai.blocks.choosing import BinaryChoice, choose_binary, choose_numeric
+from skerry.amudai.blocks.packing import carry_forward
+from skerry.amudai.blocks.whole_columns import MAX_BLOCK_VALUES, FramedBlocks, frame_decimals, frame_integers
+from skerry.amudai.encodings.byte_values import Strings
 from skerry.amudai.encodings.codes import Encoding, Profile
-from skerry.amudai.encodings.framed_blocks import MAX_BLOCK_VALUES, FramedBlocks, frame_decimals, frame_integers
-from skerry.amudai.encodings.numeric_encoding import FRAMED
-from skerry.amudai.encodings.packing import carry_forward
-from skerry.amudai.encodings.plans import Plan
+from skerry.amudai.encodings.plans import FRAMED, Plan
 
 __all__ = ["BuiltBuffer", "encode_binary_buffer", "encode_numeric_buffer"]
 
@@ -28,12 +27,12 @@ _Flags = npt.NDArray[np.bool_] | None
 
 _MAP_ALIGNMENT: Final = 16
 _LIGHT_VALUES: Final = 4 * 1024
-"""Values of a block that kernels alone decode: few, as rows by position decode whole blocks."""
+"""Values of a block that kernels decode alone: few, because rows by position decode whole blocks."""
 _SHARED_VALUES: Final = 16 * 1024
-"""Values of a block whose values share something: a dictionary, or what a codec has seen."""
+"""Values of a block whose values share a dictionary or a codec's window."""
 _SMALL_VALUES: Final = 256 * 1024
 _CHOICE_VALUES: Final = 1 << 20
-"""After so many values a plan is chosen anew."""
+"""After this many values another plan is chosen."""
 _SHARED: Final = frozenset(
     (Encoding.ZSTD, Encoding.LZ4, Encoding.BLOCK_DICTIONARY, Encoding.SPARSE, Encoding.RUN_LENGTH)
 )
@@ -72,7 +71,7 @@ def encode_numeric_buffer(
     Args:
         values: T[n], of one of the ten types of streams; at nulls anything.
         valid: bool[n], None if no value is null.
-        profile: What to strive for.
+        profile: What to aim for.
         plan: How each block is encoded; chosen by samples if None.
         block_values: Values of a block; by plan and profile if None.
         has_checksums: Whether blocks have checksums.
@@ -131,7 +130,7 @@ def encode_binary_buffer(
         data: uint8[m]; a null has no bytes, or any if all values have one size.
         valid: bool[n], None if no value is null.
         fixed_size: Bytes of each value, None if they differ.
-        profile: What to strive for.
+        profile: What to aim for.
         plan: How each block is encoded; chosen by samples if None.
         block_values: The most values of a block; by plan and profile if None.
         has_checksums: Whether blocks have checksums.
@@ -179,7 +178,7 @@ def _slice(strings: Strings, start: int, stop: int) -> Strings:
 
 
 def _cut(strings: Strings, plan: Plan, profile: Profile, block_values: int | None) -> Iterator[Strings]:
-    """Blocks of so many bytes, and values, as suit a plan."""
+    """Blocks of as many bytes and values as suit a plan."""
     most_bytes = _BLOCK_BYTES.get(profile, _LIGHT_BYTES)
     most = block_values or (_SMALL_VALUES if profile in _BLOCK_BYTES else _SHARED_VALUES)
     start = 0
@@ -201,13 +200,13 @@ class _Parts:
         self.plans: list[Plan] = []
 
     def add(self, count: int, block: bytes) -> None:
-        """Add a block of so many values."""
+        """Add a block of `count` values."""
         self.data.append(block)
         self.counts.append(np.array([count]))
         self.sizes.append(np.array([len(block)]))
 
     def add_all(self, framed: FramedBlocks) -> None:
-        """Add blocks that lie side by side."""
+        """Add consecutive blocks."""
         self.data.append(framed.data.data)
         self.counts.append(framed.counts)
         self.sizes.append(framed.sizes)

@@ -1,4 +1,4 @@
-"""Encoded blocks to values: checksums, room for the results, and what the machine asks for.
+"""Encoded blocks to values: checksums, room for the results, and what the machine requests.
 
 Spec: docs/formats/amudai-encodings.md § 3, § 4, § 5.
 """
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from skerry.amudai.encodings import machine as m
-from skerry.amudai.encodings.block_map import Blocks
-from skerry.amudai.encodings.byte_parts import SLACK
+from skerry.amudai.blocks.block_map import Blocks
+from skerry.amudai.blocks.machine import run_blocks
+from skerry.amudai.encodings import stack
+from skerry.amudai.encodings.byte_values import SLACK
 from skerry.amudai.encodings.codes import DTYPES, kind_of
-from skerry.amudai.encodings.running import run_blocks
 from skerry.amudai.shard.checksum import CHECKSUM_BYTES, checksum
 from skerry.compression import decompress_lz4_block, decompress_zstd_into
 from skerry.errors import FormatError, UnsupportedError
@@ -37,27 +37,27 @@ _Bitmap = npt.NDArray[np.uint8]
 
 _CHUNK_BYTES: Final = 8 * 1024
 _MAX_EXPANSION: Final = 64
-"""Room is not taken in advance for more than so many times the encoded bytes."""
+"""Room is reserved in advance for at most this many times the encoded bytes."""
 _EMPTY: Final = np.zeros(0, np.uint8)
 _MAX_OFFSET_32: Final = (1 << 31) - 1
 _RULE: Final = "docs/formats/amudai-encodings.md § 3, § 4, § 5"
 _FAULTS: Final = {
-    m.CUT_SHORT: "cut short: {expected} bytes needed, {found} there",
-    m.WRONG_SIZE: "{found} bytes, expected {expected}",
-    m.UNKNOWN_CODE: "no encoding has code {found}",
-    m.CODE_NOT_FOR_TYPE: "encoding {found} does not go with the type of its values",
-    m.BAD_WIDTH: "values of {found} bits, expected 1 to {expected}",
-    m.TOO_DEEP: "streams nested too deeply",
-    m.TOO_MANY: "{found} parts, expected at most {expected}",
-    m.RUNS_DIFFER: "runs of {found} values, expected {expected}",
-    m.OUT_OF_DICTIONARY: "code {found} in a dictionary of {expected}",
-    m.BAD_POSITION: "position {found} among {expected} values",
-    m.BAD_EXPONENT: "exponent {found} and factor {expected} of decimals",
-    m.BAD_PRESENCE: "presence section holds {found}, expected {expected}",
-    m.BAD_OFFSETS: "offsets do not ascend from 0",
-    m.BAD_OFFSET_WIDTH: "offsets of {found} bytes, expected {expected}",
-    m.BAD_SYMBOL: "symbol of {found} bytes, expected 1 to {expected}",
-    m.BAD_FLAG: "flag of {found}, expected 0 or 1",
+    stack.CUT_SHORT: "cut short: {expected} bytes needed, {found} there",
+    stack.WRONG_SIZE: "{found} bytes, expected {expected}",
+    stack.UNKNOWN_CODE: "no encoding has code {found}",
+    stack.CODE_NOT_FOR_TYPE: "encoding {found} does not go with the type of its values",
+    stack.BAD_WIDTH: "values of {found} bits, expected 1 to {expected}",
+    stack.TOO_DEEP: "streams nested too deeply",
+    stack.TOO_MANY: "{found} parts, expected at most {expected}",
+    stack.RUNS_DIFFER: "runs of {found} values, expected {expected}",
+    stack.OUT_OF_DICTIONARY: "code {found} in a dictionary of {expected}",
+    stack.BAD_POSITION: "position {found} among {expected} values",
+    stack.BAD_EXPONENT: "exponent {found} and factor {expected} of decimals",
+    stack.BAD_PRESENCE: "presence section holds {found}, expected {expected}",
+    stack.BAD_OFFSETS: "offsets do not ascend from 0",
+    stack.BAD_OFFSET_WIDTH: "offsets of {found} bytes, expected {expected}",
+    stack.BAD_SYMBOL: "symbol of {found} bytes, expected 1 to {expected}",
+    stack.BAD_FLAG: "flag of {found}, expected 0 or 1",
 }
 
 
@@ -99,7 +99,7 @@ def decode_numbers(blocks: Blocks, dtype: npt.DTypeLike, *, has_presence: bool) 
     Args:
         blocks: Consecutive or scattered blocks.
         dtype: Type of the values.
-        has_presence: Whether the blocks tell which values are null.
+        has_presence: Whether the blocks say which values are null.
 
     Returns:
         All their values, in order.
@@ -108,11 +108,11 @@ def decode_numbers(blocks: Blocks, dtype: npt.DTypeLike, *, has_presence: bool) 
         FormatError: A checksum does not match, or a block breaks the rules of its encoding.
     """
     kind = kind_of(dtype)
-    machine = _Machine(blocks, has_presence=has_presence)
-    size = machine.value_count * DTYPES[kind].itemsize
-    machine.run(kind, size)
-    values = machine.memory[:size].view(DTYPES[kind])
-    return Numbers(values, *machine.nulls())
+    decoder = _Decoder(blocks, has_presence=has_presence)
+    size = decoder.value_count * DTYPES[kind].itemsize
+    decoder.run(kind, size)
+    values = decoder.memory[:size].view(DTYPES[kind])
+    return Numbers(values, *decoder.nulls())
 
 
 def decode_byte_values(
@@ -135,23 +135,23 @@ def decode_byte_values(
 
     Raises:
         FormatError: A checksum does not match, a block breaks the rules of its encoding, or there are more bytes.
-        UnsupportedError: There are more bytes than offsets of 32 bits can tell.
+        UnsupportedError: There are more bytes than 32-bit offsets can hold.
     """
-    machine = _Machine(blocks, has_presence=True)
+    decoder = _Decoder(blocks, has_presence=True)
     dtype = np.dtype(offset_dtype)
     limit = np.iinfo(np.int64).max if max_bytes is None else max_bytes
     if fixed_size is None:
-        machine.make_offsets(dtype.itemsize)
-        machine.run(-1, 0, fixed=-1, offset_bytes=dtype.itemsize, max_bytes=limit)
-        offsets = machine.offsets.view(dtype)
+        decoder.make_offsets(dtype.itemsize)
+        decoder.run(stack.BYTES, 0, fixed=-1, offset_bytes=dtype.itemsize, max_bytes=limit)
+        offsets = decoder.offsets.view(dtype)
     else:
-        machine.run(-1, 0, fixed=fixed_size, max_bytes=limit)
+        decoder.run(stack.BYTES, 0, fixed=fixed_size, max_bytes=limit)
         offsets = None
-    return ByteValues(offsets, machine.values[: int(machine.state[m.USED])], *machine.nulls())
+    return ByteValues(offsets, decoder.values[: int(decoder.state[stack.USED])], *decoder.nulls())
 
 
 def decode_numeric(section: Buffer, dtype: npt.DTypeLike, count: int) -> npt.NDArray[Any]:
-    """Decode one numeric stream, as it stands in a values section or within another stream.
+    """Decode one numeric stream, as it is in a values section or within another stream.
 
     Args:
         section: The stream and nothing else.
@@ -199,7 +199,7 @@ def _as_block(section: Buffer, count: int) -> Blocks:
     return Blocks(np.frombuffer(framed, np.uint8), edges[:1], edges[1:], np.array([count]), has_checksums=False)
 
 
-class _Machine:
+class _Decoder:
     """The arrays that the kernels work on, for one call."""
 
     def __init__(self, blocks: Blocks, *, has_presence: bool) -> None:
@@ -210,34 +210,34 @@ class _Machine:
         self.has_presence = has_presence
         self.validity = self._room((self.value_count + 7) // 8 if has_presence else 0)
         self.validity.fill(255)
-        self.state = np.zeros(m.REGISTERS, np.int64)
-        self.tasks = np.zeros(m.FIELDS * m.STACK, np.int64)
+        self.state = np.zeros(stack.REGISTERS, np.int64)
+        self.tasks = np.zeros(stack.FIELDS * stack.STACK, np.int64)
         self.memory = self.values = self.offsets = _EMPTY
         self.max_bytes = 0
 
     def run(self, kind: int, size: int, *, fixed: int = -1, offset_bytes: int = 8, max_bytes: int = 0) -> None:
-        """Decode all blocks: numbers of some kind to memory, or bytes (kind -1) to values and offsets."""
+        """Decode all blocks: numbers of some kind to memory, or bytes (kind BYTES) to values and offsets."""
         blocks, state = self.blocks, self.state
         ends = check_frames(blocks)
         data = np.ascontiguousarray(blocks.data)
         largest = int(blocks.counts.max()) if len(blocks.counts) else 0
         self.memory = self._room(size + _CHUNK_BYTES + 16 * min(largest, 1 << 16))
         self.max_bytes = max_bytes
-        state[m.TAIL], state[m.TOP] = size, size + _CHUNK_BYTES
-        state[m.FIXED], state[m.OFFSET_BYTES] = fixed, offset_bytes
-        if kind < 0:
+        state[stack.TAIL], state[stack.TOP] = size, size + _CHUNK_BYTES
+        state[stack.FIXED], state[stack.OFFSET_BYTES] = fixed, offset_bytes
+        if kind == stack.BYTES:
             largest_block = int((ends - blocks.starts).max()) if len(ends) else 0
             self._grow_values(fixed * self.value_count if fixed >= 0 else 2 * largest_block)
         while status := run_blocks(
             data, blocks.starts, ends, self.rows, kind, int(self.has_presence),
             self.memory, self.values, self.offsets, self.validity, self.tasks, state,
         ):  # fmt: skip
-            if status == m.REFUSED:
+            if status == stack.REFUSED:
                 self._fail()
-            elif status == m.WANT_MEMORY:
-                room = max(2 * (len(self.memory) - size), int(state[m.TOP]) - size + int(state[m.WANTED]))
+            elif status == stack.WANT_MEMORY:
+                room = max(2 * (len(self.memory) - size), int(state[stack.TOP]) - size + int(state[stack.WANTED]))
                 self.memory = self._grown(self.memory, size + room)
-            elif status == m.WANT_BYTES:
+            elif status == stack.WANT_BYTES:
                 self._grow_values(self._estimated_bytes())
             else:
                 self._decompress(data, status)
@@ -257,7 +257,7 @@ class _Machine:
         return (self.validity if null_count else None), null_count
 
     def _room(self, size: int) -> npt.NDArray[np.uint8]:
-        """So many bytes of memory, if the machine has them."""
+        """Allocate memory, if there is enough."""
         try:
             return np.empty(size, np.uint8)
         except (MemoryError, ValueError) as error:
@@ -273,29 +273,29 @@ class _Machine:
 
     def _estimated_bytes(self) -> int:
         """How many bytes of values there may be in all, if the blocks to come are like those before."""
-        wanted, row = int(self.state[m.WANTED]), int(self.state[m.ROW])
-        by_rows = int(self.state[m.USED]) * self.value_count // max(row, 1) * 17 // 16
+        wanted, row = int(self.state[stack.WANTED]), int(self.state[stack.ROW])
+        by_rows = int(self.state[stack.USED]) * self.value_count // max(row, 1) * 17 // 16
         return max(wanted, min(2 * wanted + by_rows, _MAX_EXPANSION * len(self.blocks.data), self.max_bytes))
 
     def _grow_values(self, size: int) -> None:
-        """Make room for so many bytes of values, if they may be so many."""
-        wanted = int(self.state[m.WANTED])
+        """Make room for `size` bytes of values, within the limits."""
+        wanted = int(self.state[stack.WANTED])
         if wanted > self.max_bytes:
             raise self._error(f"values of {wanted} bytes or more, expected at most {self.max_bytes}", 0)
-        if self.state[m.FIXED] < 0 and self.state[m.OFFSET_BYTES] == 4 and wanted > _MAX_OFFSET_32:
+        if self.state[stack.FIXED] < 0 and self.state[stack.OFFSET_BYTES] == 4 and wanted > _MAX_OFFSET_32:
             raise UnsupportedError(
-                f"{wanted} bytes of values at once, more than offsets of 32 bits can tell: read fewer rows at a time",
+                f"{wanted} bytes of values at once, more than 32-bit offsets can hold: read fewer rows at a time",
                 location=self.blocks.location,
             )
         self.values = self._grown(self.values, size + SLACK)
 
     def _decompress(self, data: npt.NDArray[np.uint8], status: int) -> None:
-        """Let a codec unpack what the machine points at."""
+        """Decompress what the machine requests."""
         state = self.state
-        start, end, place, size = (int(state[i]) for i in (m.FROM, m.TO, m.TARGET, m.WANTED))
-        into = self.values if state[m.IN_BYTES] else self.memory
+        start, end, place, size = (int(state[i]) for i in (stack.FROM, stack.TO, stack.TARGET, stack.WANTED))
+        into = self.values if state[stack.IN_VALUES] else self.memory
         try:
-            if status == m.WANT_ZSTD:
+            if status == stack.WANT_ZSTD:
                 decompress_zstd_into(data[start:end].data, into[place : place + size].data)
             else:
                 into[place : place + size] = np.frombuffer(decompress_lz4_block(data[start:end].data, size=size), "u1")
@@ -304,12 +304,14 @@ class _Machine:
 
     def _fail(self) -> NoReturn:
         state = self.state
-        text = _FAULTS[int(state[m.FAULT])].format(expected=int(state[m.EXPECTED]), found=int(state[m.FOUND]))
-        raise self._error(text, int(state[m.PLACE]))
+        text = _FAULTS[int(state[stack.FAULT])].format(
+            expected=int(state[stack.EXPECTED]), found=int(state[stack.FOUND])
+        )
+        raise self._error(text, int(state[stack.PLACE]))
 
     def _error(self, problem: str, place: int) -> FormatError:
         return FormatError(
-            f"block {int(self.state[m.BLOCK])} of an encoded buffer: {problem}",
+            f"block {int(self.state[stack.BLOCK])} of an encoded buffer: {problem}",
             location=self.blocks.location,
             offset=self.blocks.offset_of(place),
             rule=_RULE,

@@ -1,7 +1,7 @@
 """Whole columns to blocks at once, for the plans that most columns of numbers get.
 
 Blocks are small, so that rows by position read little; encoded one by one, most of the time would go into calls. What
-comes out is what `numeric_encoding` makes of the same plans: packed distances from the least value of the block (or one
+comes out is what `encoder.py` makes of the same plans: packed distances from the least value of the block (or one
 value), for integers and for floats that are decimals.
 
 Spec: docs/formats/amudai-encodings.md § 3, § 3.1, § 4 (FusedFrameOfReference, SingleValue, ALP, Plain).
@@ -15,9 +15,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from skerry.amudai.blocks.packing import carry_forward, write_blocks
 from skerry.amudai.encodings.alp import to_decimals
-from skerry.amudai.encodings.fastlanes import CHUNK
-from skerry.amudai.encodings.packing import as_bytes, carry_forward, put_blocks
+from skerry.amudai.encodings.bit_packing import CHUNK
+from skerry.amudai.encodings.numbers import as_bytes
 from skerry.amudai.shard.checksum import CHECKSUM_BYTES, checksum
 
 __all__ = ["MAX_BLOCK_VALUES", "FramedBlocks", "frame_decimals", "frame_integers"]
@@ -28,7 +29,7 @@ MAX_BLOCK_VALUES: Final = 8192
 
 @dataclass(frozen=True, slots=True)
 class FramedBlocks:
-    """Blocks side by side.
+    """Consecutive blocks.
 
     Args:
         data: uint8[m], the blocks.
@@ -105,7 +106,7 @@ def _frame(
     out = np.zeros(room, np.uint8)
     ends = np.zeros(blocks, np.int64)
     flags = np.zeros(0, np.uint8) if valid is None else as_bytes(valid)
-    put_blocks(
+    write_blocks(
         as_bytes(numbers),
         floats,
         exceptions,

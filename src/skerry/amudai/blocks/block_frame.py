@@ -1,5 +1,9 @@
 """Blocks: presence and values in a frame.
 
+    0  u32  bytes of the presence section
+    4  u32  bytes of the values section
+    8  the presence section, zeros to a multiple of 8, the values section, zeros, u32 checksum; a multiple of 8 in all
+
 Spec: docs/formats/amudai-encodings.md § 3.
 """
 
@@ -11,48 +15,19 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from skerry.amudai.encodings.binary_encoding import Strings, encode_binary
-from skerry.amudai.encodings.codes import PresenceKind, Profile
+from skerry.amudai.blocks.encoder import encode_binary, encode_numeric
+from skerry.amudai.blocks.packing import carry_forward
+from skerry.amudai.blocks.presence import encode_presence
+from skerry.amudai.encodings.byte_values import Strings
+from skerry.amudai.encodings.codes import Profile
 from skerry.amudai.encodings.fsst import SymbolTable
-from skerry.amudai.encodings.numeric_encoding import encode_numeric
-from skerry.amudai.encodings.packing import carry_forward
 from skerry.amudai.encodings.plans import Plan
 from skerry.amudai.shard.checksum import CHECKSUM_BYTES, checksum
-from skerry.bitmaps import roaring32_from_positions
 
-__all__ = ["BLOCK_ALIGNMENT", "encode_binary_block", "encode_numeric_block", "encode_presence", "frame_block"]
+__all__ = ["BLOCK_ALIGNMENT", "encode_binary_block", "encode_numeric_block", "frame_block"]
 
 BLOCK_ALIGNMENT: Final = 8
 _HEAD: Final = struct.Struct("<II")
-_NEGATED: Final = 1
-
-
-def encode_presence(valid: npt.NDArray[np.bool_] | None, profile: Profile = Profile.BALANCED) -> bytes:
-    """Encode which values are not null, in the fewest bytes.
-
-    Args:
-        valid: bool[n], None if no value is null.
-        profile: `PLAIN` makes bytes of them, whatever that takes.
-
-    Returns:
-        The presence section, empty if no value is null.
-
-    Spec: docs/formats/amudai-encodings.md § 3.1.
-    """
-    if valid is None:
-        return b""
-    count = int(np.count_nonzero(valid))
-    if count == len(valid):
-        return b""
-    if count == 0:
-        return bytes((PresenceKind.ALL_NULL,))
-    plain = bytes((PresenceKind.PLAIN,)) + valid.astype(np.uint8).tobytes()
-    if profile == Profile.PLAIN:
-        return plain
-    is_negated = 2 * count > len(valid)
-    positions = np.flatnonzero(valid != is_negated)
-    roaring = bytes((PresenceKind.ROARING, int(is_negated))) + roaring32_from_positions(positions)
-    return roaring if len(roaring) < len(plain) else plain
 
 
 def frame_block(presence: bytes, values: bytes, *, has_checksum: bool = True) -> bytes:

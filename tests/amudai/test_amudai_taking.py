@@ -12,24 +12,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skerry import amudai
-from skerry.amudai.fields import picking
+from skerry.amudai.blocks import taking
 from skerry.errors import SkerryError
 
 _GOLDEN = [shard for shard in golden_shards() if shard.name not in ("flights", "many-blocks", "wide")]
 
 
 @pytest.mark.parametrize("shard", _GOLDEN, ids=lambda shard: shard.name)
-def test_picked_values_are_those_of_decoded_blocks(shard: GoldenShard, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(picking, "_MIN_SHARE", 1)  # picks however many are wanted
+def test_taken_values_are_those_of_decoded_blocks(shard: GoldenShard, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(taking, "_MIN_SHARE", 1)  # takes however many are wanted
     file = amudai.ShardFile(shard.path)
     rows = np.unique(np.random.default_rng(5).integers(0, max(file.num_rows, 1), 50))
     if file.num_rows < 5:
         return
     whole = file.read(use_threads=False)
-    picked = file.take(rows)
+    taken = file.take(rows)
     for name in whole.column_names:
         values = whole[name].to_pylist()
-        assert repr(picked[name].to_pylist()) == repr([values[row] for row in rows]), name
+        assert repr(taken[name].to_pylist()) == repr([values[row] for row in rows]), name
 
 
 def _written(values: np.ndarray, nulls: np.ndarray | None, path: Path, profile: str) -> amudai.ShardFile:
@@ -52,7 +52,7 @@ def test_packed_and_plain_blocks_are_not_decoded(
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("a block was decoded")
 
-    monkeypatch.setattr(picking, "decode_numbers", refuse)
+    monkeypatch.setattr(taking, "decode_numbers", refuse)
     assert file.take(rows)["c"].to_pylist() == expected
 
 
