@@ -148,7 +148,7 @@ def measure_analyze(table: skerry.catalog.Table, rounds: int) -> bool:
 def measure_size(table: skerry.catalog.Table) -> bool:
     state = table.refresh().handle.state
     file = next(f for f in state.metadata.statistics if f.snapshot_id == table.current_snapshot().snapshot_id)
-    reader = PuffinReader(state.storage, file.statistics_path)
+    reader = PuffinReader(file.statistics_path, storage=state.storage)
     below = int(reader.properties[SAMPLE_PROPERTIES[1]])
     share = below / sum(found.file_size_bytes for found in table.files())
     print(

@@ -183,7 +183,7 @@ def publish_as_java(warehouse: Path, name: str, sketch: ThetaSketch) -> None:
     writer = PuffinWriter({"created-by": "Apache Iceberg 1.10.0"})
     writer.add_blob(THETA_BLOB, sketch.serialize(), fields=[1], properties=properties, **about)
     location = f"{table.location()}/metadata/java.stats"
-    size, footer_size = writer.write(Storage(), location)
+    size, footer_size = writer.write(location, storage=Storage())
     blob = BlobMetadata(type=THETA_BLOB, fields=[1], properties=properties, **about)
     file = StatisticsFile(
         snapshot_id=snapshot.snapshot_id,

@@ -214,12 +214,12 @@ def test_blobs_of_another_snapshot_or_sequence_number_are_stale(catalog):
     table.append(rows(0, 100))
     state = table.handle.state
     (file,) = state.metadata.statistics
-    reader = puffin.PuffinReader(state.storage, file.statistics_path)
+    reader = puffin.PuffinReader(file.statistics_path, storage=state.storage)
     writer = puffin.PuffinWriter()  # as an engine would that knows nothing of samples
     for blob, data in zip(reader.blobs, reader.read_blobs(reader.blobs), strict=True):
         ids = {"snapshot_id": blob.snapshot_id, "sequence_number": blob.sequence_number}
         writer.add_blob(blob.type, data, fields=blob.fields, properties=blob.properties, **ids)
-    size, footer_size = writer.write(state.storage, file.statistics_path, overwrite=True)
+    size, footer_size = writer.write(file.statistics_path, storage=state.storage, overwrite=True)
     sizes = {"file_size_in_bytes": size, "file_footer_size_in_bytes": footer_size}
     for change in ({"snapshot_id": 5}, {"sequence_number": 7}):
         blobs = [blob.model_copy(update=change) for blob in file.blob_metadata]

@@ -47,7 +47,7 @@ def land(connect):
     current = state.metadata.current_snapshot()
     assert current.sequence_number == 6
     file = next(file for file in state.metadata.statistics if file.snapshot_id == current.snapshot_id)
-    reader = puffin.PuffinReader(state.storage, file.statistics_path)
+    reader = puffin.PuffinReader(file.statistics_path, storage=state.storage)
     assert {(blob.snapshot_id, blob.sequence_number) for blob in reader.blobs} == {(current.snapshot_id, 6)}
     return table
 

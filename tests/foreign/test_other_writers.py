@@ -252,14 +252,14 @@ def test_statistics_whose_footer_and_metadata_differ(catalog, version):
     metadata = metadata_of(table)
     file = metadata["statistics"][0]
     path = path_of(file["statistics-path"])
-    reader = PuffinReader(Storage(), file["statistics-path"])
+    reader = PuffinReader(file["statistics-path"], storage=Storage())
     writer = PuffinWriter()
     for blob, data in zip(reader.blobs, reader.read_blobs(), strict=True):
         writer.add_blob(
             blob.type, data, fields=blob.fields, snapshot_id=17, sequence_number=42, properties=blob.properties
         )
     path.unlink()
-    size, footer_size = writer.write(Storage(), file["statistics-path"])
+    size, footer_size = writer.write(file["statistics-path"], storage=Storage())
     file |= {"file-size-in-bytes": size, "file-footer-size-in-bytes": footer_size}
     for blob in file["blob-metadata"]:
         blob["sequence-number"] = 42 if version == 1 else blob["sequence-number"]

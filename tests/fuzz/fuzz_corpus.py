@@ -322,7 +322,7 @@ def _iceberg(folder: Path) -> Iterator[Kind]:
     for codec in (None, "zstd", "lz4"):
         sketch = theta.ThetaSketch().update(pa.array(range(500))).serialize()
         writer.add_blob("x", sketch, fields=[1], snapshot_id=1, sequence_number=1, compression_codec=codec)
-    writer.write(_STORAGE, str(folder / "codecs.puffin"))
+    writer.write(folder / "codecs.puffin", storage=_STORAGE)
     files.append((folder / "codecs.puffin").read_bytes())
 
     def read(path: str) -> Any:

@@ -54,7 +54,7 @@ def test_appends_stay_fresh(tmp_path: Path) -> None:
     assert (found["id"].min, found["id"].max, found["id"].null_count) == (0, 149, 0)
     location = statistics_location(table.handle.state, table.handle.state.snapshot)
     assert location is not None
-    reader = PuffinReader(Storage(), location)
+    reader = PuffinReader(location, storage=Storage())
     sketches = [ThetaSketch.deserialize(blob) for blob in reader.read_blobs(reader.blobs)]
     assert [round(sketch.estimate()) for sketch in sketches] == [150, 3, 14]
 

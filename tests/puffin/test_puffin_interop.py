@@ -46,7 +46,7 @@ def write(path: Path, content: Content, *, compress_footer: bool = False) -> tup
             compression_codec=blob.compression_codec,
             properties=blob.properties,
         )
-    return writer.write(Storage(), str(path))
+    return writer.write(str(path), storage=Storage())
 
 
 def assert_holds(reader: PuffinReader, content: Content) -> None:
@@ -88,7 +88,7 @@ def test_every_damage_to_samples_is_harmless_or_refused(name: str, tmp_path: Pat
         damaged[bit // 8] ^= 1 << bit % 8
         storage.write(location, bytes(damaged), overwrite=True)
         try:
-            PuffinReader(storage, location).read_blobs()
+            PuffinReader(location, storage=storage).read_blobs()
         except (FormatError, UnsupportedError):
             continue
 
@@ -123,7 +123,9 @@ def test_we_read_what_java_writes(spark: Any, tmp_path: Path) -> None:
     reader = puffin.read(path)
     assert_holds(reader, MANY)
     assert (reader.file_size, reader.footer_size) == (file_size, footer_size)
-    assert PuffinReader(Storage(), str(path), file_size=file_size, footer_size=footer_size).blobs == reader.blobs
+    assert (
+        PuffinReader(str(path), storage=Storage(), file_size=file_size, footer_size=footer_size).blobs == reader.blobs
+    )
 
 
 @pytest.mark.spark
@@ -145,7 +147,7 @@ def test_java_passes_over_a_region_outside_of_blobs(spark: Any, tmp_path: Path) 
     writer.properties["region"] = str(offset)
     writer.add_blob("b", b"two", fields=[1], snapshot_id=1, sequence_number=1)
     path = tmp_path / "region.puffin"
-    writer.write(Storage(), str(path))
+    writer.write(str(path), storage=Storage())
     metadata, contents = java_puffin.read(spark._jvm, path)
     assert contents == [b"one", b"two"]
     assert metadata.properties["region"] == str(offset)

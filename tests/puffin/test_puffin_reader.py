@@ -28,6 +28,11 @@ def write(data: bytes) -> tuple[Storage, str]:
     return storage, location
 
 
+def opened(file: tuple[Storage, str]) -> PuffinReader:
+    storage, location = file
+    return PuffinReader(location, storage=storage)
+
+
 def small_file(*, compress_footer: bool = False) -> bytes:
     writer = PuffinWriter({"note": "é"}, compress_footer=compress_footer)
     writer.add_blob("plain", b"abc", fields=[1], snapshot_id=5, sequence_number=6, compression_codec=None)
@@ -53,7 +58,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     writer.properties["more"] = "later"
     first = writer.add_blob("a", b"one", fields=[3, 1, 2], snapshot_id=7, sequence_number=8, properties={"ndv": "1"})
     second = writer.add_blob("b", b"two", fields=iter([4]), snapshot_id=9, sequence_number=10, compression_codec=None)
-    file_size, footer_size = writer.write(storage, path)
+    file_size, footer_size = writer.write(path, storage=storage)
 
     reader = puffin.read(path)
     assert reader.blobs == writer.blobs == (first, second)
@@ -67,7 +72,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     )
     assert [reader.read_blob(blob) for blob in reader.blobs] == [b"one", b"two"] == reader.read_blobs()
     assert reader.read_blobs([second]) == [b"two"]
-    assert PuffinReader(storage, path, file_size=file_size, footer_size=footer_size).blobs == writer.blobs
+    assert PuffinReader(path, storage=storage, file_size=file_size, footer_size=footer_size).blobs == writer.blobs
 
 
 def test_relative_paths_and_path_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,26 +83,26 @@ def test_relative_paths_and_path_objects(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_created_by_can_be_set() -> None:
     storage, location = write(PuffinWriter({"created-by": "Trino version 381"}).finish()[0])
-    assert PuffinReader(storage, location).properties == {"created-by": "Trino version 381"}
+    assert PuffinReader(location, storage=storage).properties == {"created-by": "Trino version 381"}
 
 
 def test_a_file_of_that_name_is_not_replaced() -> None:
     storage, location = write(b"there")
     with pytest.raises(AlreadyExistsError):
-        PuffinWriter().write(storage, location)
+        PuffinWriter().write(location, storage=storage)
     assert bytes(storage.read(location)) == b"there"
-    PuffinWriter().write(storage, location, overwrite=True)
-    assert PuffinReader(storage, location).blobs == ()
+    PuffinWriter().write(location, storage=storage, overwrite=True)
+    assert PuffinReader(location, storage=storage).blobs == ()
 
 
 def test_missing_file() -> None:
     with pytest.raises(NotFoundError):
-        PuffinReader(Storage(), new_location())
+        PuffinReader(new_location(), storage=Storage())
 
 
 def test_magic_stands_three_times() -> None:
     data = small_file()
-    reader = PuffinReader(*write(data))
+    reader = opened(write(data))
     start = len(data) - reader.footer_size
     assert data[:4] == data[start : start + 4] == data[-4:] == bytes.fromhex("50464131")
 
@@ -109,7 +114,7 @@ def test_small_footer_takes_one_read_without_any_knowledge() -> None:
     data, footer_size, blobs = big_file()
     storage, location = write(data)
     before = storage.metrics.counts()
-    reader = PuffinReader(storage, location)
+    reader = PuffinReader(location, storage=storage)
     cost = storage.metrics.counts() - before
     assert cost.requests == 1
     assert footer_size < cost.bytes_read <= 32 * 1024 < len(data)
@@ -126,7 +131,7 @@ def test_large_footer_takes_two_reads_and_not_the_file() -> None:
     data, footer_size, _ = big_file(footer_padding=100_000)
     storage, location = write(data)
     before = storage.metrics.counts()
-    reader = PuffinReader(storage, location)
+    reader = PuffinReader(location, storage=storage)
     cost = storage.metrics.counts() - before
     assert reader.footer_size == footer_size > 100_000
     assert (cost.requests, cost.bytes_read) == (2, footer_size)
@@ -138,7 +143,7 @@ def test_known_footer_size_takes_one_exact_read(padding: int, with_file_size: bo
     data, footer_size, _ = big_file(padding)
     storage, location = write(data)
     before = storage.metrics.counts()
-    PuffinReader(storage, location, footer_size=footer_size, file_size=len(data) if with_file_size else None)
+    PuffinReader(location, storage=storage, footer_size=footer_size, file_size=len(data) if with_file_size else None)
     cost = storage.metrics.counts() - before
     assert (cost.requests, cost.bytes_read) == (1, footer_size)
 
@@ -147,7 +152,7 @@ def test_known_footer_size_takes_one_exact_read(padding: int, with_file_size: bo
 def test_wrong_footer_size_is_only_a_wrong_hint(claimed: int) -> None:
     data, footer_size, _ = big_file()
     storage, location = write(data)
-    reader = PuffinReader(storage, location, footer_size=claimed)
+    reader = PuffinReader(location, storage=storage, footer_size=claimed)
     assert reader.footer_size == footer_size
     assert storage.metrics.counts().requests <= 1 + 2  # the write, and at most two reads
 
@@ -157,12 +162,12 @@ def test_wrong_file_size_is_found_out() -> None:
     storage, location = write(data)
     for claimed in (len(data) - 1, len(data) + 1, 0, 10**9):
         with pytest.raises(FormatError):
-            PuffinReader(storage, location, file_size=claimed)
+            PuffinReader(location, storage=storage, file_size=claimed)
 
 
 def test_blobs_in_the_tail_cost_nothing_more() -> None:
     storage, location = write(small_file())
-    reader = PuffinReader(storage, location)
+    reader = PuffinReader(location, storage=storage)
     before = storage.metrics.counts()
     assert reader.read_blob(reader.blobs[1]) == b"xyz" * 20
     assert storage.metrics.counts() == before
@@ -171,7 +176,7 @@ def test_blobs_in_the_tail_cost_nothing_more() -> None:
 def test_all_blobs_together() -> None:
     data, _, blobs = big_file()
     storage, location = write(data)
-    reader = PuffinReader(storage, location)
+    reader = PuffinReader(location, storage=storage)
     assert reader.read_blobs() == blobs
     assert reader.read_blobs(reversed(reader.blobs)) == blobs[::-1]
 
@@ -187,7 +192,7 @@ def test_region_outside_of_blobs_is_found_by_properties() -> None:
     writer.properties.update({"sample-offset": str(offset), "sample-length": str(length)})
     writer.add_blob("b", b"two", fields=[2], snapshot_id=1, sequence_number=1)
     storage, location = write(writer.finish()[0])
-    reader = PuffinReader(storage, location)
+    reader = PuffinReader(location, storage=storage)
     found = (int(reader.properties["sample-offset"]), int(reader.properties["sample-length"]))
     assert reader.read_range(*found) == region
     assert reader.read_blobs() == [b"one", b"two"]
@@ -197,7 +202,7 @@ def test_region_outside_of_blobs_is_found_by_properties() -> None:
 def test_region_at_the_very_start() -> None:
     writer = PuffinWriter()
     assert writer.add_region(b"first") == (4, 5)
-    reader = PuffinReader(*write(writer.finish()[0]))
+    reader = opened(write(writer.finish()[0]))
     assert reader.read_range(4, 5) == b"first"
     assert reader.read_range(6, 2) == b"rs"
 
@@ -208,7 +213,7 @@ def test_region_at_the_very_start() -> None:
 def test_range_outside_of_the_blob_area(offset: int, length: int) -> None:
     writer = PuffinWriter()
     writer.add_region(b"first")
-    reader = PuffinReader(*write(writer.finish()[0]))
+    reader = opened(write(writer.finish()[0]))
     with pytest.raises(FormatError, match="do not lie within bytes 4 to 9"):
         reader.read_range(offset, length)
 
@@ -216,7 +221,7 @@ def test_range_outside_of_the_blob_area(offset: int, length: int) -> None:
 def test_first_magic_is_checked_when_the_bytes_beside_it_are_read() -> None:
     data, _, _ = big_file()
     storage, location = write(b"PFA2" + data[4:])
-    reader = PuffinReader(storage, location)
+    reader = PuffinReader(location, storage=storage)
     for read in (
         lambda: reader.read_blob(reader.blobs[0]),
         reader.read_blobs,
@@ -233,13 +238,13 @@ def test_first_magic_is_checked_when_the_bytes_beside_it_are_read() -> None:
 def test_unknown_blob_types_pass_through() -> None:
     writer = PuffinWriter()
     writer.add_blob("acme-histogram-v9", b"?", fields=[1], snapshot_id=1, sequence_number=1)
-    reader = PuffinReader(*write(writer.finish()[0]))
+    reader = opened(write(writer.finish()[0]))
     assert (reader.blobs[0].type, reader.read_blob(reader.blobs[0])) == ("acme-histogram-v9", b"?")
 
 
 def test_unknown_codec_only_hides_its_own_blob() -> None:
     data = small_file().replace(b'"compression-codec":"zstd"', b'"compression-codec":"zzzz"')
-    reader = PuffinReader(*write(data))
+    reader = opened(write(data))
     assert reader.read_blob(reader.blobs[0]) == b"abc"
     with pytest.raises(UnsupportedError, match="compression codec 'zzzz', expected one of lz4, zstd"):
         reader.read_blob(reader.blobs[1])
@@ -251,7 +256,7 @@ def test_unknown_codec_only_hides_its_own_blob() -> None:
 
 
 def read_everything(storage: Storage, location: str) -> list[bytes]:
-    reader = PuffinReader(storage, location)
+    reader = PuffinReader(location, storage=storage)
     return [reader.read_blob(blob) for blob in reader.blobs]
 
 
@@ -317,7 +322,7 @@ def test_random_damage_of_any_size(data: st.DataObject) -> None:
 
 def test_errors_survive_pickling() -> None:
     with pytest.raises(FormatError) as caught:
-        PuffinReader(*write(small_file()[:-1]))
+        opened(write(small_file()[:-1]))
     copy = pickle.loads(pickle.dumps(caught.value))
     assert isinstance(copy, SkerryError)
     assert str(copy) == str(caught.value)
@@ -328,7 +333,7 @@ def test_errors_survive_pickling() -> None:
 
 def test_repr_shows_what_is_in_the_file() -> None:
     storage, location = write(small_file())
-    shown = repr(PuffinReader(storage, location))
+    shown = repr(PuffinReader(location, storage=storage))
     version = skerry.__version__
     assert shown.splitlines()[0].startswith(f"PuffinReader({location!r}, ")
     assert f"created-by='skerry {version}', note='é')" in shown
@@ -350,8 +355,8 @@ def test_round_trip(blobs: list[tuple[bytes, str | None, list[int]]], compress_f
     for i, (content, codec, fields) in enumerate(blobs):
         writer.add_blob(f"t{i}", content, fields=fields, snapshot_id=i, sequence_number=i, compression_codec=codec)
     storage, location = Storage(), new_location()
-    file_size, footer_size = writer.write(storage, location)
-    reader = PuffinReader(storage, location, file_size=file_size, footer_size=footer_size)
+    file_size, footer_size = writer.write(location, storage=storage)
+    reader = PuffinReader(location, storage=storage, file_size=file_size, footer_size=footer_size)
     assert reader.blobs == writer.blobs
     assert [list(blob.fields) for blob in reader.blobs] == [fields for _, _, fields in blobs]
     assert reader.read_blobs() == [content for content, _, _ in blobs]

@@ -80,7 +80,7 @@ def deletion_vector(path, data_file, positions):
         sequence_number=-1,
         compression_codec=None,
     )
-    size, _ = writer.write(Storage(), str(path))
+    size, _ = writer.write(str(path), storage=Storage())
     return DeleteFile(
         DeleteKind.VECTOR,
         str(path),

@@ -24,11 +24,14 @@ _SPECULATIVE_TAIL_BYTES: Final = 32 * 1024
 """Footers are smaller (a blob takes about 200 bytes there), so that one read is enough for nearly every file."""
 
 
-def read(path: str | os.PathLike[str], *, options: Mapping[str, str] | None = None) -> PuffinReader:
+def read(
+    path: str | os.PathLike[str], *, storage: Storage | None = None, options: Mapping[str, str] | None = None
+) -> PuffinReader:
     """Open a Puffin file.
 
     Args:
         path: A path or URL.
+        storage: Where to read; by default one made of `options`.
         options: Storage options such as credentials.
 
     Returns:
@@ -39,7 +42,7 @@ def read(path: str | os.PathLike[str], *, options: Mapping[str, str] | None = No
         FormatError: It is not a sound Puffin file.
         UnsupportedError: A footer flag is set whose meaning is not known.
     """
-    return PuffinReader(Storage(options), os.fspath(path))
+    return PuffinReader(path, storage=storage, options=options)
 
 
 class PuffinReader:
@@ -50,8 +53,9 @@ class PuffinReader:
     handle and may be used from many threads.
 
     Args:
-        storage: Where to read from.
-        location: Path or URL of the file.
+        path: A path or URL.
+        storage: Where to read; by default one made of `options`.
+        options: Storage options such as credentials.
         file_size: Its size as recorded elsewhere, such as in table metadata.
         footer_size: The size of its footer as recorded elsewhere. Only a hint: the file's own record is what counts.
 
@@ -62,10 +66,16 @@ class PuffinReader:
     """
 
     def __init__(
-        self, storage: Storage, location: str, *, file_size: int | None = None, footer_size: int | None = None
+        self,
+        path: str | os.PathLike[str],
+        *,
+        storage: Storage | None = None,
+        options: Mapping[str, str] | None = None,
+        file_size: int | None = None,
+        footer_size: int | None = None,
     ) -> None:
-        self.location = location
-        self._storage = storage
+        self.location = location = os.fspath(path)
+        self._storage = storage = storage or Storage(options)
         self._shown = redact(location)
         tail_bytes = max(FOOTER_TRAILER_BYTES, footer_size or _SPECULATIVE_TAIL_BYTES)
         if file_size is None:

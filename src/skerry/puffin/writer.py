@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 
 from skerry._version import __version__
@@ -109,12 +110,20 @@ class PuffinWriter:
         footer = encode_footer(metadata, compress=self._compress_footer)
         return b"".join([*self._parts, footer]), len(footer)
 
-    def write(self, storage: Storage, location: str, *, overwrite: bool = False) -> tuple[int, int]:
+    def write(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        storage: Storage | None = None,
+        options: Mapping[str, str] | None = None,
+        overwrite: bool = False,
+    ) -> tuple[int, int]:
         """Write the file, in one step: it is there as a whole or not at all.
 
         Args:
-            storage: Where to write to.
-            location: Path or URL of the file.
+            path: A path or URL.
+            storage: Where to write; by default one made of `options`.
+            options: Storage options such as credentials.
             overwrite: Whether a file of that name is replaced.
 
         Returns:
@@ -126,5 +135,5 @@ class PuffinWriter:
             FormatError: A value given for a blob or property does not have the type that the specification demands.
         """
         data, footer_size = self.finish()
-        storage.write(location, data, overwrite=overwrite)
+        (storage or Storage(options)).write(os.fspath(path), data, overwrite=overwrite)
         return len(data), footer_size

@@ -56,7 +56,7 @@ def relocate_statistics(names: NewNames, file: dict[str, Any]) -> None:
 def _rewritten(names: NewNames, location: str) -> tuple[bytes, int] | None:
     """A statistics file with new samples, and the size of its footer; None if it holds no samples that can be read."""
     try:
-        reader = PuffinReader(names.storage, location)
+        reader = PuffinReader(location, storage=names.storage)
         region = read_region(reader, SAMPLE_PROPERTIES)
         if region is None:
             return None

@@ -90,8 +90,8 @@ def read_sketches(
     """
     wanted = set(field_ids)
     reader = PuffinReader(
-        storage,
         file.statistics_path,
+        storage=storage,
         file_size=file.file_size_in_bytes,
         footer_size=file.file_footer_size_in_bytes,
     )
@@ -156,8 +156,8 @@ def hashed_as_ours(state: TableState, file: StatisticsFile, field_ids: Iterable[
     if not any(is_uuid(types[field_id]) for field_id in wanted):
         return wanted
     reader = PuffinReader(
-        state.storage,
         file.statistics_path,
+        storage=state.storage,
         file_size=file.file_size_in_bytes,
         footer_size=file.file_footer_size_in_bytes,
     )
@@ -221,7 +221,7 @@ def write_statistics(
         )
     if sample is not None:
         add_sample(writer, state, snapshot, sample)
-    file_size, footer_size = writer.write(state.storage, location)
+    file_size, footer_size = writer.write(location, storage=state.storage)
     return StatisticsFile(
         snapshot_id=snapshot.snapshot_id,
         statistics_path=location,

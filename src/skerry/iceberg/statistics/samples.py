@@ -91,8 +91,8 @@ def read_sample(state: TableState, snapshot: Snapshot) -> TableSample | None:
         return None
     try:
         reader = PuffinReader(
-            state.storage,
             file.statistics_path,
+            storage=state.storage,
             file_size=file.file_size_in_bytes,
             footer_size=file.file_footer_size_in_bytes,
         )

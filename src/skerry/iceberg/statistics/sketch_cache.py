@@ -87,8 +87,8 @@ def read_batch(storage: Storage, file: StatisticsFile) -> pa.RecordBatch:
     """Read the sketches of a statistics file as Arrow; those that are no theta sketches of our seed are left out."""
     is_small = file.file_size_in_bytes <= _WHOLE_FILE_BYTES
     reader = PuffinReader(
-        storage,
         file.statistics_path,
+        storage=storage,
         file_size=file.file_size_in_bytes,
         footer_size=file.file_size_in_bytes if is_small else file.file_footer_size_in_bytes,
     )

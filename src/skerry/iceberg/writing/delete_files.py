@@ -194,7 +194,7 @@ def write_deletion_vectors(layout: FileLayout, deletes: Iterable[FileDeletes]) -
         vectors.append((file, len(checked), blob))
     if not vectors:
         return []
-    size, _ = writer.write(layout.storage, location)
+    size, _ = writer.write(location, storage=layout.storage)
     return [
         ManifestEntry(
             EntryStatus.ADDED,

@@ -108,7 +108,7 @@ def write_published(
     writer.properties[_CHECKSUM] = xxhash.xxh3_64_hexdigest(data)
     location = join(state.location, FOLDER, name)
     files.add(location)
-    writer.write(state.storage, location)
+    writer.write(location, storage=state.storage)
 
 
 def read_published(state: PaimonState, snapshot: Snapshot) -> PublishedStatistics | None:
@@ -120,7 +120,7 @@ def read_published(state: PaimonState, snapshot: Snapshot) -> PublishedStatistic
     if location is None:
         return None
     try:
-        reader = PuffinReader(state.storage, location)
+        reader = PuffinReader(location, storage=state.storage)
         texts = [reader.properties.get(f"{_PREFIX}{key}", "") for key in _NUMBERS]
         if not all(text.isdecimal() for text in texts):
             return None
