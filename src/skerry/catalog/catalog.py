@@ -12,22 +12,21 @@ from skerry.catalog.iceberg_tables import IcebergTables
 from skerry.catalog.names import check_choice, check_list, check_new_name, identifier_of
 from skerry.catalog.paimon_tables import PaimonTables
 from skerry.catalog.sketch_index import SketchIndex
-from skerry.catalog.stores import NewTable, TableStore
+from skerry.catalog.stores import NewTable, TableStore, arrow_schema
 from skerry.errors import (
     AlreadyExistsError,
     CommitUnknownError,
     NotFoundError,
-    SchemaError,
     SkerryError,
     UnsupportedError,
 )
-from skerry.storage import Storage, move_of, redact
+from skerry.storage import move_of, redact
 from skerry.table.rows.schema import nearest
 from skerry.table.statistics.joinable import JoinableColumns, find_joinable
 from skerry.table.summaries import MigrationSummary
 from skerry.table.table import Table
 from skerry.table.work.progress import Progress, watching
-from skerry.table.work.tasks import Executor, Watcher
+from skerry.table.work.tasks import Executor
 
 if TYPE_CHECKING:
     from skerry.catalog.relocating import RelocationSummary
@@ -187,10 +186,10 @@ class Catalog:
         for option, texts in (("partition_by", partition_by), ("sort_by", sort_by), ("primary_key", primary_key)):
             check_list(option, texts)
         other = self._store_of(name)
-        if other is not None and other is not store:
+        if other not in (None, store):
             raise AlreadyExistsError(f"table {name!r} exists already")
         new = NewTable(
-            schema=_arrow_schema(schema),
+            schema=arrow_schema(schema),
             file_format=file_format,
             partition_by=partition_by or (),
             sort_by=sort_by or (),
@@ -259,8 +258,10 @@ class Catalog:
                 raise UnsupportedError("a folder becomes an Iceberg table; migrate that to Paimon afterwards")
             if partition_by is not None:
                 raise UnsupportedError("a folder's partitions are those that its folders name: leave out partition_by=")
+            from skerry.catalog.migrating import migrate_folder
+
             with watching(progress, "migrate") as watcher:
-                return self._migrate_folder(name, folder, properties, format_version, dry_run, executor, watcher)
+                return migrate_folder(self, name, folder, properties, format_version, dry_run, executor, watcher)
         iceberg, paimon = self._store(ICEBERG), self._store(PAIMON)
         check_choice("format", format, FORMATS)
         if self._known(name) is self._store(format):
@@ -274,39 +275,6 @@ class Catalog:
                 iceberg, paimon, partition_by, properties, format_version, dry_run, executor, watcher
             )
             return migration.to_paimon(name) if format == PAIMON else migration.to_iceberg(name)
-
-    def _migrate_folder(
-        self,
-        name: str,
-        folder: str,
-        properties: Mapping[str, str] | None,
-        format_version: int | None,
-        dry_run: bool,
-        executor: Executor | None,
-        watcher: Watcher | None,
-    ) -> MigrationSummary:
-        from skerry.catalog.migrating import add_folder, folder_location
-        from skerry.catalog.new_tables import made_for_rows
-        from skerry.migration.folder import plan_migration
-
-        location = folder_location(folder)
-        plan = plan_migration(Storage(self.properties), location, executor=executor, watcher=watcher)
-        summary = MigrationSummary(len(plan.files), plan.size_bytes, plan.schema, plan.partition_by, dry_run)
-        if dry_run:
-            return summary
-        if self.table_exists(name):
-            raise AlreadyExistsError(f"table {name!r} exists already")
-        table = self.create_table(
-            name,
-            plan.schema,
-            partition_by=[f'"{column}"' if not column.isidentifier() else column for column in plan.partition_by],
-            properties=properties,
-            location=location,
-            format_version=format_version,
-        )
-        with made_for_rows(self, table):
-            add_folder(table, plan, executor=executor, watcher=watcher)
-        return summary
 
     def load_table(self, name: str) -> Table:
         """Load a table.
@@ -397,8 +365,6 @@ class Catalog:
         store.register(name, metadata_path)
         return self._loaded(name, "registered")
 
-    # ---- the warehouse folder ----
-
     @property
     def moved_from(self) -> str | None:
         """The place that a folder's warehouse was made for, if it was copied or moved since; see `relocate`."""
@@ -441,16 +407,13 @@ class Catalog:
                 self._paimon = PaimonTables(self._paimon.warehouse, self._properties)
         return summary
 
-    # ---- across tables ----
-
     def joinable(
         self, table: str, column: str, *, min_containment: float = 0.1, limit: int | None = None
     ) -> JoinableColumns:
         """Find the columns of all tables that could be joined with one, from published sketches alone.
 
-        No data file is read: of every table the metadata, and of its statistics file one range, the first time. Only
-        fresh sketches are compared, and only columns whose equal values have equal hashes: `int` is never compared with
-        `long`.
+        No data file is read. Only fresh sketches are compared, and only columns whose equal values have equal hashes:
+        `int` is never compared with `long`.
 
         Args:
             table: `namespace.table`.
@@ -468,9 +431,9 @@ class Catalog:
         if table not in names:
             raise NotFoundError(f"no table {table!r}{nearest(table, names)}")
         tables, broken = self._sketch_index.read(names)
-        for without in broken:
-            if without.table == table:
-                raise NotFoundError(f"table {table!r} cannot be read: {without.reason}")
+        reason = next((without.reason for without in broken if without.table == table), None)
+        if reason is not None:
+            raise NotFoundError(f"table {table!r} cannot be read: {reason}")
         return find_joinable(table, column, tables, min_containment=min_containment, limit=limit, not_compared=broken)
 
     def explain(self, sql: str) -> QueryPlan:
@@ -535,15 +498,3 @@ class Catalog:
         from skerry.catalog.querying import run_query
 
         return run_query(self.load_table, sql)
-
-
-def _arrow_schema(schema: Any) -> pa.Schema:
-    if isinstance(schema, pa.Schema):
-        return schema
-    if hasattr(schema, "__arrow_c_schema__"):
-        return pa.schema(schema)
-    if isinstance(getattr(schema, "schema", None), pa.Schema):
-        return schema.schema
-    if hasattr(schema, "__arrow_c_stream__"):
-        return pa.RecordBatchReader.from_stream(schema).schema
-    raise SchemaError(f"expected an Arrow schema or data with one, found {type(schema).__name__}")

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
+from skerry.errors import SchemaError
 from skerry.table.statistics.joinable import TableSketches
 from skerry.table.table import Table, TableCatalog
 
-__all__ = ["FILE_FORMATS", "NewTable", "TableStore"]
+__all__ = ["FILE_FORMATS", "NewTable", "TableStore", "arrow_schema"]
 
 FILE_FORMATS: Final = ("parquet", "orc", "avro", "amudai")
 """What the data files of a table can be, that of most tables first."""
@@ -109,3 +110,20 @@ class TableStore(Protocol):
         Raises:
             NotFoundError: As `load`.
         """
+
+
+def arrow_schema(schema: Any) -> pa.Schema:
+    """The schema of an argument that is one, or has one.
+
+    Raises:
+        SchemaError: It is neither.
+    """
+    if isinstance(schema, pa.Schema):
+        return schema
+    if hasattr(schema, "__arrow_c_schema__"):
+        return pa.schema(schema)
+    if isinstance(getattr(schema, "schema", None), pa.Schema):
+        return schema.schema
+    if hasattr(schema, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(schema).schema
+    raise SchemaError(f"expected an Arrow schema or data with one, found {type(schema).__name__}")
