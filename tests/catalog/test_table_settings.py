@@ -225,6 +225,8 @@ def test_properties(catalog, warehouse):
         ({"a": 1}, "names and values of table properties are text, found 'a': 1"),
         ({"skerry.statistics.columns": "kk"}, "names 'kk', which is no primitive column"),
         ({"skerry.statistics.enabled": "maybe"}, "must be true or false"),
+        ({"skerry.statistics.max-groups": "0"}, "must be a whole number above 0, found '0'"),
+        ({"skerry.statistics.partition-sketch-bytes": "many"}, "must be a whole number, found 'many'"),
         ({"commit.retry.num-retries": "lots"}, "must be a whole number"),
     ],
 )

@@ -44,8 +44,8 @@ from skerry.iceberg.table import IcebergTable
 from skerry.iceberg.writing.file_writers import check_columns
 from skerry.storage import join
 from skerry.table.rows.metadata_columns import check_new_names
-from skerry.table.statistics.column_statistics import SketchPolicy
 from skerry.table.statistics.joinable import TableSketches
+from skerry.table.statistics.settings import check_statistics_properties
 from skerry.table.table import TableCatalog
 
 __all__ = ["IcebergTables"]
@@ -111,7 +111,7 @@ class IcebergTables:
         settings = {"format-version": str(version), **table.properties}
         if table.file_format != FILE_FORMATS[0]:
             settings.setdefault("write.format.default", table.file_format)
-        SketchPolicy.from_properties(settings).check(to_arrow_schema(schema))
+        check_statistics_properties(settings, to_arrow_schema(schema))
         check_columns(to_arrow_schema(schema), settings)
         identifier = identifier_of(name)
         with _catalog_errors(name):

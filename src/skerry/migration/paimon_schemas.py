@@ -38,7 +38,7 @@ from skerry.table.files.stored_files import read_columns
 from skerry.table.rows.incoming import is_list
 from skerry.table.rows.schema import field_id, nearest
 from skerry.table.rows.values import is_uuid
-from skerry.table.statistics.column_statistics import SketchPolicy
+from skerry.table.statistics.settings import check_statistics_properties
 from skerry.table.work.tasks import Executor, JobProgress, Watcher
 
 __all__ = [
@@ -127,7 +127,7 @@ def table_schema(state: TableState, keys: Sequence[str], options: Mapping[str, s
         )
     check_schema(schema)
     check_readable(schema)
-    SketchPolicy.from_properties(schema.options).check(schema.arrow_schema)
+    check_statistics_properties(schema.options, schema.arrow_schema)
     return schema
 
 

@@ -26,7 +26,7 @@ from skerry.iceberg.partitioning.sorting import sort_order
 from skerry.iceberg.writing.file_writers import AMUDAI, wants_shards
 from skerry.table.commit import RetryPolicy
 from skerry.table.rows.schema import nearest
-from skerry.table.statistics.column_statistics import SketchPolicy
+from skerry.table.statistics.settings import check_statistics_properties
 
 __all__ = ["ChangeProperties", "ChangeSortOrder", "Upgrade"]
 
@@ -80,7 +80,7 @@ class ChangeProperties:
                 f"create a table with file_format={AMUDAI!r}",
                 location=base.name,
             )
-        SketchPolicy.from_properties(after).check(base.schema)
+        check_statistics_properties(after, base.schema)
         RetryPolicy.from_properties(after)
         updates: list[TableUpdate] = []
         changed = {name: value for name, value in self.updates.items() if before.get(name) != value}

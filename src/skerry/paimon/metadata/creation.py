@@ -21,7 +21,7 @@ from skerry.paimon.values.arrow_types import to_paimon_fields
 from skerry.paimon.values.types import field_ids
 from skerry.storage import Storage
 from skerry.table.rows.schema import nearest
-from skerry.table.statistics.column_statistics import SketchPolicy
+from skerry.table.statistics.settings import check_statistics_properties
 
 __all__ = ["create_table", "first_schema"]
 
@@ -72,7 +72,7 @@ def first_schema(
         time_millis=int(time.time() * 1000),
     )
     check_schema(schema)
-    SketchPolicy.from_properties(schema.options).check(schema.arrow_schema)
+    check_statistics_properties(schema.options, schema.arrow_schema)
     return schema
 
 
