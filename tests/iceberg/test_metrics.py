@@ -419,3 +419,13 @@ def test_float_bounds_hold_for_every_value(values, group):
 def test_dates_are_days():
     file = describe(pa.table({"c": [dt.date(1969, 12, 31)]}))
     assert file.lower_bounds == {1: b"\xff\xff\xff\xff"}
+
+
+def test_bounds_that_the_type_does_not_hold_are_none():
+    decimals, logical = pa.decimal128(9, 2), {"Type": "Decimal", "scale": 2, "precision": 9}
+    assert bound_of(decimals, 999_999_999, "INT32", logical, upper=True) == Decimal("9999999.99")
+    assert bound_of(decimals, 1_000_000_000, "INT32", logical, upper=True) is None
+    unsigned = {"Type": "Int", "isSigned": False, "bitWidth": 32}
+    assert bound_of(pa.int32(), 7, "INT32", unsigned, upper=True) == 7
+    assert bound_of(pa.int32(), -1, "INT32", unsigned, upper=True) is None
+    assert bound_of(pa.int64(), -1, "INT32", unsigned, upper=True) == 2**32 - 1

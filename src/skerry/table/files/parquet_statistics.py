@@ -31,13 +31,16 @@ def bound_of(type_: pa.DataType, raw: Any, physical_type: str, logical_type: Map
         upper: Whether it is the maximum; a value that falls between two of the table's is rounded outward.
 
     Returns:
-        The physical value; None if the stored type is not one that the table's type is read from.
+        The physical value; None if the stored type is not one that the table's type is read from, or the value
+        does not fit the table's type.
     """
     kind = logical_type.get("Type")
     if pa.types.is_boolean(type_):
         return bool(raw) if physical_type == "BOOLEAN" else None
     if type_ in (pa.int32(), pa.int64()):
-        return _integer(raw, physical_type, logical_type)
+        number = _integer(raw, physical_type, logical_type)
+        limit = 1 << (type_.bit_width - 1)
+        return number if number is not None and -limit <= number < limit else None
     if pa.types.is_floating(type_):
         return float(raw) if physical_type in ("FLOAT", "DOUBLE") else None
     if pa.types.is_date32(type_):
@@ -51,6 +54,8 @@ def bound_of(type_: pa.DataType, raw: Any, physical_type: str, logical_type: Map
         if kind != "Decimal" or logical_type["scale"] != type_.scale:
             return None
         unscaled = int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else raw
+        if abs(unscaled) >= 10**type_.precision:  # no value of the column has so many digits
+            return None
         return decimal.Decimal(unscaled).scaleb(-type_.scale, _WIDE)
     if not isinstance(raw, bytes):
         return None
