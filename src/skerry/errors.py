@@ -78,11 +78,11 @@ class FormatError(SkerryError):
 
 
 class UnsupportedError(SkerryError):
-    """Legal by the format or the engine, but not done by skerry; the message names the feature."""
+    """A feature that the format or engine allows but skerry does not support; the message names it."""
 
 
 class SchemaError(SkerryError):
-    """Columns, types or values do not fit the table's schema, or a name is unknown in it."""
+    """Columns, types or values do not match the table's schema, or it does not contain a name."""
 
 
 class NotFoundError(SkerryError):
@@ -90,7 +90,7 @@ class NotFoundError(SkerryError):
 
 
 class AlreadyExistsError(SkerryError):
-    """Something of that name exists already, and creating it would overwrite."""
+    """The name is already taken, and creating it would overwrite what exists."""
 
 
 class StorageError(SkerryError):
@@ -98,15 +98,15 @@ class StorageError(SkerryError):
 
 
 class AccessDeniedError(StorageError):
-    """A store knows the request and refuses it: credentials are missing, wrong or too weak."""
+    """A store refused the request: credentials are missing, wrong or lack a permission."""
 
 
 class ConflictError(SkerryError):
     """Another writer committed first; nothing was changed.
 
     Args:
-        retryable: Whether the same commit may be tried again. If not, what the other writer did does not go together
-            with it, and the work must be done again on the new state.
+        retryable: Whether the same commit may be tried again. If not, it contradicts what the other writer did, and the
+            work must be redone on the new state.
     """
 
     def __init__(self, message: str = "", *, retryable: bool = True, **context: Any) -> None:
@@ -115,7 +115,7 @@ class ConflictError(SkerryError):
 
 
 class CatalogLockedError(ConflictError):
-    """Another process kept the catalog's database locked for too long; nothing was changed, and waiting helps."""
+    """Another process kept the catalog's database locked for too long; nothing was changed. Try again later."""
 
 
 class CommitUnknownError(SkerryError):
@@ -123,9 +123,9 @@ class CommitUnknownError(SkerryError):
 
 
 class StreamNameError(SkerryError):
-    """The stream's name belongs to another query, whose batches its number would be taken for; nothing was written.
+    """The stream's name belongs to another query, whose batch numbers cannot be compared; nothing was written.
 
-    Go on from that query's checkpoint, take another name, or take the name over.
+    Continue from that query's checkpoint, choose another name, or take the name over.
     """
 
 

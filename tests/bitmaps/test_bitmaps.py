@@ -122,7 +122,7 @@ def test_positions_given_twice_count_once():
     [([2, 1], roaring64_from_positions), ([-1, 1], roaring64_from_positions), ([2**32], roaring32_from_positions)],
 )
 def test_positions_that_no_bitmap_holds_are_refused(positions, encode):
-    with pytest.raises(SchemaError, match="positions of a bitmap must ascend, and lie between 0 and"):
+    with pytest.raises(SchemaError, match="positions of a bitmap must ascend and be between 0 and"):
         encode(np.array(positions))
 
 
@@ -144,14 +144,18 @@ def changed(data: bytes, at: int, new: bytes) -> bytes:
         (ONE[:10], "Roaring bitmap: 1 bitmaps are claimed in 2 bytes", 0),
         (ONE[:16], "Roaring bitmap: ends within its number of containers", 16),
         (ONE[:-1], "Roaring bitmap: ends within its containers", 29),
-        (ONE + b"!", "Roaring bitmap: goes on for 1 bytes behind its end", 30),
-        (changed(ONE, 11, b"\x80"), "Roaring bitmap: key 2147483648 behind key -1, expected", 8),
-        (b"\x02" + ONE[1:] + ONE[8:], "Roaring bitmap: key 0 behind key 0, expected ascending keys below 2\\^31", 30),
+        (ONE + b"!", "Roaring bitmap: is followed by 1 other bytes", 30),
+        (changed(ONE, 11, b"\x80"), "Roaring bitmap: key 2147483648 after key -1, expected", 8),
+        (b"\x02" + ONE[1:] + ONE[8:], "Roaring bitmap: key 0 after key 0, expected ascending keys below 2\\^31", 30),
         (changed(ONE, 12, b"\x00"), "Roaring bitmap: expected cookie 12346 or 12347, found 0x00003000", 12),
         (changed(ONE, 14, b"\x01"), "Roaring bitmap: expected cookie 12346 or 12347, found 0x0001303a", 12),
         (changed(ONE, 16, b"\xff\xff\xff\xff"), "Roaring bitmap: 4294967295 containers, expected at most 65536", 16),
         (changed(ONE, 16, b"\x02"), "Roaring bitmap: ends within its offsets", 30),
-        (changed(ONE, 24, b"\x11"), "Roaring bitmap: the offsets of its containers are not where these lie", 12),
+        (
+            changed(ONE, 24, b"\x11"),
+            "Roaring bitmap: its container offsets do not match the positions",
+            12,
+        ),
     ],
 )
 def test_what_is_no_bitmap_is_refused(data, message, offset):

@@ -102,7 +102,7 @@ def test_what_cannot_be_a_reference(table):
         table.create_branch("c", ref="v2")
     with pytest.raises(SchemaError, match="min_snapshots_to_keep must be a whole number above 0, found 0"):
         table.create_branch("c", min_snapshots_to_keep=0)
-    with pytest.raises(SchemaError, match="an age must be a millisecond or more"):
+    with pytest.raises(SchemaError, match="an age must be at least a millisecond"):
         table.create_tag("c", max_ref_age=dt.timedelta(0))
     with pytest.raises(SchemaError, match="a tag names one snapshot"):
         table.set_retention("v1", min_snapshots_to_keep=2)

@@ -245,7 +245,7 @@ def test_a_list_of_columns_and_its_misspelling(catalog):
     table = catalog.create_table("d.t", SCHEMA, properties={"skerry.statistics.columns": "s"})
     table.append(rows(0, 10))
     assert [c.column for c in table.statistics().values() if c.freshness.is_fresh] == ["s"]
-    with pytest.raises(SchemaError, match="names 'kk', which is no primitive column"):
+    with pytest.raises(SchemaError, match="names 'kk', which is not a primitive column"):
         catalog.create_table("d.u", SCHEMA, properties={"skerry.statistics.columns": "kk"})
     assert not catalog.table_exists("d.u")
 

@@ -348,7 +348,7 @@ def test_a_warehouse_that_is_not_there_is_not_created(run, tmp_path):
         == f"error: no warehouse at {missing}: it has no catalog.db; name one with -w or SKERRY_WAREHOUSE\n"
     )
     (tmp_path / "a.csv").write_text("a\n1\n")
-    assert "(--create makes it)" in run("ingest", str(tmp_path / "a.csv"), "ns.t", "-w", str(missing), code=1)
+    assert "(--create creates it)" in run("ingest", str(tmp_path / "a.csv"), "ns.t", "-w", str(missing), code=1)
     assert not missing.exists()
 
 

@@ -33,7 +33,7 @@ def run(tmp_path, monkeypatch):
 
 def test_it_says_what_it_read(run):
     assert "1 columns of snapshot " in (said := run("analyze", "d.t"))
-    assert said.endswith(" are sketched; 1 files (10 rows) had to be read\n")
+    assert said.endswith(" sketched; 1 files (10 rows) read\n")
     assert json.loads(run("analyze", "d.t", "--json"))["files"] == 0
     assert json.loads(run("analyze", "d.t", "--full", "--json"))["files"] == 3
     assert "no primitive column 'q'" in run("analyze", "d.t", "--columns", "q", code=1)

@@ -53,7 +53,7 @@ def test_upsert(run, tmp_path):
     found = run("scan", "d.t", "--where", "k in (1, 20)").splitlines()
     assert sorted(found[1:]) == ["1\t2024-01-02\tnew", "20\t\t"]
     pq.write_table(pa.table({"k": [2], "s": ["blind"], "day": pa.array([None], pa.date32())}), tmp_path / "b.parquet")
-    assert "1 inserted (of what they replace, nothing was looked at)" in run(
+    assert "1 inserted (the rows that they replace were not read)" in run(
         "upsert", "d.t", tmp_path / "b.parquet", "--on", "k", "--blind"
     )
     folder = tmp_path / "folder"
@@ -67,7 +67,7 @@ def test_upsert(run, tmp_path):
 
 def test_mistakes(run, tmp_path):
     (tmp_path / "new.xml").write_text("<k/>")
-    assert "files named *.xml are not read" in run("upsert", "d.t", tmp_path / "new.xml", "--on", "k", code=1)
+    assert "files named *.xml are not supported" in run("upsert", "d.t", tmp_path / "new.xml", "--on", "k", code=1)
     (tmp_path / "new.parquet").write_text("no")
     assert "the source cannot be read" in run("upsert", "d.t", tmp_path / "new.parquet", "--on", "k", code=1)
     (tmp_path / "new.csv").write_text("k,s\nx,y\n")

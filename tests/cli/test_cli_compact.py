@@ -30,7 +30,7 @@ def run(tmp_path, monkeypatch):
 
 def test_it_says_what_it_would_do_and_did(run, tmp_path):
     assert "12 files" in run("--dry-run")
-    assert "would be written anew, in 2 groups (2 for many small files); 0 delete files would be removed" in run(
+    assert "would be rewritten, in 2 groups (2 for many small files); 0 delete files would be removed" in run(
         "--dry-run"
     )
     assert "6 files" in run("--where", "k < 10")

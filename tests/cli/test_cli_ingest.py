@@ -34,7 +34,7 @@ def test_files_land_in_a_new_table_and_then_in_the_same(ingest, tmp_path):
     (tmp_path / "raw" / "a.csv").write_text("day,n\n2013-01-01,1\n2013-01-02,2\n")
     (tmp_path / "raw" / "b.tsv").write_text("day;n\n2013-01-03;x\n")
     said = ingest("a.csv", "ns.t", "--create", "--partition-by", "day", "--sort-by", "n", "--table-property", "a=b")
-    assert said.startswith("landed 2 rows in ns.t: 2 files, ")
+    assert said.startswith("appended 2 rows to ns.t: 2 files, ")
     table = skerry.connect(tmp_path / "warehouse").load_table("ns.t")
     assert (table.partition_by, table.properties["a"]) == (["day"], "b")
     assert table.sort_by[0].split()[0] == "n"
@@ -68,10 +68,10 @@ def test_mistakes_before_spark_starts(ingest, tmp_path, monkeypatch):
     (tmp_path / "raw" / "a.csv").write_text("n\n1\n")
     ingest("a.csv", "ns.table", "--create")
     assert ingest("a.csv", "ns.tabel", code=1) == (
-        "error: no table 'ns.tabel'; did you mean 'ns.table'? (--create makes it)\n"
+        "error: no table 'ns.tabel'; did you mean 'ns.table'? (--create creates it)\n"
     )
     with monkeypatch.context() as patched:
         patched.setattr("skerry.spark.session", None)
-        assert "there is no such file" in ingest("none.csv", "ns.table", code=1)
-    assert "there is no such file" in ingest("none*.csv", "ns.table", code=1)
+        assert "file does not exist" in ingest("none.csv", "ns.table", code=1)
+    assert "file does not exist" in ingest("none*.csv", "ns.table", code=1)
     assert "did you mean 'header'" in ingest("a.csv", "ns.table", "-o", "haeder=true", code=1)

@@ -31,9 +31,9 @@ def test_manifests(catalog):
         table.append(pa.table({"k": [k]}))
     told = run("rewrite-manifests", "d.t", "--dry-run")
     assert told.startswith("d.t: 5 manifests (")
-    assert told.endswith(") would be written anew; 0 stay\n")
+    assert told.endswith(") would be rewritten; 0 kept\n")
     done = run("rewrite-manifests", "d.t")
-    assert ") written anew into 1 (" in done
+    assert ") rewritten into 1 (" in done
     assert run("rewrite-manifests", "d.t") == "d.t: nothing to do\n"
     again = json.loads(run("rewrite-manifests", "d.t", "--all", "--json"))
     assert (again["table"], again["rewritten_manifests"], again["added_manifests"]) == ("d.t", 1, 1)
@@ -50,9 +50,9 @@ def test_deletes(catalog):
     for k in range(3):
         table.delete(f"k = {k}")
     told = run("rewrite-deletes", "d.t", "--dry-run")
-    assert told == "d.t: 3 delete files of 1 data files would be written anew; 0 would be dropped\n"
+    assert told == "d.t: 3 delete files of 1 data files would be rewritten; 0 would be dropped\n"
     assert run("rewrite-deletes", "d.t", "--min-files", "4") == "d.t: nothing to do\n"
-    assert run("rewrite-deletes", "d.t") == "d.t: 3 delete files of 1 data files written anew into 1; 0 dropped\n"
+    assert run("rewrite-deletes", "d.t") == "d.t: 3 delete files of 1 data files rewritten into 1; 0 dropped\n"
     assert json.loads(run("rewrite-deletes", "d.t", "--json"))["rewritten_delete_files"] == 0
     assert table.refresh().scan().count() == 7
 

@@ -121,7 +121,7 @@ def test_content_size_is_written_unless_declined(content, codec):
     compress, decompress = getattr(compression, f"compress_{codec}"), getattr(compression, f"decompress_{codec}")
     limits = {"max_bytes": len(content), "require_content_size": True}
     assert decompress(compress(content), **limits) == content
-    with pytest.raises(FormatError, match="does not tell the size of its content"):
+    with pytest.raises(FormatError, match="does not state the size of its content"):
         decompress(compress(content, content_size=False), **limits)
 
 

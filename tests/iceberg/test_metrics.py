@@ -240,7 +240,7 @@ def test_modes_that_mean_nothing_are_refused(text):
     for name in ("write.metadata.metrics.default", "write.metadata.metrics.column.a"):
         with pytest.raises(SchemaError, match=f"table property {name} is "):
             metrics_modes(schema, {name: text})
-    with pytest.raises(SchemaError, match="max-inferred-column-defaults must be a whole number from 0, found 'x'"):
+    with pytest.raises(SchemaError, match="column-defaults must be a whole number of at least 0, found 'x'"):
         metrics_modes(schema, {"write.metadata.metrics.max-inferred-column-defaults": "x"})
 
 

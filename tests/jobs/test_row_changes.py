@@ -301,8 +301,8 @@ def test_several_rows_for_one_are_an_error_that_names_the_key(tmp_path):
 @pytest.mark.parametrize(
     ("rows", "on", "message"),
     [
-        (table_of([]), [], "on= takes the names of the key columns"),
-        (table_of([]), ["k", "k"], "on= takes the names of the key columns"),
+        (table_of([]), [], "on= must be a list of distinct names"),
+        (table_of([]), ["k", "k"], "on= must be a list of distinct names"),
         (table_of([]), "kk", "the table has no column 'kk'"),
         (pa.table({"x": [1]}), "k", "the source has no column 'k'"),
         (pa.table({"k": ["a"]}), "k", "column 'k' is string in the data, but int64 in the table"),

@@ -232,7 +232,7 @@ def test_offsets_and_limits_without_sense():
         with pytest.raises(FormatError, match="no offset of a stream"):
             StreamOffset.decode(offset)
     for value in (0, -1, True, 1.5):
-        with pytest.raises(SchemaError, match="a batch takes at least 1 of its files"):
+        with pytest.raises(SchemaError, match="the limit on files per batch must be at least 1"):
             Limits(files=value)
 
 

@@ -255,15 +255,15 @@ def with_types(table: PaimonTable, defaults: dict[str, str] | None = None, **typ
 
 
 LIMITS: list[tuple[str, pa.DataType, list[Any], Any, str]] = [
-    ("CHAR(3)", pa.string(), ["äöü", "a", None], "abcd", "it has 4 characters, the column holds 3"),
-    ("VARCHAR(2)", pa.string(), ["\U0001f600x", ""], "xyz", "it has 3 characters, the column holds 2"),
-    ("BINARY(4)", pa.binary(), [b"1234", b""], b"12345", "it has 5 bytes, the column holds 4"),
-    ("VARBINARY(1)", pa.binary(), [b"\xff"], "é".encode(), "it has 2 bytes, the column holds 1"),
-    ("TIME(0)", pa.time32("ms"), [T(23, 59, 59)], T(1, 2, 3, 4000), "holds 0 digits behind the second"),
-    ("TIME(2)", pa.time32("ms"), [T(1, 2, 3, 40000)], T(1, 2, 3, 4000), "holds 2 digits behind the second"),
-    ("TIMESTAMP(1)", pa.timestamp("ms"), [-100, 0], -1, "holds 1 digits behind the second"),
-    ("TIMESTAMP(5)", pa.timestamp("us"), [10], 1, "holds 5 digits behind the second"),
-    ("TIMESTAMP(8) WITH LOCAL TIME ZONE", pa.timestamp("ns", "UTC"), [-10], 1, "holds 8 digits behind the second"),
+    ("CHAR(3)", pa.string(), ["äöü", "a", None], "abcd", "it has 4 characters, the column's limit is 3"),
+    ("VARCHAR(2)", pa.string(), ["\U0001f600x", ""], "xyz", "it has 3 characters, the column's limit is 2"),
+    ("BINARY(4)", pa.binary(), [b"1234", b""], b"12345", "it has 5 bytes, the column's limit is 4"),
+    ("VARBINARY(1)", pa.binary(), [b"\xff"], "é".encode(), "it has 2 bytes, the column's limit is 1"),
+    ("TIME(0)", pa.time32("ms"), [T(23, 59, 59)], T(1, 2, 3, 4000), "has 0 fractional digits of a second"),
+    ("TIME(2)", pa.time32("ms"), [T(1, 2, 3, 40000)], T(1, 2, 3, 4000), "has 2 fractional digits of a second"),
+    ("TIMESTAMP(1)", pa.timestamp("ms"), [-100, 0], -1, "has 1 fractional digits of a second"),
+    ("TIMESTAMP(5)", pa.timestamp("us"), [10], 1, "has 5 fractional digits of a second"),
+    ("TIMESTAMP(8) WITH LOCAL TIME ZONE", pa.timestamp("ns", "UTC"), [-10], 1, "has 8 fractional digits of a second"),
 ]
 
 

@@ -50,7 +50,7 @@ def test_the_frame_is_that_of_the_specification():
         (BLOB[:-1] + bytes([BLOB[-1] ^ 1]), "deletion vector: CRC-32 .* is stored, .* computed", len(BLOB) - 4),
         (BLOB[:20] + b"\xff" + BLOB[21:], "deletion vector: CRC-32 .* is stored, .* computed", len(BLOB) - 4),
         (framed(BLOB[4:12]), "Roaring bitmap: ends within its number of bitmaps", 12),
-        (framed(BLOB[4:-4] + b"!"), "Roaring bitmap: goes on for 1 bytes behind its end", len(BLOB) - 4),
+        (framed(BLOB[4:-4] + b"!"), "Roaring bitmap: is followed by 1 other bytes", len(BLOB) - 4),
     ],
 )
 def test_damaged_vectors_are_refused(blob, message, offset):

@@ -279,7 +279,7 @@ BAD_FILES: list[tuple[str, bytes, type[Exception], str, int | None]] = [
         "LZ4 without content size",
         MAGIC + footer_of(compress_lz4_frame(OK, content_size=False), flags=b"\x01\0\0\0"),
         FormatError,
-        "footer payload: LZ4 frame does not tell the size",
+        "footer payload: LZ4 frame does not state the size",
         12,
     ),
     (

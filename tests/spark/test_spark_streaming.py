@@ -103,7 +103,7 @@ def test_a_stream_whose_checkpoint_is_lost_drops_nothing_unsaid(session, catalog
     write_all(reading(session, tmp_path, "d.source"), tmp_path, "d.sink")
     shutil.rmtree(tmp_path / "checkpoint")
     source.append(rows(3))
-    with pytest.raises(Exception, match="Go on from the old checkpoint; or give the stream another name"):
+    with pytest.raises(Exception, match="Continue from the old checkpoint; or rename the stream"):
         write_all(reading(session, tmp_path, "d.source"), tmp_path, "d.sink")
     assert content(sink) == [(1, "a"), (2, "a")]
     write_all(reading(session, tmp_path, "d.source", start="latest"), tmp_path, "d.sink", **{"take-over": "true"})

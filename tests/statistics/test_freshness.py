@@ -361,7 +361,7 @@ def test_what_metadata_leaves_open_widens_the_bounds(catalog):
     found = table.statistics("p = 3 OR (p = 4 AND k < 100)")
     k = found["k"]
     assert k.freshness.state is UPPER_BOUND
-    assert str(k.freshness) == "upper bound: 1 of 2 groups of files may hold other rows, too"
+    assert str(k.freshness) == "upper bound: 1 of 2 groups of files may also contain other rows"
     assert (k.lower, k.ndv, k.upper) == (100, 200, 200)
     assert k.null_count is None
     assert k.lower <= 110 <= k.upper

@@ -49,12 +49,12 @@ def test_a_relative_path_is_taken_from_the_working_directory(tmp_path, monkeypat
     ("text", "error", "message"),
     [
         ("", SkerryError, "the location is empty"),
-        ("ftp://host/a", UnsupportedError, "no storage for scheme 'ftp'"),
-        ("https://user:secret@host/a?token=secret", UnsupportedError, "no storage for scheme 'https'"),
+        ("ftp://host/a", UnsupportedError, "scheme 'ftp' is not supported"),
+        ("https://user:secret@host/a?token=secret", UnsupportedError, "scheme 'https' is not supported"),
         ("file://server/share", UnsupportedError, "names the host 'server'"),
         ("s3:///key", SkerryError, "names no bucket"),
         ("gs://", SkerryError, "names no bucket"),
-        ("s3://id:secret@bucket/key", SkerryError, "must not hold credentials"),
+        ("s3://id:secret@bucket/key", SkerryError, "must not contain credentials"),
     ],
 )
 def test_bad_location(text, error, message):

@@ -76,7 +76,7 @@ def test_what_others_have_made_is_not_ones_own(storage, proxy, bucket):
         storage.write(location, b"DATA")
     mark = f"s3://{bucket}/_SUCCESS"
     proxy.faults.append(Fault("PUT", "_SUCCESS", 500, takes_effect=True))
-    with pytest.raises(StorageError, match="whose it is cannot be known"):
+    with pytest.raises(StorageError, match="whether this request created it cannot be known"):
         storage.write(mark, b"")
 
 

@@ -168,7 +168,7 @@ def test_a_folder_is_no_file(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(NotFoundError):
         storage.read(f"{folder}/file/below")
-    with pytest.raises(NotFoundError, match="a part of its path is no folder"):
+    with pytest.raises(NotFoundError, match="a part of its path is not a folder"):
         storage.write(f"{folder}/file/below", b"")
 
 

@@ -373,7 +373,7 @@ print(len(storage.read("s3://bucket/x")))
 def test_a_fork_is_told_instead_of_hanging(recorder):
     command = [sys.executable, "-c", FORK, recorder.url]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    assert "start processes by 'spawn' or 'forkserver'" in done.stdout
+    assert "start processes with 'spawn' or 'forkserver'" in done.stdout
     assert done.stdout.endswith("10\n")
 
 

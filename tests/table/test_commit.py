@@ -328,5 +328,5 @@ def test_policy_from_properties():
 
 @pytest.mark.parametrize("text", ["-1", "many", "1.5", ""])
 def test_a_property_that_is_no_number_is_named(text):
-    with pytest.raises(SchemaError, match=r"commit\.retry\.num-retries must be a whole number from 0"):
+    with pytest.raises(SchemaError, match=r"commit\.retry\.num-retries must be a whole number of at least 0"):
         RetryPolicy.from_properties({"commit.retry.num-retries": text})

@@ -277,7 +277,7 @@ def test_columns_that_the_table_has_dropped_still_delete(tmp_path):
         Storage(), renamed, renamed, parse("word > 1", renamed), columns=pa.schema([*renamed, SCHEMA.field("word")])
     )
     assert [row["word"] for row in rows_of(found, [task])] == [2, 4, 5, 6, 7, 8, 9]
-    with pytest.raises(SchemaError, match=r"compare columns \[2\], of which the table has never had \[2\]"):
+    with pytest.raises(SchemaError, match=r"compare columns \[2\], but the table never had \[2\]"):
         rows_of(RowReader(Storage(), renamed, renamed), [task])
 
 
@@ -395,7 +395,7 @@ BAD_FILES = {
         lambda path: pa.table([[path], [1]], schema=POSITIONS),
         {"referenced_data_file": "b.parquet"},
         FormatError,
-        "the delete file is of b.parquet, not of .*a.parquet",
+        "the delete file belongs to b.parquet, not to .*a.parquet",
     ),
     "another format": (
         lambda path: pa.table([[path], [1]], schema=POSITIONS),
@@ -429,9 +429,9 @@ BAD_VECTORS = {
     "of another file": (
         {"referenced_data_file": "b.parquet"},
         FormatError,
-        "the deletion vector is of b.parquet, not of .*a.parquet",
+        "the deletion vector belongs to b.parquet, not to .*a.parquet",
     ),
-    "of no file": ({"referenced_data_file": None}, FormatError, "the deletion vector is of None, not of"),
+    "of no file": ({"referenced_data_file": None}, FormatError, "the deletion vector belongs to None, not to"),
     "nowhere": ({"content_offset": None}, FormatError, "a deletion vector of .* bytes at None in a file of"),
     "of no size": ({"content_size_bytes": None}, FormatError, "a deletion vector of None bytes at"),
     "behind the end": ({"content_offset": 1 << 40}, FormatError, "bytes at 1099511627776 in a file of"),
@@ -471,7 +471,7 @@ def test_bad_files_of_keys(tmp_path):
         (
             changed(delete, equality_ids=(99,)),
             SchemaError,
-            r"compare columns \[99\], of which the table has never had \[99\]",
+            r"compare columns \[99\], but the table never had \[99\]",
         ),
         (changed(delete, equality_ids=()), SchemaError, r"compare columns \[\]"),
         (changed(delete, location=str(tmp_path / "none")), NotFoundError, ""),

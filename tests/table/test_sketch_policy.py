@@ -70,7 +70,7 @@ def test_a_list_of_columns():
 
 def test_a_listed_column_that_does_not_exist_is_answered_with_the_nearest():
     policy = SketchPolicy.from_properties({"skerry.statistics.columns": "dya"})
-    with pytest.raises(SchemaError, match="names 'dya', which is no primitive column; did you mean 'day'"):
+    with pytest.raises(SchemaError, match="names 'dya', which is not a primitive column; did you mean 'day'"):
         policy.check(SCHEMA)
 
 

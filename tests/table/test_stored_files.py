@@ -311,7 +311,7 @@ def test_bits_flipped_anywhere_never_raise_anything_unforeseen(tmp_path, file_fo
 def test_an_avro_file_of_no_records_is_refused(tmp_path):
     with (tmp_path / "a").open("wb") as file:
         fastavro.writer(file, "long", [1, 2])
-    with pytest.raises(UnsupportedError, match="an Avro file of other things than records has no columns"):
+    with pytest.raises(UnsupportedError, match="an Avro file whose values are not records has no columns"):
         open_stored(Storage(), str(tmp_path / "a"), "avro", SCHEMA, None)
 
 

@@ -1,7 +1,7 @@
 """Positions to the portable bytes of Roaring bitmaps and back, over CRoaring.
 
-Before bytes reach CRoaring their frame is read here: every container must lie within them, and the containers' counts,
-which stand in the frame, tell how much memory the positions will take.
+Their framing is checked here before CRoaring sees the bytes: every container must fit in them, and the cardinalities in
+the headers bound the memory that the positions will take.
 
     32 bits = cookie [count] [run flags] (key cardinality-1)* [offset*] container*
     64 bits = count (high key, bitmap of 32 bits)*
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 MAX_POSITIONS: Final = 1 << 28
-"""Most positions that are decoded unless the caller gives a bound of its own: 2 GiB of them."""
+"""Most positions decoded unless the caller gives its own bound: 2 GiB of them."""
 
 _Positions = npt.NDArray[np.int64]
 
@@ -61,7 +61,7 @@ def positions_from_roaring64(
     """Decode a 64-bit bitmap. Memory stays below 24 bytes for each position, and four times the bytes given.
 
     Args:
-        data: The bitmap and nothing behind it.
+        data: Exactly one bitmap.
         max_positions: The most positions to accept.
         location: The file, for messages.
         offset: Where in the file the bitmap begins, for messages.
@@ -70,7 +70,7 @@ def positions_from_roaring64(
         int64[n] The positions, ascending and distinct.
 
     Raises:
-        FormatError: The bytes are no such bitmap, or hold more positions, or one of 2^63 or more.
+        FormatError: The bytes are not a valid bitmap, or hold more positions, or one of 2^63 or more.
     """
     cursor = _Cursor(memoryview(data).cast("B"), location, offset, _RULE_64)
     count = cursor.take(_U64, "number of bitmaps")[0]
@@ -83,7 +83,7 @@ def positions_from_roaring64(
         start = cursor.position
         key = cursor.take(_U32, "key of a bitmap")[0]
         if not last < key < 1 << 31:
-            raise cursor.error(f"key {key} behind key {last}, expected ascending keys below 2^31", start)
+            raise cursor.error(f"key {key} after key {last}, expected ascending keys below 2^31", start)
         last = key
         low = _decode_32(cursor, max_positions - found)
         found += len(low)
@@ -105,7 +105,7 @@ def positions_from_roaring32(
 def leading_roaring32(
     data: Buffer, *, max_positions: int = MAX_POSITIONS, location: str | None = None, offset: int = 0
 ) -> tuple[_Positions, int]:
-    """Decode the 32-bit bitmap that bytes begin with; see `positions_from_roaring64`.
+    """Decode the 32-bit bitmap at the start of the bytes; see `positions_from_roaring64`.
 
     Returns:
         int64[n] the positions, and how many bytes they take.
@@ -117,7 +117,7 @@ def leading_roaring32(
 
 @dataclass(slots=True)
 class _Cursor:
-    """A place in a bitmap, and checked reading from there on."""
+    """A position in a bitmap, with checked reads from there on."""
 
     data: memoryview
     location: str | None
@@ -142,11 +142,11 @@ class _Cursor:
 
     def end(self) -> None:
         if self.position < len(self.data):
-            raise self.error(f"goes on for {len(self.data) - self.position} bytes behind its end", self.position)
+            raise self.error(f"is followed by {len(self.data) - self.position} other bytes", self.position)
 
 
 def _decode_32(cursor: _Cursor, max_positions: int) -> npt.NDArray[np.uint32]:
-    """Decode one 32-bit bitmap and move behind it."""
+    """Decode one 32-bit bitmap and move past it."""
     start = cursor.position
     cardinality = _pass_containers(cursor)
     if cardinality > max_positions:
@@ -161,7 +161,7 @@ def _decode_32(cursor: _Cursor, max_positions: int) -> npt.NDArray[np.uint32]:
 
 
 def _pass_containers(cursor: _Cursor) -> int:
-    """Move behind a bitmap whose containers all lie within the bytes; returns how many positions they claim."""
+    """Move past a bitmap, checking that its containers fit in the bytes; return how many positions they claim."""
     start = cursor.position
     cookie, high = cursor.take(_HEAD, "cookie")
     if cookie == _COOKIE:
@@ -186,13 +186,13 @@ def _pass_containers(cursor: _Cursor) -> int:
     _size_runs(cursor, sizes, np.flatnonzero(is_run))
     starts = cursor.position - start + np.cumsum(sizes) - sizes
     if offsets is not None and not np.array_equal(offsets, starts):
-        raise cursor.error("the offsets of its containers are not where these lie", start)
+        raise cursor.error("its container offsets do not match the positions of its containers", start)
     cursor.skip(int(sizes.sum()), "containers")
     return int(cardinalities.sum())
 
 
 def _size_runs(cursor: _Cursor, sizes: npt.NDArray[np.int64], runs: npt.NDArray[np.int64]) -> None:
-    """Fill in the sizes of run containers, which only the containers themselves tell."""
+    """Fill in the sizes of run containers, which only the containers themselves give."""
     position, previous = cursor.position, 0
     for index in runs.tolist():
         position += int(sizes[previous:index].sum())
@@ -236,7 +236,7 @@ def roaring32_from_positions(positions: npt.NDArray[Any]) -> bytes:
 def _checked(positions: npt.NDArray[Any], end: int) -> _Positions:
     ascending = np.asarray(positions, np.int64)
     if len(ascending) and not (ascending[0] >= 0 and int(ascending[-1]) < end and (np.diff(ascending) >= 0).all()):
-        raise SchemaError(f"positions of a bitmap must ascend, and lie between 0 and {end - 1}")
+        raise SchemaError(f"positions of a bitmap must ascend and be between 0 and {end - 1}")
     return ascending
 
 

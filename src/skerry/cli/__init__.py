@@ -1,7 +1,7 @@
-"""The command line: `skerry ingest|ls|show|stats|scan|delete|upsert`.
+"""The command line program `skerry`; its commands are listed in `skerry.cli.app`.
 
-It computes nothing: what it prints comes from `skerry.catalog` and `skerry.spark`. They load when a command needs
-them, so that help answers at once.
+It computes nothing: what it prints comes from `skerry.catalog` and `skerry.spark`. They are imported when a command
+needs them, so that help is printed immediately.
 
 Exit codes: 0 done; 1 the request or the data is wrong, or something is missing; 2 wrong usage of the command line;
 3 another writer won, nothing was changed, trying again is safe; 4 the outcome of a commit is unknown, look at the table
@@ -17,21 +17,21 @@ __all__ = ["main"]
 
 
 class _NoPandas:
-    """Finds no pandas, whether it is installed or not.
+    """An import hook that hides pandas, whether it is installed or not.
 
-    PyArrow imports it at the first value that it takes from Python, which takes a third of a second; no command but the
-    one on Spark has any use for it.
+    PyArrow imports pandas when it first converts a Python value, which takes a third of a second; only the command that
+    runs on Spark uses it.
     """
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:
-        """Refuse one name, and leave all others to the next finder.
+        """Refuse one name and leave all others to the next finder.
 
         Raises:
-            ModuleNotFoundError: It is pandas.
+            ModuleNotFoundError: The name is pandas.
         """
         if name == "pandas":
-            raise ModuleNotFoundError("the command line does without pandas", name=name)
+            raise ModuleNotFoundError("the command line does not use pandas", name=name)
 
 
 def main() -> None:
@@ -40,7 +40,7 @@ def main() -> None:
         sys.meta_path.insert(0, _NoPandas)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # what the output's encoding lacks is no reason to fail
+            stream.reconfigure(errors="replace")  # a character that the output's encoding lacks must not fail a command
     from skerry.cli.app import app
 
     app()

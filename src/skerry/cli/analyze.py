@@ -1,4 +1,4 @@
-"""`skerry analyze`: sketch what nobody has sketched yet."""
+"""`skerry analyze`: sketch rows that have no sketch yet."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["analyze"]
 def analyze(
     table: TableName,
     columns: Columns = None,
-    full: Annotated[bool, typer.Option("--full", help="Sketch all files anew.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Sketch all files again.")] = False,
     warehouse: Warehouse = "warehouse",
     properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
     """Sketch the rows that other writers have added, and publish sketches of all rows.
 
-    Files that are covered already are not read.
+    Files that sketches already cover are not read.
     """
     opened = open_table(table, warehouse, properties)
     with show_progress("sketch") as watcher:
@@ -35,6 +35,6 @@ def analyze(
         print(f"{opened.name}: no rows")
     else:
         print(
-            f"{opened.name}: {count(summary.columns)} columns of snapshot {summary.snapshot_id} are sketched; "
-            f"{count(summary.files)} files ({count(summary.rows)} rows) had to be read"
+            f"{opened.name}: {count(summary.columns)} columns of snapshot {summary.snapshot_id} sketched; "
+            f"{count(summary.files)} files ({count(summary.rows)} rows) read"
         )

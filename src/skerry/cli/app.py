@@ -1,4 +1,4 @@
-"""The application: every command under its name."""
+"""The application: all commands by name."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _options(
     debug: Annotated[
-        bool, typer.Option("--debug", envvar="SKERRY_DEBUG", help="Print the traceback of an error too.")
+        bool, typer.Option("--debug", envvar="SKERRY_DEBUG", help="Also print the traceback of an error.")
     ] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")

@@ -1,4 +1,4 @@
-"""`skerry delete` and `skerry upsert`: changing the rows of a table."""
+"""`skerry delete` and `skerry upsert`: change the rows of a table."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def delete(
         str, typer.Option("--where", metavar="CONDITION", help="The rows for which this SQL condition is true.")
     ],
     ref: Ref = "main",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell how many rows there are.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how many rows would be deleted.")] = False,
     warehouse: Warehouse = "warehouse",
     properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
     """Delete rows.
 
-    Data files are written anew or marked, as the table property write.delete.mode says; files all of whose rows go are
-    dropped unread.
+    Data files are rewritten, or their rows marked as deleted, as the table property write.delete.mode says; files that
+    lose all of their rows are dropped unread.
     """
     opened = open_table(table, warehouse, properties)
     if dry_run:
@@ -52,20 +52,20 @@ def upsert(
     table: TableName,
     source: Annotated[
         Path,
-        typer.Argument(exists=True, help="A file or folder of Parquet, ORC, Arrow, CSV or JSON lines, by its ending."),
+        typer.Argument(exists=True, help="A file or folder of Parquet, ORC, Arrow, CSV or JSON lines, by extension."),
     ],
     on: Annotated[list[str], typer.Option("--on", metavar="COLUMN,COLUMN", help="The key columns.")],
     blind: Annotated[
-        bool, typer.Option("--blind", help="Do not look at the table: delete keys whether they are there or not.")
+        bool, typer.Option("--blind", help="Do not read the table: delete keys whether they exist or not.")
     ] = False,
     ref: Ref = "main",
     warehouse: Warehouse = "warehouse",
     properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
-    """Update the rows that have the keys of new rows, and insert the others.
+    """Update the rows that have the same keys as the new rows, and insert the others.
 
-    The new rows are held in memory. Data files are written anew or marked, as the table property write.merge.mode says.
+    The new rows are held in memory. Data files are rewritten or marked, as the table property write.merge.mode says.
     """
     opened = open_table(table, warehouse, properties)
     with show_progress("match") as watcher:
@@ -79,7 +79,7 @@ def _print(name: str, done: RowChanges, as_json: bool) -> None:
         return
     counts = {"inserted": done.inserted_rows, "updated": done.updated_rows, "deleted": done.deleted_rows}
     rows = ", ".join(f"{count(number)} {what}" for what, number in counts.items() if number) or "nothing to change"
-    looked = "" if done.updated_rows is not None else " (of what they replace, nothing was looked at)"
+    looked = "" if done.updated_rows is not None else " (the rows that they replace were not read)"
     print(
         f"{name}: {rows}{looked}; {count(done.added_files)} files and {count(done.added_delete_files)} delete files "
         f"written, {count(done.removed_files)} files removed"
@@ -98,7 +98,7 @@ _ENDINGS = {
 
 
 def _read(source: Path, schema: pa.Schema) -> Any:
-    """The rows of a file, or of all files of a folder that have the ending of its first."""
+    """Read a file, or all files of a folder that have the same extension as its first."""
     from pyarrow import csv, dataset
 
     from skerry.errors import FormatError, UnsupportedError
@@ -106,9 +106,9 @@ def _read(source: Path, schema: pa.Schema) -> Any:
     first = source if source.is_file() else next((path for path in sorted(source.rglob("*")) if path.is_file()), source)
     kind = _ENDINGS.get(first.suffix.lower())
     if kind is None:
-        raise UnsupportedError(f"files named *{first.suffix} are not read; use one of {', '.join(_ENDINGS)}")
+        raise UnsupportedError(f"files named *{first.suffix} are not supported; use one of {', '.join(_ENDINGS)}")
     try:
-        if kind == "csv":  # its text is read as the table's types
+        if kind == "csv":  # parse texts as the table's types
             convert = csv.ConvertOptions(
                 column_types={field.name: field.type for field in schema}, strings_can_be_null=True
             )

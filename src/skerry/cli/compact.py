@@ -1,4 +1,4 @@
-"""`skerry compact`: few files in place of many."""
+"""`skerry compact`: rewrite many small files as a few large ones."""
 
 from __future__ import annotations
 
@@ -21,36 +21,34 @@ def compact(
     table: TableName,
     where: Annotated[
         str | None,
-        typer.Option("--where", metavar="CONDITION", help="Only files that can hold rows for which this is true."),
+        typer.Option("--where", metavar="CONDITION", help="Only files that may hold rows for which this is true."),
     ] = None,
     sort_by: Annotated[
         list[str] | None,
-        typer.Option("--sort-by", metavar="COLUMN,COLUMN", help="Write all files anew, sorted like this."),
+        typer.Option("--sort-by", metavar="COLUMN,COLUMN", help="Rewrite all files, sorted by these columns."),
     ] = None,
     z_order: Annotated[
         list[str] | None,
-        typer.Option("--z-order", metavar="COLUMN,COLUMN", help="Write all files anew, near rows in near files."),
+        typer.Option("--z-order", metavar="COLUMN,COLUMN", help="Rewrite all files, clustered along a Z-order curve."),
     ] = None,
     target_size: Annotated[
         int | None,
-        typer.Option(
-            "--target-size", metavar="BYTES", min=1, help="The size that files are to have; else the table's."
-        ),
+        typer.Option("--target-size", metavar="BYTES", min=1, help="The target size of files; default: the table's."),
     ] = None,
-    min_files: Annotated[int, typer.Option(min=2, help="So many small files of a partition are worth it.")] = 5,
+    min_files: Annotated[int, typer.Option(min=2, help="Rewrite small files if a partition has this many.")] = 5,
     keep_deletes: Annotated[
-        bool, typer.Option("--keep-deletes", help="Do not rewrite files for their deletes.")
+        bool, typer.Option("--keep-deletes", help="Do not rewrite files only to apply their deletes.")
     ] = False,
-    full: Annotated[bool, typer.Option("--all", help="Write every file anew.")] = False,
+    full: Annotated[bool, typer.Option("--all", help="Rewrite every file.")] = False,
     ref: Ref = "main",
     dry_run: DryRun = False,
     warehouse: Warehouse = "warehouse",
     properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write few data files in place of many, deletes folded in.
+    """Rewrite many data files as a few, with their deletes applied.
 
-    Rows and statistics stay what they are. Without anything worth doing nothing is done.
+    Rows and statistics stay the same. If no file is worth rewriting, nothing is done.
     """
     opened = open_table(table, warehouse, properties)
     with show_progress("plan") as watcher:
@@ -81,8 +79,8 @@ def _print_summary(name: str, summary: CompactSummary) -> None:
         into = "" if summary.dry_run else f" into {count(summary.added_files)} ({size(summary.added_bytes)})"
         print(
             f"{name}: {count(summary.rewritten_files)} files ({size(summary.rewritten_bytes)}) {would}"
-            f"written anew{into}, in {count(summary.groups)} groups{f' ({reasons})' if reasons else ''}; "
+            f"rewritten{into}, in {count(summary.groups)} groups{f' ({reasons})' if reasons else ''}; "
             f"{count(summary.removed_delete_files)} delete files {would}removed"
         )
     if summary.conflicts:
-        print(f"{count(summary.conflicts)} groups were left as they are: other writers kept changing their rows")
+        print(f"{count(summary.conflicts)} groups were left unchanged: other writers kept changing their rows")

@@ -1,4 +1,4 @@
-"""Laying out results: tables for a terminal, tab-separated values for a pipe, JSON on request."""
+"""Printing of results: tables for a terminal, tab-separated values for a pipe, JSON on request."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ Record = Mapping[str, Any]
 
 
 def is_terminal() -> bool:
-    """Whether somebody looks at standard output; FORCE_COLOR says so too."""
+    """Whether standard output is a terminal; FORCE_COLOR counts as one."""
     return sys.stdout.isatty() or bool(os.environ.get("FORCE_COLOR"))
 
 
-# ---- values for people ----
+# ---- values as people read them ----
 
 
 def text(value: Any) -> str:
-    """A value as it is; nothing for None."""
+    """A value unchanged; an empty text for None."""
     return "" if value is None else str(value)
 
 
@@ -45,12 +45,12 @@ class Field:
     """A column of a printed table.
 
     Args:
-        key: Its name in records, in JSON and at the head of tab-separated values.
-        title: Its head in a terminal.
-        show: How a terminal shows its values.
-        right: Whether it is aligned to the right.
-        flexible: Whether it may be broken into lines where the terminal is narrow.
-        style: Gives the colour of a record's cell; none if empty.
+        key: Its name in records, in JSON and in the header of tab-separated values.
+        title: Its header in a terminal.
+        show: Formats its values for a terminal.
+        right: Whether it is right-aligned.
+        flexible: Whether its values may wrap in a narrow terminal.
+        style: Gives the colour of a record's cell; an empty one means no colour.
     """
 
     key: str
@@ -68,10 +68,10 @@ def print_records(
 
     Args:
         records: Values by key.
-        fields: What to print of them, and how; JSON has everything that is in the records.
+        fields: The columns to print, and how; JSON contains everything that is in the records.
         as_json: Print a JSON array.
-        title: Stands above the table in a terminal.
-        note: Stands below the table in a terminal.
+        title: Printed above the table in a terminal.
+        note: Printed below the table in a terminal.
     """
     if as_json:
         print_json(list(records))
@@ -86,8 +86,8 @@ def print_records(
 def print_json(value: Any) -> None:
     """Print a value as JSON, indented in a terminal.
 
-    Dates and times are ISO 8601 text, decimals text that loses no digit, binary values hexadecimal text, and numbers
-    that JSON does not have are null.
+    Dates and times become ISO 8601 text, decimals text without losing a digit, binary values hexadecimal text, and
+    numbers that JSON does not have null.
     """
     print(to_json(value, indent=2 if is_terminal() else None))
 
@@ -117,7 +117,7 @@ def _jsonable(value: Any) -> Any:
 
 
 def _plain(value: Any) -> str:
-    """A cell between tabs; what would break the line is escaped."""
+    """A cell of tab-separated values; characters that would break the line are escaped."""
     if value is None:
         return ""
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
@@ -127,7 +127,7 @@ def _plain(value: Any) -> str:
 
 
 def _print_table(records: Sequence[Record], fields: Sequence[Field], title: str, note: str) -> None:
-    """A table without the columns that are empty; wider than the terminal rather than with values cut off."""
+    """Print a table without its empty columns; values are never cut off, even if it is wider than the terminal."""
     from rich import box
     from rich.cells import cell_len
     from rich.console import Console

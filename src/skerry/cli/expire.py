@@ -1,4 +1,4 @@
-"""`skerry expire`: forget old snapshots and delete what only they reach."""
+"""`skerry expire`: remove old snapshots and the files that only they reference."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def expire(
     ] = None,
     older_than: Annotated[
         str | None,
-        typer.Option("--older-than", metavar="TIME|AGE", help="Only snapshots from before a time, or of an age: 7d."),
+        typer.Option("--older-than", metavar="TIME|AGE", help="Only snapshots older than a time or an age such as 7d."),
     ] = None,
     dry_run: DryRun = False,
     warehouse: Warehouse = "warehouse",
     properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
-    """Forget old snapshots, and delete the files that only they reach.
+    """Remove old snapshots, and delete the files that only they reference.
 
     Without options the table's properties history.expire.* decide; by default the newest snapshot of every branch and
-    those of the last five days stay. Tags keep the snapshots that they name.
+    those of the last five days are kept. Tags keep the snapshots that they name.
     """
     opened = open_table(table, warehouse, properties)
     moment = None if older_than is None else moment_of(older_than, "--older-than")
@@ -57,7 +57,7 @@ def expire(
         return
     would, expired = ("would be ", "would expire") if dry_run else ("", "expired")
     dropped = f", {', '.join(summary.refs)} {would}dropped" if summary.refs else ""
-    outside = f"; {count(len(summary.kept_outside))} files elsewhere stay" if summary.kept_outside else ""
+    outside = f"; {count(len(summary.kept_outside))} files elsewhere kept" if summary.kept_outside else ""
     print(
         f"{opened.name}: {count(len(summary.snapshot_ids))} snapshots {expired}{dropped}, "
         f"{count(len(summary.files))} files ({size(summary.size_bytes)}) {would}deleted{outside}"

@@ -1,4 +1,4 @@
-"""`skerry explain`: in which order a query joins its tables, and how many rows each step is expected to have."""
+"""`skerry explain`: the join order of a query, and the expected number of rows after each step."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def explain(
     properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell how many rows the conditions and joins of a query leave, and the order that makes the least of them.
+    """Print how many rows the conditions and joins of a query leave, and the join order with the fewest rows.
 
-    Statistics alone are asked: no data file is read. Every number stands with its bounds. What a scan of one table
-    reads, and why not the rest, tells `skerry scan --explain`.
+    Only statistics are used: no data file is read. Every number comes with its bounds. `skerry scan --explain` shows
+    which files a scan of one table reads, and why the others are skipped.
     """
     plan = open_catalog(warehouse, properties).explain(sys.stdin.read() if query == "-" else query)
     print_json(_describe(plan)) if as_json else print(plan)
@@ -64,6 +64,6 @@ def _join(step: JoinStep) -> dict[str, Any]:
 
 
 def _rows(estimate: Estimate) -> dict[str, float | None]:
-    """An estimate with its bounds; an upper bound that nothing tells is null."""
+    """An estimate with its bounds; an unknown upper bound is null."""
     found = {"rows": estimate.rows, "rows_lower": estimate.lower, "rows_upper": estimate.upper}
     return {name: round(value, 1) if math.isfinite(value) else None for name, value in found.items()}

@@ -1,4 +1,4 @@
-"""Errors on the command line: one clear line and an exit code."""
+"""Error handling of the command line: one clear line and an exit code."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ FAILED, CONFLICT, UNKNOWN, INTERRUPTED, PIPE_CLOSED = 1, 3, 4, 130, 141
 
 
 class ReportingGroup(TyperGroup):
-    """The group of all commands: turns errors of skerry into a line on standard error and an exit code."""
+    """The group of all commands: reports skerry's errors as one line on standard error and an exit code."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that was named."""
+        """Run the named command."""
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
@@ -34,7 +34,7 @@ class ReportingGroup(TyperGroup):
             if ctx.params.get("debug"):
                 traceback.print_exc()
             if code == PIPE_CLOSED or _is_output(error):
-                # Nobody reads on, or nothing can be written: the interpreter must not try to flush what is left.
+                # The reader has gone, or nothing can be written: the interpreter must not flush the rest.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             if code != PIPE_CLOSED:
                 _report(error)
@@ -42,7 +42,7 @@ class ReportingGroup(TyperGroup):
 
 
 def _exit_code(error: BaseException) -> int | None:
-    """What an error means for the caller; None for those that Typer answers itself, such as wrong usage."""
+    """The exit code of an error; None for errors that Typer reports itself, such as wrong usage."""
     if isinstance(error, typer.Exit | typer.Abort) or hasattr(error, "show"):
         return None
     for kind, code in _CODES:
@@ -61,7 +61,7 @@ _CODES: tuple[tuple[type[BaseException], int], ...] = (
 
 
 def _is_output(error: BaseException) -> bool:
-    """Whether the output could not be written: errors of files that skerry reads and writes are its own."""
+    """Whether standard output could not be written; errors of files that skerry reads and writes have other classes."""
     return isinstance(error, OSError) and not isinstance(error, SkerryError) and error.errno in _FULL
 
 
@@ -73,6 +73,6 @@ def _report(error: BaseException) -> None:
     elif _is_output(error) and isinstance(error, OSError):
         message = f"the output cannot be written: {error.strerror}"
     else:
-        message = f"{type(error).__name__}: {error} (unforeseen; skerry --debug … prints the traceback)"
+        message = f"{type(error).__name__}: {error} (unexpected; skerry --debug … prints the traceback)"
     typer.secho("error: ", fg=typer.colors.RED, bold=True, err=True, nl=False)
     typer.echo(" ".join(message.split()), err=True)

@@ -1,4 +1,4 @@
-"""`skerry ingest`: raw files into a table, through Spark."""
+"""`skerry ingest`: append raw files to a table, through Spark."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def ingest(
     source: Annotated[str, typer.Argument(help="A file, a folder, or a glob in quotes.")],
     table: TableName,
     format: Annotated[
-        str | None, typer.Option("--format", "-f", help="csv, json, parquet or orc; by the file's ending if not given.")
+        str | None, typer.Option("--format", "-f", help="csv, json, parquet or orc; default: by the file's extension.")
     ] = None,
     options: Annotated[
         list[str] | None,
         typer.Option("--option", "-o", metavar="KEY=VALUE", help="An option of Spark's reader; repeatable."),
     ] = None,
     create: Annotated[
-        bool, typer.Option("--create", help="Create the table from the source if there is none of that name.")
+        bool, typer.Option("--create", help="Create the table from the source if it does not exist.")
     ] = False,
     partition_by: Annotated[
         list[str] | None,
@@ -55,9 +55,9 @@ def ingest(
     properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
-    """Append files to a table, with its statistics in the same commit.
+    """Append files to a table, with their statistics in the same commit.
 
-    All rows land in one commit, or none: a row that does not fit is named by file, line, column and value.
+    Either all rows are committed or none: a row that does not fit is reported with file, line, column and value.
     """
     if not create and (partition_by or sort_by or table_properties):
         raise typer.BadParameter("needs --create", param_hint="--partition-by, --sort-by, --table-property")
@@ -89,35 +89,35 @@ def ingest(
 
 
 def _find(table: str, warehouse: str, properties: list[str] | None, create: bool) -> tuple[Catalog, Table | None]:
-    """The catalog and the table; None for a table that is to be created."""
+    """Return the catalog and the table; None for a table that is to be created."""
     try:
         catalog = open_catalog(warehouse, properties, create=create)
         return catalog, None if create and not catalog.table_exists(table) else catalog.load_table(table)
     except NotFoundError as error:
-        raise NotFoundError(f"{error.message} (--create makes it)", location=error.location) from None
+        raise NotFoundError(f"{error.message} (--create creates it)", location=error.location) from None
 
 
 _OTHER_SETTINGS = frozenset(("HADOOP_CONF_DIR", "SPARK_CONF_DIR", "SPARK_HOME"))
 
 
 def _reads_local_files(master: str, config: Mapping[str, str]) -> bool:
-    """Whether Spark takes a path without a scheme for a local one: nothing tells it of another file system."""
+    """Whether Spark reads a path without a scheme from the local disk: no other file system is configured."""
     settings = [key for key in config if key.startswith("spark.hadoop.fs.")]
     return master.startswith("local") and not settings and _OTHER_SETTINGS.isdisjoint(os.environ)
 
 
 def _check_source(source: str, format: str | None, master: str, config: Mapping[str, str]) -> None:
-    """Miss a local file before Spark starts, which takes seconds.
+    """Check that a local file exists before Spark is started, which takes seconds.
 
     Raises:
-        NotFoundError: It is not there.
+        NotFoundError: The file does not exist.
     """
     if (format or "").lower() == "jdbc" or not _reads_local_files(master, config):
         return
     is_pattern = not set(source).isdisjoint("*?[]{}\\")
     has_scheme = "://" in source or source.startswith("file:")
     if not (is_pattern or has_scheme or os.path.exists(source)):
-        raise NotFoundError("there is no such file", location=source)
+        raise NotFoundError("file does not exist", location=source)
 
 
 def _print_summary(summary: IngestSummary, table: str, as_json: bool) -> None:
@@ -125,9 +125,9 @@ def _print_summary(summary: IngestSummary, table: str, as_json: bool) -> None:
     if as_json:
         print_json(record)
     elif summary.snapshot_id is None:
-        print(f"no rows in the source; {table} is as it was")
+        print(f"no rows in the source; {table} is unchanged")
     else:
         print(
-            f"landed {count(summary.rows)} rows in {table}: {count(summary.files)} files, {size(summary.bytes)}, "
+            f"appended {count(summary.rows)} rows to {table}: {count(summary.files)} files, {size(summary.bytes)}, "
             f"{summary.seconds:.1f} s, snapshot {summary.snapshot_id}"
         )

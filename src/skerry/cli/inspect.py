@@ -1,4 +1,4 @@
-"""`skerry inspect`: what is in a file, down to its byte ranges."""
+"""`skerry inspect`: the contents of a file, down to byte ranges."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def inspect(
 ) -> None:
     """Show the tree of a shard: directory, schema, stripes, fields and buffers, with byte ranges and statistics.
 
-    Values are not decoded; of each buffer some blocks are looked at for how they are encoded.
+    Values are not decoded; some blocks of each buffer are examined to show how they are encoded.
     """
     from skerry.amudai import ShardFile
     from skerry.amudai.reading.inspection import inspect_shard
@@ -41,7 +41,7 @@ def inspect(
 
 
 def _line(entry: Entry, root: str | None) -> str:
-    """One line of the tree; files other than the root are named."""
+    """One line of the tree; files other than the root file are named."""
     parts = [entry.kind]
     if entry.name:
         parts.append(entry.name)

@@ -1,4 +1,4 @@
-"""`skerry joinable`: which columns of the catalog share values with one."""
+"""`skerry joinable`: columns of the catalog that share values with a given one."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ def joinable(
     column: Annotated[str, typer.Argument(help="The column; a.b is a field of a struct.")],
     min_containment: Annotated[
         float,
-        typer.Option("--min-containment", min=0.0, max=1.0, help="Leave out columns that share less, whichever way."),
+        typer.Option("--min-containment", min=0.0, max=1.0, help="Leave out columns with less containment both ways."),
     ] = 0.1,
-    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="At most so many columns.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="At most this many columns.")] = None,
     warehouse: Warehouse = "warehouse",
     properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find columns of all tables that could be joined with one, from their sketches alone.
+    """Find columns of all tables that could be joined with a column, from sketches alone.
 
-    Per column: which share of the asked column's values it has, which share of its own the asked column has, how alike
-    the two are, each with bounds, and its distinct count.
+    Per column: the share of the given column's values that it contains, the share of its own values that the given
+    column contains, the similarity of the two, each with bounds, and its distinct count.
     """
     found = open_catalog(warehouse, properties).joinable(table, column, min_containment=min_containment, limit=limit)
     print_records(

@@ -1,4 +1,4 @@
-"""`skerry ls` and `skerry show`: what there is."""
+"""`skerry ls` and `skerry show`: tables and their metadata."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["ls", "print_refs", "show"]
 
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-_SHOWN = 10  # snapshots and files of a table, unless all are asked for
+_SHOWN = 10  # snapshots and files of a table, unless a section is asked for
 
 
 def ls(
@@ -29,7 +29,7 @@ def ls(
     properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
-    """List tables: rows, size, freshness of the statistics."""
+    """List tables with rows, size and freshness of the statistics."""
     catalog = open_catalog(warehouse, properties)
     records = [_describe_any(catalog, name) for name in catalog.list_tables(namespace)]
     note = "" if records else f"no tables in {warehouse}"
@@ -51,7 +51,7 @@ def ls(
 
 
 def _describe_any(catalog: Catalog, name: str) -> dict[str, Any]:
-    """A table as `_describe` tells it; one that cannot be read hides no other."""
+    """Describe a table like `_describe`; one that cannot be read does not hide the others."""
     try:
         return _describe(catalog.load_table(name))
     except SkerryError as error:
@@ -75,7 +75,7 @@ def _describe(table: Table) -> dict[str, Any]:
 
 
 def _freshness(table: Table) -> str:
-    """`fresh`, or how many columns are what: `17 fresh, 2 absent`."""
+    """A summary of the columns' freshness: `fresh`, or `17 fresh, 2 absent`."""
     states = Counter(freshness.state.value for freshness in table.freshness().values())
     if len(states) == 1:
         return next(iter(states))
@@ -87,7 +87,7 @@ def _number(value: str | None) -> int | None:
 
 
 class Section(StrEnum):
-    """The parts of what is known about a table."""
+    """The sections of `skerry show`."""
 
     SCHEMA = "schema"
     SNAPSHOTS = "snapshots"
@@ -98,7 +98,7 @@ class Section(StrEnum):
 
 def show(
     table: TableName,
-    section: Annotated[Section | None, typer.Argument(help="Only this part, and all of it.")] = None,
+    section: Annotated[Section | None, typer.Argument(help="Only this section, complete.")] = None,
     warehouse: Warehouse = "warehouse",
     properties: Properties = None,
     as_json: AsJson = False,
@@ -230,7 +230,7 @@ def _properties(table: Table) -> list[dict[str, Any]]:
 
 
 def _short_path(path: str) -> str:
-    """A data file for people: without the folder of its write, and the end of its name."""
+    """A data file's short name: without the folder of its write, and only the end of its name."""
     folder, _, name = re.sub(rf"^data/(?:{_UUID}/)?", "", path).rpartition("/")
     name = re.sub(rf"{_UUID}(?=\.)", lambda match: f"{match.group()[:8]}…", name)
     return f"{folder}/{name}" if folder else name

@@ -1,4 +1,4 @@
-"""`skerry migrate`: a folder of Parquet files becomes a table where it lies, or a table one of another format."""
+"""`skerry migrate`: turn a folder of Parquet files into a table, or a table into one of the other format, in place."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ __all__ = ["migrate"]
 
 
 def migrate(
-    source: Annotated[str, typer.Argument(help="A folder, which becomes the table's; or a table as namespace.name.")],
+    source: Annotated[str, typer.Argument(help="A folder to turn into a table; or a table as namespace.name.")],
     table: Annotated[
-        str | None, typer.Argument(help="Of a folder: the new table, as namespace.name.", show_default=False)
+        str | None, typer.Argument(help="For a folder: the new table, as namespace.name.", show_default=False)
     ] = None,
     to: Annotated[
-        str | None, typer.Option("--to", metavar="FORMAT", help="Of a table: its new format, iceberg or paimon.")
+        str | None, typer.Option("--to", metavar="FORMAT", help="For a table: its new format, iceberg or paimon.")
     ] = None,
     unpartitioned: Annotated[
-        bool, typer.Option("--unpartitioned", help="Of a table that becomes Paimon's: without partition keys.")
+        bool, typer.Option("--unpartitioned", help="For --to paimon: without partition keys.")
     ] = False,
     format_version: Annotated[
         int | None, typer.Option("--format-version", metavar="N", min=1, max=3, help="Version of the Iceberg format.")
@@ -32,19 +32,19 @@ def migrate(
         list[str] | None,
         typer.Option("--table-property", metavar="KEY=VALUE", help="A property of the table; repeatable."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what the table would be.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what the table would be.")] = False,
     warehouse: Warehouse = "warehouse",
     properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a table of a folder of Parquet files, or a table one of another format: nothing is rewritten or moved.
+    """Turn a folder of Parquet files into a table, or a table into one of the other format, without rewriting data.
 
-    `skerry migrate FOLDER db.events` makes an Iceberg table. Folders that name columns (day=2024-01-01/) become
-    partitions; every file is checked and sketched. From then on the files are the table's, and nobody else may write to
-    the folder.
+    `skerry migrate FOLDER db.events` creates an Iceberg table. Folders that name columns (day=2024-01-01/) become
+    partitions; every file is checked and sketched. From then on the files belong to the table, and nothing else may
+    write to the folder.
 
-    `skerry migrate db.events --to paimon` makes an Iceberg table a Paimon append table of the same name, and `--to
-    iceberg` the other way round. The newest snapshot goes over, with its statistics. Stop all writers before.
+    `skerry migrate db.events --to paimon` turns an Iceberg table into a Paimon append table of the same name, and `--to
+    iceberg` does the reverse. The newest snapshot is migrated, with its statistics. Stop all writers first.
     """
     if (table is None) == (to is None):
         raise typer.BadParameter("give either the new table of a folder, or --to FORMAT for a table")

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the catalog they open."""
+"""Options that several commands share, and how they open the catalog."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def open_catalog(warehouse: str, properties: list[str] | None, *, create: bool =
     """Open the catalog that the options name.
 
     Raises:
-        NotFoundError: There is none, and `create` is false.
+        NotFoundError: The catalog does not exist, and `create` is false.
     """
     from skerry.catalog import connect
     from skerry.errors import NotFoundError
@@ -50,13 +50,13 @@ def open_table(name: str, warehouse: str, properties: list[str] | None) -> Table
     """Load the table that the arguments name.
 
     Raises:
-        NotFoundError: There is none; the message proposes the nearest.
+        NotFoundError: The table does not exist; the message proposes the nearest name.
     """
     return open_catalog(warehouse, properties).load_table(name)
 
 
 def key_values(texts: list[str] | None, option: str) -> dict[str, str]:
-    """Read repeated `KEY=VALUE` options."""
+    """Parse repeated `KEY=VALUE` options."""
     pairs = {}
     for text in texts or ():
         key, separator, value = text.partition("=")
@@ -67,7 +67,7 @@ def key_values(texts: list[str] | None, option: str) -> dict[str, str]:
 
 
 def moment_of(text: str, option: str) -> datetime.datetime:
-    """Read a point in time, in the local time zone if it names none, or an age: `90m`, `12h`, `7d`."""
+    """Parse a point in time, in the local time zone if it names none, or an age: `90m`, `12h`, `7d`."""
     age = re.fullmatch(r"(\d+)\s*([smhdw])", text)
     if age is not None:
         units = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -79,12 +79,12 @@ def moment_of(text: str, option: str) -> datetime.datetime:
 
 
 def split_names(texts: list[str] | None) -> list[str]:
-    """Names from repeated options that separate them by commas; a name with a comma stands in double quotes."""
+    """Parse repeated options that separate names by commas; a name with a comma is put in double quotes."""
     return [name for row in csv.reader(texts or (), skipinitialspace=True) for name in row if name]
 
 
 def _complete_table(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Names of tables for shell completion; none if there is no catalog to ask."""
+    """Complete names of tables in a shell; none if the catalog cannot be asked."""
     try:
         params = ctx.params
         catalog = open_catalog(params.get("warehouse") or DEFAULT_WAREHOUSE, params.get("properties"))
@@ -117,5 +117,5 @@ Columns = Annotated[
     typer.Option("--columns", "-c", metavar="NAME,NAME", help="Only these columns; a.b is a field of a struct."),
 ]
 Ref = Annotated[str, typer.Option("--ref", help="The branch.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -17,24 +17,24 @@ def remove_orphans(
     table: TableName,
     older_than_days: Annotated[
         float,
-        typer.Option("--older-than-days", metavar="DAYS", min=0, help="Younger files stay; a writer may need them."),
+        typer.Option("--older-than-days", metavar="DAYS", min=0, help="Keep younger files; a writer may need them."),
     ] = 3.0,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would be deleted.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be deleted.")] = False,
     marked: Annotated[
         str | None,
         typer.Option("--marked", metavar="LOG", help="Delete only what an earlier run marked in its log."),
     ] = None,
     log: Annotated[
-        str | None, typer.Option("--log", metavar="FOLDER", help="Write down what will be deleted, and what was.")
+        str | None, typer.Option("--log", metavar="FOLDER", help="Log what will be deleted, and what was.")
     ] = None,
     warehouse: Warehouse = "warehouse",
     properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
-    """Delete files in the table's folder that nothing needs: what writers that died or lost a race left there.
+    """Delete files in the table's folder that nothing needs: leftovers of writers that crashed or lost a race.
 
-    What any branch, tag, staged snapshot or statistics entry reaches stays, and so does what is younger than the grace
-    period. If any metadata cannot be read, nothing is deleted.
+    Files that a branch, tag, staged snapshot or statistics entry references are kept, and so are files younger than the
+    grace period. If any metadata cannot be read, nothing is deleted.
     """
     opened = open_table(table, warehouse, properties)
     with show_progress("list") as watcher:
@@ -69,7 +69,7 @@ def remove_orphans(
     if summary.saved:
         kept += f"; {count(len(summary.saved))} were needed after all"
     if summary.kept_alike:
-        kept += f"; {count(len(summary.kept_alike))} stay that may be needed under another name"
+        kept += f"; {count(len(summary.kept_alike))} kept that may be needed under another name"
     if summary.kept_tables:
         kept += f"; other tables inside: {', '.join(summary.kept_tables)}"
     print(

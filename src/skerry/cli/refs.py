@@ -15,21 +15,19 @@ if TYPE_CHECKING:
 
 __all__ = ["refs"]
 
-refs = typer.Typer(
-    help="Branches and tags: list, make, move and drop them.", no_args_is_help=True, rich_markup_mode=None
-)
+refs = typer.Typer(help="List, create, move and drop branches and tags.", no_args_is_help=True, rich_markup_mode=None)
 
 _At = Annotated[
     str, typer.Option("--at", metavar="SNAPSHOT|REF", help="A snapshot's id, or the tip of a branch or tag.")
 ]
-_Replace = Annotated[bool, typer.Option("--replace", help="Set it anew if it exists.")]
+_Replace = Annotated[bool, typer.Option("--replace", help="Replace it if it exists.")]
 
 
 @refs.command("ls")
 def list_refs(
     table: TableName, warehouse: Warehouse = "warehouse", properties: Properties = None, as_json: AsJson = False
 ) -> None:
-    """List branches and tags with what they hold on to."""
+    """List branches and tags with their snapshots and retention."""
     print_refs(open_table(table, warehouse, properties), as_json=as_json)
 
 
@@ -42,7 +40,7 @@ def branch(
     warehouse: Warehouse = "warehouse",
     properties: Properties = None,
 ) -> None:
-    """Make a branch."""
+    """Create a branch."""
     opened = open_table(table, warehouse, properties)
     opened.create_branch(name, _snapshot_id(at), ref=at, replace=replace)
     print(f"{opened.name}: branch {name} at snapshot {opened.refs()[name].snapshot_id}")
@@ -57,7 +55,7 @@ def tag(
     warehouse: Warehouse = "warehouse",
     properties: Properties = None,
 ) -> None:
-    """Make a tag: a name for a snapshot, which does not expire while the tag is there."""
+    """Create a tag: a name for a snapshot, which does not expire as long as the tag exists."""
     opened = open_table(table, warehouse, properties)
     opened.create_tag(name, _snapshot_id(at), ref=at, replace=replace)
     print(f"{opened.name}: tag {name} at snapshot {opened.refs()[name].snapshot_id}")
@@ -70,7 +68,7 @@ def drop(
     warehouse: Warehouse = "warehouse",
     properties: Properties = None,
 ) -> None:
-    """Forget a branch or tag; its snapshots stay until they expire."""
+    """Drop a branch or tag; its snapshots are kept until they expire."""
     opened = open_table(table, warehouse, properties)
     opened.drop_ref(name)
     print(f"{opened.name}: dropped {name}")
@@ -85,7 +83,7 @@ def fast_forward(
     properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
-    """Move a branch to the tip of another one that is ahead of it."""
+    """Move a branch to the tip of another branch or tag that is ahead of it."""
     opened = open_table(table, warehouse, properties)
     _tell(opened.name, ref, opened.fast_forward(ref, to), as_json=as_json)
 
@@ -99,7 +97,7 @@ def cherry_pick(
     properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
-    """Bring to a branch what another snapshot added."""
+    """Append to a branch what another snapshot added."""
     opened = open_table(table, warehouse, properties)
     _tell(opened.name, ref, opened.cherry_pick(snapshot, ref=ref), as_json=as_json)
 
@@ -107,13 +105,13 @@ def cherry_pick(
 @refs.command()
 def publish(
     table: TableName,
-    wap_id: Annotated[str, typer.Argument(help="The id that the rows were staged under.")],
+    wap_id: Annotated[str, typer.Argument(help="The WAP id of the staged rows.")],
     ref: Ref = "main",
     warehouse: Warehouse = "warehouse",
     properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
-    """Publish rows that were staged."""
+    """Publish staged rows."""
     opened = open_table(table, warehouse, properties)
     _tell(opened.name, ref, opened.publish(wap_id, ref=ref), as_json=as_json)
 
@@ -127,7 +125,7 @@ def rollback(
     properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
-    """Move a branch back to a snapshot that it was once at."""
+    """Move a branch back to one of its earlier snapshots."""
     opened = open_table(table, warehouse, properties)
     _tell(opened.name, ref, opened.rollback(_snapshot_id(to) or moment_of(to, "TO"), ref=ref), as_json=as_json)
 

@@ -1,4 +1,4 @@
-"""`skerry relocate`: a warehouse folder that was copied or moved becomes one of its own."""
+"""`skerry relocate`: make a warehouse folder that was copied or moved writable at its new location."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ __all__ = ["relocate"]
 
 def relocate(
     warehouse: Annotated[
-        str, typer.Argument(help="The warehouse folder, where it lies now.", envvar="SKERRY_WAREHOUSE")
+        str, typer.Argument(help="The warehouse folder at its new location.", envvar="SKERRY_WAREHOUSE")
     ],
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Read all, and only tell what would be rewritten.")
+        bool, typer.Option("--dry-run", help="Read everything, but only show what would be rewritten.")
     ] = False,
     properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a warehouse folder that was copied or moved one of its own: its metadata names the place where it lies.
+    """Make a warehouse folder that was copied or moved independent: its metadata is rewritten for its new location.
 
-    New metadata is written beside the old, then the catalog switches over at once. Data files stay as they are, and the
-    place that the warehouse comes from is not touched.
+    New metadata is written beside the old, then the catalog switches to it in one step. Data files are unchanged, and
+    the original location is not touched.
     """
     catalog = open_catalog(warehouse, properties)
     with show_progress("relocate tables") as watcher:
@@ -36,7 +36,7 @@ def relocate(
         print_json(dataclasses.asdict(summary))
         return
     if not summary.source:
-        print(f"{warehouse} lies where it was made; nothing to relocate")
+        print(f"{warehouse} has not been moved; nothing to relocate")
         return
     print_records(
         [dataclasses.asdict(table) for table in summary.tables],

@@ -1,4 +1,4 @@
-"""`skerry rewrite-manifests` and `skerry rewrite-deletes`: few metadata and delete files in place of many."""
+"""`skerry rewrite-manifests` and `skerry rewrite-deletes`: merge many metadata or delete files into a few."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ __all__ = ["rewrite_deletes", "rewrite_manifests"]
 
 def rewrite_manifests(
     table: TableName,
-    full: Annotated[bool, typer.Option("--all", help="Write those anew too that are no more than need be.")] = False,
+    full: Annotated[bool, typer.Option("--all", help="Also rewrite well clustered manifests.")] = False,
     ref: Ref = "main",
     dry_run: DryRun = False,
     warehouse: Warehouse = "warehouse",
     properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write few manifests in place of many, the files of a partition side by side, so that planning reads less.
+    """Rewrite many manifests as a few, with the files of a partition together, so that planning reads less.
 
-    Rows, data files and statistics stay what they are.
+    Rows, data files and statistics stay the same.
     """
     opened = open_table(table, warehouse, properties)
     with show_progress("rewrite manifests"):
@@ -40,7 +40,7 @@ def rewrite_manifests(
     into = "" if dry_run else f" into {count(summary.added_manifests)} ({size(summary.added_bytes)})"
     print(
         f"{opened.name}: {count(summary.rewritten_manifests)} manifests ({size(summary.rewritten_bytes)}) {would}"
-        f"written anew{into}; {count(summary.kept_manifests)} stay"
+        f"rewritten{into}; {count(summary.kept_manifests)} kept"
     )
 
 
@@ -48,7 +48,7 @@ def rewrite_deletes(
     table: TableName,
     min_files: Annotated[
         int,
-        typer.Option(min=1, help="So many delete files of a data file are worth it; from version 3 on each is."),
+        typer.Option(min=1, help="Merge this many delete files of a data file or more; format version 3 ignores this."),
     ] = 2,
     ref: Ref = "main",
     dry_run: DryRun = False,
@@ -56,9 +56,9 @@ def rewrite_deletes(
     properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
-    """Put the delete files of each data file together, and drop those that no data file needs.
+    """Merge the delete files of each data file, and drop those that no data file needs.
 
-    Data files are neither read nor written; `skerry compact` folds deletes into them.
+    Data files are neither read nor written; `skerry compact` applies deletes to them.
     """
     opened = open_table(table, warehouse, properties)
     with show_progress("plan") as watcher:
@@ -73,5 +73,5 @@ def rewrite_deletes(
     into = "" if dry_run else f" into {count(summary.added_delete_files)}"
     print(
         f"{opened.name}: {count(summary.rewritten_delete_files)} delete files of {count(summary.data_files)} "
-        f"data files {would}written anew{into}; {count(summary.dropped_delete_files)} {would}dropped"
+        f"data files {would}rewritten{into}; {count(summary.dropped_delete_files)} {would}dropped"
     )

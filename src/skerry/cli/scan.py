@@ -1,4 +1,4 @@
-"""`skerry scan`: rows of a table."""
+"""`skerry scan`: print rows of a table."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ def scan(
     columns: Columns = None,
     limit: Annotated[
         int | None,
-        typer.Option("--limit", "-n", min=0, help="At most so many rows; a terminal shows 20 if this is not given."),
+        typer.Option("--limit", "-n", min=0, help="At most this many rows; default in a terminal: 20."),
     ] = None,
     snapshot: Annotated[int | None, typer.Option(help="Read this snapshot.")] = None,
     ref: Annotated[str | None, typer.Option(help="Read the tip of this branch or tag.")] = None,
     as_of: Annotated[
-        datetime.datetime | None, typer.Option(metavar="TIME", help="Read what was current at this time (UTC).")
+        datetime.datetime | None, typer.Option(metavar="TIME", help="Read the table as of this time (UTC).")
     ] = None,
-    count_rows: Annotated[bool, typer.Option("--count", help="Print only how many rows there are.")] = False,
+    count_rows: Annotated[bool, typer.Option("--count", help="Print only the number of rows.")] = False,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Print what would be read, and why the rest would not.")
+        bool, typer.Option("--explain", help="Print what would be read, and why the rest is skipped.")
     ] = False,
     warehouse: Warehouse = "warehouse",
     properties: Properties = None,
@@ -105,7 +105,7 @@ def _funnel(explanation: Explanation) -> dict[str, Any]:
 
 
 def _objects(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    """Rows for JSON."""
+    """Rows as JSON objects."""
     import pyarrow as pa
 
     columns = [
@@ -117,7 +117,7 @@ def _objects(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
 
 
 def _print_plain(batches: pa.RecordBatchReader) -> None:
-    """Tab-separated values; a whole column becomes text at a time."""
+    """Print tab-separated values, converting a whole column to text at a time."""
     import pyarrow.compute as pc
 
     print("\t".join(batches.schema.names))
@@ -127,7 +127,7 @@ def _print_plain(batches: pa.RecordBatchReader) -> None:
 
 
 def _as_text(column: pa.Array) -> pa.Array:
-    """A column's values as text; null stays null."""
+    """A column's values as text; nulls stay null."""
     import pyarrow as pa
 
     type_ = column.type
@@ -142,7 +142,7 @@ def _as_text(column: pa.Array) -> pa.Array:
 
 
 def _escaped(column: pa.Array) -> pa.Array:
-    """Text without the characters that would break a line of tab-separated values."""
+    """Text with the characters escaped that would break a line of tab-separated values."""
     import pyarrow.compute as pc
 
     if not pc.any(pc.match_substring_regex(column, r"[\\\t\n\r]")).as_py():
@@ -153,7 +153,7 @@ def _escaped(column: pa.Array) -> pa.Array:
 
 
 def _print_table(rows: pa.Table, only_some: bool) -> None:
-    """As many columns as the terminal is wide."""
+    """Print as many columns as fit the terminal."""
     import pyarrow as pa
 
     has_more = only_some and rows.num_rows > _TERMINAL_ROWS

@@ -1,4 +1,4 @@
-"""`skerry stats`: what is known about each column, and whether it may be believed."""
+"""`skerry stats`: column statistics and how fresh they are."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def stats(
     columns: Columns = None,
     where: Annotated[
         str | None,
-        typer.Option("--where", metavar="CONDITION", help="Only of the rows for which this is true; no data is read."),
+        typer.Option("--where", metavar="CONDITION", help="Only for rows for which this is true; no data is read."),
     ] = None,
     warehouse: Warehouse = "warehouse",
     properties: Properties = None,
@@ -34,8 +34,8 @@ def stats(
 ) -> None:
     """Show column statistics and how fresh they are.
 
-    Per column: the distinct count with its bounds, nulls, least and greatest value, and whether the count is fresh, an
-    upper bound, stale or absent, and why.
+    Per column: the distinct count with its bounds, nulls, minimum and maximum, and whether the count is fresh, an upper
+    bound, stale or absent, and why.
     """
     from skerry.table.rows.schema import leaf, leaves
 
@@ -86,5 +86,5 @@ def _whole(value: float | None) -> int | None:
 
 
 def _written(value: Any) -> Any:
-    """A bound as people write it."""
+    """A bound as displayed."""
     return str(value) if isinstance(value, datetime.date | datetime.time) else value

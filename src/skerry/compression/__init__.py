@@ -1,12 +1,12 @@
 """Compressed blocks of memory: Zstandard frames, LZ4 frames and raw LZ4 blocks, deflate and gzip, with bounded output.
 
-Decompression never trusts its input. The caller says how many bytes it is ready for; sizes claimed inside the data are
-checked against that, and against what so few compressed bytes can possibly expand to, before memory is allocated. Data
+Decompression never trusts its input. The caller says how many bytes it accepts; sizes claimed inside the data are
+checked against that, and against the most that the compressed bytes can expand to, before memory is allocated. Data
 of any other kind than the one asked for, damaged data, several frames in a row and trailing bytes all raise
 `skerry.errors.FormatError`, and nothing else.
 
-A function takes any contiguous bytes-like object and returns `bytes`; `decompress_zstd_into` fills memory that its
-caller brings. Functions may be called from many threads; the codecs release the interpreter lock.
+Functions take any contiguous bytes-like object and return `bytes`; `decompress_zstd_into` fills memory that the
+caller provides. Functions may be called from many threads; the codecs release the interpreter lock.
 """
 
 from __future__ import annotations

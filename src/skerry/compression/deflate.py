@@ -18,15 +18,15 @@ __all__ = ["decompress_deflate", "decompress_gzip"]
 _BARE: Final = -zlib.MAX_WBITS
 _GZIP: Final = zlib.MAX_WBITS + 16
 _PIECE_BYTES: Final = 8 << 20
-"""A longer stream is measured before it is kept: zlib holds twice what it gives."""
+"""Longer streams are measured before they are decompressed: zlib holds twice what it returns."""
 
 
 def decompress_deflate(data: Buffer, *, max_bytes: int) -> tuple[bytes, int]:
-    """Decompress the bare deflate stream that `data` begins with.
+    """Decompress the raw deflate stream at the start of `data`.
 
     Args:
-        data: A stream, and perhaps more.
-        max_bytes: The largest content that the caller accepts; more takes a piece of 8 MiB and no memory beyond.
+        data: A stream, perhaps followed by more.
+        max_bytes: The largest content that the caller accepts; a larger one costs 8 MiB of memory at most.
 
     Returns:
         The content, and how many bytes of `data` follow the stream.
@@ -72,7 +72,7 @@ def _decompress(view: memoryview, window_bits: int, max_bytes: int, what: str) -
 
 
 def _measure(view: memoryview, window_bits: int, max_bytes: int) -> int:
-    """How many bytes a stream has, but no further than a piece beyond `max_bytes`, without keeping them."""
+    """Measure the content of a stream without keeping it, at most one piece beyond `max_bytes`."""
     decompressor = zlib.decompressobj(window_bits)
     size = len(decompressor.decompress(view, _PIECE_BYTES))
     while size <= max_bytes and (piece := decompressor.decompress(decompressor.unconsumed_tail, _PIECE_BYTES)):

@@ -22,9 +22,9 @@ _VERSION: Final = 1
 _CONTENT_SIZE_FLAG: Final = 0x08
 _DICTIONARY_FLAG: Final = 0x01
 _EMPTY_FRAME: Final = MAGIC + b"\x68\x40" + bytes(8) + b"\x05" + bytes(4)
-"""No content, and a header that says so: the codec takes a size of 0 for an unknown one and leaves it out."""
+"""Empty content with its size in the header: the codec takes a size of 0 for an unknown one and omits it."""
 _MAX_EXPANSION: Final = 255
-"""A length byte of 255 is the cheapest way to say 255 more bytes; nothing in the block format says more with less."""
+"""The highest expansion: a length byte of 255 stands for 255 bytes, and no other byte of a block for more."""
 _MAX_BLOCK_INPUT_BYTES: Final = 0x7E000000
 
 
@@ -34,10 +34,10 @@ def compress_lz4_frame(data: Buffer, *, level: int = 0, content_size: bool = Tru
     Args:
         data: Contiguous bytes.
         level: 0 (fast) to 12 (small; from 3 on by the high-compression search).
-        content_size: Whether the frame header tells the size of the content. Puffin requires it.
+        content_size: Whether the frame header states the size of the content. Puffin requires it.
 
     Returns:
-        The frame; its header has a checksum, its content none.
+        The frame, with a header checksum but no content checksum.
     """
     view = memoryview(data).cast("B")
     if content_size and not view:
@@ -54,13 +54,13 @@ def decompress_lz4_frame(data: Buffer, *, max_bytes: int, require_content_size: 
     Args:
         data: Exactly one frame.
         max_bytes: The largest content that the caller accepts, in bytes.
-        require_content_size: Whether a frame that does not tell the size of its content is refused.
+        require_content_size: Whether a frame that does not state the size of its content is refused.
 
     Returns:
         The content, at most `max_bytes` long.
 
     Raises:
-        FormatError: `data` is not exactly one sound frame, or its content is larger than `max_bytes`.
+        FormatError: `data` is not exactly one valid frame, or its content is larger than `max_bytes`.
 
     Spec: LZ4 frame format, General Structure of LZ4 Frame format, Frame Descriptor.
     """
@@ -68,7 +68,7 @@ def decompress_lz4_frame(data: Buffer, *, max_bytes: int, require_content_size: 
     claimed = _decode_content_size(view)
     if claimed is None and require_content_size:
         raise FormatError(
-            "LZ4 frame does not tell the size of its content",
+            "LZ4 frame does not state the size of its content",
             offset=4,
             rule="LZ4 frame format, Frame Descriptor (FLG byte)",
         )
@@ -84,7 +84,7 @@ def decompress_lz4_frame(data: Buffer, *, max_bytes: int, require_content_size: 
     limit = min(max_bytes, capacity) if claimed is None else claimed
     decompressor = lz4.frame.LZ4FrameDecompressor()
     try:
-        # One byte more than allowed, so that content which is too large shows itself as such.
+        # One byte more than allowed, so that content that is too large is detected.
         content: bytes = decompressor.decompress(view, max_length=limit + 1)
     except RuntimeError as error:
         raise FormatError(f"LZ4 frame is damaged: {error}") from error
@@ -109,7 +109,7 @@ def decompress_lz4_frame(data: Buffer, *, max_bytes: int, require_content_size: 
 
 
 def _decode_content_size(view: memoryview) -> int | None:
-    """Read the content size from a frame's descriptor, None if it has none.
+    """Decode the content size from a frame's descriptor; None if it has none.
 
     Spec: LZ4 frame format, Frame Descriptor: FLG, BD, then the content size as 8 bytes, little-endian.
     """
@@ -173,7 +173,7 @@ def decompress_lz4_block(data: Buffer, *, size: int) -> bytes:
         The content, `size` bytes.
 
     Raises:
-        FormatError: `data` is not a sound block, or its content is not `size` bytes long.
+        FormatError: `data` is not a valid block, or its content is not `size` bytes long.
 
     Spec: LZ4 block format.
     """

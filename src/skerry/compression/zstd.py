@@ -27,7 +27,7 @@ _RAW, _RLE, _COMPRESSED, _RESERVED = range(4)
 class _Codecs(threading.local):
     """The calling thread's codecs.
 
-    Making one costs ten times as much as decoding a small block, and none may be used by two threads at once.
+    Creating one costs ten times as much as decoding a small block, and no codec may be used by two threads at once.
     """
 
     def __init__(self) -> None:
@@ -44,10 +44,10 @@ def compress_zstd(data: Buffer, *, level: int = 3, content_size: bool = True) ->
     Args:
         data: Contiguous bytes.
         level: 1 (fast) to 22 (small); negative levels are faster still.
-        content_size: Whether the frame header tells the size of the content. Puffin requires it; Amudai leaves it out.
+        content_size: Whether the frame header tells the size of the content. Puffin requires it; Amudai omits it.
 
     Returns:
-        The frame, without checksum.
+        The frame, without a checksum.
     """
     compressor = _codecs.compressors.get((level, content_size))
     if compressor is None:
@@ -65,13 +65,13 @@ def decompress_zstd(data: Buffer, *, max_bytes: int, require_content_size: bool 
     Args:
         data: Exactly one frame.
         max_bytes: The largest content that the caller accepts, in bytes.
-        require_content_size: Whether a frame that does not tell the size of its content is refused.
+        require_content_size: Whether a frame that does not state the size of its content is refused.
 
     Returns:
         The content, at most `max_bytes` long.
 
     Raises:
-        FormatError: `data` is not exactly one sound frame, or its content is larger than `max_bytes`.
+        FormatError: `data` is not exactly one valid frame, or its content is larger than `max_bytes`.
 
     Spec: RFC 8878, section 3.1.1.1 (frame header), section 3.1.1.2 (blocks).
     """
@@ -80,15 +80,15 @@ def decompress_zstd(data: Buffer, *, max_bytes: int, require_content_size: bool 
     if content_size is None:
         if require_content_size:
             raise FormatError(
-                "Zstandard frame does not tell the size of its content", offset=0, rule="RFC 8878, section 3.1.1.1.4"
+                "Zstandard frame does not state the size of its content", offset=0, rule="RFC 8878, section 3.1.1.1.4"
             )
     elif content_size > max_bytes:
         raise FormatError(f"Zstandard frame holds {content_size} bytes, expected at most {max_bytes}")
     decompressor = _codecs.decompressor
     try:
-        if content_size == 0:  # the codec would answer without looking at the blocks
+        if content_size == 0:  # the codec would return without checking the blocks
             content = decompressor.stream_reader(view).read(1)
-        else:  # it takes a limit of 0 for none: a frame of unknown size gets one byte, checked below
+        else:  # a limit of 0 would mean no limit: a frame of unknown size gets one byte, checked below
             content = decompressor.decompress(view, max_output_size=max(1, min(max_bytes, capacity)))
     except zstandard.ZstdError as error:
         raise FormatError(f"Zstandard frame cannot be decoded into at most {max_bytes} bytes: {error}") from error
@@ -99,17 +99,17 @@ def decompress_zstd(data: Buffer, *, max_bytes: int, require_content_size: bool 
 
 
 def decompress_zstd_into(data: Buffer, output: memoryview) -> None:
-    """Decompress the one Zstandard frame that `data` consists of into memory that the caller uses again.
+    """Decompress the one Zstandard frame that `data` consists of into memory that the caller reuses.
 
-    For pages of some hundred kilobytes this takes a third less time than new memory for each. The codec takes a window
-    of the size that the frame's header names, 128 MiB at most.
+    For pages of some hundred kilobytes this takes a third less time than allocating memory for each. The codec takes a
+    window of the size that the frame's header names, 128 MiB at most.
 
     Args:
         data: Exactly one frame.
         output: Writable bytes, exactly as many as the frame holds.
 
     Raises:
-        FormatError: `data` is not exactly one sound frame, or does not hold as many bytes as `output`.
+        FormatError: `data` is not exactly one valid frame, or does not hold as many bytes as `output`.
 
     Spec: RFC 8878, section 3.1.1.1 (frame header), section 3.1.1.2 (blocks).
     """
@@ -135,7 +135,7 @@ def _measure_frame(view: memoryview) -> tuple[int | None, int]:
     """Check that there is exactly one frame, without decoding it.
 
     Returns:
-        The size of its content if its header tells, and the most that its blocks can hold, in bytes.
+        The content size if the header states it, and the most that the blocks can hold, in bytes.
 
     Spec: RFC 8878, section 3.1.1.1 (frame header), section 3.1.1.2 (blocks).
     """
@@ -179,7 +179,7 @@ def _measure_blocks(view: memoryview, start: int, max_block_bytes: int) -> tuple
     """Walk the block headers.
 
     Returns:
-        The offset behind the last block, and the most that all blocks can decode to, in bytes.
+        The offset after the last block, and the most that all blocks can decode to, in bytes.
 
     Spec: RFC 8878, section 3.1.1.2 (blocks).
     """

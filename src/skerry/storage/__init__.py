@@ -1,7 +1,7 @@
-"""Files, wherever they lie: local, in memory, in S3, Google Cloud Storage or Azure.
+"""Files, wherever they are stored: local, in memory, in S3, Google Cloud Storage or Azure.
 
-`Storage` reads, writes, lists and deletes by location. The functions beside it take locations apart and put them
-together; they do no I/O.
+`Storage` reads, writes, lists and deletes by location. The functions beside it split and join locations; they do no
+I/O.
 """
 
 from __future__ import annotations

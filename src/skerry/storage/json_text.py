@@ -1,4 +1,4 @@
-"""JSON of files, as every reader of metadata takes it: text that can be written again, and nothing but `ValueError`."""
+"""Decoding of JSON files: strict about Unicode, and with `ValueError` as its only exception."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ __all__ = ["decode_json"]
 def decode_json(data: bytes | bytearray | str, **hooks: Any) -> Any:
     r"""Decode a JSON document.
 
-    Half of a pair of surrogates (`"\ud800"`) is refused: Python takes it for a character, but no file name, column
+    Half of a surrogate pair (`"\ud800"`) is refused: Python accepts it as a character, but no file name, column
     name or Arrow string can hold it.
 
     Args:
         data: The document; bytes are UTF-8.
-        hooks: What `json.loads` is given beside it.
+        hooks: Further arguments of `json.loads`.
 
     Raises:
-        ValueError: It is not JSON (`json.JSONDecodeError`), not UTF-8 (`UnicodeDecodeError`), nests too deeply, or has
-            text that is not Unicode.
+        ValueError: The document is not JSON (`json.JSONDecodeError`) or not UTF-8 (`UnicodeDecodeError`), nests too
+            deeply, or has text that is not Unicode.
     """
     text = data if isinstance(data, str) else data.decode("utf-8")
     try:

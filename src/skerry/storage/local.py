@@ -1,10 +1,10 @@
-"""Files on this machine, through the operating system.
+"""Local files, through the operating system.
 
 A ranged read of 4 KiB costs 6 µs this way and 150 µs through obstore, which also refuses names with `#` in them.
 
 A file appears under its name complete or not at all: it is written beside it under a hidden name and then linked
-(create) or renamed (overwrite). That holds between processes, and for a writer that is killed. Nothing is forced to the
-disk: after a power failure, what the last seconds wrote may be gone, as with any other program.
+(create) or renamed (overwrite). That holds between processes, and if a writer is killed. Nothing is synced to disk:
+after a power failure the writes of the last seconds may be lost, as with any other program.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NO_HARD_LINKS: Final = frozenset({errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, 
 
 
 class LocalFiles:
-    """Reads and writes local files; holds no state but the counters."""
+    """Reads and writes local files; has no state except the counters."""
 
     merge_gap_bytes: Final = 32 * 1024
 
@@ -50,7 +50,7 @@ class LocalFiles:
             status = os.stat(location.path)
         self._metrics.add(requests=1)
         if stat.S_ISDIR(status.st_mode):
-            raise NotFoundError("a folder, not a file", location=location.text)
+            raise NotFoundError("this is a folder, not a file", location=location.text)
         return status.st_size
 
     def read(self, location: Location) -> bytes:
@@ -61,12 +61,12 @@ class LocalFiles:
         return data
 
     def read_ranges(self, location: Location, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """One `bytes` per (offset, length), each exactly as long as asked for."""
+        """Return one `bytes` per (offset, length), each exactly as long as requested."""
         found = []
         with _OpenFile(location) as descriptor:
             size = os.fstat(descriptor).st_size
             for offset, length in ranges:
-                # Checked before reading, because a read allocates what it is asked for.
+                # Checked before reading, because a read allocates the requested length.
                 data = _read_at(descriptor, offset, length) if offset + length <= size else b""
                 if len(data) != length:
                     raise short_read(location, offset, length, size)
@@ -75,7 +75,7 @@ class LocalFiles:
         return found
 
     def read_tail(self, location: Location, length: int) -> tuple[bytes, int]:
-        """The last bytes of a file, and its size."""
+        """Return the last bytes of a file, and its size."""
         with _OpenFile(location) as descriptor:
             size = os.fstat(descriptor).st_size
             data = _read_at(descriptor, max(0, size - length), min(length, size))
@@ -88,7 +88,7 @@ class LocalFiles:
             sink.write(data)
 
     def list_files(self, location: Location) -> Iterator[FileStatus]:
-        """All files below a folder, folder by folder, sorted within each; links to folders are not followed."""
+        """List all files below a folder, folder by folder, sorted within each; links to folders are not followed."""
         folders = [location.text.rstrip("/")]
         while folders:
             found = self._list(location, folders.pop())
@@ -96,11 +96,11 @@ class LocalFiles:
             folders.extend(reversed(found.folders))
 
     def list_folder(self, location: Location) -> Folder:
-        """The files and folders directly in a folder, sorted; links to folders are left out."""
+        """List the files and folders directly in a folder, sorted; links to folders are left out."""
         return self._list(location, location.text.rstrip("/"))
 
     def _list(self, top: Location, text: str) -> Folder:
-        """One folder at or below the one that is asked for."""
+        """List the requested folder, or one below it."""
         path = top.path.rstrip("/") + text[len(top.text.rstrip("/")) :]
         with _Errors(top):
             try:
@@ -109,7 +109,7 @@ class LocalFiles:
             except OSError as error:
                 if error.errno not in _NO_FOLDER:
                     raise
-                found = []  # a prefix without files, or a folder that was removed meanwhile
+                found = []  # a prefix without files, or a folder that has been removed
         self._metrics.add(requests=1)
         files, folders = [], []
         for entry in found:
@@ -121,7 +121,7 @@ class LocalFiles:
         return Folder(tuple(files), tuple(folders))
 
     def delete(self, locations: Iterable[Location]) -> None:
-        """Delete files; those that do not exist are as good as deleted."""
+        """Delete files; missing ones count as deleted."""
         for location in locations:
             with _Errors(location), suppress(FileNotFoundError, NotADirectoryError):
                 os.unlink(location.path)
@@ -140,7 +140,7 @@ class LocalFiles:
         return LocalSink(location, self._metrics, overwrite=overwrite)
 
     def arrow_file(self, location: Location) -> Any:
-        """PyArrow's own file, read without the interpreter's help; its bytes are not counted."""
+        """PyArrow's own file, which reads without holding the interpreter lock; its bytes are not counted."""
         import pyarrow as pa
 
         with _Errors(location):
@@ -152,7 +152,7 @@ class LocalFiles:
 
 
 class LocalSink(Sink):
-    """A file that is written under a hidden name and gets its own when it is closed."""
+    """A file that is written under a hidden name and renamed when it is closed."""
 
     def __init__(self, location: Location, metrics: Metrics, *, overwrite: bool) -> None:
         super().__init__(location.text, metrics)
@@ -194,7 +194,7 @@ class LocalSink(Sink):
 
     def _discard(self) -> None:
         if hasattr(self, "_file"):
-            with suppress(OSError):  # what could not be written is thrown away anyway
+            with suppress(OSError):  # the file is discarded anyway
                 self._file.close()
         with suppress(OSError):
             os.unlink(self._hidden)
@@ -226,7 +226,7 @@ class _CountingFile(io.FileIO):
 
 
 def _link(hidden: str, path: str) -> None:
-    """Give a finished file its name, which nobody else may have."""
+    """Give a finished file its name, which must not be taken."""
     try:
         os.link(hidden, path)
     except FileExistsError:
@@ -234,7 +234,7 @@ def _link(hidden: str, path: str) -> None:
     except OSError as error:
         if error.errno not in _NO_HARD_LINKS:
             raise
-        # Without hard links: take the name first, then fill it. A reader may meet an empty file in between.
+        # Without hard links: create the file, then fill it. A reader may see an empty file in between.
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666))
         os.replace(hidden, path)
     else:
@@ -258,7 +258,7 @@ def _status_if_file(entry: os.DirEntry[str]) -> os.stat_result | None:
     try:
         return entry.stat() if entry.is_file() else None
     except OSError:
-        return None  # removed since the folder was read, or a link that leads nowhere
+        return None  # removed since the folder was read, or a broken link
 
 
 class _OpenFile:
@@ -281,7 +281,7 @@ class _OpenFile:
 
 
 class _Errors:
-    """Raises what the operating system reports as an error of skerry, with the location."""
+    """Raises errors of the operating system as errors of skerry, with the location."""
 
     __slots__ = ("_location",)
 
@@ -300,10 +300,10 @@ def _translate(error: OSError | ValueError, location: Location) -> SkerryError:
     if isinstance(error, FileNotFoundError):
         return NotFoundError("file does not exist", location=location.text)
     if isinstance(error, NotADirectoryError):
-        return NotFoundError("file does not exist: a part of its path is no folder", location=location.text)
+        return NotFoundError("file does not exist: a part of its path is not a folder", location=location.text)
     if isinstance(error, FileExistsError):
-        return AlreadyExistsError("file exists already", location=location.text)
+        return AlreadyExistsError("file already exists", location=location.text)
     if isinstance(error, PermissionError):
-        return AccessDeniedError("access to the file is denied", location=location.text)
+        return AccessDeniedError("permission denied", location=location.text)
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return StorageError(f"the operating system reports: {reason}", location=location.text)

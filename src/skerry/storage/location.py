@@ -1,7 +1,7 @@
 """Locations: absolute paths and URLs of files, taken literally.
 
 Table formats keep locations as plain strings, so nothing in a location is percent-encoded or decoded here: `%20`, `#`
-and `?` are characters of the name. A location is `scheme://authority/path`, a local path, or `file:/path`.
+and `?` are part of the name. A location is `scheme://authority/path`, a local path, or `file:/path`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _DFS_HOST: Final = ".dfs."
 
 
 class Family(Enum):
-    """The kinds of store; several schemes may mean the same one."""
+    """The kinds of store; several schemes may denote the same one."""
 
     LOCAL = "local files"
     MEMORY = "memory"
@@ -66,13 +66,13 @@ _FAMILIES: Final[dict[str, Family]] = {
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where a file, or everything below a prefix, lies.
+    """Where a file, or everything below a prefix, is stored.
 
     Args:
-        text: The location as it was given.
+        text: The location as given.
         family: The kind of store.
-        authority: What names the store within its kind: bucket, or `container@account host`; empty for local files.
-        path: An absolute path for local files; elsewhere the key, without the slash in front of it.
+        authority: Identifies the store within its kind: bucket, or `container@account host`; empty for local files.
+        path: An absolute path for local files; otherwise the key, without a leading slash.
     """
 
     text: str
@@ -86,7 +86,7 @@ class FileStatus:
     """A file that a listing found.
 
     Args:
-        location: Where it lies, written as the prefix of the listing was.
+        location: Its location, with the prefix spelled as in the listing request.
         size_bytes: Its size.
         modified: When it was last written, with a time zone.
     """
@@ -98,11 +98,11 @@ class FileStatus:
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """What lies directly in a folder.
+    """The direct contents of a folder.
 
     Args:
         files: Its files.
-        folders: Locations of the folders in it, written as the folder's own was.
+        folders: Locations of its subfolders, with the folder's own location spelled as given.
     """
 
     files: tuple[FileStatus, ...]
@@ -110,16 +110,16 @@ class Folder:
 
 
 def parse_location(location: str | os.PathLike[str]) -> Location:
-    """Take a location apart.
+    """Split a location into its parts.
 
     Args:
-        location: A URL or a local path; a relative path is taken from the working directory.
+        location: A URL or a local path; a relative path is resolved against the working directory.
 
     Returns:
         Its parts.
 
     Raises:
-        SkerryError: The location is empty, or its URL names no bucket or holds credentials.
+        SkerryError: The location is empty, or its URL names no bucket or contains credentials.
         UnsupportedError: The scheme, or a remote host in a `file:` URL, is not supported.
     """
     text = os.fspath(location)
@@ -135,16 +135,16 @@ def parse_location(location: str | os.PathLike[str]) -> Location:
     family = _FAMILIES.get(scheme)
     if family is None:
         raise UnsupportedError(
-            f"no storage for scheme {scheme!r}; there is {', '.join(sorted(_FAMILIES))}", location=redact(text)
+            f"scheme {scheme!r} is not supported; use one of {', '.join(sorted(_FAMILIES))}", location=redact(text)
         )
     if family is Family.LOCAL:
         if authority not in ("", "localhost"):
-            raise UnsupportedError(f"a file: URL names the host {authority!r}, only this machine is possible")
+            raise UnsupportedError(f"a file: URL names the host {authority!r}; only this machine is supported")
         return Location(text, family, "", path or "/")
     if not authority and family is not Family.MEMORY:
         raise SkerryError("the URL names no bucket or container", location=redact(text))
     if "@" in authority and family is not Family.AZURE:
-        raise SkerryError("a URL must not hold credentials; give them as storage options", location=redact(text))
+        raise SkerryError("a URL must not contain credentials; pass them as storage options", location=redact(text))
     return Location(text, family, authority, path.removeprefix("/"))
 
 
@@ -152,14 +152,15 @@ def join(base: str, *parts: str) -> str:
     """Append path segments to a location.
 
     Args:
-        base: A location; slashes at its end do not matter.
-        parts: Segments, or several separated by slashes; slashes at their ends do not matter, empty parts vanish.
+        base: A location; trailing slashes do not matter.
+        parts: Segments, or several separated by slashes; slashes around them do not matter, and empty parts are
+            dropped.
 
     Returns:
         The location below `base`.
 
     Raises:
-        SkerryError: A segment is `.` or `..`, which would not lie below `base`.
+        SkerryError: A segment is `.` or `..`, so that the result might not be below `base`.
     """
     pieces = [piece for part in parts if (piece := part.strip("/"))]
     for piece in pieces:
@@ -170,7 +171,7 @@ def join(base: str, *parts: str) -> str:
 
 
 def parent(location: str) -> str:
-    """The location of the folder that holds `location`; a root or a bucket is its own parent."""
+    """The location of the folder that contains `location`; a root or a bucket is its own parent."""
     root, rest = split_root(location)
     return root + rest.rpartition("/")[0]
 
@@ -181,7 +182,7 @@ def name(location: str) -> str:
 
 
 def bounded_name(text: str, max_bytes: int) -> str:
-    """A path segment of at most so many bytes: one that is too long is cut and ends in a digest of the whole.
+    """Shorten a path segment to a number of bytes: one that is too long is cut and ends in a digest of the whole.
 
     Args:
         text: The segment.
@@ -196,19 +197,19 @@ def bounded_name(text: str, max_bytes: int) -> str:
 
 
 def is_within(root: str, location: str) -> bool:
-    """Tell whether `location` lies strictly below `root`, judged by the names alone.
+    """Whether `location` is strictly below `root`, judged by the names alone.
 
-    What is compared is the store's own key: `%2E%2E` and `..%2F` are characters of a name, as they are for the store.
-    Made for deciding what may be deleted, it says no when in doubt: to segments `.` and `..` (on Azure also between
-    backslashes, which its service may take for slashes), to NUL bytes, and to locations that skerry cannot read. `s3`,
-    `s3a` and `s3n` mean the same store, as do the ways to write a local path. Symbolic links are not followed.
+    The store's own keys are compared: `%2E%2E` and `..%2F` are characters of a name, as they are for the store. As the
+    answer decides what may be deleted, it is False when in doubt: for segments `.` and `..` (on Azure also between
+    backslashes, which its service may treat as slashes), for NUL bytes, and for locations that cannot be parsed. `s3`,
+    `s3a` and `s3n` denote the same store, as do the spellings of a local path. Symbolic links are not followed.
 
     Args:
-        root: Location of a folder, with or without a slash at its end.
+        root: Location of a folder, with or without a trailing slash.
         location: The location to judge.
 
     Returns:
-        Whether it lies below.
+        Whether it is below.
     """
     try:
         outer, inner = parse_location(root), parse_location(location)
@@ -225,10 +226,10 @@ def is_within(root: str, location: str) -> bool:
 
 
 def file_key(location: str) -> tuple[str, ...]:
-    """What two ways of writing one file's location have in common, for comparing them.
+    """A key that is equal for different spellings of one file's location.
 
-    `file:///a//b`, `file:/a/c/../b` and `/a/b` are one file, as are `s3://b/k` and `s3a://b/k`. A location that skerry
-    cannot read is like itself only. Symbolic links are not followed.
+    `file:///a//b`, `file:/a/c/../b` and `/a/b` are one file, as are `s3://b/k` and `s3a://b/k`. A location that cannot
+    be parsed equals only itself. Symbolic links are not followed.
     """
     try:
         found = parse_location(location)
@@ -240,16 +241,16 @@ def file_key(location: str) -> tuple[str, ...]:
 
 
 def local_path(location: str) -> str | None:
-    """The path of a local file; None for a location elsewhere."""
+    """The path of a local file; None for a location in another store."""
     found = parse_location(location)
     return found.path if found.family is Family.LOCAL else None
 
 
 def absolute(location: str | os.PathLike[str]) -> str:
-    """A location that stays the same wherever the process goes, and that other names can be held against.
+    """A location that does not depend on the working directory and can be compared with other names.
 
-    Local paths are taken from the working directory; where they lead through `..`, links are followed, as opening the
-    file would. URLs and plain absolute paths stay as they are.
+    Local paths are resolved against the working directory; if they contain `..`, links are followed, as opening the
+    file would. URLs and plain absolute paths are unchanged.
     """
     text = os.fspath(location)
     if not text or _URL.fullmatch(text) or text.startswith("file:/"):
@@ -264,13 +265,14 @@ def absolute(location: str | os.PathLike[str]) -> str:
 
 
 def redact(url: str) -> str:
-    """Hide what may be secret in a URL: user info and query.
+    """Hide the parts of a URL that may be secret: user info and query.
 
     Args:
         url: Any URL or local path.
 
     Returns:
-        The URL with `***` for user info (an Azure container in front of `@` is none) and query; a path as it is.
+        The URL with `***` for user info (an Azure container in front of `@` is not user info) and query; a path
+        unchanged.
     """
     match = _URL.fullmatch(url)
     if match is None:
@@ -286,7 +288,7 @@ def redact(url: str) -> str:
 
 
 def split_root(location: str) -> tuple[str, str]:
-    """Split off the part that has no parent (`/`, `file:/`, `s3://bucket/`); the rest has no slash at its end."""
+    """Split off the part that has no parent (`/`, `file:/`, `s3://bucket/`); the rest has no trailing slash."""
     match = _URL.fullmatch(location)
     if match is not None:
         root, rest = f"{match['scheme']}://{match['authority']}/", match["path"][1:]
@@ -298,7 +300,7 @@ def split_root(location: str) -> tuple[str, str]:
 
 
 def _canonical_authority(location: Location) -> str:
-    """One spelling for the several host names of an Azure account."""
+    """The canonical one of the host names of an Azure account."""
     if location.family is not Family.AZURE:
         return location.authority
     container, at, host = location.authority.partition("@")
@@ -306,7 +308,7 @@ def _canonical_authority(location: Location) -> str:
 
 
 def _segments(location: Location) -> list[str]:
-    """Path segments; repeated slashes mean nothing in a local path, and are part of the key elsewhere."""
+    """Path segments; repeated slashes are ignored in a local path, and are part of the key elsewhere."""
     path = location.path.rstrip("/")
     if not path:
         return []
@@ -316,5 +318,5 @@ def _segments(location: Location) -> list[str]:
 
 
 def _climbs(path: str, separator: re.Pattern[str]) -> bool:
-    """Whether a path may lead out of the folder that its beginning names."""
+    """Whether a path may lead out of the folder that it begins with."""
     return "\0" in path or not {".", ".."}.isdisjoint(separator.split(path))

@@ -1,4 +1,4 @@
-"""Counters of what a storage did, so that a plan's cost can be asserted and shown."""
+"""Counters of a storage's requests and bytes, so that the cost of a plan can be shown and tested."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ __all__ = ["Counts", "Metrics"]
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What was done up to one moment; subtract an earlier one to get what happened in between.
+    """Counters at one moment; subtract earlier ones to get what happened in between.
 
     Args:
         requests: Requests to a store: one per ranged read, write, look-up, page of a listing or batch of deletions.
-        bytes_read: Bytes that were received.
-        bytes_written: Bytes that were sent.
+        bytes_read: Bytes received.
+        bytes_written: Bytes sent.
         files_opened: Files opened as streams, for reading or for writing.
     """
 
@@ -34,7 +34,7 @@ class Counts:
 
 
 class Metrics:
-    """Counters that many threads may add to."""
+    """Counters that several threads may update."""
 
     __slots__ = ("_bytes_read", "_bytes_written", "_files_opened", "_lock", "_requests")
 
@@ -43,7 +43,7 @@ class Metrics:
         self._requests = self._bytes_read = self._bytes_written = self._files_opened = 0
 
     def add(self, *, requests: int = 0, bytes_read: int = 0, bytes_written: int = 0, files_opened: int = 0) -> None:
-        """Count what was just done."""
+        """Add to the counters."""
         with self._lock:
             self._requests += requests
             self._bytes_read += bytes_read
@@ -51,7 +51,7 @@ class Metrics:
             self._files_opened += files_opened
 
     def counts(self) -> Counts:
-        """Everything counted so far, at one moment."""
+        """All counters at one moment."""
         with self._lock:
             return Counts(self._requests, self._bytes_read, self._bytes_written, self._files_opened)
 

@@ -1,7 +1,7 @@
-"""A folder whose files lie elsewhere than their metadata says: what a location in it is now, and what may be written.
+"""Moved warehouse folders: redirects locations in metadata to the new folder, and restricts writes to it.
 
-Iceberg's metadata names files by absolute locations. In a folder that was copied or moved they lead to the old place,
-whose files belong to somebody else, or to nobody.
+Iceberg's metadata names files by absolute locations. In a folder that was copied or moved they point to the old
+location, whose files may belong to another warehouse or no longer exist.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from skerry.storage.location import Family, Location, is_within, local_path, par
 __all__ = ["MOVED_FROM", "MOVED_TO", "Move", "move_of"]
 
 MOVED_FROM: Final = "skerry.moved-from"
-"""Storage option: where the folder was when its metadata was written; several places, one to a line."""
+"""Storage option: where the folder was when its metadata was written; several locations, one per line."""
 MOVED_TO: Final = "skerry.moved-to"
-"""Storage option: where the folder lies now."""
+"""Storage option: where the folder is now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A folder that lies elsewhere now.
+    """A folder that was moved.
 
     Args:
-        sources: Locations of the folder that metadata may name: several spellings or links may lead to one folder.
+        sources: Locations of the folder that metadata may name; several spellings or links may lead to one folder.
         target: Its location now.
     """
 
@@ -35,10 +35,10 @@ class Move:
     target: str
 
     def __call__(self, location: str) -> str:
-        """Where something is now: a location in the folder, or the folder itself, with the new place's name.
+        """The current location of something: in the folder, or the folder itself, it gets the new prefix.
 
-        A local path stays in its spelling: plain, `file:/…` or `file:///…`. All other locations stay as they are, those
-        among them that `.` and `..` make doubtful.
+        A local path keeps its spelling: plain, `file:/…` or `file:///…`. All other locations are unchanged, including
+        those that are ambiguous because of `.` and `..`.
         """
         below = self._below(location)
         if below is None:
@@ -47,25 +47,25 @@ class Move:
         return _spelled(self.target, location).rstrip("/") + (f"/{below}{end}" if below else "")
 
     def concerns(self, location: str) -> bool:
-        """Whether a location is in the old place."""
+        """Whether a location is in the old folder."""
         return self._below(location) is not None
 
     def check_writable(self, location: str) -> None:
-        """Refuse to write or delete where the folder does not lie.
+        """Refuse to write or delete outside the folder's new location.
 
         Raises:
-            UnsupportedError: The location is not in the folder, as it lies now.
+            UnsupportedError: The location is not in the folder's new location.
         """
         if self.concerns(location) or _below(self.target, location) is None or not self._stays_inside(location):
             raise UnsupportedError(
-                f"this warehouse was copied or moved: it was made for {self.sources[0]} and lies at {self.target}; "
-                "nothing outside of it is written or deleted. To make it a warehouse of its own, run "
+                f"this warehouse was copied or moved from {self.sources[0]} to {self.target}; "
+                "nothing outside it may be written or deleted. To make it independent of the original, run "
                 "catalog.relocate() or `skerry relocate`",
                 location=location,
             )
 
     def _stays_inside(self, location: str) -> bool:
-        """Whether no link in the folder leads out of it: a copy of a link leads to the files of the original."""
+        """Whether no link in the folder leads out of it: a copied link points to the files of the original."""
         path, folder = local_path(location), local_path(self.target)
         if path is None or folder is None:
             return True
@@ -73,7 +73,7 @@ class Move:
         return os.path.commonpath([real, root]) == root or path.rstrip("/") == folder.rstrip("/")
 
     def _below(self, location: str) -> str | None:
-        """The path from the old place to a location; None if that is elsewhere: in a new place within the old, say."""
+        """The path from the old folder to a location; None if it is elsewhere, or in a new folder within the old."""
         for source in self.sources:
             below = _below(source, location)
             if below is not None:
@@ -83,13 +83,13 @@ class Move:
 
 
 def move_of(options: Mapping[str, str]) -> Move | None:
-    """The move that storage options tell of, if there is one."""
+    """The move that storage options describe, if any."""
     sources, target = options.get(MOVED_FROM), options.get(MOVED_TO)
     return Move(tuple(sources.split("\n")), target) if sources and target else None
 
 
 def _below(source: str, location: str) -> str | None:
-    """The path from a folder to a location in it, empty for the folder itself; None if it is not in it."""
+    """The path from a folder to a location in it, empty for the folder itself; None if it is elsewhere."""
     try:
         outer, inner = parse_location(source), parse_location(location)
     except SkerryError:
@@ -108,7 +108,7 @@ def _segments(location: Location) -> list[str]:
 
 
 def _spelled(target: str, like: str) -> str:
-    """A local folder with the prefix that another local location has."""
+    """A local folder, spelled with the prefix of another local location."""
     found = parse_location(target)
     if found.family is not Family.LOCAL or parse_location(like).family is not Family.LOCAL:
         return target

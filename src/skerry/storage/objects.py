@@ -1,9 +1,9 @@
 """Objects in S3, Google Cloud Storage, Azure and memory, through obstore.
 
-A file appears complete or not at all. Creating a file that must not exist yet is one conditional request as long as
-the file is at most 32 MiB; a larger one is uploaded in parts and the name looked up just before it is published.
-obstore repeats what may be repeated, with growing pauses for two minutes at most; creations are repeated here, where it
-is known whether an attempt before may have taken effect.
+A file appears complete or not at all. Creating a file is one conditional request up to 32 MiB; a larger one is uploaded
+in parts, and the name is checked just before it is published.
+obstore retries what can be repeated, with growing pauses for two minutes at most; creations are retried here, where it
+is known whether an earlier attempt may have taken effect.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["ObjectFiles"]
 
 _CLIENT: Final = {"timeout": timedelta(minutes=30), "read_timeout": timedelta(seconds=60)}
-"""A request may take long as long as bytes flow; what hangs for a minute is given up."""
+"""A request may take long as long as bytes flow; one that stalls for a minute is aborted."""
 _RETRIES: Final[RetryConfig] = {"max_retries": MAX_RETRIES, "retry_timeout": timedelta(seconds=PATIENCE_S)}
 _NO_RETRIES: Final[RetryConfig] = {"max_retries": 0}
 _LIST_PAGE: Final = 1000
@@ -53,7 +53,7 @@ _PART_BYTES: Final = 10 * 1024 * 1024
 _DEBUG: Final = "\n\nDebug source"
 _XML_ERROR: Final = re.compile(r"<Code>([^<]*)</Code>.*?<Message>([^<]*)</Message>", re.DOTALL)
 _INSTANCE_CREDENTIALS: Final = re.compile(r"/latest/(api/token|meta-data)|/computeMetadata/|/metadata/identity/")
-"""Where a cloud's machines ask for credentials that nobody has given them."""
+"""Where a cloud's machines ask for credentials if none are configured."""
 _QUERY: Final = re.compile(r"\?\S+")
 _MAX_REASON: Final = 500
 
@@ -62,15 +62,15 @@ _Result = TypeVar("_Result")
 _memory_stores: Final[dict[str, MemoryStore]] = {}
 _memory_lock: Final = threading.Lock()
 _network_process: int | None = None
-"""The process that reached a network store first. obstore's threads live in it alone: a fork of it would wait for them
-for ever, and gets an error instead."""
+"""The process that first used a network store. obstore's threads exist only in it: a fork would wait for them forever,
+and gets an error instead."""
 
 
 @lru_cache(maxsize=64)
 def _open_store(
     family: Family, authority: str, options: tuple[tuple[str, str], ...], *, retries: bool = True
 ) -> ObjectStore:
-    """A store and its connections, shared by all storages of the process that have the same options."""
+    """A store with its connections, shared by all storages of the process with the same options."""
     retry_config = _RETRIES if retries else _NO_RETRIES
     settings = store_settings(family, authority, dict(options))
     config: Any = settings.config
@@ -111,7 +111,7 @@ class ObjectFiles:
         return data
 
     def read_ranges(self, location: Location, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """One `bytes` per (offset, length), each exactly as long as asked for; fetched side by side."""
+        """Return one `bytes` per (offset, length), each exactly as long as requested; fetched concurrently."""
         starts, lengths = [start for start, _ in ranges], [length for _, length in ranges]
         self._metrics.add(requests=len(ranges))
         try:
@@ -126,7 +126,7 @@ class ObjectFiles:
         except (NotFoundError, AccessDeniedError):
             raise
         except SkerryError:
-            # A range behind the end is refused by some stores and cut off by others: it is the same mistake.
+            # Some stores refuse a range beyond the end, others truncate it; both become the same error.
             size = self.size(location)
             for start, length in ranges:
                 if start + length > size:
@@ -139,7 +139,7 @@ class ObjectFiles:
         return [buffer.to_bytes() for buffer in buffers]
 
     def read_tail(self, location: Location, length: int) -> tuple[bytes, int]:
-        """The last bytes of an object, and its size, by one request where the store knows how (Azure does not)."""
+        """The last bytes of an object, and its size, in one request if the store supports it (Azure does not)."""
         if length > 0 and location.family is not Family.AZURE:
             self._metrics.add(requests=1)
             try:
@@ -148,7 +148,7 @@ class ObjectFiles:
             except (NotFoundError, AccessDeniedError):
                 raise
             except SkerryError:
-                pass  # an empty object: S3 refuses to count from its end
+                pass  # an empty object: S3 refuses suffix ranges of it
             else:
                 if len(data) != min(length, size):
                     raise short_read(location, max(0, size - length), min(length, size), None)
@@ -171,11 +171,11 @@ class ObjectFiles:
     def _create(self, location: Location, data: memoryview) -> None:
         """Publish an object that must not exist yet.
 
-        An attempt whose outcome is unknown is followed by another. If that finds an object of the name, its content
-        tells whose it is, as long as one writer alone can have made it; marks and hints are the same for all writers.
+        An attempt with an unknown outcome is followed by another. If that one finds an object of this name, its content
+        shows who wrote it, provided that its name is unique; marks and hints are the same for all writers.
         """
         with self._errors(location):
-            once = _open_store(*self._named, retries=False)  # made for those who create, and kept
+            once = _open_store(*self._named, retries=False)  # opened on the first creation, and cached
             unsure, attempts = False, pauses()
             while True:
                 self._metrics.add(requests=1)
@@ -197,13 +197,13 @@ class ObjectFiles:
         self._metrics.add(bytes_written=len(data))
 
     def _recognise(self, location: Location, data: memoryview) -> None:
-        """Tell whether an object is what an attempt without an answer has made; raises if not, or if nobody can."""
+        """Check that an object is what an unanswered attempt has created; raise if not, or if that cannot be known."""
         if not self._holds(location, data):
-            raise AlreadyExistsError("file exists already", location=redact(location.text))
+            raise AlreadyExistsError("file already exists", location=redact(location.text))
         if not has_unique_name(location):
             raise StorageError(
-                "the store lost its answer to a request, and there is a file of that name with the same content: "
-                "whose it is cannot be known",
+                "the store did not answer a request, and a file of this name with the same content exists: "
+                "whether this request created it cannot be known",
                 location=redact(location.text),
             )
 
@@ -235,7 +235,7 @@ class ObjectFiles:
         return pages, next(pages, None)
 
     def list_folder(self, location: Location) -> Folder:
-        """The objects directly below a prefix, and the prefixes one step further; pages are put together."""
+        """List the objects directly below a prefix, and the prefixes one level deeper, over all pages."""
         root = split_root(location.text)[0]
         found = self._ask(location, lambda: obstore.list_with_delimiter(self.store, location.path.rstrip("/") or None))
         objects, prefixes = found["objects"], found["common_prefixes"]
@@ -244,7 +244,7 @@ class ObjectFiles:
         return Folder(tuple(files), tuple(f"{root}{prefix.rstrip('/')}" for prefix in prefixes))
 
     def delete(self, locations: Iterable[Location]) -> None:
-        """Delete objects in batches; those that do not exist are as good as deleted."""
+        """Delete objects in batches; missing ones count as deleted."""
         batch: list[Location] = []
         for location in locations:
             batch.append(location)
@@ -262,14 +262,14 @@ class ObjectFiles:
         except AccessDeniedError:
             raise
         except SkerryError:
-            # Some stores fail when an object is missing, or know no batches: find out one by one.
+            # Some stores fail if an object is missing, or do not support batches: delete one by one.
             for location in batch:
                 self._metrics.add(requests=1)
                 with suppress(NotFoundError), self._errors(location):
                     obstore.delete(self.store, location.path)
 
     def open_reader(self, location: Location) -> RangeReader:
-        """Open an object as an unbuffered, seekable stream; its end is fetched at once."""
+        """Open an object as an unbuffered, seekable stream; its last bytes are fetched immediately."""
         tail, size = self.read_tail(location, TAIL_BYTES)
         self._metrics.add(files_opened=1)
         return RangeReader(size, tail, lambda offset, length: self.read_ranges(location, [(offset, length)])[0])
@@ -292,15 +292,15 @@ class ObjectFiles:
         return pa.PythonFile(self.open_reader(location), mode="r")
 
     def require_absent(self, location: Location) -> None:
-        """Raise `AlreadyExistsError` if there is an object of that name."""
+        """Raise `AlreadyExistsError` if an object of this name exists."""
         try:
             self.size(location)
         except NotFoundError:
             return
-        raise AlreadyExistsError("file exists already", location=redact(location.text))
+        raise AlreadyExistsError("file already exists", location=redact(location.text))
 
     def _ask(self, location: Location, request: Callable[[], _Result]) -> _Result:
-        """Send a request that may be repeated; obstore repeats most, but takes 409 ("try again") for an answer."""
+        """Send a request that may be repeated; obstore retries most errors, but not 409 ("try again")."""
         with self._errors(location):
             attempts = pauses()
             while True:
@@ -315,7 +315,7 @@ class ObjectFiles:
 
 
 class _ObjectSink(Sink):
-    """Gathers bytes for one request; from 32 MiB on, uploads in parts."""
+    """Buffers bytes for one request; from 32 MiB on, uploads in parts."""
 
     def __init__(self, files: ObjectFiles, location: Location, metrics: Metrics, *, overwrite: bool) -> None:
         super().__init__(location.text, metrics)
@@ -350,7 +350,7 @@ class _ObjectSink(Sink):
         self._metrics.add(requests=2 + -(-self.tell() // _PART_BYTES), bytes_written=self.tell())
 
     def _complete(self) -> None:
-        """Put the parts together. A request whose answer was lost is repeated, and then finds no upload any more."""
+        """Complete the upload. A request whose answer was lost is repeated, and then no longer finds the upload."""
         try:
             with self._files._errors(self._target):  # noqa: SLF001  of a class of this module
                 self._writer.close()
@@ -363,21 +363,21 @@ class _ObjectSink(Sink):
     def _holds_all(self) -> bool:
         try:
             return self._files.size(self._target) == self.tell()
-        except SkerryError:  # what failed before matters more
+        except SkerryError:  # the earlier failure matters more
             return False
 
     def _discard(self) -> None:
         self._gathered = bytearray()
         writer, self._writer = self._writer, None
         if writer is not None:
-            # Leaving its `with` block by an error is how obstore's writer is told to drop the parts. If the store
-            # cannot be reached now, its own rule for unfinished uploads removes them.
+            # obstore's writer drops the parts when its `with` block ends with an error. If the store cannot be
+            # reached now, its own rule for unfinished uploads removes them.
             with suppress(BaseError, OSError, ValueError):
                 writer.__exit__(InterruptedError, InterruptedError(), None)
 
 
 class _Errors:
-    """Raises what obstore reports as an error of skerry, with the location and without anything secret."""
+    """Raises errors of obstore as errors of skerry, with the location and without secrets."""
 
     __slots__ = ("_location", "_secrets")
 
@@ -394,14 +394,14 @@ class _Errors:
             _network_process = process
         elif _network_process != process:
             raise UnsupportedError(
-                "this process was forked from one that had used an object store already, which cannot work: start "
-                "processes by 'spawn' or 'forkserver'",
+                "this process was forked from one that had already used an object store, which does not work: start "
+                "processes with 'spawn' or 'forkserver'",
                 location=redact(self._location.text),
             )
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _traceback: object) -> None:
         if isinstance(error, (BaseError, OSError, ValueError)):
-            # The original's text may hold a signed URL, so it does not come along as the cause.
+            # The original's text may contain a signed URL, so it does not become the cause.
             raise _translate(error, self._location, self._secrets) from None
 
 
@@ -409,7 +409,7 @@ def _translate(error: BaseException, location: Location, secrets: Sequence[str])
     text = str(error).partition(_DEBUG)[0]
     reason = _describe(text, secrets)
     where = redact(location.text)
-    status = status_of(error)  # a listing's errors come without a class of their own
+    status = status_of(error)  # errors of listings have no class of their own
     if _INSTANCE_CREDENTIALS.search(text):
         return AccessDeniedError(_NO_CREDENTIALS[location.family], location=where)
     answer = answer_of(error, location.family)
@@ -417,7 +417,7 @@ def _translate(error: BaseException, location: Location, secrets: Sequence[str])
         missing = "bucket or container" if "NoSuchBucket" in text or "ContainerNotFound" in text else "file"
         return NotFoundError(f"{missing} does not exist", location=where)
     if answer is Answer.EXISTS:
-        return AlreadyExistsError("file exists already", location=where)
+        return AlreadyExistsError("file already exists", location=where)
     if isinstance(error, (PermissionDeniedError, UnauthenticatedError)) or status in ("401", "403"):
         return AccessDeniedError(f"the store denies access: {reason}", location=where)
     if isinstance(error, NotSupportedError) or (isinstance(error, ValueError) and "parse path" in text):
@@ -435,7 +435,7 @@ _NO_CREDENTIALS: Final = {
 
 
 def _describe(text: str, secrets: Sequence[str]) -> str:
-    """One line that says what happened, without queries and secrets."""
+    """One line that describes an error, without queries and secrets."""
     xml = _XML_ERROR.search(text)
     reason = f"{text[: text.find('<')].strip(' :-')}: {xml[1]}, {xml[2]}" if xml else text
     reason = _QUERY.sub("?***", " ".join(reason.split()))

@@ -1,7 +1,7 @@
-"""Storage options: PyIceberg's property names on one side, obstore's configuration on the other.
+"""Storage options: PyIceberg's property names translated to obstore's configuration.
 
-This is the one place that knows both. An option that is known but cannot be honoured is refused by name; others are
-none of the storage's business and are dropped, so that a catalog's own secrets do not travel along.
+No other module knows both. An option that is known but cannot be honoured is refused by name; all others do not
+concern the storage and are dropped, so that a catalog's own secrets are not passed along.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 ALLOWED_LOCATIONS: Final = "skerry.allowed-locations"
-"""Catalog property: folders, as a JSON list, from which tables may be read that have files outside of their own."""
+"""Catalog property: a JSON list of folders whose tables may be read although they have files outside of them."""
 _PREFIXES: Final = ("s3.", "gcs.", "adls.", "client.", MOVED_FROM, MOVED_TO)
 _PUBLIC: Final = frozenset(
     {
@@ -57,7 +57,7 @@ _MIN_SECRET_LENGTH: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class StoreSettings:
-    """What one obstore store is made of.
+    """The configuration of one obstore store.
 
     Args:
         config: Keys of the store's own configuration.
@@ -69,12 +69,12 @@ class StoreSettings:
 
 
 def select_options(options: Mapping[str, Any]) -> dict[str, str]:
-    """Keep the options that concern storage, as strings; None means not given."""
+    """Keep the options that concern storage, as strings; None means not set."""
     return {key: _as_text(value) for key, value in options.items() if key.startswith(_PREFIXES) and value is not None}
 
 
 def allowed_locations(properties: Mapping[str, Any]) -> tuple[str, ...]:
-    """The folders that a catalog's properties allow tables to be read from.
+    """The folders that a catalog's properties allow tables to read from.
 
     Raises:
         SchemaError: The property is not a JSON list of locations.
@@ -92,30 +92,30 @@ def allowed_locations(properties: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def describe_options(options: Mapping[str, str]) -> dict[str, str]:
-    """The options for display: every value is hidden but those known to be harmless."""
+    """The options for display: all values are hidden except those known to be harmless."""
     return {key: redact(value) if key in _PUBLIC else "***" for key, value in options.items()}
 
 
 def secret_values(options: Mapping[str, str]) -> list[str]:
-    """Values that must never be shown, longest first."""
+    """Values that must never be displayed, longest first."""
     hidden = {value for key, value in options.items() if key not in _PUBLIC and len(value) >= _MIN_SECRET_LENGTH}
     return sorted(hidden, key=len, reverse=True)
 
 
 def store_settings(family: Family, authority: str, options: Mapping[str, str]) -> StoreSettings:
-    """Translate the options for the store that a location lies in.
+    """Translate the options for the store of a location.
 
     Args:
         family: The kind of store; not local files.
         authority: The bucket, or Azure's container and host.
-        options: What `select_options` kept.
+        options: The result of `select_options`.
 
     Returns:
         The settings; empty for a store in memory.
 
     Raises:
-        UnsupportedError: An option asks for something that is not done here, remote signing for example.
-        SchemaError: A value does not have the form that its option needs.
+        UnsupportedError: An option requests something that is not supported, for example remote signing.
+        SchemaError: A value does not have the form that its option requires.
     """
     return _TRANSLATORS[family](authority, options)
 
@@ -185,12 +185,12 @@ def _azure(authority: str, options: Mapping[str, str]) -> StoreSettings:
 def _azure_endpoint(
     account: str | None, host_suffix: str, options: Mapping[str, str], connection: Mapping[str, str]
 ) -> str | None:
-    """Where the account's blob service listens, None for Azure's public address."""
+    """The URL of the account's blob service; None for Azure's public address."""
     if account_host := options.get("adls.account-host"):
         return f"https://{account_host}"
     if authority := options.get("adls.blob-storage-authority"):
         scheme = options.get("adls.blob-storage-scheme", "https")
-        # A suffix follows the account's name; an emulator's address comes before it.
+        # A suffix follows the account's name; an emulator's address precedes it.
         return f"{scheme}://{account}{authority}" if authority.startswith(".") else f"{scheme}://{authority}/{account}"
     if endpoint := connection.get("blobendpoint"):
         return endpoint.rstrip("/")
@@ -199,7 +199,7 @@ def _azure_endpoint(
 
 
 def _sas_token(account: str | None, host: str, options: Mapping[str, str]) -> str | None:
-    """The account's own token (`adls.sas-token.<account>` or `adls.sas-token.<host>`), or the one for all."""
+    """The account's own token (`adls.sas-token.<account>` or `adls.sas-token.<host>`), or the general one."""
     names = [f"adls.sas-token.{host}", f"adls.sas-token.{account}", "adls.sas-token"]
     own = f"adls.sas-token.{account}."
     names[1:1] = [key for key in options if key.startswith(own)]
@@ -208,7 +208,7 @@ def _sas_token(account: str | None, host: str, options: Mapping[str, str]) -> st
 
 
 def _connection_string(options: Mapping[str, str]) -> dict[str, str]:
-    """An Azure connection string, `Name=value;…`, by lower-case names."""
+    """Parse an Azure connection string, `Name=value;…`, into values by lower-case name."""
     pairs = (part.partition("=") for part in options.get("adls.connection-string", "").split(";") if part)
     return {name.strip().lower(): value for name, _, value in pairs}
 
@@ -240,7 +240,7 @@ def _plain_http(endpoint: str | None) -> dict[str, Any]:
 def _refuse(options: Mapping[str, str], *names: str) -> None:
     for name in names:
         if options.get(name):
-            raise UnsupportedError(f"storage option {name!r} is not supported; give keys, or leave them to the machine")
+            raise UnsupportedError(f"storage option {name!r} is not supported; use keys, or those of the machine")
 
 
 def _as_text(value: Any) -> str:

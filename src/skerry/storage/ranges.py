@@ -1,4 +1,4 @@
-"""Which ranges of a file to fetch together."""
+"""Planning of range requests: which ranges of a file to fetch together."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MAX_FETCH_BYTES: Final = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """One range to fetch, and the wanted ranges that lie in it.
+    """One range to fetch, and the wanted ranges within it.
 
     Args:
         offset: First byte.
@@ -27,16 +27,16 @@ class Fetch:
 
 
 def plan_fetches(offsets: Sequence[int], lengths: Sequence[int], max_gap_bytes: int) -> list[Fetch]:
-    """Merge ranges that lie close together, because a request costs more than a few bytes read in vain.
+    """Merge ranges that are close together, because a request costs more than a few unneeded bytes.
 
     Args:
         offsets: First byte of each wanted range, in any order; ranges may overlap.
         lengths: Their lengths; empty ranges are in no fetch.
-        max_gap_bytes: The most bytes to read in vain between two ranges. What is merged stays below 16 MiB, so that
-            large ranges go on being fetched side by side.
+        max_gap_bytes: The most unneeded bytes between two merged ranges. Merged fetches stay below 16 MiB, so that
+            large ranges are still fetched concurrently.
 
     Returns:
-        The fetches by offset; together they hold every wanted range once.
+        The fetches by offset; together they contain every wanted range once.
     """
     fetches: list[Fetch] = []
     members: list[int] = []

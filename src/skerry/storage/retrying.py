@@ -1,8 +1,8 @@
-"""When a request to an object store is sent again, and when a file that is there is one's own.
+"""Retrying requests to an object store: which may be sent again, and whether an existing file is one's own.
 
-A store may do what it was asked and lose its answer: a status of 5xx, a time-out, a closed connection. Reading and
-replacing can simply be asked for again. Creating a file that must not exist yet cannot: the second request meets what
-the first has made, and only what is in the file tells whose it is.
+A store may execute a request and lose its answer: a status of 5xx, a time-out, a closed connection. Reads and
+replacements can simply be repeated. The creation of a file that must not exist yet cannot: the second request finds
+the file that the first one created, and only its content shows who wrote it.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ _UUID: Final = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}", re.I
 
 
 class Answer(Enum):
-    """What an error says of the request."""
+    """What an error says about the request."""
 
-    EXISTS = "refused: there is a file of that name"
+    EXISTS = "refused: a file of that name exists"
     BUSY = "refused: another request for the same file is under way"
     UNKNOWN = "no answer, or none that says whether it took effect"
     REFUSED = "refused for good"
 
 
 def status_of(error: BaseException) -> str:
-    """The HTTP status that an error of obstore tells of; empty if there is none."""
+    """The HTTP status in an error of obstore; empty if there is none."""
     found = _STATUS.search(str(error))
     return found[1] if found else ""
 
 
 def answer_of(error: BaseException, family: Family) -> Answer:
-    """What an error of obstore says of the request."""
+    """What an error of obstore says about the request."""
     status = status_of(error)
     if status == "409" and family is Family.S3:  # S3: ConditionalRequestConflict, OperationAborted; Azure: exists
         return Answer.BUSY
@@ -59,7 +59,7 @@ def answer_of(error: BaseException, family: Family) -> Answer:
 
 
 def pauses() -> Iterator[bool]:
-    """Wait longer and longer, true after each pause; ends after six of them or two minutes."""
+    """Wait longer and longer, yielding after each pause; ends after six pauses or two minutes."""
     end = time.monotonic() + PATIENCE_S
     pause = _FIRST_PAUSE_S
     for _ in range(MAX_RETRIES):
@@ -72,5 +72,5 @@ def pauses() -> Iterator[bool]:
 
 
 def has_unique_name(location: Location) -> bool:
-    """Whether a file's name holds a UUID, so that one writer alone can have made a file of that name."""
+    """Whether a file's name contains a UUID, so that only one writer can have created a file of that name."""
     return _UUID.search(name(location.text)) is not None

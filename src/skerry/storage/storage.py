@@ -1,4 +1,4 @@
-"""The one way to files: a `Storage` knows the options, finds the store of a location, and counts what it does."""
+"""Access to files: a `Storage` has the options, finds the store of a location, and counts requests."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ __all__ = ["Storage"]
 class Storage:
     """Files on this machine, in memory, S3, Google Cloud Storage and Azure, by their locations.
 
-    Cheap to make, safe to use from many threads, and picklable: a copy in another process has the same options and its
-    own counters. Files in memory (`memory://`) belong to the process, not to the instance.
+    Cheap to create, safe to use from many threads, and picklable: a copy in another process has the same options and
+    its own counters. Files in memory (`memory://`) belong to the process, not to the instance.
 
     Every method raises `NotFoundError` for a missing file, `AccessDeniedError` when the store refuses, and
     `StorageError` when it fails otherwise.
 
     Args:
         options: PyIceberg's property names (`s3.endpoint`, `s3.access-key-id`, `gcs.oauth2.token`, `adls.sas-token` …).
-            Without keys, what the machine offers (environment, instance) is used. Other properties are ignored.
-        allowed_locations: Folders from which tables may be read that have files outside of their own; kept for those
-            who plan reads, nothing here looks at them.
+            Without keys, those of the machine (environment, instance) are used. Other properties are ignored.
+        allowed_locations: Folders whose tables may be read although they have files outside their own folder. Kept for
+            planners; the storage itself does not check them.
 
     Attributes:
-        move: The folder whose files lie elsewhere than metadata says, if there is one: files of its old place are read
-            where it lies now, and only there files are written and deleted.
+        move: The folder that was moved since its metadata was written, if any: its files are read from the new
+            location, and only there files are written and deleted.
     """
 
     def __init__(self, options: Mapping[str, Any] | None = None, allowed_locations: Iterable[str] = ()) -> None:
@@ -53,7 +53,7 @@ class Storage:
         self._lock = threading.Lock()
 
     def allowing(self, allowed_locations: Iterable[str]) -> Storage:
-        """The same storage, with its connections and counters, and other allowed locations."""
+        """The same storage, sharing connections and counters, with other allowed locations."""
         other = object.__new__(Storage)
         other.__dict__.update(self.__dict__, allowed_locations=tuple(allowed_locations))
         return other
@@ -64,7 +64,7 @@ class Storage:
         return self._files(found).size(found)
 
     def exists(self, location: str) -> bool:
-        """Whether there is a file of that name; a folder is none."""
+        """Whether a file of this name exists; folders do not count."""
         try:
             self.size(location)
         except NotFoundError:
@@ -90,7 +90,7 @@ class Storage:
         return self._files(found).read_ranges(found, [(offset, length)])[0] if length else b""
 
     def read_ranges(self, location: str, offsets: Sequence[int], lengths: Sequence[int]) -> list[memoryview]:
-        """Read several ranges of one file; ranges close together share a request, others are fetched side by side.
+        """Read several ranges of one file; ranges close together share a request, others are fetched concurrently.
 
         Args:
             location: The file.
@@ -98,7 +98,7 @@ class Storage:
             lengths: Their lengths.
 
         Returns:
-            One view per range, exactly as long as asked for; views of one request share its memory.
+            One view per range, exactly as long as requested; views of one request share its memory.
 
         Raises:
             FormatError: A range is negative, or reaches beyond the end of the file.
@@ -114,7 +114,7 @@ class Storage:
                 parts = files.read_ranges(found, [(fetch.offset, fetch.length) for fetch in fetches])
             except FormatError:
                 for offset, length in zip(offsets, lengths, strict=True):
-                    self.read_range(location, offset, length)  # so that the error names the range that was asked for
+                    self.read_range(location, offset, length)  # so that the error names the requested range
                 raise
             for fetch, part in zip(fetches, parts, strict=True):
                 whole = memoryview(part)
@@ -141,32 +141,32 @@ class Storage:
         """Write a file that appears complete or not at all.
 
         Args:
-            location: The file; missing folders are made.
+            location: The file; missing folders are created.
             data: Contiguous bytes.
-            overwrite: Whether a file of that name is replaced. If not, exactly one of several writers succeeds.
+            overwrite: Whether an existing file is replaced. If not, exactly one of several writers succeeds.
 
         Raises:
-            AlreadyExistsError: There is a file of that name, and `overwrite` is false.
+            AlreadyExistsError: The file exists, and `overwrite` is false.
         """
         found = self._writable(location)
         self._files(found).write(found, memoryview(data).cast("B"), overwrite=overwrite)
 
     def list(self, prefix: str) -> Iterator[FileStatus]:
-        """List all files below a folder, however deep; none if there is no such folder.
+        """List all files below a folder, at any depth; none if the folder does not exist.
 
         Args:
-            prefix: The folder, with or without a slash at its end. `a/b` does not find `a/bc`.
+            prefix: The folder, with or without a trailing slash. `a/b` does not find `a/bc`.
 
         Yields:
-            The files, with locations that start like `prefix`.
+            The files; their locations start with `prefix` as given.
         """
         found = self._located(prefix)
         return self._files(found).list_files(found)
 
     def list_folder(self, location: str) -> Folder:
-        """List what lies directly in a folder, so that what is below can be listed side by side; empty if it is none.
+        """List the direct contents of a folder, so that subfolders can be listed concurrently; empty if there are none.
 
-        Folders that are links are left out, as `list` does.
+        Folders that are links are left out, as in `list`.
         """
         found = self._located(location)
         return self._files(found).list_folder(found)
@@ -193,38 +193,38 @@ class Storage:
         `abort()`, leaving a `with` block by an exception, and dropping the stream unclosed leave no file.
 
         Args:
-            location: The file; missing folders are made.
-            overwrite: Whether a file of that name is replaced.
+            location: The file; missing folders are created.
+            overwrite: Whether an existing file is replaced.
 
         Raises:
-            AlreadyExistsError: There is a file of that name, and `overwrite` is false. `close()` raises it too, when
-                the name was taken meanwhile.
+            AlreadyExistsError: The file exists, and `overwrite` is false. `close()` raises it too, if the file has been
+                created meanwhile.
         """
         found = self._writable(location)
         return self._files(found).open_output(found, overwrite=overwrite)
 
     def arrow_file(self, location: str) -> Any:
-        """Open a file for PyArrow to read at random: PyArrow's own file if it is local, ranged reads otherwise.
+        """Open a file for PyArrow's random access: PyArrow's own file if it is local, ranged reads otherwise.
 
         Returns:
-            A `pyarrow.NativeFile`. What PyArrow reads from a local one is not counted.
+            A `pyarrow.NativeFile`. Reads of a local one are not counted.
         """
         found = self._located(location)
         return self._files(found).arrow_file(found)
 
     def identity(self, location: str) -> str:
-        """What tells the store of a location from others whose locations look alike: its kind and public options."""
+        """Distinguishes this storage from others where a location may be another file: kind and public options."""
         found = self._located(location)
         if found.family is Family.LOCAL:
             return f"{found.family.value} {self.move or ''}"
         return f"{found.family.value} {found.authority} {sorted(describe_options(self.options).items())}"
 
     def place(self, location: str) -> str:
-        """Where a file is, for programs that open it themselves: another location in a folder that was moved."""
+        """The location of a file for programs that open it themselves: differs in a folder that was moved."""
         return location if self.move is None else self.move(location)
 
     def check_writable(self, location: str) -> None:
-        """Refuse a place where nothing may be written or deleted, before anything is done there.
+        """Refuse a location where nothing may be written or deleted, before any work is done.
 
         Raises:
             UnsupportedError: The location is not in a folder that was copied or moved.

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 __all__ = ["TAIL_BYTES", "RangeReader", "Sink", "short_read"]
 
 TAIL_BYTES: Final = 64 * 1024
-"""How much of its end a reader fetches when it is opened: that one request tells whether the file exists and how large
-it is, is all of a small file, and holds the footer of most Parquet and Puffin files."""
+"""How many of its last bytes a reader fetches when it is opened. That one request shows whether the file exists and how
+large it is, and contains all of a small file and the footer of most Parquet and Puffin files."""
 
 
 class RangeReader(io.RawIOBase):
-    """A seekable stream over an object that is read by ranges.
+    """A seekable stream over an object that is read in ranges.
 
     Args:
         size: Size of the object in bytes.
@@ -49,7 +49,7 @@ class RangeReader(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move to an offset from the start, the position or the end; beyond the end is allowed and reads nothing."""
+        """Move to an offset from the start, the position or the end; reads beyond the end return nothing."""
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
         if base + offset < 0:
             raise ValueError(f"cannot seek to byte {base + offset}")
@@ -65,7 +65,7 @@ class RangeReader(io.RawIOBase):
         return self._size
 
     def read(self, size: int | None = -1) -> bytes:
-        """Read up to `size` bytes, to the end if it is negative or None; fewer come only at the end."""
+        """Read up to `size` bytes, or to the end if it is negative or None; returns fewer only at the end."""
         if self.closed:
             raise ValueError("read of a closed file")
         start = self._position
@@ -88,7 +88,7 @@ class RangeReader(io.RawIOBase):
         return self.read()
 
     def readinto(self, buffer: Buffer) -> int:
-        """Fill `buffer` as far as there are bytes."""
+        """Fill `buffer` as far as possible."""
         view = memoryview(buffer).cast("B")
         data = self.read(len(view))
         view[: len(data)] = data
@@ -98,8 +98,8 @@ class RangeReader(io.RawIOBase):
 class Sink(io.RawIOBase):
     """A stream whose bytes become visible as a file, all at once, when it is closed.
 
-    Leaving a `with` block by an exception, `abort`, a failed write and being garbage-collected unclosed all leave
-    nothing behind.
+    If a `with` block ends by an exception, `abort` is called, a write fails, or the unclosed stream is
+    garbage-collected, no file appears.
     """
 
     def __init__(self, location: str, metrics: Metrics) -> None:
@@ -115,11 +115,11 @@ class Sink(io.RawIOBase):
 
     @abstractmethod
     def _publish(self) -> None:
-        """Make the file visible; throw everything away if that fails."""
+        """Make the file visible; discard everything if that fails."""
 
     @abstractmethod
     def _discard(self) -> None:
-        """Throw everything away; must not raise."""
+        """Discard everything; must not raise."""
 
     def writable(self) -> bool:
         """Always true."""
@@ -132,8 +132,8 @@ class Sink(io.RawIOBase):
     def write(self, data: Buffer) -> int:
         """Write all of `data`.
 
-        Once it has failed it fails in the same way again: PyArrow's writers finish their file also when they are left
-        by an error, and what went wrong first, an interrupt even, would be lost behind that.
+        After a failure it raises the same error again: PyArrow's writers finish their file even after an error, and the
+        first error, possibly an interrupt, would be lost.
         """
         if self._failure is not None:
             raise self._failure
@@ -150,10 +150,10 @@ class Sink(io.RawIOBase):
         return len(view)
 
     def close(self) -> None:
-        """Publish the file. Does nothing when it is published or aborted already.
+        """Publish the file. Does nothing if it has been published or aborted.
 
         Raises:
-            AlreadyExistsError: Somebody else has taken the name meanwhile, and overwriting was not asked for.
+            AlreadyExistsError: Another writer has created the file meanwhile, and overwriting was not requested.
         """
         if not self.closed:
             try:
@@ -162,7 +162,7 @@ class Sink(io.RawIOBase):
                 super().close()
 
     def abort(self) -> None:
-        """Throw away what was written; no file appears."""
+        """Discard what was written; no file appears."""
         if not self.closed:
             self._discard()
             super().close()

@@ -1,1 +1,1 @@
-"""What the table formats share: schema and types, predicates, data files, statistics and freshness, the commit loop."""
+"""What the table formats share: schema and types, predicates, data files, statistics, and the commit loop."""

@@ -1,16 +1,16 @@
 """The commit loop: one for every operation on every table format.
 
 Optimistic concurrency in five steps: load the base state, apply the operation to it, stage the files that the new state
-needs, publish, and after a lost race begin again on the new base. A commit ends in one of three ways:
+needs, publish, and after a lost race start over from the new base. A commit ends in one of three ways:
 
 - **committed**: `publish` returned, or reading back showed the change in the table;
-- **conflict**: another writer was first, and this attempt can never succeed. What it staged is deleted, and the
-  operation is applied again;
-- **unknown**: neither is proven. Nothing is deleted, because the table may refer to it, now or when a request arrives
-  that is still under way.
+- **conflict**: another writer was first, and this attempt can never succeed. The files that it staged are deleted,
+  and the operation is applied again;
+- **unknown**: neither is proven. Nothing is deleted, because the table may refer to the files now, or after a pending
+  request arrives.
 
-The publish step begins before its first byte is sent (`skerry.table.owned_files`): whatever ends it, an interrupt too,
-counts as unknown unless the store or catalog has proven that nothing happened.
+The publish step begins before its first byte is sent (`skerry.table.owned_files`): any way in which it ends, even an
+interrupt, counts as unknown unless the store or catalog has proven that nothing happened.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class BaseState(Protocol):
 
     @property
     def storage(self) -> Storage:
-        """Where the table's files lie."""
+        """The storage of the table's files."""
         ...
 
 
@@ -47,10 +47,10 @@ Staged = TypeVar("Staged")
 
 
 class NotPublishedError(Exception):
-    """What `CommitTarget.publish` raises for an error that provably came before any effect; the loop unwraps it.
+    """Raised by `CommitTarget.publish` for an error that provably precedes any effect; the loop unwraps it.
 
     Args:
-        error: What the caller gets to see.
+        error: The error that the caller gets.
     """
 
     def __init__(self, error: BaseException) -> None:
@@ -59,10 +59,10 @@ class NotPublishedError(Exception):
 
 
 class Operation(Protocol[BaseIn, ChangeOut]):
-    """What a caller wants done to a table, stated so that it can be applied to whatever state the table is in."""
+    """A change that a caller requests, stated so that it can be applied to any state of the table."""
 
     def apply(self, base: BaseIn) -> ChangeOut | None:
-        """Decide the change that brings `base` to the wanted state; None if there is nothing to do.
+        """Decide the change that turns `base` into the wanted state; None if there is nothing to do.
 
         Called once per attempt, each time with the newest state. Must not publish anything.
 
@@ -80,11 +80,11 @@ class CommitTarget(Protocol, Generic[Base, ChangeIn, Staged]):
         ...
 
     def stage(self, base: Base, change: ChangeIn, files: OwnedFiles) -> Staged:
-        """Write the files that the new state refers to; `files` owns each before it is written."""
+        """Write the files that the new state refers to; `files` gets each before it is written."""
         ...
 
     def named_files(self, staged: Staged) -> Iterable[str]:
-        """Locations or names of the files that somebody wrote for the change, and that the new state refers to."""
+        """Locations or names of the files that were written for the change and that the new state refers to."""
         ...
 
     def publish(self, staged: Staged) -> Base:
@@ -101,11 +101,11 @@ class CommitTarget(Protocol, Generic[Base, ChangeIn, Staged]):
         """Read the table back, after an attempt whose outcome is unknown.
 
         Returns:
-            The newest state if it holds the staged change; None if that cannot be known. A base that is still the
-            newest state tells nothing: the request may be under way.
+            The newest state if it contains the staged change; None if that cannot be known. A base that is still the
+            newest state proves nothing: the request may be pending.
 
         Raises:
-            ConflictError: The attempt has failed for good: its base is not the newest state any more, and the change is
+            ConflictError: The attempt has failed for good: its base is no longer the newest state, and the change is
                 not in the history since.
         """
         ...
@@ -113,12 +113,12 @@ class CommitTarget(Protocol, Generic[Base, ChangeIn, Staged]):
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often and how fast a commit that lost a race tries again.
+    """How often and how quickly a commit that lost a race is retried.
 
     Args:
         num_retries: Further attempts after the first.
         min_wait_ms: Wait before the first retry; doubles with every further one.
-        max_wait_ms: Upper limit of one wait.
+        max_wait_ms: Maximum of one wait.
         total_timeout_ms: No new attempt begins after this time.
 
     Spec: Iceberg properties, `commit.retry.*`.
@@ -131,10 +131,10 @@ class RetryPolicy:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> RetryPolicy:
-        """Read `commit.retry.num-retries`, `.min-wait-ms`, `.max-wait-ms` and `.total-timeout-ms`.
+        """Parse `commit.retry.num-retries`, `.min-wait-ms`, `.max-wait-ms` and `.total-timeout-ms`.
 
         Raises:
-            SchemaError: A value is not a whole number from 0.
+            SchemaError: A value is not a whole number of at least 0.
         """
         defaults = cls()
         return cls(
@@ -160,7 +160,7 @@ def commit(
     target: CommitTarget[Base, Change, Staged],
     policy: RetryPolicy | Callable[[Base], RetryPolicy] | None = None,
 ) -> Base:
-    """Commit `operation` to `target`, again on the new state after every lost race.
+    """Commit `operation` to `target`, applying it again to the new state after every lost race.
 
     Args:
         operation: What to do.
@@ -171,8 +171,8 @@ def commit(
         The table's state with the change in it, or the unchanged base if the operation had nothing to do.
 
     Raises:
-        ConflictError: The retries are used up, or the operation cannot be applied to the new state.
-        CommitUnknownError: The outcome is unknown, also after reading back. Nothing was cleaned up.
+        ConflictError: The retries are exhausted, or the operation cannot be applied to the new state.
+        CommitUnknownError: The outcome is unknown, even after reading back. Nothing was cleaned up.
     """
     base = target.load()
     retry = policy(base) if callable(policy) else policy or RetryPolicy()
@@ -203,14 +203,14 @@ def commit_to(target: CommitTarget[Base, Change, Staged], base: Base, change: Ch
     Args:
         target: The table.
         base: Its state.
-        change: What is decided for that state.
+        change: The change that was decided for that state.
 
     Returns:
         The table's state with the change in it.
 
     Raises:
         ConflictError: Another writer was first; nothing of the attempt is left.
-        CommitUnknownError: The outcome is unknown, also after reading back. Nothing was cleaned up.
+        CommitUnknownError: The outcome is unknown, even after reading back. Nothing was cleaned up.
     """
     with owned_files(base.storage) as files:
         staged = target.stage(base, change, files)
@@ -226,9 +226,9 @@ def commit_to(target: CommitTarget[Base, Change, Staged], base: Base, change: Ch
 
 
 def _publish(target: CommitTarget[Base, Change, Staged], staged: Staged) -> Base:
-    """Publish, and read back what became of an attempt that ended otherwise than by a proof.
+    """Publish, and read the table back if the outcome is not proven.
 
-    An interrupt is no error to get over: it leaves as it came, and nothing is read back.
+    An interrupt is not handled: it propagates, and nothing is read back.
     """
     try:
         return target.publish(staged)

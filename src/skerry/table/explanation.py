@@ -1,4 +1,4 @@
-"""What a scan will do, told before it does it."""
+"""Explanation of a scan: what it will read, and why."""
 
 from __future__ import annotations
 
@@ -11,44 +11,44 @@ __all__ = ["ExplainedPlan", "Explanation", "PlannedTasks"]
 
 
 class PlannedTasks(Protocol):
-    """What planning leaves to read."""
+    """The files that remain after planning."""
 
     def __len__(self) -> int: ...
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the files."""
+        """Total size of the files in bytes."""
 
     @property
     def unfiltered_count(self) -> int:
-        """Files whose rows are all wanted."""
+        """Number of files whose rows are all wanted."""
 
 
 class ExplainedPlan(Protocol):
-    """A plan as an explanation needs it; `skerry.table.files.scan_task.ScanPlan` is one."""
+    """The parts of a plan that an explanation shows; `skerry.table.files.scan_task.ScanPlan` is one."""
 
     @property
     def tasks(self) -> PlannedTasks:
-        """What is read."""
+        """The files to read."""
 
     @property
     def steps(self) -> tuple[ScanStep, ...]:
-        """How planning came to it."""
+        """The steps of planning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What a scan will do; `str()` lays it out for people.
+    """What a scan will do; `str()` formats it for people.
 
     Args:
         table: The table's name.
-        snapshot_id: The snapshot that is read; None for a table without rows so far.
-        columns: Names of the columns that are delivered.
-        where: The condition as it was understood, in SQL.
-        limit: Most rows.
-        plan: Files and how planning came to them.
-        split_bytes: How large tasks are at most where files can be cut .
-        split_count: How many tasks that makes.
+        snapshot_id: The snapshot that is read; None for a table without snapshots.
+        columns: Names of the returned columns.
+        where: The condition as it was parsed, in SQL.
+        limit: Maximum number of rows.
+        plan: The files, and the steps of planning.
+        split_bytes: Maximum size of a task, if files can be split.
+        split_count: Number of tasks.
     """
 
     table: str

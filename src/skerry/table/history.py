@@ -1,4 +1,4 @@
-"""A table's past as users see it, whatever the table format."""
+"""A table's history as users see it, for all table formats."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from skerry.errors import FormatError, SchemaError
 __all__ = ["MAIN", "Ref", "Retention", "Snapshot", "in_utc", "of_batch", "of_millis"]
 
 MAIN = "main"
-"""The branch that is meant where none is named."""
+"""The default branch."""
 
 
 def of_millis(millis: int) -> datetime:
-    """The moment of a metadata file's milliseconds since 1970, UTC.
+    """Convert milliseconds since 1970 in a metadata file to a datetime in UTC.
 
     Raises:
-        FormatError: It is outside of the years 1 to 9999.
+        FormatError: It is outside the years 1 to 9999.
     """
     try:
         return datetime.fromtimestamp(millis / 1000, UTC)
     except (ValueError, OverflowError, OSError) as error:
-        raise FormatError(f"{millis} milliseconds since 1970 are outside of the years 1 to 9999") from error
+        raise FormatError(f"{millis} milliseconds since 1970 are outside the years 1 to 9999") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +32,14 @@ class Snapshot:
 
     Args:
         snapshot_id: Its id.
-        parent_id: The snapshot that it was made from, None for the first.
-        sequence_number: Order of commits; 0 where the table format has none.
+        parent_id: The snapshot that it is based on; None for the first.
+        sequence_number: Order of commits; 0 if the table format has none.
         timestamp: When it was committed, UTC.
         operation: `append`, `replace`, `overwrite` or `delete`.
-        summary: What it added and removed, and totals, as text by key.
+        summary: What it added and removed, and totals, as texts by key.
         has_statistics: Whether sketches are published for it.
-        applied: Of what an append returns: whether it has added its rows; not if the table had the stream's batch.
+        applied: In the result of an append: whether its rows were added; False if the table already had the stream's
+            batch.
     """
 
     snapshot_id: int
@@ -52,7 +53,7 @@ class Snapshot:
 
 
 def of_batch(snapshot: Snapshot | None, *, applied: bool) -> Snapshot | None:
-    """The snapshot that the append of a stream's batch returns."""
+    """The snapshot returned by the append of a stream's batch."""
     return snapshot if snapshot is None or applied else replace(snapshot, applied=False)
 
 
@@ -63,10 +64,11 @@ class Ref:
     Args:
         name: Its name.
         kind: `branch` or `tag`.
-        snapshot_id: The snapshot that it names; None for a branch without one.
-        max_ref_age: The reference itself goes when its snapshot is older; None: the table's property.
-        max_snapshot_age: Of a branch: its older snapshots go; likewise.
-        min_snapshots_to_keep: Of a branch: so many of its newest snapshots stay, however old; likewise.
+        snapshot_id: The snapshot that it points to; None for a branch without one.
+        max_ref_age: The reference is dropped when its snapshot is older; None: the table's property applies.
+        max_snapshot_age: For a branch: older snapshots expire; None: the table's property applies.
+        min_snapshots_to_keep: For a branch: how many of its newest snapshots are kept, however old; None: the table's
+            property applies.
     """
 
     name: str
@@ -79,12 +81,12 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long a branch or tag holds on to snapshots; None leaves it to the table's properties.
+    """How long a branch or tag keeps snapshots; None leaves it to the table's properties.
 
     Args:
-        max_ref_age: The reference itself goes when its snapshot is older; `main` never goes.
-        max_snapshot_age: Of a branch: its older snapshots go.
-        min_snapshots_to_keep: Of a branch: so many of its newest snapshots stay, however old.
+        max_ref_age: The reference is dropped when its snapshot is older; `main` is never dropped.
+        max_snapshot_age: For a branch: older snapshots expire.
+        min_snapshots_to_keep: For a branch: how many of its newest snapshots are kept, however old.
 
     Raises:
         SchemaError: An age is less than a millisecond, or the number is not above 0.
@@ -97,12 +99,12 @@ class Retention:
     def __post_init__(self) -> None:
         for age in (self.max_ref_age, self.max_snapshot_age):
             if age is not None and age < timedelta(milliseconds=1):
-                raise SchemaError(f"an age must be a millisecond or more, found {age}")
+                raise SchemaError(f"an age must be at least a millisecond, found {age}")
         least = self.min_snapshots_to_keep
         if least is not None and (isinstance(least, bool) or not isinstance(least, int) or least <= 0):
             raise SchemaError(f"min_snapshots_to_keep must be a whole number above 0, found {least!r}")
 
 
 def in_utc(moment: datetime) -> datetime:
-    """A moment with its zone: what has none is meant in UTC."""
+    """A moment with a zone: UTC if it has none."""
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)

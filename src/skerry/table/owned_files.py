@@ -1,18 +1,18 @@
-"""Files that work has written for a commit: who owns them, and when they may be deleted.
+"""Ownership of files written for a commit: which work owns them, and when they may be deleted.
 
-A file that was written for a commit belongs to the work that wrote it until a publish step names it. There is one
-protocol for that, and no other place deletes what it has written for a commit:
+A file written for a commit belongs to the work that wrote it until a publish step names it. This module is the only
+place that deletes such files, by one protocol:
 
-1. Work that writes files does so in an `owned_files` block. If the block ends by an exception, whichever that is, its
-   files are deleted, unless a publish step has named them; after a `CommitUnknownError` all stay. Tasks that write
-   files are started with `OwnedFiles.map`, so that none of them runs any more by then.
-2. The commit loop makes a `PublishStep` of everything that a snapshot names before the first byte is sent that could
-   publish it. These files stay from then on, however the step ends: an interrupt after the catalog has taken the commit
-   must not delete what the table refers to.
+1. Work that writes files does so in an `owned_files` block. If the block ends by an exception of any kind, its files
+   are deleted, unless a publish step has named them; after a `CommitUnknownError` all are kept. Tasks that write
+   files are started with `OwnedFiles.map`, so that none of them is still running by then.
+2. Before the first byte is sent that could publish a snapshot, the commit loop creates a `PublishStep` with all files
+   that the snapshot names. From then on these files are kept, however the step ends: an interrupt after the catalog
+   has accepted the commit must not delete files that the table refers to.
 3. Only proof that the step has had no effect, and never will have, withdraws it: a conflict or refusal of the store or
    catalog, or a table that has moved on without the change. Then its files may be deleted again.
 
-When in doubt files stay. They are orphans if they belong to no table, and the removal of orphans takes them.
+When in doubt, files are kept. If they belong to no table they are orphans, which `remove_orphans` deletes.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ Result = TypeVar("Result")
 _LOG = logging.getLogger("skerry")
 
 _open: set[OwnedFiles] = set()
-"""The blocks that have not ended: a publish step tells all of them what it names, whichever thread they are in."""
+"""The blocks that have not ended, of all threads: a publish step passes the files that it names to all of them."""
 
 
 class OwnedFiles:
     """Files that belong to the work of one block, until a publish step names them.
 
-    A step names files by the last segment of their location: writers give names that nobody else gives. Where two files
-    have one name nevertheless, both stay.
+    A step names files by the last segment of their location, because writers use unique names. If two files have the
+    same name nevertheless, both are kept.
 
     Args:
-        storage: Where they lie.
+        storage: The storage of the files.
     """
 
     def __init__(self, storage: Storage) -> None:
@@ -57,21 +57,21 @@ class OwnedFiles:
 
     @property
     def may_be_published(self) -> bool:
-        """Whether a publish step has begun that was made for these files alone: they stay, all of them."""
+        """Whether a publish step has begun that was created for these files alone: all of them are kept."""
         return self._step is not None
 
     def add(self, *locations: str) -> None:
-        """Own files, whether they are written already or about to be."""
+        """Own files, whether they are already written or about to be."""
         self._locations.update(dict.fromkeys(locations))
         if self._step is not None:
             self._step.name(locations)
 
     def add_folder(self, folder: str, is_ours: Callable[[str], bool] | None = None) -> None:
-        """Own the files that lie in a folder when the block ends.
+        """Own the files that a folder contains when the block ends.
 
         Args:
             folder: The folder.
-            is_ours: Of a file's name, whether it was written in this block; every file of the folder was if None.
+            is_ours: Whether a file of this name was written in this block; None if all files of the folder were.
         """
 
         def found() -> Iterable[str]:
@@ -81,17 +81,17 @@ class OwnedFiles:
         self._sources.append(found)
 
     def add_found(self, source: Callable[[], Iterable[str]]) -> None:
-        """Own the files that a function finds when the block ends; what it raises is passed over."""
+        """Own the files that a function finds when the block ends; its errors are only logged."""
         self._sources.append(source)
 
     def map(self, executor: Executor, function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
-        """Run tasks that write files; none of them runs any more when files are deleted."""
+        """Run tasks that write files; none of them is still running when files are deleted."""
         job = executor.map(function, tasks)
         self._jobs.append(job)
         return job
 
     def end_jobs(self) -> None:
-        """End the tasks that still run or wait."""
+        """End the tasks that are running or waiting."""
         for job in self._jobs:
             close = getattr(job, "close", None)
             if close is not None:
@@ -99,16 +99,16 @@ class OwnedFiles:
                     close()
 
     def unpublish(self) -> None:
-        """Say that the table is gone which files were published to, so that they may be deleted after all."""
+        """Record that the table to which files were published is gone, so that they may be deleted after all."""
         self._named.clear()
         if self._step is not None:
             self._step.withdraw()
 
     def remove(self, locations: Iterable[str] | None = None) -> None:
-        """Delete files that no publish step has named; what cannot be deleted is left behind.
+        """Delete files that no publish step has named; files that cannot be deleted are left behind.
 
         Args:
-            locations: The files; all that are owned if None.
+            locations: The files; all owned ones if None.
         """
         self.end_jobs()
         if self.may_be_published:
@@ -125,11 +125,11 @@ class OwnedFiles:
 
 @contextmanager
 def owned_files(storage: Storage, *folders: str) -> Iterator[OwnedFiles]:
-    """Own the files that are written inside; if it ends by an exception, those go that no publish step has named.
+    """Own the files written inside; if the block ends by an exception, those that no publish step named are deleted.
 
     Args:
-        storage: Where they lie.
-        folders: Folders to which nobody else writes: every file in them is owned.
+        storage: The storage of the files.
+        folders: Folders in which only this block writes: every file in them is owned.
     """
     files = OwnedFiles(storage)
     for folder in folders:
@@ -148,18 +148,18 @@ def owned_files(storage: Storage, *folders: str) -> Iterator[OwnedFiles]:
 
 
 def give_up(storage: Storage, locations: Iterable[str]) -> None:
-    """Delete what a writer has written and nobody knows of: it fails before it could hand its files over."""
+    """Delete the files of a writer that failed before it could hand them over."""
     files = OwnedFiles(storage)
     files.add(*locations)
     files.remove()
 
 
 class PublishStep:
-    """A step that may publish files from now on, whatever becomes of it.
+    """A step that may publish files from now on, however it ends.
 
     Args:
         locations: Files that the step makes a table refer to.
-        attempt: What was written for this step alone: it stays or goes as a whole.
+        attempt: Files written for this step alone: they are kept or deleted together.
     """
 
     def __init__(self, locations: Iterable[str], attempt: OwnedFiles) -> None:
@@ -169,7 +169,7 @@ class PublishStep:
         self.name([*locations, *attempt._locations])
 
     def name(self, locations: Iterable[str]) -> None:
-        """Say of further files that the step may publish them."""
+        """Record further files that the step may publish."""
         names = set(map(name, locations))
         for files in tuple(_open):
             new = names - files._named
@@ -178,7 +178,7 @@ class PublishStep:
                 files._named |= new
 
     def withdraw(self) -> None:
-        """Say that the step has had no effect, and never will have: its files may be deleted."""
+        """Record that the step has had no effect and never will have: its files may be deleted."""
         for files, new in self._told:
             files._named -= new
         self._attempt._step = None
@@ -186,10 +186,10 @@ class PublishStep:
 
 @contextmanager
 def after_publish(work: str) -> Iterator[None]:
-    """Do what follows a publish step: it may fail, but cannot turn the success into an error any more.
+    """Run work that follows a publish step: its failure is logged and does not become an error of the commit.
 
     Args:
-        work: What is done, for the log: "deleting old metadata files".
+        work: Describes the work, for the log: "deleting old metadata files".
     """
     try:
         yield
@@ -198,16 +198,16 @@ def after_publish(work: str) -> Iterator[None]:
 
 
 def log_after_publish(work: str, error: Exception) -> None:
-    """Say in the log what failed after a publish step, where the caller gets to see the success."""
-    _LOG.warning("the commit has happened; %s failed: %s: %s", work, type(error).__name__, error)
+    """Log a failure after a publish step, of which the caller sees the success."""
+    _LOG.warning("the commit succeeded; %s failed: %s: %s", work, type(error).__name__, error)
 
 
 @contextmanager
 def passed_over(what: str) -> Iterator[None]:
-    """Pass over a failure of work that something else does not depend on: cleaning up, sketching ahead of a commit.
+    """Log and ignore a failure of work that is not essential: cleaning up, sketching ahead of a commit.
 
     Args:
-        what: What has come of it, for the log: "files that belong to no table were not deleted".
+        what: The consequence, for the log: "files that belong to no table were not deleted".
     """
     try:
         yield

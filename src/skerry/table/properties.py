@@ -1,4 +1,4 @@
-"""Numbers among a table's properties."""
+"""Numeric table properties."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ Default = TypeVar("Default", int, None)
 
 
 def whole_number(properties: Mapping[str, str], name: str, default: Default, *, least: int = 1) -> int | Default:
-    """A table property that is a whole number.
+    """Parse a table property that is a whole number.
 
     Args:
-        properties: The table's.
+        properties: The table's properties.
         name: Its name.
-        default: What holds if it is not set.
-        least: The least legal number.
+        default: The value if it is not set.
+        least: The smallest valid number.
 
     Raises:
-        SchemaError: It is no whole number, or a lesser one.
+        SchemaError: It is not a whole number, or too small.
     """
     text = properties.get(name)
     if text is None:
         return default
     number = text.strip()
     if not number.isdecimal() or int(number) < least:
-        bound = "from 0" if least == 0 else f"above {least - 1}"
+        bound = "of at least 0" if least == 0 else f"above {least - 1}"
         raise SchemaError(f"table property {name} must be a whole number {bound}, found {text!r}")
     return int(number)

@@ -1,8 +1,8 @@
-"""What cleaning asks of a table format: which files its states reach, and what in a listing belongs to other tables.
+"""What cleaning needs from a table format: which files are referenced, and which listed files are another table's.
 
-A format answers `ReachableTable`; listing, ages, marking and sweeping are one job for all of them
-(`skerry.jobs.orphans`). Locations are compared by `skerry.storage.file_key`, and what no key can tell apart for sure
-(links, percent-encoding, case, another name of the same bucket) by `alias`, which errs on the side of keeping.
+A format implements `ReachableTable`; listing, ages, marking and sweeping are shared (`skerry.jobs.orphans`). Locations
+are compared by `skerry.storage.file_key`. Differences that no key can resolve (links, percent-encoding, case, another
+name of the same bucket) are covered by `alias`, which errs on the side of keeping.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from skerry.storage import Storage, name, parent
 __all__ = ["Aliases", "FileKey", "ReachableTable", "TableKind", "alias", "table_marker"]
 
 DEFAULT_GRACE_DAYS = 3.0
-"""How old a file must be to count as left behind: longer than a writer takes from its first file to its commit."""
+"""How old a file must be to count as left behind: longer than any writer takes from its first file to its commit."""
 
 FileKey = tuple[str, ...]
-"""What names a file, however its location is written: `skerry.storage.file_key`."""
+"""Identifies a file, however its location is spelled: `skerry.storage.file_key`."""
 
 
 class TableKind(Enum):
-    """Formats of tables that a folder can be seen to be."""
+    """Table formats that can be recognised in a folder."""
 
     ICEBERG = "Iceberg"
     PAIMON = "Paimon"
@@ -35,7 +35,7 @@ class TableKind(Enum):
 
 
 class ReachableTable(Protocol):
-    """A table as cleaning sees it."""
+    """A table, as cleaning sees it."""
 
     @property
     def kind(self) -> TableKind:
@@ -49,42 +49,43 @@ class ReachableTable(Protocol):
 
     @property
     def identity(self) -> str:
-        """What tells it from a table that takes its name later."""
+        """Distinguishes the table from one that takes its name later."""
         ...
 
     @property
     def location(self) -> str:
-        """Its folder. Files elsewhere are never listed, let alone deleted."""
+        """Its folder. Files elsewhere are never listed or deleted."""
         ...
 
     @property
     def storage(self) -> Storage:
-        """Where it lies."""
+        """The table's storage."""
         ...
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """Folders that look like tables of the format (`table_marker`) and are this one: itself, its branches."""
+        """Folders that look like tables of the format (`table_marker`) but are this one: itself, its branches."""
         ...
 
     def newest(self) -> str:
-        """Load the newest published state, and give what names it: two states never share a name.
+        """Load the newest published state, and return its name: two states never share a name.
 
         Raises:
             NotFoundError: The table is gone.
-            SchemaError: The table says that its files may not be deleted.
+            SchemaError: A property of the table forbids deleting its files.
         """
         ...
 
     def reached(self, markers: Sequence[str]) -> Mapping[FileKey, str]:
-        """The locations of all files that the state loaded last reaches, of all references, and the state's own.
+        """Locations of all files that the state loaded last needs, through all references, and of the state itself.
 
         Args:
-            markers: Files of the format's metadata that a listing found in the table's folders. What they reach counts
-                too if they are a state that the catalog does not know: newer than its own, or another table's.
+            markers: Metadata files of the format that a listing found in the table's folders. The files that they
+                reference are needed too if they are states that the catalog does not know: newer ones, or another
+                table's.
 
         Raises:
-            SkerryError: Something could not be read: nothing may be deleted then.
+            SkerryError: Something could not be read, so that nothing may be deleted.
         """
         ...
 
@@ -101,7 +102,7 @@ _MARKERS: tuple[tuple[TableKind, re.Pattern[str]], ...] = (
 
 
 def table_marker(location: str) -> tuple[TableKind, str] | None:
-    """The table whose metadata a file is, judged by its name: its format and its folder."""
+    """The table that a metadata file belongs to, judged by its name: its format and its folder."""
     for kind, pattern in _MARKERS:
         match = pattern.fullmatch(location)
         if match is not None:
@@ -115,9 +116,9 @@ _AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?")
 
 
 def alias(location: str) -> FileKey:
-    """The path segments of a location without all that may differ between two names of one file.
+    """The path segments of a location without anything that may differ between two names of one file.
 
-    Neither scheme and authority count, nor percent-encoding, case, forms of Unicode, repeated slashes, nor `.`.
+    Ignored are scheme and authority, percent-encoding, case, Unicode forms, repeated slashes, and `.`.
     """
     path = _AUTHORITY.sub("", location, count=1)
     while (decoded := unquote(path)) != path:
@@ -127,7 +128,7 @@ def alias(location: str) -> FileKey:
 
 
 class Aliases:
-    """Files that are needed and that a listing did not show under their names: it may have shown them under others.
+    """Files that are needed but that a listing did not show under their names: it may show them under other names.
 
     Args:
         locations: Those files.
@@ -141,7 +142,7 @@ class Aliases:
                 self._by_name.setdefault(segments[-1], []).append(segments)
 
     def find(self, root: str, location: str) -> bool:
-        """Whether a file below a folder may be one of them: one of their paths ends like its path below the folder."""
+        """Whether a file in a folder may be one of them: one of their paths ends like its path in the folder."""
         segments = alias(location)[len(alias(root)) :]
         if not segments:
             return True

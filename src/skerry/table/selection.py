@@ -1,4 +1,4 @@
-"""Which columns of which snapshot, and how many rows of them, a scan delivers."""
+"""The selection of a scan: which columns of which snapshot, and how many rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["check_snapshot", "checked_limit", "select_columns"]
 
 
 def check_snapshot(snapshot: int | None, ref: str | None, as_of: datetime | None) -> None:
-    """Refuse several ways at once to say which snapshot to read.
+    """Refuse more than one argument that selects a snapshot.
 
     Raises:
         SchemaError: More than one is given.
@@ -25,10 +25,10 @@ def check_snapshot(snapshot: int | None, ref: str | None, as_of: datetime | None
 
 
 def checked_limit(limit: int | None) -> int | None:
-    """A limit as it is.
+    """Return a limit unchanged if it is valid.
 
     Raises:
-        SchemaError: It is no number of rows.
+        SchemaError: It is not a number of rows.
     """
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
         raise SchemaError(f"limit must be a whole number, 0 or more, found {limit!r}")
@@ -36,12 +36,12 @@ def checked_limit(limit: int | None) -> int | None:
 
 
 def select_columns(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
-    """The wanted columns in the wanted order; fields of one struct stay together where its first is wanted.
+    """Select columns in the given order; fields of one struct stay together, where the first of them is.
 
     Args:
         schema: The table's; fields carry their id in the metadata `PARQUET:field_id`.
-        columns: Dotted names. A name with dots in it is a path unless a column has that very name. None at all are
-            rows without columns.
+        columns: Dotted names. A name with dots in it is a path unless a column has exactly that name. An empty list
+            selects rows without columns.
 
     Raises:
         SchemaError: A column does not exist, or `columns` is text.

@@ -1,4 +1,4 @@
-"""A batch of a stream that is written: what tells it from others, so that it is committed once, and none is lost."""
+"""Batches of a stream: how a batch is identified, so that each is committed exactly once."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["LastBatch", "StreamBatch", "batch_arguments", "has_batch", "stream_b
 
 @dataclass(frozen=True, slots=True)
 class StreamBatch:
-    """A batch of a stream.
+    """A batch that a stream writes.
 
     Args:
-        stream: What tells the stream from others that write to the table, the same after a restart.
-        number: The batch; numbers of a query only grow.
-        query: Who counts the batches: the id of a query, the same after a restart with its checkpoint, another one
-            without. None if nobody says.
-        takes_over: Whether the query may go on under a name that another query has used, beginning with any number.
+        stream: The stream's name, which is unique among the writers of the table and the same after a restart.
+        number: The batch; the numbers of a query only grow.
+        query: The query that counts the batches. Its id is the same after a restart with its checkpoint, and another
+            one without. None if unknown.
+        takes_over: Whether the query may continue under a name that another query has used, starting with any number.
     """
 
     stream: str
@@ -36,11 +36,11 @@ class StreamBatch:
 
 @dataclass(frozen=True, slots=True)
 class LastBatch:
-    """The last batch of a stream that a table has.
+    """The last batch of a stream that the table contains.
 
     Args:
         number: The batch.
-        query: Who counted; None if that was not said.
+        query: The query that counted it; None if unknown.
     """
 
     number: int
@@ -50,42 +50,42 @@ class LastBatch:
 def stream_batch(
     stream: str | None, batch: int | None, query: str | None = None, take_over: bool = False
 ) -> StreamBatch | None:
-    """A batch of a stream, as arguments name it.
+    """Create the batch that arguments describe.
 
     Raises:
         SchemaError: One is given without the other, or the number is below 0.
     """
     if stream is None and batch is None:
         if query is not None or take_over:
-            raise SchemaError("query= and take_over= are about a stream: they go with stream= and batch=")
+            raise SchemaError("query= and take_over= need stream= and batch=")
         return None
     if stream is None or batch is None:
-        raise SchemaError("stream= and batch= go together: the stream's name and the number of the batch")
+        raise SchemaError("stream= and batch= must be given together: the stream's name and the number of the batch")
     if batch < 0:
-        raise SchemaError(f"batch= is a number from 0, found {batch}")
+        raise SchemaError(f"batch= must be a whole number of at least 0, found {batch}")
     return StreamBatch(stream, batch, query, take_over)
 
 
 def batch_arguments(batch: StreamBatch | None) -> dict[str, Any]:
-    """The arguments that name a batch of a stream."""
+    """The arguments that describe a batch of a stream."""
     if batch is None:
         return {}
     return {"stream": batch.stream, "batch": batch.number, "query": batch.query, "take_over": batch.takes_over}
 
 
 def has_batch(last: LastBatch | None, batch: StreamBatch, table: str) -> bool:
-    """Whether a table has a batch.
+    """Whether a table already contains a batch.
 
-    A number says that only among those of one query: with a new checkpoint a query counts from 0 again, and two queries
-    may share a name. Where nobody says who counts, a repeated batch is the last one; a lower number is a new count.
+    Numbers are comparable only within one query: with a new checkpoint a query counts from 0 again, and two queries may
+    share a name. If the query is unknown, a batch with the last number is a repetition, and a lower number a new count.
 
     Args:
-        last: The last batch of the stream that the table has.
+        last: The last batch of the stream that the table contains.
         batch: The batch.
         table: The table's name, for messages.
 
     Raises:
-        StreamNameError: The number is not above the last one, and another query has counted that.
+        StreamNameError: The number is not above the last one, which another query has counted.
     """
     if last is None or batch.number > last.number:
         return False
@@ -93,16 +93,16 @@ def has_batch(last: LastBatch | None, batch: StreamBatch, table: str) -> bool:
     if batch.query == last.query:
         if is_repeat or batch.query is not None:
             return True
-    elif last.query is None and is_repeat and not batch.takes_over:  # noted before ids of queries were
+    elif last.query is None and is_repeat and not batch.takes_over:  # recorded before query ids were
         return True
     if batch.takes_over:
         return False
     raise StreamNameError(
         f"batch {batch.number} of stream {batch.stream!r}{_of(batch.query)} is refused: the table has batch "
         f"{last.number}{_of(last.query)} under this name. After a checkpoint was lost or replaced, batches are counted "
-        "from 0 again, and a name must have one writer. Go on from the old checkpoint; or give the stream another name "
+        "from 0 again, and a name must have one writer. Continue from the old checkpoint; or rename the stream "
         "(stream); or take the name over (take_over=True, option take-over): then all rows of this batch are written, "
-        "those that the table has already as well",
+        "even those that the table already has",
         location=table,
     )
 

@@ -1,4 +1,4 @@
-"""What operations on tables have done, in numbers, whatever the table format; and how a compaction is asked for."""
+"""Results of operations on tables, for all table formats; and the options of a compaction."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class RowChanges:
-    """What a change of rows has done.
+    """The result of a change of rows.
 
     Args:
-        snapshot_id: The snapshot that holds the changes, the one before if there were none; None for a table without.
-        inserted_rows: Rows that were written as new ones.
-        updated_rows: Rows that have a new form; None if nobody looked.
-        deleted_rows: Rows that are gone; likewise.
+        snapshot_id: The snapshot that contains the changes, or the previous one if nothing changed; None if there is
+            none.
+        inserted_rows: Rows that were inserted.
+        updated_rows: Rows that were updated; None if the table was not read.
+        deleted_rows: Rows that were deleted; None if the table was not read.
         added_files: Data files written.
-        removed_files: Data files that the table does not have any more.
+        removed_files: Data files that are no longer in the table.
         added_delete_files: Delete files written; a deletion vector counts as one.
     """
 
@@ -50,10 +51,10 @@ class RowChanges:
 
 @dataclass(frozen=True, slots=True)
 class AnalyzeSummary:
-    """What an analyze did.
+    """The result of an analyze.
 
     Args:
-        snapshot_id: The snapshot that was described, None for a table without rows.
+        snapshot_id: The snapshot that the statistics describe; None for a table without rows.
         columns: Columns whose sketches are published.
         files: Files read: those that no sample covered.
         rows: Rows in them.
@@ -67,22 +68,22 @@ class AnalyzeSummary:
 
 @dataclass(frozen=True, slots=True)
 class CompactSummary:
-    """What a compaction did, or would do.
+    """The result of a compaction, or of its dry run.
 
     Args:
-        snapshot_id: The snapshot that holds the new files, or the one that was read if nothing was done; None for a
+        snapshot_id: The snapshot with the new files, or the current one if nothing was done; None for a
             table without rows.
-        groups: Groups of files written anew.
-        rewritten_files: Data files that are gone.
+        groups: Groups of files that were rewritten.
+        rewritten_files: Data files that were replaced.
         rewritten_bytes: Their size.
         moved_files: Data files that only changed their level; Paimon only.
         added_files: Data files that replace them; 0 in a dry run.
         added_bytes: Their size.
         rows: Rows in the new files.
-        removed_delete_files: Delete files, or deletion vectors, that no data file needs any more.
+        removed_delete_files: Delete files, or deletion vectors, that no data file needs any longer.
         reasons: How many groups were rewritten, by reason.
-        conflicts: Groups given up, because other writers changed their rows again and again.
-        dry_run: Whether all this was only planned.
+        conflicts: Groups given up because other writers kept changing their rows.
+        dry_run: Whether this was only planned.
     """
 
     snapshot_id: int | None
@@ -101,17 +102,17 @@ class CompactSummary:
 
 @dataclass(frozen=True, slots=True)
 class CompactOptions:
-    """How a caller wants files to be compacted, whatever the table format.
+    """Options of a compaction, for all table formats.
 
     Args:
-        sort_by: Write all files anew, their rows sorted like this.
-        z_order: Write all files anew, their rows along a Z-curve of these columns.
-        target_file_size_bytes: The size that files are to have; the table's property if None.
-        min_input_files: So many small files of a partition are made one; what the table format holds for enough if
+        sort_by: Rewrite all files, sorted by these columns.
+        z_order: Rewrite all files, clustered along a Z-order curve of these columns.
+        target_file_size_bytes: The target size of files; the table's property if None.
+        min_input_files: Small files are combined if a partition has at least this many; the table format's default if
             None.
-        min_deletes: So many delete files of a data file are folded in; None leaves deletes alone.
+        min_deletes: Deletes are applied if a data file has at least this many delete files; None leaves deletes alone.
         full: Whether every file is rewritten.
-        dry_run: Whether to tell only what would be done.
+        dry_run: Whether to only report what would be done.
     """
 
     sort_by: Sequence[str] | None = None
@@ -125,13 +126,13 @@ class CompactOptions:
 
 @dataclass(frozen=True, slots=True)
 class ExpireSummary:
-    """What was forgotten and deleted, or would be.
+    """What was removed, or would be.
 
     Args:
-        snapshot_ids: The snapshots.
+        snapshot_ids: The expired snapshots.
         refs: Branches and tags that were too old.
-        files: The files; none if the snapshots are gone and deleting failed, which the log says.
-        kept_outside: Files that nothing reaches any more, and that stay because they do not lie below the table.
+        files: The deleted files; empty if the snapshots expired but deleting failed, which is logged.
+        kept_outside: Files that are no longer referenced but are kept because they are not below the table's folder.
         dry_run: Whether nothing was changed.
     """
 
@@ -143,24 +144,24 @@ class ExpireSummary:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the files."""
+        """Total size of the files in bytes."""
         return sum(file.size_bytes for file in self.files)
 
     def count(self, kind: FileKind) -> int:
-        """How many files of a kind there are among them."""
+        """Number of files of a kind."""
         return sum(file.kind is kind for file in self.files)
 
 
 @dataclass(frozen=True, slots=True)
 class DeletesSummary:
-    """What was done, or would be.
+    """The result of a rewrite of delete files, or of its dry run.
 
     Args:
-        snapshot_id: The snapshot that has the new delete files, or the one before if nothing was done; None for a
+        snapshot_id: The snapshot with the new delete files, or the current one if nothing was done; None for a
             table without rows.
-        data_files: Data files whose deletes were put together.
-        rewritten_delete_files: Delete files, or vectors, in place of which there are new ones.
-        added_delete_files: Those; 0 in a dry run.
+        data_files: Data files whose deletes were merged.
+        rewritten_delete_files: Delete files, or vectors, that were replaced.
+        added_delete_files: Their replacements; 0 in a dry run.
         dropped_delete_files: Delete files that no data file needed.
         dry_run: Whether nothing was changed.
     """
@@ -175,16 +176,16 @@ class DeletesSummary:
 
 @dataclass(frozen=True, slots=True)
 class ManifestSummary:
-    """What was done, or would be.
+    """The result of a rewrite of manifests, or of its dry run.
 
     Args:
-        snapshot_id: The snapshot that has the new manifests, or the one before if nothing was done; None for a table
+        snapshot_id: The snapshot with the new manifests, or the current one if nothing was done; None for a table
             without rows.
-        rewritten_manifests: Manifests whose entries lie in others now.
+        rewritten_manifests: Manifests that were replaced.
         rewritten_bytes: Their size.
-        added_manifests: Manifests in their place; 0 in a dry run.
+        added_manifests: Their replacements; 0 in a dry run.
         added_bytes: Their size.
-        kept_manifests: Manifests that were left as they are.
+        kept_manifests: Manifests that were left unchanged.
         dry_run: Whether nothing was changed.
     """
 
@@ -202,7 +203,7 @@ class OrphanFile:
     """A file that nothing needs.
 
     Args:
-        location: Where it lies.
+        location: Its location.
         size_bytes: Its size.
         modified: When it was last written, with a time zone.
     """
@@ -214,17 +215,17 @@ class OrphanFile:
 
 @dataclass(frozen=True, slots=True)
 class OrphanSummary:
-    """What was deleted, or would be.
+    """The result of a removal of orphans, or of its dry run.
 
     Args:
-        files: The files.
-        saved: Files that were marked, and that a commit took up before they were deleted.
-        kept_alike: Files that nothing seems to need, and that stay because a file that is needed, and was not found,
-            may be the same one under another name.
-        kept_tables: Folders of other tables inside of this one's; what is in them stays.
+        files: The deleted files.
+        saved: Files that were marked but became part of a commit before they were deleted.
+        kept_alike: Files that seem unneeded but are kept: each may be a needed file that was not found, under another
+            name.
+        kept_tables: Folders of other tables inside this one's; their files are kept.
         listed_files: Files found in the table's folder.
         listed_bytes: Their size.
-        reached_files: Files that the table needs, wherever they lie.
+        reached_files: Files that the table needs, wherever they are.
         dry_run: Whether nothing was deleted.
         logs: The logs that were written.
     """
@@ -241,25 +242,27 @@ class OrphanSummary:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the files."""
+        """Total size of the files in bytes."""
         return sum(file.size_bytes for file in self.files)
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeSummary:
-    """What change records have done to a table.
+    """The result of applying change records to a table.
 
     Args:
-        snapshot_id: The snapshot that holds the changes, the one before if there were none; None for a table without.
-        records: Records that were given.
-        upserts: Keys that have a row by their last record.
-        deletes: Keys that have none by their last record.
-        applied: Whether it was done now; else the table had the batch, and nothing was read or written.
-        inserted_rows: Rows that are new; None if nobody looked whether their keys were there.
-        updated_rows: Rows that have a new form; likewise.
-        deleted_rows: Rows that are gone; likewise.
+        snapshot_id: The snapshot that contains the changes, or the previous one if nothing changed; None if there is
+            none.
+        records: Number of records.
+        upserts: Keys that have a row after their last record.
+        deletes: Keys that have none after their last record.
+        applied: Whether the records were applied now; if not, the table already had the batch and nothing was read or
+            written.
+        inserted_rows: Rows that were inserted; None if the table was not read.
+        updated_rows: Rows that were updated; None if the table was not read.
+        deleted_rows: Rows that were deleted; None if the table was not read.
         added_files: Data files written.
-        removed_files: Data files that the table does not have any more.
+        removed_files: Data files that are no longer in the table.
         added_delete_files: Delete files written.
     """
 
@@ -278,13 +281,13 @@ class ChangeSummary:
 
 @dataclass(frozen=True, slots=True)
 class MigrationSummary:
-    """What a folder became, or would become.
+    """The result of turning a folder into a table, or of its dry run.
 
     Args:
-        files: Files that are the table's.
+        files: Files that became the table's.
         size_bytes: Their size.
         schema: The table's columns.
-        partition_by: Columns that folders name.
+        partition_by: Columns that the folders' names define.
         dry_run: Whether nothing was done.
     """
 

@@ -9,7 +9,7 @@ __all__ = ["FileKind", "TableFile"]
 
 
 class FileKind(Enum):
-    """What a file is to a table."""
+    """The role of a file in a table."""
 
     DATA = "data"
     DELETES = "deletes"
@@ -25,8 +25,8 @@ class TableFile:
     """A file of a table.
 
     Args:
-        location: Where it lies.
-        kind: What it is.
+        location: Its location.
+        kind: Its role.
         size_bytes: Its size.
     """
 

@@ -1,4 +1,4 @@
-"""Updates of a table's schema and partitioning: steps that are gathered first and committed together."""
+"""Updates of a table's schema and partitioning: steps that are collected and committed together."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Step = TypeVar("Step")
 
 
 class _Update(Generic[Step]):
-    """Changes that are gathered first and committed together.
+    """Changes that are collected and committed together.
 
     Args:
         commit: Commits them.
@@ -42,10 +42,10 @@ class _Update(Generic[Step]):
             self.commit()
 
     def commit(self) -> None:
-        """Make all changes in one commit, or none of them; the end of a `with` block does so, too.
+        """Make all changes in one commit, or none of them; called at the end of a `with` block.
 
         Raises:
-            SchemaError: A change does not fit the table as it is now.
+            SchemaError: A change does not fit the current table.
         """
         self._commit(tuple(self._steps))
 
@@ -55,11 +55,11 @@ class _Update(Generic[Step]):
 
 
 class SchemaUpdate(_Update[SchemaStep]):
-    """Changes of a schema, made in their order by one commit. Every method gives the update back, for chaining.
+    """Changes of a schema, made in order by one commit. Methods return the update itself, for chaining.
 
-    Columns are named as in the schema, those in structs with dots (`place.zip`, `tags.element`, `scores.value.x`); a
-    name that has dots in it is written as a list: `["a.b"]`. After a lost race the changes are made to the schema that
-    the other writer has left; one that no longer fits it is refused then.
+    Columns are named as in the schema, fields of structs with dots (`place.zip`, `tags.element`, `scores.value.x`); a
+    name that contains dots is written as a list: `["a.b"]`. After a lost race the changes are applied to the schema of
+    the other writer; a change that no longer fits it is then refused.
     """
 
     def add_column(
@@ -75,19 +75,19 @@ class SchemaUpdate(_Update[SchemaStep]):
         Args:
             path: Its name.
             field_type: An Arrow type, an Iceberg type's name (`long`, `decimal(10, 2)`) or PyIceberg's type.
-            doc: What it means.
-            required: Whether it has no nulls; only with a default.
-            default_value: What rows have that exist already, and what writers put where they have no value
+            doc: Its description.
+            required: Whether it is free of nulls; True only with a default.
+            default_value: The value that existing rows get, and that writers store if they have no value
                 (format version 3).
         """
         return self._step(lambda draft: draft.add(path, field_type, doc, required, default_value))
 
     def delete_column(self, path: Path) -> Self:
-        """Take a column away. A column of that name that is added later is another one."""
+        """Remove a column. A column of the same name that is added later is another column."""
         return self._step(lambda draft: draft.delete(path))
 
     def rename_column(self, path: Path, new_name: str) -> Self:
-        """Give a column another name within its struct; its values and statistics stay."""
+        """Rename a column within its struct; its values and statistics are kept."""
         return self._step(lambda draft: draft.rename(path, new_name))
 
     def update_column(
@@ -102,37 +102,37 @@ class SchemaUpdate(_Update[SchemaStep]):
         Args:
             path: The column.
             field_type: Its new type.
-            required: Whether it has no nulls; True only with `allow_incompatible_changes`.
-            doc: What it means.
+            required: Whether it is free of nulls; True only with `allow_incompatible_changes`.
+            doc: Its description.
         """
         return self._step(lambda draft: draft.update(path, field_type, required, doc))
 
     def make_column_optional(self, path: Path) -> Self:
-        """Let a column have nulls."""
+        """Allow nulls in a column."""
         return self._step(lambda draft: draft.update(path, None, False, None))
 
     def set_default_value(self, path: Path, default_value: Any) -> Self:
-        """Say what writers put where they have no value (format version 3); rows that exist stay as they are."""
+        """Set the value that writers store if they have none (format version 3); existing rows do not change."""
         return self._step(lambda draft: draft.set_default(path, default_value))
 
     def move_first(self, path: Path) -> Self:
-        """Make a column the first of its struct."""
+        """Move a column to the front of its struct."""
         return self._step(lambda draft: draft.move(path, lambda others, field: 0))
 
     def move_before(self, path: Path, before_path: Path) -> Self:
-        """Move a column in front of another one of its struct."""
+        """Move a column before another one of its struct."""
         return self._step(lambda draft: draft.move(path, draft.position_of(path, before_path)))
 
     def move_after(self, path: Path, after_name: Path) -> Self:
-        """Move a column to the place after another one of its struct."""
+        """Move a column after another one of its struct."""
         return self._step(lambda draft: draft.move(path, draft.position_of(path, after_name, offset=1)))
 
     def set_identifier_fields(self, *fields: Path) -> Self:
-        """Say which columns identify a row; none to say that none do. They must be required."""
+        """Set the columns that identify a row, or none. They must be required."""
         return self._step(lambda draft: draft.identify(fields))
 
     def union_by_name(self, schema: pa.Schema | Any) -> Self:
-        """Add the columns of another schema that this one lacks, at every depth, and widen types where they are wider.
+        """Add the missing columns of another schema, at every level, and widen types where the other is wider.
 
         Args:
             schema: An Arrow schema, or data that has one.
@@ -142,16 +142,16 @@ class SchemaUpdate(_Update[SchemaStep]):
 
 
 class SpecUpdate(_Update[SpecStep]):
-    """Changes of a partition spec, made in their order by one commit. Every method gives the update back."""
+    """Changes of a partition spec, made in order by one commit. Methods return the update itself."""
 
     def add_field(self, field: str) -> Self:
         """Partition by one more transform: `day(ts)`, `bucket(16, id) as shard`, as `create_table` takes them."""
         return self._step(lambda draft: draft.add(field))
 
     def remove_field(self, name: str) -> Self:
-        """Take a partition field away, by its own name (`ts_day`)."""
+        """Remove a partition field, by its own name (`ts_day`)."""
         return self._step(lambda draft: draft.remove(name))
 
     def rename_field(self, name: str, new_name: str) -> Self:
-        """Give a partition field another name."""
+        """Rename a partition field."""
         return self._step(lambda draft: draft.rename(name, new_name))

@@ -1,1 +1,1 @@
-"""What engines such as Spark need of a table of any format: reading, writing and streaming task by task."""
+"""What engines such as Spark need from a table of any format: reads, writes and streams that run as tasks."""

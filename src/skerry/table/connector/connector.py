@@ -1,7 +1,7 @@
-"""Rows out of a table and into it, task by task: what frames and streams need of a table, whatever its format.
+"""Interfaces for reading and writing tables in tasks, for all table formats: used by frames and streams.
 
-A reader of a scan's pieces, a write that tasks take shares of, a stream: their parts are small and picklable, and run
-wherever tasks run. `Table.connector` gives that of a table.
+A reader of a scan's pieces, a write in which each task takes a share, a stream: their parts are small and picklable,
+and run wherever tasks run. `Table.connector` returns the implementation of a table.
 """
 
 from __future__ import annotations
@@ -29,58 +29,58 @@ class PieceReader(Protocol):
 
 
 class ConnectorScan(Protocol):
-    """A read, described."""
+    """The description of a read."""
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns that are delivered."""
+        """The returned columns."""
         ...
 
     @property
     def predicate(self) -> Predicate:
-        """Which rows."""
+        """The condition on rows."""
         ...
 
     def row_reader(self) -> PieceReader:
-        """What reads the scan's pieces."""
+        """The reader of the scan's pieces."""
         ...
 
 
 class TableWrite(Protocol):
-    """A write that tasks take part in; picklable."""
+    """A write that several tasks carry out; picklable."""
 
     def check(self, rows: pa.Schema) -> None:
-        """Refuse rows whose columns do not fit, before any is written.
+        """Check that rows have matching columns, before any is written.
 
         Raises:
-            SchemaError: They do not; the nearest names are proposed.
+            SchemaError: They do not match; the message proposes the nearest names.
         """
         ...
 
     def of_batch(self, number: int | str) -> TableWrite:
-        """The same write for one batch of a stream: what is written for it can be told from other batches' files."""
+        """The same write for one batch of a stream, so that its files differ from those of other batches."""
         ...
 
     def share(self, batches: Iterable[pa.RecordBatch]) -> Any:
-        """Write a task's rows, and tell what was written; if that fails, nothing of them is left."""
+        """Write a task's rows, and return what was written; if that fails, none of it is left."""
         ...
 
     def publish(self, connector: Any, shares: Sequence[Any], batch: StreamBatch | None = None) -> bool:
-        """Publish what all tasks have written, as one snapshot; a stream's batch once.
+        """Publish the shares of all tasks as one snapshot; a stream's batch only once.
 
         Args:
-            connector: The table's connector, loaded where it is published.
-            shares: What tasks have written.
+            connector: The table's connector, loaded in the process that publishes.
+            shares: The results of the tasks.
             batch: The batch of a stream.
         """
         ...
 
     def owned(self, shares: Iterable[Any]) -> AbstractContextManager[object]:
-        """Own what was written, until `publish` does: it goes if the block fails before."""
+        """Own the written files until `publish` does: they are deleted if the block fails before."""
         ...
 
     def abort(self) -> None:
-        """Remove whatever tasks have written, known or not, before anything of it was published."""
+        """Remove everything that tasks have written, known or not, before any of it was published."""
         ...
 
 
@@ -94,7 +94,7 @@ class TableConnector(Protocol):
         ...
 
     def pieces(self, scan: Any) -> Sequence[Any]:
-        """What tasks read, each one piece, with the scan's `row_reader`."""
+        """Plan the pieces, of which each is read by one task with the scan's `row_reader`."""
         ...
 
     def begin_write(self, publication: Publication) -> TableWrite:
@@ -102,7 +102,7 @@ class TableConnector(Protocol):
 
         Raises:
             SchemaError: The publication does not fit the table.
-            UnsupportedError: Tables of this format cannot do that.
+            UnsupportedError: Tables of this format do not support it.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""How rows that tasks have written become rows of a table, whatever its format."""
+"""How rows written by tasks are published, for all table formats."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ __all__ = ["Publication", "WriteMode"]
 
 
 class WriteMode(Enum):
-    """What becomes of the rows that are there."""
+    """What happens to existing rows."""
 
     APPEND = "append"
-    """They stay; in a table with a primary key, those that have the key of a new row give way to it."""
+    """They are kept; in a table with a primary key, new rows replace those with the same key."""
     OVERWRITE = "overwrite"
-    """They go."""
+    """They are removed."""
     OVERWRITE_PARTITIONS = "overwrite-partitions"
-    """Those of the partitions go that new rows fall into."""
+    """Those in the partitions of the new rows are removed."""
     UPSERT = "upsert"
-    """Those that have the key of a new row become it."""
+    """Those with the same key as a new row are replaced by it."""
 
     @classmethod
     def parse(cls, text: str) -> WriteMode:
-        """Read a mode.
+        """Parse a mode.
 
         Raises:
-            SchemaError: There is no such mode.
+            SchemaError: The mode does not exist.
         """
         try:
             return cls(text.strip().lower())
         except ValueError:
             choices = ", ".join(mode.value for mode in cls)
-            raise SchemaError(f"there is no way to write {text!r}; there is {choices}") from None
+            raise SchemaError(f"write mode {text!r} does not exist; use one of {choices}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +43,9 @@ class Publication:
     """How written rows are published.
 
     Args:
-        mode: What becomes of the rows that are there.
+        mode: What happens to existing rows.
         ref: The branch.
-        on: The key columns of an upsert; none where the table has a primary key.
+        on: The key columns of an upsert; empty if the table has a primary key.
         blind: Whether an upsert deletes by key without looking for the rows.
         properties: Further entries of the snapshot summary.
     """
@@ -58,4 +58,4 @@ class Publication:
 
     def __post_init__(self) -> None:
         if self.on and self.mode is not WriteMode.UPSERT:
-            raise SchemaError("key columns (on) belong to an upsert")
+            raise SchemaError("key columns (on) are only for an upsert")

@@ -1,4 +1,4 @@
-"""What a stream reads of a table, whatever its format."""
+"""What a stream reads from a table, and its interfaces, for all table formats."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ EARLIEST, LATEST = "earliest", "latest"
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much a batch takes at most, but always something.
+    """Limits on the size of a batch, which always contains something.
 
     Args:
-        files: Data files that were added; None for any number.
-        snapshots: Commits; likewise.
+        files: Data files added, at most; None for any number.
+        snapshots: Commits, at most; None for any number.
     """
 
     files: int | None = None
@@ -33,10 +33,10 @@ class Limits:
         for name in ("files", "snapshots"):
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise SchemaError(f"a batch takes at least 1 of its {name}, found {value!r}")
+                raise SchemaError(f"the limit on {name} per batch must be at least 1, found {value!r}")
 
     def are_passed(self, files: int, snapshots: int) -> bool:
-        """Whether so much is too much."""
+        """Whether the counts exceed the limits."""
         return files > (self.files or files) or snapshots > (self.snapshots or snapshots)
 
 
@@ -48,15 +48,15 @@ class StreamChoice:
         columns: Dotted names; all columns if None.
         where: SQL text; all rows if None.
         ref: The branch.
-        changes: Whether rows that go and rows that change are told too, with the columns that say so.
-        on: With changes, the columns that identify a row; those of the table if None.
-        start: `earliest`: what is there first, then what comes; `latest`: what comes; or a snapshot's id: what came
+        changes: Whether deleted and updated rows are delivered too, with the columns that mark them.
+        on: With changes, the columns that identify a row; the table's own if None.
+        start: `earliest`: existing rows first, then new ones; `latest`: only new ones; or a snapshot's id: everything
             after it.
-        skip_changes: Without changes, whether commits that took rows away or changed some are passed over; else they
+        skip_changes: Without changes, whether commits that deleted or updated rows are skipped; otherwise they
             end the stream.
-        limits: How much a batch takes at most.
-        consumer: Under which name the table notes how far the stream has come, so that no snapshot expires which it
-            has still to read; None not to.
+        limits: Limits on the size of a batch.
+        consumer: The name under which the table records how far the stream has read, so that snapshots it still needs
+            do not expire; None to record nothing.
     """
 
     columns: tuple[str, ...] | None = None
@@ -71,7 +71,7 @@ class StreamChoice:
 
     @property
     def start_snapshot(self) -> int:
-        """The snapshot's id that `start` is if it is no word.
+        """The snapshot's id in `start`, unless it is a word.
 
         Raises:
             SchemaError: It is neither.
@@ -82,20 +82,20 @@ class StreamChoice:
 
 
 class TableOffset(Protocol):
-    """How far a stream has come; it is all that a restart needs."""
+    """The position of a stream; all that a restart needs."""
 
     @property
     def table(self) -> str:
-        """What tells the table from others, also from a later one of its name."""
+        """Distinguishes the table from others, including later ones of the same name."""
         ...
 
     def encode(self) -> dict[str, Any]:
-        """As JSON that a checkpoint keeps."""
+        """As JSON for a checkpoint."""
         ...
 
 
 class StreamTask(Protocol):
-    """A part of what is between two offsets; picklable."""
+    """A part of the rows between two offsets; picklable."""
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows."""
@@ -103,47 +103,47 @@ class StreamTask(Protocol):
 
 
 class TableStream(Protocol):
-    """A table as a stream: offsets, and the tasks that read what is between two of them."""
+    """A table as a stream: offsets, and tasks that read the rows between two of them."""
 
     @property
     def schema(self) -> pa.Schema:
-        """What is delivered."""
+        """The delivered columns."""
         ...
 
     @property
     def identity(self) -> str:
-        """The table's, as its offsets tell it."""
+        """The table's identity, as its offsets record it."""
         ...
 
     @property
     def storage(self) -> Storage:
-        """Where the table lies."""
+        """The table's storage."""
         ...
 
     def initial(self) -> TableOffset:
-        """Where a stream begins that never ran."""
+        """The offset at which a new stream begins."""
         ...
 
     def latest(self, after: Any) -> TableOffset:
-        """Where the next batch ends, within the limits, if it begins `after`; without limits if that is None."""
+        """The end of the next batch, within the limits, if it begins at `after`; without limits if that is None."""
         ...
 
     def plan(self, start: Any, end: Any) -> Sequence[StreamTask]:
-        """What is to be read between two offsets."""
+        """Plan what to read between two offsets."""
         ...
 
     def hold(self, start: Any, end: Any) -> None:
-        """What is between two offsets is about to be read, and all before the first has been done with."""
+        """Record that rows between two offsets are about to be read, and that all before the first were processed."""
         ...
 
     def commit(self, end: Any) -> None:
-        """All before an offset has been done with."""
+        """Record that everything before an offset was processed."""
         ...
 
     def decode(self, offset: Mapping[str, Any]) -> TableOffset:
-        """Read an offset of the table's format.
+        """Decode an offset of the table's format.
 
         Raises:
-            FormatError: It is none.
+            FormatError: It is not an offset.
         """
         ...

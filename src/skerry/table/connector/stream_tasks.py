@@ -1,4 +1,4 @@
-"""The task of a stream that both table formats have: rows of which it is known that all are new."""
+"""The stream task that both table formats share: it reads rows that are all known to be new."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class RowsTask:
 
     Args:
         reader: Reads them.
-        pieces: Where they are.
-        schema: What is delivered: the reader's columns, and those that tell changes if they are wanted.
-        ordinal: Which commit of the batch it was.
+        pieces: The pieces to read.
+        schema: The delivered columns: the reader's, and those that mark changes if requested.
+        ordinal: The number of the commit within the batch.
         snapshot_id: The commit.
     """
 

@@ -1,1 +1,1 @@
-"""Files of rows, in every format that tables have: opened, read, written, and the rows that are deleted from them."""
+"""Data files in all supported formats: opening, reading, writing, and the deletes that apply to them."""

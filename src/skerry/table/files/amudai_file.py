@@ -1,6 +1,6 @@
-"""Amudai shards of rows: stripes with their statistics, columns found by field id.
+"""Amudai shards as data files: stripes with their statistics, columns found by field id.
 
-A shard's own schema has no field ids. A writer of this package keeps the Arrow schema beside it, whose fields carry
+A shard's own schema has no field ids. This package's writer stores the Arrow schema beside it, whose fields carry
 them.
 """
 
@@ -32,7 +32,7 @@ __all__ = ["open_amudai"]
 _TICKS: Final = {"s": 10_000_000, "ms": 10_000, "us": 10}
 _TICKS_PER_DAY: Final = 864_000_000_000
 _MEMORY_PER_ROW: Final = 8
-"""Bytes that a value takes in memory where its stripe does not say."""
+"""Bytes that a value takes in memory if its stripe does not say."""
 
 
 def open_amudai(storage: Storage, location: str, wanted: pa.Schema, names: NameMapping | None) -> StoredFile:
@@ -43,7 +43,7 @@ def open_amudai(storage: Storage, location: str, wanted: pa.Schema, names: NameM
     with reading(location, "amudai"):
         shard = ShardFile(location, storage=storage)
         if shard.metadata.directory.deleted_record_count:
-            raise UnsupportedError("a shard whose records are marked as deleted is no data file", location=location)
+            raise UnsupportedError("a shard with records marked as deleted is not a data file", location=location)
         schema = identify(shard.schema, names)
         ids = top_level(wanted)
         columns = tuple(schema.field(index).name for number, index in top_level(schema).items() if number in ids)
@@ -68,7 +68,7 @@ def _parts(shard: ShardFile) -> tuple[Part, ...]:
 
 @dataclass(frozen=True)
 class _AmudaiFile:
-    """A shard whose metadata is read.
+    """A shard whose metadata has been read.
 
     Args:
         location: Its root file.
@@ -147,7 +147,7 @@ def _nan_count(found: FieldStatistics | None, stored: pa.DataType) -> int:
 
 
 def _bounds(type_: pa.DataType, stored: pa.DataType, found: FieldStatistics | None) -> tuple[Any, Any]:
-    """The least and the greatest value of a stripe as values of the table's type; None where not known."""
+    """The minimum and maximum of a stripe as values of the table's type; None if unknown."""
     if found is None:
         return None, None
     if isinstance(found.details, BooleanCounts):
@@ -161,7 +161,7 @@ def _bounds(type_: pa.DataType, stored: pa.DataType, found: FieldStatistics | No
 
 
 def _bound(type_: pa.DataType, stored: pa.DataType, value: Any, *, upper: bool) -> Any:
-    """A bound as a value of the table's type; None if the stored type is not one that it is read from."""
+    """A bound as a value of the table's type; None if the stored type cannot be converted to it."""
     if pa.types.is_date32(type_) or pa.types.is_timestamp(type_):
         same_kind = stored == type_ or (
             pa.types.is_timestamp(type_) and pa.types.is_timestamp(stored) and (stored.tz is None) == (type_.tz is None)
@@ -183,7 +183,7 @@ def _bound(type_: pa.DataType, stored: pa.DataType, value: Any, *, upper: bool) 
 
 
 def _moment(type_: pa.DataType, ticks: int, *, upper: bool) -> int | None:
-    """A date or timestamp that is not after, or not before, ticks since 1970."""
+    """A date or timestamp that is at most, or at least, a number of ticks since 1970."""
     if pa.types.is_date32(type_):
         divisor = _TICKS_PER_DAY
     elif type_.unit == "ns":

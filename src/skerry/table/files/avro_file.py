@@ -1,4 +1,4 @@
-"""Avro files of rows: read as a whole, and decoded column by column.
+"""Avro data files: read as a whole, and decoded column by column.
 
 Spec: Iceberg spec, Appendix A, Avro.
 """
@@ -23,7 +23,7 @@ from skerry.table.rows.schema import FIELD_ID_KEY
 __all__ = ["open_avro"]
 
 _MEMORY_PER_BYTE = 4
-"""About how much larger the rows are in memory, the file itself included."""
+"""Roughly how much larger the rows are in memory, including the file itself."""
 
 
 def open_avro(storage: Storage, location: str, wanted: pa.Schema, names: NameMapping | None) -> StoredFile:
@@ -33,7 +33,7 @@ def open_avro(storage: Storage, location: str, wanted: pa.Schema, names: NameMap
         header = read_header(data, location=location)
         record = record_of(header.schema)
         if record is None:
-            raise UnsupportedError("an Avro file of other things than records has no columns", location=location)
+            raise UnsupportedError("an Avro file whose values are not records has no columns", location=location)
         fields = [(field.name, field.field_id) for field in record.fields]
         stored = pa.schema([pa.field(name, pa.null(), metadata=_metadata(number)) for name, number in fields])
         schema = identify(stored, names)
@@ -58,7 +58,7 @@ class _AvroFile:
         data: Its bytes.
         names: Field ids by name, if the file itself has none.
         columns: The wanted columns of the top record.
-        parts: All of it.
+        parts: A single part, the whole file.
     """
 
     location: str

@@ -1,4 +1,4 @@
-"""Data files as both table formats see them: where one lies, what is in it, and how its values are bounded."""
+"""Data files as both table formats see them: location, contents and bounds of their values."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class DataFile:
     """One data file with the metrics that planning needs.
 
     Args:
-        location: Absolute location (path or URL) as it is written in the metadata.
+        location: Absolute location (path or URL) as written in the metadata.
         file_format: `parquet`, `orc`, `avro` or `amudai`.
         record_count: Rows in the file, deleted ones included.
         file_size_bytes: Exact size.
         spec_id: The partition spec of `partition`.
-        partition: One value per field of the spec, in its order, as the transform's result type holds it:
+        partition: One value per field of the spec, in order, in the form of the transform's result type:
             int for int, long, date (days), time and timestamp (units of the type), str, bytes (binary, fixed, uuid),
             Decimal, bool, float or None.
         column_sizes: Compressed bytes by field id.
@@ -27,7 +27,7 @@ class DataFile:
         null_value_counts: Nulls by field id.
         nan_value_counts: NaNs by field id (float and double only).
         lower_bounds: Lower bound by field id, in Iceberg's single-value serialisation (Iceberg spec, Appendix D).
-        upper_bounds: Upper bound by field id, likewise.
+        upper_bounds: Upper bound by field id, in the same form.
         split_offsets: Byte offsets at which readers may split the file (row-group starts), ascending.
         sort_order_id: Sort order that the rows obey, None if none.
     """
@@ -49,12 +49,12 @@ class DataFile:
 
 
 class DeleteKind(Enum):
-    """How a delete file says which rows are gone."""
+    """The form in which a delete file names deleted rows."""
 
     POSITIONS = "positions"
-    """Rows of (data file, position)."""
+    """Rows by (data file, position)."""
     KEYS = "keys"
-    """Rows whose values equal all rows with those values, in older data files (Iceberg: equality deletes)."""
+    """Rows by value: all rows with these values in older data files (Iceberg: equality deletes)."""
     VECTOR = "vector"
     """A bitmap of positions in one data file."""
 
@@ -64,16 +64,16 @@ class DeleteFile:
     """Row deletes that apply to a data file; small and picklable.
 
     Args:
-        kind: How rows are named.
+        kind: How the deleted rows are named.
         location: The file.
         file_format: `parquet`, `orc`, `avro` or `puffin`.
         record_count: Deletes in the file, or in the vector.
         file_size_bytes: Exact size of the file.
         sequence_number: Data sequence number.
         equality_ids: Field ids of the columns that `KEYS` compares.
-        referenced_data_file: The one data file that all deletes are of; None if they may be of several.
-        content_offset: Where in the file a `VECTOR` begins.
-        content_size_bytes: How long it is.
+        referenced_data_file: The one data file that all deletes belong to; None if there may be several.
+        content_offset: Offset of a `VECTOR` in the file.
+        content_size_bytes: Its length.
     """
 
     kind: DeleteKind
@@ -90,7 +90,7 @@ class DeleteFile:
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """A data file fresh from a writer with one sample of hashes per sketched column; small and picklable.
+    """A newly written data file with one sample of hashes per sketched column; small and picklable.
 
     Args:
         data_file: The file and its metrics.

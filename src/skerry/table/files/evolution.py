@@ -1,7 +1,7 @@
-"""Columns of a file as the table has them now: found by field id, promoted to today's types, filled in where missing.
+"""Schema evolution: converts columns of a file to the current schema, by field id, with promotions and defaults.
 
-Names, order and nesting of a file are those of the day it was written. What identifies a column is its field id, so a
-renamed column is found, and a column that took the name of a dropped one is not mistaken for it.
+A file has the names, order and nesting of the schema at the time it was written. Columns are identified by field id, so
+that a renamed column is found, and a column that took the name of a dropped one is not mistaken for it.
 
 Spec: Iceberg spec, Schema Evolution, Column Projection, Name Mapping Serialization.
 """
@@ -40,19 +40,19 @@ __all__ = [
 ]
 
 NameMapping: TypeAlias = Mapping[tuple[str, ...], int]
-"""Field ids by path of names, for files without ids. Elements of lists are called `element`, those of maps `key` and
+"""Field ids by path of names, for files without ids. List elements are called `element`, map entries `key` and
 `value`."""
 
 
 class FileNames(dict[tuple[str, ...], int]):
-    """A name mapping that holds for a file even if it has ids: some formats find columns by name only."""
+    """A name mapping that applies to a file even if it has ids: some formats find columns by name only."""
 
 
 class TableNames(dict[tuple[str, ...], int]):
-    """What stands in for a name mapping where a table has none, as in Iceberg Java.
+    """What replaces a name mapping in a table without one, as in Iceberg Java.
 
-    Columns of ORC and Avro files have the table's names. Those of Parquet files are found by position: the first column
-    has field id 1, and so on, as if the table's schema had only ever grown.
+    Columns of ORC and Avro files have the table's names. Columns of Parquet files are identified by position: the first
+    has field id 1, and so on, as if columns had only ever been appended to the table's schema.
 
     Args:
         schema: The table's columns, with field ids.
@@ -63,7 +63,7 @@ class TableNames(dict[tuple[str, ...], int]):
         self.schema = schema
 
     def by_position(self, stored: pa.Schema) -> NameMapping:
-        """The field ids of a Parquet file's columns; nested ones by position as well."""
+        """The field ids of a Parquet file's columns by position, nested ones included."""
         found: dict[tuple[str, ...], int] = {}
         known = {_id(field): field for field in self.schema}
 
@@ -95,7 +95,7 @@ def _id(field: pa.Field) -> int | None:
 
 
 def _children(type_: pa.DataType) -> list[tuple[str, pa.Field]]:
-    """Nested fields with the names that ids go by; they stand in the order of Parquet's columns."""
+    """Nested fields with the names used in name mappings, in the order of Parquet's columns."""
     if pa.types.is_struct(type_):
         return [(field.name, field) for field in type_]
     if pa.types.is_map(type_):
@@ -122,7 +122,7 @@ def has_ids(schema: pa.Schema) -> bool:
 
 
 def with_ids(schema: pa.Schema, mapping: NameMapping) -> pa.Schema:
-    """The schema of a file with the ids that a name mapping gives to its columns, and no others."""
+    """The schema of a file with exactly the ids that a name mapping assigns to its columns."""
 
     def give(field: pa.Field, path: _Path) -> pa.Field:
         children = [give(child, (*path, name)) for name, child in _children(field.type)]
@@ -133,7 +133,7 @@ def with_ids(schema: pa.Schema, mapping: NameMapping) -> pa.Schema:
 
 
 def names_of(schema: pa.Schema) -> dict[tuple[str, ...], int | None]:
-    """The fields of a schema at every depth by path, with their ids: a name mapping as far as they have any."""
+    """The fields of a schema at every level by path, with their ids: a name mapping of those that have one."""
 
     def walk(field: pa.Field, path: _Path) -> Iterator[tuple[_Path, int | None]]:
         yield path, _id(field)
@@ -144,10 +144,10 @@ def names_of(schema: pa.Schema) -> dict[tuple[str, ...], int | None]:
 
 
 def identify(schema: pa.Schema, mapping: NameMapping | None) -> pa.Schema:
-    """The schema of a file with field ids: its own ones, or those of a name mapping.
+    """The schema of a file with field ids: its own, or those of a name mapping.
 
     Returns:
-        `schema` itself if it has ids that count.
+        `schema` itself if its own ids apply.
 
     Raises:
         SchemaError: It has none, and there is no mapping.
@@ -160,7 +160,7 @@ def identify(schema: pa.Schema, mapping: NameMapping | None) -> pa.Schema:
 
 
 def map_fields(schema: pa.Schema, change: Callable[[pa.Field], pa.Field]) -> pa.Schema:
-    """A schema in which every field, nested ones first, is replaced by what a function makes of it."""
+    """Apply a function to every field of a schema, nested ones first, and return the new schema."""
 
     def walk(field: pa.Field) -> pa.Field:
         children = [walk(child) for _, child in _children(field.type)]
@@ -170,16 +170,16 @@ def map_fields(schema: pa.Schema, change: Callable[[pa.Field], pa.Field]) -> pa.
 
 
 def top_level(schema: pa.Schema) -> dict[int, int]:
-    """Where the columns stand in a schema, by field id; those without one are left out."""
+    """Positions of the columns in a schema, by field id; columns without one are left out."""
     return {number: index for index, field in enumerate(schema) if (number := _id(field)) is not None}
 
 
 def merge_columns(first: pa.Schema, second: pa.Schema) -> pa.Schema:
-    """A schema with the columns of both, those of structs included.
+    """A schema with the columns of both, including those in structs.
 
     Args:
-        first: With field ids.
-        second: Likewise; what only it has comes last and may be null.
+        first: A schema with field ids.
+        second: A schema with field ids; columns that only it has are appended, and may be null.
     """
 
     def merged(mine: list[pa.Field], other: list[pa.Field]) -> list[pa.Field]:
@@ -204,11 +204,11 @@ def _with_children(type_: pa.DataType, children: list[pa.Field]) -> pa.DataType:
 
 
 def prune(schema: pa.Schema, ids: Collection[int]) -> pa.Schema:
-    """A schema without the columns that are not wanted.
+    """A schema without the columns that are not requested.
 
     Args:
-        schema: With field ids.
-        ids: Wanted columns. One with nested fields is kept whole, one inside a struct with the structs around it.
+        schema: A schema with field ids.
+        ids: The requested columns. One with nested fields is kept whole, one in a struct with the structs around it.
     """
 
     def kept(field: pa.Field) -> pa.Field | None:
@@ -231,8 +231,8 @@ def match_leaves(source: pa.Schema, target: pa.Schema) -> list[tuple[int, pa.Dat
         target: The wanted columns with ids.
 
     Returns:
-        Positions in depth-first order, which is that of Parquet's columns, ascending; each with the type that is
-        wanted, or None if only the nulls around it are asked for.
+        Positions in depth-first order, which is the order of Parquet's columns, ascending; each with the requested
+        type, or None if it is only read for the nulls around it.
     """
     leaves: list[tuple[int, pa.DataType | None]] = []
     position = 0
@@ -251,7 +251,7 @@ def match_leaves(source: pa.Schema, target: pa.Schema) -> list[tuple[int, pa.Dat
         ):
             walk(child, match)
         if wanted is not None and len(leaves) == before:
-            leaves.append((first, None))  # some column must tell where the struct is null
+            leaves.append((first, None))  # some column must show where the struct is null
 
     for field, match in zip(source, _by_id(list(source), list(target)), strict=True):
         walk(field, match)
@@ -259,13 +259,13 @@ def match_leaves(source: pa.Schema, target: pa.Schema) -> list[tuple[int, pa.Dat
 
 
 def _by_id(source: list[pa.Field], target: list[pa.Field]) -> list[pa.Field | None]:
-    """For every source field the target field of the same id."""
+    """The target field of the same id for every source field."""
     targets = {_id(field): field for field in target}
     return [None if _id(field) is None else targets.get(_id(field)) for field in source]
 
 
 def _matches(source: pa.DataType, target: pa.DataType | None) -> list[pa.Field | None]:
-    """For every nested field of a type its counterpart; elements, keys and values have theirs without ids."""
+    """The counterpart of every nested field of a type; elements, keys and values need no ids."""
     children = [child for _, child in _children(source)]
     if target is None or not _is_same_kind(source, target):
         return [None] * len(children)
@@ -279,7 +279,7 @@ def _is_same_kind(source: pa.DataType, target: pa.DataType) -> bool:
 
 
 def column_positions(schema: pa.Schema) -> dict[int, int]:
-    """Where the columns that hold one value per row stand among the primitive columns of a file.
+    """Positions, among the primitive columns of a file, of columns that have one value per row.
 
     Returns:
         Positions in depth-first order by field id.
@@ -304,7 +304,7 @@ def column_positions(schema: pa.Schema) -> dict[int, int]:
 
 
 def count_leaves(schema: pa.Schema) -> int:
-    """How many primitive columns a schema has."""
+    """The number of primitive columns of a schema."""
 
     def count(field: pa.Field) -> int:
         children = _children(field.type)
@@ -319,18 +319,18 @@ def count_leaves(schema: pa.Schema) -> int:
 def plan_conversion(
     source: pa.Schema, target: pa.Schema, constants: Mapping[int, Any] | None = None
 ) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-    """Plan how batches of one schema become batches of another.
+    """Plan the conversion of batches from one schema to another.
 
     Args:
-        source: What the batches have; columns without field id are passed over.
-        target: What is wanted, with ids.
-        constants: Physical values by field id for wanted columns that the batches do not have; null if not there.
+        source: The batches' schema; columns without field id are ignored.
+        target: The requested schema, with ids.
+        constants: Physical values by field id for requested columns that the batches lack; null if not given.
 
     Returns:
-        The conversion; columns that need none are passed on as they are.
+        The conversion; columns that already fit are passed on unchanged.
 
     Raises:
-        SchemaError: A type cannot become the wanted one, or a required column is missing. The conversion itself raises
+        SchemaError: A type cannot be converted, or a required column is missing. The conversion itself raises
             it for a value that does not fit.
     """
     constants = constants or {}
@@ -347,7 +347,7 @@ def plan_conversion(
                 arrays.append(step(pa.nulls(batch.num_rows) if index is None else batch.column(index)))
             except pa.ArrowException as error:
                 raise SchemaError(f"column {name!r} holds a value that does not fit its type: {error}") from error
-        if not arrays:  # which would be no rows
+        if not arrays:  # a batch without columns would lose its row count
             return batch.select([]).replace_schema_metadata(target.metadata)
         return pa.RecordBatch.from_arrays(arrays, schema=target)
 
@@ -375,7 +375,7 @@ def _plan(source: pa.Field | None, target: pa.Field, path: _Path, constants: Map
 
 
 def _is_same(source: pa.Field, target: pa.Field) -> bool:
-    """Whether arrays can be passed on: the same type, and every name in it the same column."""
+    """Whether arrays can be passed on unchanged: same type, and every nested name denotes the same column."""
     if source.type != target.type:
         return False
     matches = _matches(source.type, target.type)

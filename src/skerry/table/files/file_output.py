@@ -1,4 +1,4 @@
-"""Files of rows in the making, in each format that tables have; table formats say how rows are laid out in them.
+"""Writers of data files, one per file format; the table formats decide the layout of rows.
 
 ORC files are in `skerry.table.files.orc_output`.
 """
@@ -20,35 +20,35 @@ if TYPE_CHECKING:
 __all__ = ["AvroOutput", "FileOutput", "ParquetOutput", "ShardOutput", "SinkOutput"]
 
 _STRIPE_ROWS: Final = 1 << 20
-"""A row group of narrow rows may be larger than what is read at once."""
+"""A row group of narrow rows may be larger than a read batch."""
 
 
 class FileOutput(Protocol):
-    """A file in the making; it is visible under its name once it is closed."""
+    """A file being written; it becomes visible under its name when it is closed."""
 
     @property
     def size_bytes(self) -> int:
-        """What has been written so far."""
+        """Bytes written so far."""
         ...
 
     def write(self, rows: pa.Table) -> None:
-        """Write rows with exactly the file's schema; a Parquet file gets a row group of them."""
+        """Write rows with exactly the file's schema; in a Parquet file they become a row group."""
         ...
 
     def close(self) -> int:
-        """Finish the file, and tell its size."""
+        """Finish the file, and return its size."""
         ...
 
     def abort(self) -> None:
-        """Give the file up; nothing of it remains."""
+        """Discard the file."""
         ...
 
 
 class SinkOutput:
-    """What files have in common that are written to a sink from front to back.
+    """The common part of outputs that write to a sink from start to end.
 
     Args:
-        storage: Where to.
+        storage: The storage to write to.
         location: The file's location, which must be free.
     """
 
@@ -57,11 +57,11 @@ class SinkOutput:
 
     @property
     def size_bytes(self) -> int:
-        """What has been written so far."""
+        """Bytes written so far."""
         return int(self._sink.tell())
 
     def close(self) -> int:
-        """Finish the file, and tell its size."""
+        """Finish the file, and return its size."""
         try:
             self._finish()
             size = self.size_bytes
@@ -72,22 +72,22 @@ class SinkOutput:
         return size
 
     def abort(self) -> None:
-        """Give the file up; nothing of it remains."""
+        """Discard the file."""
         self._sink.abort()
 
     def _finish(self) -> None:
-        """Write what the format has at the end of a file."""
+        """Write the format's end of file."""
 
 
 class ParquetOutput(SinkOutput):
     """A Parquet file.
 
     Args:
-        storage: Where to.
+        storage: The storage to write to.
         location: Its location, which must be free.
         schema: Its columns with field ids.
-        edit_tail: Makes of the end of the file, with its footer, another one.
-        options: Those of PyArrow's writer.
+        edit_tail: Transforms the end of the file, with its footer, before it is written.
+        options: Options of PyArrow's writer.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class ParquetOutput(SinkOutput):
 
     @property
     def metadata(self) -> pq.FileMetaData:
-        """The footer, once the file is closed."""
+        """The footer, after the file was closed."""
         return self._writer.writer.metadata
 
     def write(self, rows: pa.Table) -> None:
@@ -114,9 +114,9 @@ class ParquetOutput(SinkOutput):
         self._writer.write_table(rows, row_group_size=max(rows.num_rows, 1))
 
     def abort(self) -> None:
-        """Give the file up; nothing of it remains."""
+        """Discard the file."""
         super().abort()
-        self._writer.is_open = False  # else its finaliser writes a footer into the closed sink
+        self._writer.is_open = False  # otherwise its finaliser writes a footer into the closed sink
 
     def _finish(self) -> None:
         if self._edit_tail is None or not isinstance(self._target, _HeldOutput):
@@ -128,7 +128,7 @@ class ParquetOutput(SinkOutput):
 
 
 class _HeldOutput:
-    """A stream to a sink that can keep to itself what is written last."""
+    """A stream to a sink that can hold back the last bytes written."""
 
     closed = False
 
@@ -141,7 +141,7 @@ class _HeldOutput:
         return bytes(self._held or b"")
 
     def hold(self) -> None:
-        """From now on, pass nothing on."""
+        """Hold back everything written from now on."""
         self._held = bytearray()
 
     def write(self, data: Any) -> int:
@@ -164,14 +164,14 @@ class AvroOutput(SinkOutput):
     """An Avro container file.
 
     Args:
-        storage: Where to.
+        storage: The storage to write to.
         location: Its location, which must be free.
         schema: Its schema, as Avro's JSON in Python objects.
-        codec: How its blocks are compressed.
-        stored: Makes of rows what the file holds; as they are if None.
+        codec: Compression codec of its blocks.
+        stored: Converts rows to the form in which the file stores them; None to store them unchanged.
 
     Raises:
-        UnsupportedError: The schema has what cannot be written.
+        UnsupportedError: The schema has types that cannot be written.
     """
 
     def __init__(
@@ -195,20 +195,20 @@ class AvroOutput(SinkOutput):
 
 
 class ShardOutput:
-    """An Amudai shard whose stripes are the row groups that come.
+    """An Amudai shard; each batch becomes a stripe.
 
     Args:
-        storage: Where to.
+        storage: The storage to write to.
         location: Its location, which must be free.
-        schema: Its columns with field ids; others of the rows are left out.
-        profile: What the shard's writer strives for.
+        schema: Its columns with field ids; other columns of the rows are left out.
+        profile: What the shard's writer optimises for.
 
     Raises:
-        UnsupportedError: No shard can hold a column's type.
+        UnsupportedError: A column's type cannot be stored in a shard.
     """
 
     def __init__(self, storage: Storage, location: str, schema: pa.Schema, *, profile: str) -> None:
-        from skerry.amudai import ShardWriter  # loads protobuf and what else few tables need
+        from skerry.amudai import ShardWriter  # imports protobuf and more, which few tables need
 
         self._names = schema.names
         self._writer: ShardWriter = ShardWriter(
@@ -218,12 +218,12 @@ class ShardOutput:
 
     @property
     def size_bytes(self) -> int:
-        """What has been written so far."""
+        """Bytes written so far."""
         return self._writer.size_bytes
 
     @property
     def stripe_offsets(self) -> tuple[int, ...]:
-        """Where its stripes begin, once the file is closed."""
+        """Offsets of its stripes, after the file was closed."""
         return self._stripe_offsets
 
     def write(self, rows: pa.Table) -> None:
@@ -232,7 +232,7 @@ class ShardOutput:
         self._writer.end_stripe()
 
     def close(self) -> int:
-        """Finish the file, and tell its size."""
+        """Finish the file, and return its size."""
         try:
             written = self._writer.close()
         except BaseException:
@@ -242,5 +242,5 @@ class ShardOutput:
         return written.size_bytes
 
     def abort(self) -> None:
-        """Give the file up; nothing of it remains."""
+        """Discard the file."""
         self._writer.abort()

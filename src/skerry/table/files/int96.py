@@ -1,9 +1,9 @@
-"""Timestamps of Parquet's old type INT96, which has nanoseconds and tells no unit: which unit they are read in.
+"""Timestamps of Parquet's deprecated type INT96: chooses the unit in which each column is read.
 
-Julian days and nanoseconds of the day hold many thousand years, 64 bits of nanoseconds 584. PyArrow reads what lies
-outside of its unit as another time, without a word, so that values are looked at before.
+Julian days and nanoseconds of the day cover many thousand years, 64 bits of nanoseconds 584. PyArrow silently turns
+values outside of its unit's range into other times, so they are checked first.
 
-Spec: Parquet spec, parquet.thrift, `Type`; Paimon Java: its writer lets nanoseconds of the day be negative.
+Spec: Parquet spec, parquet.thrift, `Type`; Paimon Java: its writer allows negative nanoseconds of the day.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ if TYPE_CHECKING:
 __all__ = ["TimestampUnits", "check_nanoseconds", "is_nanoseconds", "plan_units"]
 
 _FITTING_WRITER: Final = "parquet-cpp-arrow"
-"""Arrow's writer makes INT96 of 64-bit timestamps, so that those written from nanoseconds fit."""
+"""Arrow's writer converts 64-bit timestamps to INT96, so values written from nanoseconds always fit."""
 
 _EPOCH_DAY: Final = 2_440_588
 _NANOS_PER_DAY: Final = 86_400 * 10**9
 _DAYS: Final = 2**63 // _NANOS_PER_DAY - 1
-"""Whole days from the epoch within which every nanosecond fits, before and after it."""
+"""Whole days around the epoch in which every nanosecond fits into 64 bits, before and after it."""
 
 
 def is_nanoseconds(type_: pa.DataType | None) -> bool:
-    """Whether a column is wanted in nanoseconds."""
+    """Whether a column is requested in nanoseconds."""
     return type_ is not None and pa.types.is_timestamp(type_) and type_.unit == "ns"
 
 
 @dataclass(frozen=True, slots=True)
 class TimestampUnits:
-    """How the columns of a file are read, by the unit that INT96 is read in.
+    """The columns of a file, by the unit in which INT96 is read.
 
     Args:
-        paths: Wanted columns by unit; one unit unless columns of INT96 are wanted in several.
-        nanoseconds: Columns of INT96 that are read in nanoseconds, as positions among the primitive ones.
+        paths: Requested columns by unit; a single unit unless columns of INT96 are requested in several.
+        nanoseconds: INT96 columns that are read in nanoseconds, as positions among the primitive columns.
     """
 
     paths: dict[str, tuple[str, ...]]
@@ -63,11 +63,11 @@ class TimestampUnits:
 def plan_units(schema: pq.ParquetSchema, leaves: Sequence[tuple[int, pa.DataType | None]]) -> TimestampUnits:
     """Plan in which units a file is read.
 
-    A top-level column is read in one unit: in nanoseconds if some of what is in it is wanted so.
+    A top-level column is read in one unit: nanoseconds if any column in it is requested in nanoseconds.
 
     Args:
         schema: The file's schema.
-        leaves: The wanted primitive columns, and their types.
+        leaves: The requested primitive columns, and their types.
     """
     columns = [(schema.column(position), position, type_) for position, type_ in leaves]
     old = [(column, position, type_) for column, position, type_ in columns if column.physical_type == "INT96"]
@@ -86,16 +86,16 @@ def _top(column: pq.ColumnSchema) -> str:
 
 
 def check_nanoseconds(storage: Storage, metadata: FileMetadata, row_group: int, columns: Sequence[int]) -> None:
-    """Refuse a row group with times that 64 bits of nanoseconds do not hold.
+    """Refuse a row group with times that do not fit into 64 bits of nanoseconds.
 
     Args:
         storage: Access to the file.
         metadata: Its footer.
         row_group: Which row group.
-        columns: Columns of type INT96, as positions among the primitive ones.
+        columns: Columns of type INT96, as positions among the primitive columns.
 
     Raises:
-        UnsupportedError: There is such a time; or pages cannot be looked at.
+        UnsupportedError: There is such a time, or its pages cannot be checked.
         FormatError: A page breaks the format.
     """
     if metadata.created_by.startswith(_FITTING_WRITER):
@@ -114,13 +114,13 @@ def check_nanoseconds(storage: Storage, metadata: FileMetadata, row_group: int, 
 
 
 def _check(column: Column, values: npt.NDArray[np.uint8], location: str) -> None:
-    """Look at values: 8 bytes of nanoseconds in the day, 4 of the Julian day."""
+    """Check values: 8 bytes of nanoseconds in the day, 4 bytes of the Julian day."""
     nanos = values[:, :8].copy().view("<i8").ravel()
     days = values[:, 8:].copy().view("<i4").ravel().astype(np.int64) - _EPOCH_DAY
     is_far = (np.abs(days) > _DAYS) | (nanos > _NANOS_PER_DAY) | (nanos < -_NANOS_PER_DAY)
     if is_far.any():
         raise UnsupportedError(
-            f"column {column.name} has a time {int(days[is_far][0])} days from 1970, which nanoseconds in 64 bits do "
-            "not hold; Arrow has no other type for timestamps of 7 to 9 digits",
+            f"column {column.name} has a time {int(days[is_far][0])} days from 1970, which nanoseconds in 64 bits can "
+            "hold; Arrow has no other type for timestamps of 7 to 9 digits",
             location=location,
         )

@@ -1,8 +1,7 @@
-"""Nested values as PyArrow's ORC writer needs them.
+"""Conversion of nested arrays to the form that PyArrow's ORC writer handles correctly.
 
-It takes the members of structs with nulls from the start of their buffers, wherever the arrays begin; and in a struct
-without nulls it pays no heed to what is null in the structs below. The file then holds other values than the rows, and
-nothing fails.
+The writer reads the members of structs with nulls from the start of their buffers, ignoring the arrays' offsets; and in
+structs without nulls it ignores nulls in nested structs. The file would silently contain other values than the rows.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _OFFSETS: Final = np.int32
 
 
 def rebuild_nested(rows: pa.Table) -> pa.Table:
-    """The same rows; nested arrays and what is in them begin at offset 0, with nothing or nulls below what is null.
+    """Rebuild nested arrays so that all of their parts begin at offset 0, with empty or null values below nulls.
 
     Args:
         rows: Structs, lists and maps with 32-bit offsets, and anything flat; flat columns are not copied.
@@ -57,7 +56,7 @@ def _from_start(array: pa.Array) -> pa.Array:
 
 
 def _struct(type_: pa.StructType, members: list[pa.Array], array: pa.Array) -> pa.Array:
-    """From buffers, since members that must not be null are null below null structs."""
+    """Build a struct from buffers, since members that must not be null are null below null structs."""
     valid = _from_start(array.is_valid()).buffers()[1] if array.null_count else None
     return pa.Array.from_buffers(type_, len(array), [valid], children=members)
 
@@ -71,7 +70,7 @@ def _unnested(array: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 
 def _map_as_list(array: pa.Array) -> pa.Array:
-    """Maps as lists of entries, which can be flattened, over the same buffers."""
+    """Maps as lists of entries, which can be flattened; shares their buffers."""
     fields = [array.type.key_field, array.type.item_field]
     entries = pa.StructArray.from_arrays([array.keys, array.items], fields=fields)
     validity, offsets = array.buffers()[:2]

@@ -1,7 +1,7 @@
-"""ORC files of rows: stripes, columns found by the attributes that Iceberg gives to ORC's types.
+"""ORC data files: stripes, and columns found by the attributes that Iceberg adds to ORC's types.
 
-PyArrow decodes stripes but does not say how many rows one has. That stands in the file's tail, which it hands out as
-the protobuf message it is.
+PyArrow decodes stripes but does not say how many rows one has. That is in the file's tail, which PyArrow returns as the
+encoded protobuf message.
 
 Spec: ORC spec, File Tail; Iceberg spec, Appendix A, ORC.
 """
@@ -28,7 +28,7 @@ __all__ = ["open_orc"]
 
 _RULE = "ORC spec, File Tail"
 _MEMORY_PER_BYTE = 4
-"""About how much larger the rows of a stripe are in memory."""
+"""Roughly how much larger the rows of a stripe are in memory."""
 
 
 def open_orc(storage: Storage, location: str, wanted: pa.Schema, names: NameMapping | None) -> _OrcFile:
@@ -50,7 +50,7 @@ def open_orc(storage: Storage, location: str, wanted: pa.Schema, names: NameMapp
 
 
 def _retype(field: pa.Field) -> pa.Field:
-    """A field with its Iceberg id, and in the type that Iceberg has where ORC has none for it."""
+    """A field with its Iceberg id, and with Iceberg's type where ORC lacks it."""
     attributes: Mapping[bytes, bytes] = field.metadata or {}
     number = attributes.get(b"iceberg.id")
     type_ = field.type
@@ -65,16 +65,16 @@ def _retype(field: pa.Field) -> pa.Field:
 
 @dataclass(frozen=True)
 class _OrcFile:
-    """A file whose tail is read.
+    """A file whose tail has been read.
 
     Args:
         location: The file.
         storage: Access to it.
         schema: All its columns with field ids, in Iceberg's types.
-        columns: Which of them are wanted.
+        columns: The requested columns.
         parts: Its stripes.
         tail: Its tail.
-        texts: For each column where it stands among all types, and the places of those that are padded.
+        texts: For each column its position among all types, and the positions of padded types.
     """
 
     location: str
@@ -90,7 +90,7 @@ class _OrcFile:
         return sum(part.row_count for part in self.parts)
 
     def metrics(self, column: Column) -> FieldMetrics | None:
-        return None  # PyArrow does not give the statistics of stripes
+        return None  # PyArrow does not expose the statistics of stripes
 
     def batches(self, part: Part, batch_rows: int) -> Iterator[pa.RecordBatch]:
         if not self.columns:
@@ -119,13 +119,13 @@ class _OrcFile:
                 yield batch.slice(start, batch_rows)
 
     def _selected(self) -> list[str] | None:
-        """The names of the wanted columns; None for all where a name could be taken for a path."""
+        """Names of the requested columns; None for all if a name could be mistaken for a path."""
         names = [self.schema.field(index).name for index in self.columns]
         return None if any("." in name for name in names) else names
 
 
 def _check_text(batch: pa.RecordBatch) -> None:
-    """Refuse text that is not UTF-8, which PyArrow hands out as it is and its users take for sound."""
+    """Refuse text that is not UTF-8: PyArrow returns it unchecked, and its consumers assume that it is valid."""
     for field, column in zip(batch.schema, batch.columns, strict=True):
         try:
             column.validate(full=True)
@@ -156,5 +156,5 @@ def _decode_stripes(tail: bytes, location: str) -> tuple[Part, ...]:
                 parts.append(Part(len(parts), first_row, row_count, stripe.get(1, 0), size_bytes))
                 first_row += row_count
     except (IndexError, ValueError, TypeError) as error:
-        raise FormatError(f"the tail is no sound message: {error}", location=location, rule=_RULE) from error
+        raise FormatError(f"the tail is not a valid message: {error}", location=location, rule=_RULE) from error
     return tuple(parts)

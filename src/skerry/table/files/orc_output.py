@@ -1,4 +1,4 @@
-"""ORC files in the making, and the times that PyArrow's ORC writer must not be given."""
+"""Writer of ORC files, and the timestamps that PyArrow's ORC writer would corrupt."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from skerry.table.rows.schema import empty_batch
 __all__ = ["OrcOutput", "OrcTimes"]
 
 _STRIPE_BYTES: Final = 16 << 20
-"""A quarter of what Iceberg Java has: a stripe is kept in memory, for each of up to 128 open files."""
+"""A quarter of Iceberg Java's: a stripe is held in memory for each of up to 128 open files."""
 _PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 class OrcTimes:
-    """Which times must not be written: those that nobody reads back, or other readers of a table format otherwise.
+    """Timestamps that must not be written: those that cannot be read back, or that readers of a table format misread.
 
-    PyArrow reads times as nanoseconds since 1970 in 64 bits, and refuses the whole stripe for one beyond. It writes
-    parts of seconds before 1970 with negative nanoseconds.
+    PyArrow reads timestamps as 64 bits of nanoseconds since 1970, and refuses the whole stripe for one outside. It
+    writes parts of seconds before 1970 with negative nanoseconds.
 
     Args:
-        is_wrong: Tells those of some times: their ticks since 1970, int64[n] and all negative, and how many ticks a
-            second has, to bool[n].
-        what: What a message calls them, in the plural.
+        is_wrong: Which of some times are misread: from their ticks since 1970, int64[n] and all negative, and the
+            number of ticks per second, to bool[n].
+        what: How messages call them, in the plural.
         instead: The formats to write instead.
     """
 
@@ -43,10 +43,10 @@ class OrcTimes:
         self._instead = instead
 
     def check(self, rows: pa.Table) -> None:
-        """Refuse rows with such times.
+        """Refuse rows with such timestamps.
 
         Raises:
-            UnsupportedError: A column has such a time; the message names it.
+            UnsupportedError: A column has one; the message names it.
         """
         for field, column in zip(rows.schema, rows.columns, strict=True):
             for times in (times for chunk in column.chunks for times in _times(chunk)):
@@ -65,7 +65,7 @@ class OrcTimes:
                 if len(wrong):
                     raise UnsupportedError(
                         f"column {field.name!r} has {_written(wrong[0], per_second)}: {self._what} cannot be written "
-                        f"to ORC files, because other readers would find another time there; write {self._instead}"
+                        f"to ORC files, because other readers would read another time; write {self._instead}"
                     )
 
 
@@ -74,7 +74,7 @@ def _written(time: np.int64, per_second: int) -> str:
 
 
 def _times(array: pa.Array) -> Iterator[pa.Array]:
-    """The timestamps in an array, however deep."""
+    """The timestamps in an array, at any depth."""
     type_ = array.type
     if pa.types.is_timestamp(type_):
         yield array
@@ -93,10 +93,11 @@ class OrcOutput(SinkOutput):
     """An ORC file.
 
     Args:
-        storage: Where to.
+        storage: The storage to write to.
         location: Its location, which must be free.
-        schema: Its columns, with the metadata that become attributes of ORC types; others of the rows are left out.
-        codec: How its streams are compressed.
+        schema: Its columns, with the metadata that becomes attributes of ORC types; other columns of the rows are left
+            out.
+        codec: Compression codec of its streams.
         refused: Times that it cannot hold.
     """
 
@@ -106,21 +107,21 @@ class OrcOutput(SinkOutput):
         self._refused = refused
         self._output = _PatientOutput(self._sink)
         self._writer = orc.ORCWriter(self._output, compression=codec, stripe_size=_STRIPE_BYTES)
-        # a writer that has seen no rows knows no columns
+        # a writer that got no rows has no columns
         self._writer.write(pa.Table.from_batches([empty_batch(schema)]))
 
     def write(self, rows: pa.Table) -> None:
         """Write rows.
 
         Raises:
-            UnsupportedError: A column has a time that readers would not find.
+            UnsupportedError: A column has a timestamp that would be misread.
         """
         self._refused.check(rows)
         self._writer.write(rebuild_nested(rows.select(self._schema.names).cast(self._schema)))
         self._output.raise_failure()
 
     def abort(self) -> None:
-        """Give the file up; nothing of it remains."""
+        """Discard the file."""
         self._output.discard()
         self._writer.close()
         super().abort()
@@ -131,7 +132,7 @@ class OrcOutput(SinkOutput):
 
 
 class _PatientOutput:
-    """A stream that never fails while ORC writes to it: an error there, or in its finaliser, ends the process."""
+    """A stream that never fails while ORC writes to it: an error there, or in its finaliser, would end the process."""
 
     closed = False
 
@@ -160,10 +161,10 @@ class _PatientOutput:
         pass
 
     def discard(self) -> None:
-        """Take what is still written for nothing."""
+        """Ignore everything that is still written."""
         self._sink = None
 
     def raise_failure(self) -> None:
-        """Raise what has failed meanwhile."""
+        """Raise the error that a write had, if any."""
         if self._failure is not None:
             raise self._failure

@@ -1,4 +1,4 @@
-"""Texts of ORC's type CHAR, which PyArrow fills up with spaces and Java reads without those at the end.
+"""Texts of ORC's type CHAR, which PyArrow pads with spaces and Java reads without trailing ones.
 
 Spec: ORC spec, File Tail, Type Information: types stand in pre-order, the root first.
 """
@@ -21,23 +21,23 @@ _RULE: Final = "ORC spec, File Tail"
 
 
 def padded_texts(schema: pa.Schema, tail: bytes) -> tuple[tuple[int, frozenset[int]], ...]:
-    """Where the texts of a file are that have been filled up.
+    """Find the padded texts of a file.
 
     Args:
         schema: The file's columns.
-        tail: Its tail, as PyArrow gives it.
+        tail: Its tail, as returned by PyArrow.
 
     Returns:
-        For each column its place among all types of the file, and the places of type CHAR in it.
+        For each column its position among all types of the file, and the positions of the CHAR types in it.
 
     Raises:
-        FormatError: The tail is no sound message.
+        FormatError: The tail is not a valid message.
     """
     try:
         footer = dict(protobuf_fields(tail))[2]
         types = [dict(protobuf_fields(value)) for number, value in protobuf_fields(footer) if number == 4]
     except (IndexError, KeyError, ValueError, TypeError) as error:
-        raise FormatError(f"the tail is no sound message: {error}", rule=_RULE) from error
+        raise FormatError(f"the tail is not a valid message: {error}", rule=_RULE) from error
     padded = {place for place, type_ in enumerate(types) if type_.get(1, 0) == _CHAR}
     found, place = [], 1
     for field in schema:
@@ -58,12 +58,12 @@ def _count(type_: pa.DataType) -> int:
 
 
 def without_padding(array: pa.Array, place: int, padded: frozenset[int]) -> pa.Array:
-    """An array without the spaces at the end of its padded texts.
+    """An array without the trailing spaces of its padded texts.
 
     Args:
         array: A column.
-        place: Its place among all types of the file.
-        padded: The places that are padded.
+        place: Its position among all types of the file.
+        padded: The positions of padded types.
     """
     type_ = array.type
     if padded.isdisjoint(range(place, place + _count(type_))):

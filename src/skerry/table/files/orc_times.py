@@ -1,8 +1,8 @@
-"""Timestamps of ORC near 1970, which PyArrow reads a second off where the writer's time zone is not UTC.
+"""Timestamps of ORC near 1970, which PyArrow reads a second off if the writer's time zone is not UTC.
 
-ORC counts whole seconds towards zero and nanoseconds upwards, so that a reader takes a second away from times before
-1970 with a fraction. Before 1970 means in the writer's zone: that is how Java writes and reads. PyArrow 26 looks after
-it has converted to its own zone, so that times between 1970 here and 1970 there come out wrong.
+ORC rounds seconds towards zero but counts nanoseconds upwards, so that a reader subtracts a second from times before
+1970 with a fraction. "Before 1970" refers to the writer's zone: that is how Java writes and reads. PyArrow 26 tests it
+after converting to its own zone, so that times between 1970 in one zone and in the other come out wrong.
 
 Spec: ORC spec, Timestamp Columns, Stripe Footer, `writerTimezone`.
 """
@@ -31,21 +31,21 @@ _RULE: Final = "ORC spec, Stripe Footer"
 _UTC: Final = (None, "UTC", "GMT", "Etc/UTC", "Etc/GMT", "Z")
 _NANOS: Final = 10**9
 _WHOLE_NANOS: Final = 999_999
-"""Up to so many nanoseconds readers take no second away, as milliseconds are what was first there."""
+"""Readers subtract no second up to this many nanoseconds, as fractions originally had milliseconds."""
 _WIDEST_OFFSET: Final = 16 * 3600
 _MAX_FOOTER_BYTES: Final = 16 << 20
 _EPOCH: Final = datetime(1970, 1, 1)
 
 
 def corrected_times(array: pa.Array, zone: Callable[[], str | None]) -> pa.Array:
-    """An array as Java reads it.
+    """Correct an array to the times that Java reads.
 
     Args:
-        array: As PyArrow has read it; timestamps in it, however deep, that have no zone.
-        zone: Tells the time zone of the stripe's writer; asked only where it matters.
+        array: As read by PyArrow; contains timestamps without a zone, at any depth.
+        zone: Returns the time zone of the stripe's writer; called only if it matters.
 
     Raises:
-        UnsupportedError: The zone is not known.
+        UnsupportedError: The zone is unknown.
     """
     type_ = array.type
     if type_ == pa.timestamp("ns"):
@@ -77,7 +77,7 @@ def _corrected(array: pa.Array, zone: Callable[[], str | None]) -> pa.Array:
     name = zone()
     if name in _UTC:
         return array
-    # what PyArrow had before it looked for times before 1970
+    # as PyArrow had it before its correction for times before 1970
     local = seconds[near] + (seconds[near] < 0)
     distinct, places = np.unique(local, return_inverse=True)
     offsets = np.array([_offset(name or "", int(second)) for second in distinct], np.int64)[places]
@@ -87,12 +87,12 @@ def _corrected(array: pa.Array, zone: Callable[[], str | None]) -> pa.Array:
 
 
 def _offset(name: str, second: int) -> int:
-    """Seconds that a zone's clocks are ahead of UTC when they show so many seconds since 1970."""
+    """The offset from UTC, in seconds, of a zone's clocks when they show a number of seconds since 1970."""
     try:
         offset = ZoneInfo(name).utcoffset(_EPOCH + timedelta(seconds=second))
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise UnsupportedError(
-            f"times near 1970 were written in time zone {name!r}, which is not known here"
+            f"times near 1970 were written in time zone {name!r}, which is unknown on this machine"
         ) from error
     return 0 if offset is None else int(offset.total_seconds())
 
@@ -106,11 +106,11 @@ def writer_zone(storage: Storage, location: str, tail: bytes, stripe: int) -> st
     Args:
         storage: Access to the file.
         location: The file.
-        tail: Its tail, as PyArrow gives it.
+        tail: Its tail, as returned by PyArrow.
         stripe: Which stripe.
 
     Raises:
-        FormatError: The stripe's footer is unsound.
+        FormatError: The stripe's footer is corrupt.
         UnsupportedError: It is compressed in a way that is not supported.
     """
     try:
@@ -128,7 +128,7 @@ def writer_zone(storage: Storage, location: str, tail: bytes, stripe: int) -> st
         return names[0].decode() if names else None
     except (IndexError, KeyError, ValueError, TypeError, AttributeError, zlib.error) as error:
         raise FormatError(
-            f"the footer of stripe {stripe} is not sound: {error}", location=location, rule=_RULE
+            f"the footer of stripe {stripe} is not valid: {error}", location=location, rule=_RULE
         ) from error
 
 
@@ -166,8 +166,8 @@ def protobuf_fields(message: bytes) -> Iterator[tuple[int, Any]]:
     """The fields of a protobuf message: integers, and bytes.
 
     Raises:
-        IndexError: It is cut short.
-        ValueError: It is no message.
+        IndexError: It is truncated.
+        ValueError: It is not a message.
     """
     position = 0
     while position < len(message):
@@ -179,7 +179,7 @@ def protobuf_fields(message: bytes) -> Iterator[tuple[int, Any]]:
             case 2:
                 size, position = _varint(message, position)
                 if size > len(message) - position:
-                    raise ValueError("a field goes on behind the end")
+                    raise ValueError("a field extends beyond the end")
                 yield key >> 3, message[position : position + size]
                 position += size
             case 1 | 5 as kind:

@@ -1,4 +1,4 @@
-"""Parquet files of rows: row groups with their statistics, columns found by field id."""
+"""Parquet data files: row groups with their statistics, columns found by field id."""
 
 from __future__ import annotations
 
@@ -117,19 +117,19 @@ def _offset(group: pq.RowGroupMetaData) -> int:
 
 @dataclass(frozen=True)
 class _ParquetFile:
-    """A file whose footer is read.
+    """A file whose footer has been read.
 
     Args:
         location: The file.
         storage: Access to it.
-        source: What PyArrow reads it from.
+        source: The file that PyArrow reads from.
         metadata: The footer.
-        sound: Whether the statistics of a column chunk may be asked for, bool[row_groups, columns].
+        sound: Whether the statistics of a column chunk are valid, bool[row_groups, columns].
         schema: All its columns with field ids.
-        positions: Where columns stand among the primitive ones, by field id.
+        positions: Positions of columns among the primitive ones, by field id.
         names: Field ids by name, if the file itself has none.
-        units: The wanted primitive columns, and the units that timestamps of type INT96 are read in.
-        pages: Where the pages are of columns that are INT96 and read in nanoseconds; None if there is none.
+        units: The requested primitive columns, and the units in which timestamps of type INT96 are read.
+        pages: Locations of the pages of INT96 columns that are read in nanoseconds; None if there are none.
         dictionaries: The columns that are read as dictionaries.
         parts: Its row groups.
     """
@@ -171,7 +171,7 @@ class _ParquetFile:
                     yield pa.RecordBatch.from_arrays(batch.columns, schema=with_ids(batch.schema, self.names))
 
     def _read(self, part: Part, batch_rows: int, unit: str, paths: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-        # who wants few of many rows at a time has no room for whole column chunks
+        # a consumer of small batches has no memory for whole column chunks
         is_stream = _STREAM_FACTOR * batch_rows < part.row_count
         parquet = pq.ParquetFile(
             self.source,
@@ -189,14 +189,14 @@ class _ParquetFile:
 
 
 def _side_by_side(batches: tuple[pa.RecordBatch, ...]) -> pa.RecordBatch:
-    """One batch of the columns of several."""
+    """Combine the columns of several batches into one."""
     fields = [field for batch in batches for field in batch.schema]
     columns = [column for batch in batches for column in batch.columns]
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
 
 def _statistics(metadata: pq.FileMetaData, sound: npt.NDArray[np.bool_], position: int, column: Column) -> FieldMetrics:
-    """The statistics of one column over all row groups; Parquet counts no NaNs."""
+    """The statistics of one column over all row groups; Parquet does not count NaNs."""
     stored = metadata.schema.column(position)
     logical = json.loads(stored.logical_type.to_json())
     lower: list[Any] = []

@@ -21,7 +21,7 @@ _WIDE = decimal.Context(prec=80)
 
 
 def bound_of(type_: pa.DataType, raw: Any, physical_type: str, logical_type: Mapping[str, Any], *, upper: bool) -> Any:
-    """A minimum or maximum of a Parquet column chunk as a value of the table's type.
+    """Convert a minimum or maximum of a Parquet column chunk to a value of the table's type.
 
     Args:
         type_: The table's Arrow type of the column.
@@ -31,8 +31,7 @@ def bound_of(type_: pa.DataType, raw: Any, physical_type: str, logical_type: Map
         upper: Whether it is the maximum; a value that falls between two of the table's is rounded outward.
 
     Returns:
-        The physical value; None if the stored type is not one that the table's type is read from, or the value
-        does not fit the table's type.
+        The physical value; None if the stored type cannot be converted to the table's, or the value does not fit it.
     """
     kind = logical_type.get("Type")
     if pa.types.is_boolean(type_):
@@ -83,5 +82,5 @@ def _string(raw: bytes, *, upper: bool) -> str | None:
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
-        # cut within a code point by a writer that shortens statistics: what stands before it is a lower bound still
+        # cut within a code point by a writer that shortens statistics: the text before it is still a lower bound
         return None if upper or error.start == 0 else raw[: error.start].decode()

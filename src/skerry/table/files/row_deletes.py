@@ -1,7 +1,7 @@
-"""Which rows of data files are gone: position delete files, deletion vectors and equality delete files, read once.
+"""Deleted rows of data files: position delete files, deletion vectors and equality delete files, each read once.
 
-A position delete file may be of many data files. Each of its row groups is read when a data file that its statistics
-leave room for is read, once for all of them, and kept taken apart by data file as far as memory allows.
+A position delete file may cover many data files. Each of its row groups is read when the first data file that its
+statistics allow is read, once for all of them, and kept split by data file as far as memory allows.
 
 Spec: Iceberg spec, Row-level Deletes.
 """
@@ -36,7 +36,7 @@ _Positions: TypeAlias = npt.NDArray[np.int64]
 
 _FILE_PATH: Final = 2147483546
 _POS: Final = 2147483545
-_PATHS: Final = pa.dictionary(pa.int32(), pa.string())  # a path stands in many rows
+_PATHS: Final = pa.dictionary(pa.int32(), pa.string())  # a path is repeated in many rows
 _POSITION_SCHEMA: Final = pa.schema(
     [
         pa.field("file_path", _PATHS, nullable=False, metadata={FIELD_ID_KEY: str(_FILE_PATH).encode()}),
@@ -53,11 +53,11 @@ _NONE: Final = np.zeros(0, np.int64)
 
 
 def deleted_positions(storage: Storage, task: FileScanTask) -> _Positions:
-    """The rows that position delete files and deletion vectors take from a task's data file.
+    """The rows of a task's data file that position delete files and deletion vectors delete.
 
     Args:
         storage: Access to the delete files.
-        task: The task; of a part of a file, too, all positions of the file are given.
+        task: The task; even for a part of a file, all positions of the file are returned.
 
     Returns:
         int64[n] Positions in the file, ascending and distinct.
@@ -73,7 +73,7 @@ def read_positions(storage: Storage, delete: DeleteFile) -> dict[str, _Positions
     """All rows that a file of positions deletes, by data file.
 
     Raises:
-        FormatError: The file is corrupt, or not one of positions.
+        FormatError: The file is corrupt, or not a position delete file.
         NotFoundError: It is missing.
     """
     file = _open_positions(storage, delete)
@@ -85,9 +85,9 @@ def read_positions(storage: Storage, delete: DeleteFile) -> dict[str, _Positions
 
 
 def distinct_positions(*parts: _Positions) -> _Positions:
-    """int64[n] Positions in ascending order, each once; a view where one part is that already.
+    """int64[n] Distinct positions in ascending order; a view if one part already has that form.
 
-    Parts that ascend are merged, which takes a fraction of the time of `np.unique`.
+    Ascending parts are merged, which takes a fraction of the time of `np.unique`.
     """
     positions = parts[0] if len(parts) == 1 else np.concatenate(parts)
     if len(positions) > 1 and not (positions[1:] > positions[:-1]).all():
@@ -99,13 +99,13 @@ def distinct_positions(*parts: _Positions) -> _Positions:
 
 
 class RowDeletes:
-    """The deletes of a scan's tasks; may be asked by many threads.
+    """The deletes of a scan's tasks; may be used by many threads.
 
     Args:
         storage: Access to the delete files.
         columns: Every column that equality deletes may compare, with field ids.
         names: Field ids by name, for equality delete files without ids.
-        cache_bytes: How much of what has been read may be kept.
+        cache_bytes: How much of the decoded deletes may be kept.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class RowDeletes:
     def _of_vector(self, delete: DeleteFile, data_file: str) -> _Positions:
         if delete.referenced_data_file != data_file:
             raise FormatError(
-                f"the deletion vector is of {delete.referenced_data_file}, not of {data_file}",
+                f"the deletion vector belongs to {delete.referenced_data_file}, not to {data_file}",
                 location=delete.location,
                 offset=delete.content_offset,
                 rule="Iceberg spec, Deletion Vectors",
@@ -164,7 +164,7 @@ class RowDeletes:
     def _of_file(self, delete: DeleteFile, data_file: str) -> Iterator[_Positions]:
         if delete.referenced_data_file not in (None, data_file):
             raise FormatError(
-                f"the delete file is of {delete.referenced_data_file}, not of {data_file}",
+                f"the delete file belongs to {delete.referenced_data_file}, not to {data_file}",
                 location=delete.location,
                 rule=_RULE,
             )
@@ -178,12 +178,12 @@ class RowDeletes:
     # ---- keys ----
 
     def keys(self, task: FileScanTask) -> list[KeyDeletes]:
-        """What finds the rows that equality deletes take from a task's data file, one for each set of columns.
+        """Indexes of the equality deletes that apply to a task's data file, one for each set of columns.
 
         Raises:
             FormatError: A delete file is corrupt.
             NotFoundError: One is missing.
-            SchemaError: One compares columns that the table never had, or that it does not have itself.
+            SchemaError: One compares columns that the table never had, or that it lacks itself.
         """
         by_columns: dict[frozenset[int], list[DeleteFile]] = {}
         for delete in task.deletes:
@@ -208,7 +208,7 @@ class RowDeletes:
         missing = ids - column_positions(self._columns).keys()
         if missing or not ids:
             raise SchemaError(
-                f"equality deletes compare columns {sorted(ids)}, of which the table has never had {sorted(missing)}",
+                f"equality deletes compare columns {sorted(ids)}, but the table never had {sorted(missing)}",
                 location=location,
                 rule=_KEY_RULE,
             )
@@ -254,13 +254,13 @@ class _PositionFile:
     upper: tuple[str | None, ...]
 
     def parts_of(self, data_file: str) -> Iterator[Part]:
-        """The parts that may have deletes of a data file."""
+        """The parts that may contain deletes of a data file."""
         for part, lower, upper in zip(self.file.parts, self.lower, self.upper, strict=True):
             if (lower is None or lower <= data_file) and (upper is None or data_file <= upper):
                 yield part
 
     def read(self, part: Part) -> dict[str, _Positions]:
-        """The positions in a part by data file, ascending where the file is as the specification wants it."""
+        """The positions in a part by data file, ascending if the file is ordered as the specification requires."""
         found: dict[str, list[_Positions]] = {}
         with reading(self.location, self.file_format):
             for batch in self.file.batches(part, _BATCH_ROWS):
@@ -280,14 +280,14 @@ def _open_positions(storage: Storage, delete: DeleteFile) -> _PositionFile:
 
 
 def _group(batch: pa.RecordBatch, location: str) -> Iterator[tuple[str, _Positions]]:
-    """Take the rows of a position delete file apart by data file."""
+    """Split the rows of a position delete file by data file."""
     columns = top_level(batch.schema)
     if not {_FILE_PATH, _POS} <= columns.keys():
         raise FormatError("a position delete file lacks file_path or pos", location=location, rule=_RULE)
     paths, rows = batch.column(columns[_FILE_PATH]), batch.column(columns[_POS])
     if not pa.types.is_integer(rows.type):
         raise FormatError(f"a position delete file has rows of type {rows.type}", location=location, rule=_RULE)
-    if paths.null_count:  # which name no file, and which Iceberg Java passes over
+    if paths.null_count:  # they name no file, and Iceberg Java ignores them
         named = paths.is_valid()
         paths, rows = paths.filter(named), rows.filter(named)
     if rows.null_count:
@@ -298,7 +298,7 @@ def _group(batch: pa.RecordBatch, location: str) -> Iterator[tuple[str, _Positio
     names = paths.dictionary.to_pylist()
     codes = paths.indices.to_numpy()
     ends = np.flatnonzero(np.diff(codes)) + 1
-    if len(ends) >= len(names):  # not ordered by data file, as it should be
+    if len(ends) >= len(names):  # not ordered by data file, as the specification requires
         order = np.argsort(codes, kind="stable")
         codes, positions = codes[order], positions[order]
         ends = np.flatnonzero(np.diff(codes)) + 1

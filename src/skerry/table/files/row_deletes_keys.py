@@ -1,10 +1,10 @@
-"""Equality deletes: finding the rows whose key is among those that are deleted.
+"""Equality deletes: finding the rows whose key is deleted.
 
-A row is gone if its key columns have the values of some deleted key, null matching null. As the index of keys has no
-nulls, keys are kept apart by which of their columns are null: within such a group the other columns decide.
+A row is deleted if its key columns have the values of a deleted key, null matching null. As the index of keys cannot
+contain nulls, keys are grouped by which of their columns are null: within a group the other columns are compared.
 
-Floating-point values are the same if their bits are (all NaNs being one value), as for Iceberg's readers in Java: -0.0
-does not delete 0.0.
+Floating-point values are equal if their bits are (all NaNs being one value), as in Iceberg's Java readers: -0.0 does
+not delete 0.0.
 
 Spec: Iceberg spec, Equality Delete Files.
 """
@@ -33,13 +33,13 @@ _MAX_COLUMNS = 63  # one bit each
 
 @dataclass(frozen=True)
 class KeyDeletes:
-    """Deleted keys over one set of columns; may be asked by many threads.
+    """Deleted keys over one set of columns; may be used by many threads.
 
     Args:
-        schema: The key columns, inside the structs around them, with field ids.
+        schema: The key columns, in the structs around them, with field ids.
         columns: The key columns themselves.
-        groups: By the number whose bits tell which columns are null: the keys of the others, None where there are none.
-        nbytes: About how much memory it takes.
+        groups: Keys by a bit mask of their null columns: the values of the other columns, None if there are none.
+        nbytes: Approximate memory use.
     """
 
     schema: pa.Schema
@@ -52,7 +52,7 @@ class KeyDeletes:
         """Index deleted keys.
 
         Args:
-            keys: One row per key, with the key columns alone.
+            keys: One row per key, with only the key columns.
 
         Raises:
             SchemaError: A column is of a type that cannot be compared.
@@ -95,7 +95,7 @@ class KeyDeletes:
 
 
 def _values(rows: pa.Table | pa.RecordBatch, columns: tuple[Leaf, ...]) -> list[Any]:
-    """The key columns of rows, floating-point ones as the integers that their bits are."""
+    """The key columns of rows, floating-point ones as integers with the same bits."""
     found = []
     for leaf in columns:
         values = rows.column(leaf.path[0])

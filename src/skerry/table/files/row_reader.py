@@ -1,7 +1,7 @@
-"""Rows of data files in a table's schema: parts skipped by their statistics, deleted rows left out.
+"""Reading of data files in a table's schema: skips parts by their statistics and leaves out deleted rows.
 
-A file is read part by part (a row group, a stripe), each by a thread of its own: on two cores that is 1.4 times as fast
-as PyArrow's threads over columns. Parts are read ahead in order, as far as a memory budget allows.
+A file is read part by part (a row group, a stripe), each in its own thread: on two cores that is 1.4 times as fast as
+PyArrow's threads over columns. Parts are read ahead in order, within a memory budget.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from skerry.table.work.read_ahead import read_ahead, scan_pool
 __all__ = ["RowReader"]
 
 _BATCH_ROWS = 1 << 17
-# Decoded parts that may wait for the consumer, by their uncompressed size in the file.
+# Limit on decoded parts that wait for the consumer, by their uncompressed size in the file.
 _BUDGET_BYTES = 256 << 20
 _MIN_PART_BYTES = 1 << 16
 
@@ -57,9 +57,9 @@ class _OpenTask:
     Args:
         task: The task.
         file: Its file.
-        columns: The columns to deliver, to test and to compare with deleted keys.
+        columns: The columns to return, to test and to compare with deleted keys.
         constants: Values by field id, for columns that the file lacks.
-        keys: What finds rows that are deleted by their values.
+        keys: Indexes of the equality deletes.
     """
 
     task: FileScanTask
@@ -77,7 +77,7 @@ class _Work:
         opened: The file.
         part: The part.
         deleted: int64[n], positions in the part that are deleted, ascending.
-        matches_all: Whether every row that is not deleted is wanted.
+        matches_all: Whether all rows that are not deleted match the predicate.
     """
 
     opened: _OpenTask
@@ -87,23 +87,23 @@ class _Work:
 
     @property
     def known_rows(self) -> int | None:
-        """How many rows come of it; None if that shows only on reading."""
+        """How many rows it yields; None if that is only known after reading."""
         is_known = self.matches_all and not self.opened.keys
         return self.part.row_count - len(self.deleted) if is_known else None
 
 
 @dataclass(frozen=True)
 class RowReader:
-    """Reads the rows of data files that a predicate keeps and nothing deletes.
+    """Reads the rows of data files that match a predicate and are not deleted.
 
     Args:
         storage: Access to the files.
-        schema: The columns to deliver, in the table's types and with field ids; metadata columns may be among them.
-        read_schema: The columns to read for that: those of `schema` and those of the predicate, with the table's names.
-        predicate: Which rows.
+        schema: The columns to return, in the table's types and with field ids; may include metadata columns.
+        read_schema: The columns to read for them: those of `schema` and those of the predicate, with the table's names.
+        predicate: The condition on rows.
         names: Field ids by name, for files without ids; None refuses such files.
-        threads: How many parts of files are read at a time.
-        columns: All columns that equality deletes may compare: those of the table, and those it had once. Those of
+        threads: How many parts of files are read concurrently.
+        columns: All columns that equality deletes may compare: those of the table, present and past. Those of
             `read_schema` if None.
     """
 
@@ -120,7 +120,7 @@ class RowReader:
 
         Args:
             tasks: The files.
-            limit: Stop after so many rows.
+            limit: Stop after this many rows.
 
         Yields:
             Batches of `schema` with at least one row, in the order of the files and of the rows in them.
@@ -128,8 +128,8 @@ class RowReader:
         Raises:
             FormatError: A data file or delete file is corrupt, or they contradict each other.
             NotFoundError: A file is missing.
-            SchemaError: A file's columns do not fit the table's schema.
-            UnsupportedError: A file is in a format, or uses what is not read.
+            SchemaError: A file's columns do not match the table's schema.
+            UnsupportedError: A file has a format, or uses a feature, that is not supported.
         """
         if limit == 0:
             return
@@ -145,14 +145,14 @@ class RowReader:
                         return
 
     def batches_around(self, task: FileScanTask, positions: _Positions) -> tuple[Iterator[pa.RecordBatch], bool]:
-        """Read those parts of a file in which some rows are.
+        """Read the parts of a file that contain some rows.
 
         Args:
             task: The file.
             positions: int64[n], the rows, ascending.
 
         Returns:
-            The batches, and whether they are all that the file has.
+            The batches, and whether they are all of the file.
 
         Raises:
             SkerryError: As `batches`.
@@ -167,7 +167,7 @@ class RowReader:
                 yield from found
 
     def count(self, tasks: Iterable[FileScanTask]) -> int:
-        """Count the rows of files; what metadata, delete files or statistics tell is not read from them."""
+        """Count the rows of files; files are not read where metadata, delete files or statistics give the number."""
         deletes, known = self._deletes, 0
 
         def examine(task: FileScanTask) -> tuple[int, list[_Work]]:
@@ -186,8 +186,8 @@ class RowReader:
 
     @cached_property
     def _deletes(self) -> RowDeletes:
-        """What has been read of delete files; all reading through this reader shares it."""
-        names = None if isinstance(self.names, TableNames) else self.names  # a column's position says nothing there
+        """The cache of delete files, shared by all reads of this reader."""
+        names = None if isinstance(self.names, TableNames) else self.names  # positions of columns mean nothing there
         return RowDeletes(self.storage, self.read_schema if self.columns is None else self.columns, names)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -195,7 +195,7 @@ class RowReader:
 
     @property
     def _marks_deleted(self) -> bool:
-        """Whether deleted rows are delivered and marked."""
+        """Whether deleted rows are returned with a mark."""
         return DELETED in top_level(self.read_schema)
 
     # ---- files ----
@@ -203,7 +203,7 @@ class RowReader:
     def _work(
         self, pool: ThreadPoolExecutor, tasks: Iterable[FileScanTask], deletes: RowDeletes, limit: int | None
     ) -> Iterator[_Work]:
-        """Parts that may have wanted rows; no more of them than certainly fill the limit."""
+        """Parts that may have matching rows; no more than are certain to reach the limit."""
         certain = 0
         for found in read_ahead(pool, lambda task: self._open(task, deletes), tasks, lambda _: 1, 2 * self.threads):
             for item in found:
@@ -244,7 +244,7 @@ class RowReader:
             return Verdict(np.full(count, True), np.full(count, True))
 
         def metrics(column: Column) -> FieldMetrics | None:
-            # a file that stores row ids leaves those null that are inherited
+            # a file that stores row ids leaves inherited ones null
             return None if is_metadata_column(column.field_id) else file.metrics(column)
 
         return evaluate(self.predicate, metrics, count)
@@ -270,7 +270,7 @@ class RowReader:
         return sum(batch.num_rows for batch in self._wanted(work, _BATCH_ROWS))
 
     def _wanted(self, work: _Work, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """The wanted rows of a part in the columns of its task."""
+        """The matching rows of a part, in the columns of its task."""
         opened = work.opened
         data_file = opened.task.data_file
         convert: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None
@@ -298,12 +298,12 @@ class RowReader:
                     yield batch
 
     def _with_generated(self, batch: pa.RecordBatch, task: FileScanTask, first: int) -> pa.RecordBatch:
-        """A batch with those metadata columns that differ from row to row, if they are wanted.
+        """Add the requested metadata columns that differ from row to row.
 
         Args:
             batch: Rows as they are stored.
             task: Their task.
-            first: Position of the first one in the file.
+            first: Position of the first row in the file.
         """
         wanted = top_level(self.read_schema)
         base = task.first_row_id
@@ -330,7 +330,7 @@ def _constants(task: FileScanTask) -> dict[int, Any]:
 
 
 def _known_rows(task: FileScanTask, deletes: RowDeletes, *, is_all: bool) -> int | None:
-    """How many rows come of a task (deleted ones too if `is_all`), if that takes no look at its data file."""
+    """How many rows a task yields (including deleted ones if `is_all`), if known without reading its data file."""
     if task.start_byte or task.end_byte is not None or not task.matches_all:
         return None
     if is_all:
@@ -347,7 +347,7 @@ def _is_within(part: Part, task: FileScanTask) -> bool:
 
 
 def _alive(deleted: _Positions, first: int, count: int) -> _Mask | None:
-    """bool[count]: whether rows `first`, `first + 1`, … are not among the deleted ones; None if none is."""
+    """bool[count]: whether rows `first`, `first + 1`, … are not deleted; None if none is."""
     start, end = np.searchsorted(deleted, [first, first + count])
     if start == end:
         return None
@@ -366,7 +366,7 @@ def _numbers(first: int, count: int) -> pa.Array:
 
 
 def _with_column(batch: pa.RecordBatch, name: str, field_id: int, values: pa.Array) -> pa.RecordBatch:
-    """A batch with a metadata column; values that are stored already win."""
+    """A batch with a metadata column; values that are already stored take precedence."""
     stored = top_level(batch.schema).get(field_id)
     if stored is None:
         return batch.append_column(METADATA_COLUMNS.field(name), values)

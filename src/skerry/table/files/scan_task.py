@@ -1,4 +1,4 @@
-"""What planning hands to reading: the files that remain, and how it came to them."""
+"""The result of planning a scan: the files to read, and how they were chosen."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ __all__ = ["FileScanTask", "ScanPlan", "ScanStep", "sum_steps"]
 
 @dataclass(frozen=True, slots=True)
 class FileScanTask:
-    """A data file to be read, or a part of one; small and picklable.
+    """A data file to read, or a part of one; small and picklable.
 
     Args:
-        data_file: The file, without the column metrics that planning is done with.
-        matches_all: Whether its metrics prove that every row that is not deleted is wanted, so that none needs testing.
+        data_file: The file, without the column metrics that planning used.
+        matches_all: Whether its metrics prove that every row that is not deleted matches, so that none needs testing.
         constants: Physical values by field id, for columns that the file may lack: those of identity partitions, and
             defaults of columns added later.
-        deletes: What takes rows away.
-        sequence_number: Data sequence number of the file; None where the table format has none.
-        first_row_id: Row id of the file's first row; None where rows have no ids.
+        deletes: The delete files that apply.
+        sequence_number: Data sequence number of the file; None if the table format has none.
+        first_row_id: Row id of the file's first row; None if rows have no ids.
         start_byte: Row groups that begin before this offset belong to another task.
         end_byte: Row groups that begin at or after this offset belong to another task; None for the end of the file.
     """
@@ -40,15 +40,15 @@ class FileScanTask:
 
 @dataclass(frozen=True, slots=True)
 class ScanStep:
-    """One step of planning: how much came in, how much went on, and why the rest did not.
+    """One step of planning: how many files entered, how many remained, and why the others were dropped.
 
     Args:
-        name: What was judged, and by what.
-        total: Manifests or files that came in.
-        kept: Those that went on.
-        total_rows: Rows in those that came in; None if the metadata does not tell.
-        kept_rows: Rows in those that went on; likewise.
-        dropped: Why the others did not go on, as reason and number.
+        name: What was tested, and against what.
+        total: Manifests or files that entered.
+        kept: Those that remained.
+        total_rows: Rows in those that entered; None if unknown.
+        kept_rows: Rows in those that remained; None if unknown.
+        dropped: Why the others were dropped, as reason and number.
     """
 
     name: str
@@ -60,7 +60,7 @@ class ScanStep:
 
 
 def sum_steps(steps: Iterable[ScanStep], name: str) -> ScanStep:
-    """The same step of several plans, taken together."""
+    """The sums of a step of several plans."""
     total = kept = total_rows = kept_rows = 0
     dropped: Counter[str] = Counter()
     for step in steps:
@@ -78,8 +78,8 @@ class ScanPlan(Generic[Tasks]):
     """The files of a scan.
 
     Args:
-        tasks: What to read, in the order of the metadata; a sequence that need not hold all its tasks at a time.
-        steps: How planning came to it.
+        tasks: What to read, in the order of the metadata; a sequence that need not have all tasks in memory.
+        steps: The steps of planning.
     """
 
     tasks: Tasks

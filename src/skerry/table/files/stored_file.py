@@ -1,4 +1,4 @@
-"""What a file of rows is to its readers, in whichever format it is stored."""
+"""The interface of an open data file, for all file formats."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Part:
     """Rows that are read together: a row group, a stripe, or a whole file.
 
     Args:
-        index: Which of the file's parts it is.
+        index: Its index among the file's parts.
         first_row: Position of its first row in the file.
         row_count: Its rows.
-        offset: Where it begins in the file.
-        size_bytes: About how much memory the wanted columns of its rows take.
+        offset: Its offset in the file.
+        size_bytes: Approximate memory use of the requested columns.
     """
 
     index: int
@@ -35,41 +35,41 @@ class Part:
 
 
 class StoredFile(Protocol):
-    """A file whose metadata is read. It may be read by many threads at a time."""
+    """A file whose metadata has been read. Several threads may read it concurrently."""
 
     @property
     def row_count(self) -> int:
-        """Rows in the file."""
+        """Number of rows in the file."""
 
     @property
     def parts(self) -> Sequence[Part]:
-        """Its rows, part by part, in the order of the file."""
+        """The parts of the file, in order."""
 
     def metrics(self, column: Column) -> FieldMetrics | None:
-        """What the file knows about a column in each of its parts; None if nothing."""
+        """The metrics of a column in each part; None if there are none."""
 
     def batches(self, part: Part, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """Read the wanted columns of a part.
+        """Read the requested columns of a part.
 
         Args:
             part: One of `parts`.
-            batch_rows: Most rows of a batch.
+            batch_rows: Maximum rows of a batch.
 
         Yields:
             Batches in the order of the rows, in the types of the file, with field ids. Columns that the file lacks are
-            missing; if it has none of them, there is one without id.
+            missing; if it has none of them, batches have one column without id.
         """
 
 
 def without_columns(row_count: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
-    """Batches of so many rows in which nothing stands."""
+    """Batches of a number of rows, with a dummy column."""
     for start in range(0, row_count, batch_rows):
         yield pa.record_batch([pa.nulls(min(batch_rows, row_count - start))], names=["rows"])
 
 
 @contextmanager
 def reading(location: str, file_format: str) -> Iterator[None]:
-    """Turn PyArrow's exceptions into ours, and say of which file any is."""
+    """Turn PyArrow's exceptions into errors of skerry that name the file."""
     try:
         yield
     except pa.ArrowNotImplementedError as error:
@@ -82,7 +82,7 @@ def reading(location: str, file_format: str) -> Iterator[None]:
             f"the file names a column with bytes that are not UTF-8: {error.object[:40]!r}", location=location
         ) from error
     except (pa.ArrowException, OSError) as error:
-        if "out of range for nanosecond" in str(error):  # how PyArrow reads the timestamps of ORC
+        if "out of range for nanosecond" in str(error):  # PyArrow's message for timestamps of ORC
             raise UnsupportedError(f"PyArrow does not read this file: {error}", location=location) from error
         raise FormatError(f"the file is not {_NAMES[file_format]}, or corrupt: {error}", location=location) from error
 

@@ -1,4 +1,4 @@
-"""Opening files of rows, whichever format they are in."""
+"""Opening of data files in all supported formats."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["open_stored", "read_columns"]
 
 
 def _open_amudai(storage: Storage, location: str, wanted: pa.Schema, names: NameMapping | None) -> StoredFile:
-    from skerry.table.files.amudai_file import open_amudai  # loads protobuf and what else few tables need
+    from skerry.table.files.amudai_file import open_amudai  # imports protobuf and more, which few tables need
 
     return open_amudai(storage, location, wanted, names)
 
@@ -37,7 +37,7 @@ def open_stored(
     """Open a file; see `skerry.table.files.parquet_file.open_parquet`.
 
     Raises:
-        UnsupportedError: There is no reader for its format.
+        UnsupportedError: Its format cannot be read.
     """
     opened = _OPEN.get(file_format)
     if opened is None:
@@ -46,7 +46,7 @@ def open_stored(
 
 
 def read_columns(storage: Storage, location: str, file_format: str, names: NameMapping | None) -> tuple[pa.Schema, int]:
-    """The columns of a file with their field ids, and how many rows it has; only its metadata is read.
+    """Read a file's columns with their field ids, and its number of rows; only its metadata is read.
 
     Args:
         storage: Access to it.
@@ -67,4 +67,4 @@ def read_columns(storage: Storage, location: str, file_format: str, names: NameM
     if file_format == "orc":
         orc = open_orc(storage, location, nothing, names)
         return orc.schema, orc.row_count
-    raise UnsupportedError(f"the columns of {file_format} files are not told", location=location)
+    raise UnsupportedError(f"reading only the columns of {file_format} files is not supported", location=location)

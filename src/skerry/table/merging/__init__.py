@@ -1,4 +1,4 @@
-"""Merging rows into a table: clauses as they are said, bound to columns, and decided on whole columns at a time."""
+"""Merging of rows into a table: clauses as given, bound to columns, and evaluated on whole columns."""
 
 from __future__ import annotations
 

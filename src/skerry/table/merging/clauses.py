@@ -1,4 +1,4 @@
-"""The clauses of a merge: what becomes of a row of the table, or of a row of the source, and under which condition."""
+"""The clauses of a merge: what happens to a row of the table or of the source, and under which condition."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Update:
     """Change the row of the table.
 
     Args:
-        values: New values by column, the others stay as they are; if None, every column that the source has becomes
-            what the source says. A value is SQL text that names a column (`"source.amount"`, `"target.amount"`) or
+        values: New values by column; other columns stay unchanged. If None, every column that the source has gets the
+            source's value. A value is SQL text that names a column (`"source.amount"`, `"target.amount"`) or
             writes a literal (`"'closed'"`, `"42"`, `"NULL"`), a PyArrow expression over `pc.field("source", "amount")`
             and `pc.field("target", "amount")`, or any other Python value as itself.
         where: Only rows for which this is true: SQL text or a PyArrow expression over the same columns.
@@ -47,8 +47,8 @@ class Insert:
     """Insert a row.
 
     Args:
-        values: Values by column as in `Update`, the others become null or their write default; if None, every column
-            that the source has is what the source says.
+        values: Values by column as in `Update`; other columns become null or their write default. If None, every column
+            that the source has gets the source's value.
         where: Only rows of the source for which this is true.
     """
 
@@ -58,7 +58,7 @@ class Insert:
 
 Clause: TypeAlias = Update | Delete | Insert
 Clauses: TypeAlias = "Clause | str | Sequence[Clause | str] | None"
-"""One clause or several in order; `"update"`, `"delete"` and `"insert"` stand for those without anything said."""
+"""One clause or several in order; `"update"`, `"delete"` and `"insert"` are short for clauses without arguments."""
 
 _BY_NAME: dict[str, type[Clause]] = {"update": Update, "delete": Delete, "insert": Insert}
 
@@ -69,10 +69,10 @@ def read_clauses(given: Clauses, parameter: str, allowed: Iterable[type[Clause]]
     Args:
         given: As the caller wrote them.
         parameter: Its name, for messages.
-        allowed: What may stand there.
+        allowed: The clauses allowed there.
 
     Raises:
-        SchemaError: Something else stands there, or after a clause that leaves no row to it.
+        SchemaError: A clause is something else, or follows one that leaves no rows for it.
     """
     parts = [] if given is None else [given] if isinstance(given, str | Clause) else list(given)
     names = {name: clause for name, clause in _BY_NAME.items() if clause in tuple(allowed)}
@@ -83,6 +83,6 @@ def read_clauses(given: Clauses, parameter: str, allowed: Iterable[type[Clause]]
             choices = " or ".join(f'"{name}" or {kind.__name__}(…)' for name, kind in names.items())
             raise SchemaError(f"{parameter} takes {choices}, found {part!r}")
         if clauses and clauses[-1].where is None:
-            raise SchemaError(f"{parameter}: no row is left for the clause after one without a condition")
+            raise SchemaError(f"{parameter}: a clause after one without a condition never applies")
         clauses.append(clause)
     return tuple(clauses)

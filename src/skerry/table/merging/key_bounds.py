@@ -1,4 +1,4 @@
-"""Which rows of a table can have one of many keys, as a predicate on each key column, to plan with."""
+"""Predicates for planning on the rows that can have one of many keys: a condition on each key column."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from skerry.table.rows.values import physical_value
 __all__ = ["key_predicate"]
 
 MAX_VALUES = 1000
-"""So many values of a column are listed; more of them become ranges."""
+"""The most values of a column that are listed; more become ranges."""
 MAX_RANGES = 64
 
 
 def key_predicate(
     fields: Iterable[pa.Field], columns: Sequence[pa.Array], *, max_ranges: int = MAX_RANGES
 ) -> Predicate:
-    """A condition that holds for every row whose key is among some keys, and for as few others as is cheap to say.
+    """A condition that holds for every row whose key is among some keys, and for few others.
 
     Args:
         fields: The table's fields of the key columns.
-        columns: The keys, column by column, of the fields' types; a null is part of no key.
-        max_ranges: How many ranges the values of a column may be gathered in; 1 for rows, many for files.
+        columns: The keys, column by column, of the fields' types; a null is not part of any key.
+        max_ranges: The most ranges for the values of a column; 1 for rows, many for files.
     """
     return conjunction(
         _among(Column(field_id(field), (field.name,), field.type), values, max_ranges)
@@ -76,7 +76,7 @@ def _among(column: Column, values: pa.Array, max_ranges: int) -> Predicate:
 
 
 def _ranges(distinct: pa.Array, max_ranges: int) -> list[tuple[pa.Scalar, pa.Scalar]]:
-    """Ranges that hold all values, the widest gaps left out where there is a distance between values."""
+    """Ranges that contain all values, leaving out the widest gaps if the type has a distance."""
     type_ = distinct.type
     if max_ranges > 1 and (pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_temporal(type_)):
         ordered = distinct.take(pc.sort_indices(distinct))

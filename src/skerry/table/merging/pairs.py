@@ -1,4 +1,4 @@
-"""Pairs of rows, one of the source and one of the table: what conditions and values of a merge are computed from."""
+"""Pairs of rows, one of the source and one of the table, from which a merge computes conditions and values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["SOURCE", "TARGET", "Condition", "PairSchema", "Pairs", "Term"]
 SOURCE, TARGET = "source", "target"
 Side: TypeAlias = str
 Columns: TypeAlias = frozenset[tuple[Side, str]]
-"""Columns that something is computed from, as (side, top-level name)."""
+"""The columns that an expression uses, as (side, top-level name)."""
 
 _Mask: TypeAlias = npt.NDArray[np.bool_]
 
@@ -35,8 +35,8 @@ class Pairs:
     """Rows of the source beside rows of the table.
 
     Args:
-        count: How many.
-        columns: The columns at hand, by (side, top-level name).
+        count: Number of pairs.
+        columns: The available columns, by (side, top-level name).
     """
 
     count: int
@@ -44,7 +44,7 @@ class Pairs:
 
     @property
     def batch(self) -> pa.RecordBatch:
-        """The pairs with a struct per side; one more column keeps the number of rows where both are empty."""
+        """The pairs with a struct per side; an extra column keeps the number of rows if both are empty."""
         arrays, names = [pa.nulls(self.count)], [""]
         for side in (SOURCE, TARGET):
             members = {name: array for (of, name), array in self.columns.items() if of == side}
@@ -54,7 +54,7 @@ class Pairs:
         return pa.record_batch(arrays, names=names)
 
     def take(self, rows: npt.NDArray[np.int64]) -> Pairs:
-        """Some of the pairs."""
+        """Select some of the pairs."""
         indices = pa.array(rows)
         return Pairs(len(rows), {key: array.take(indices) for key, array in self.columns.items()})
 
@@ -65,7 +65,7 @@ class PairSchema:
     Args:
         source: The source's columns.
         target: The table's columns.
-        default: The side of a name without one; None if it must be said.
+        default: The side of a name without one; None if the side is required.
     """
 
     def __init__(self, source: pa.Schema, target: pa.Schema, default: Side | None = None) -> None:
@@ -77,16 +77,16 @@ class PairSchema:
         )
 
     def empty(self) -> Pairs:
-        """No pairs, of these types."""
+        """Zero pairs of these types."""
         return Pairs(
             0, {(side, field.name): pa.nulls(0, field.type) for side in self.sides for field in self.sides[side]}
         )
 
     def qualify(self, syntax: Syntax) -> Syntax:
-        """The same condition with a side on every name.
+        """Add a side to every name of a condition.
 
         Raises:
-            SchemaError: A name has none, and may be of both.
+            SchemaError: A name has no side, and may belong to either.
         """
         match syntax:
             case Name(parts, exact):
@@ -94,7 +94,7 @@ class PairSchema:
                 if first in self.sides and len(parts) > 1:
                     return replace(syntax, parts=(first, *parts[1:]), exact=(True, *exact[1:]))
                 if self._default is None:
-                    raise SchemaError(f"column {str(syntax)!r}: say source.{syntax} or target.{syntax}")
+                    raise SchemaError(f"column {str(syntax)!r} is ambiguous: use source.{syntax} or target.{syntax}")
                 return replace(syntax, parts=(self._default, *parts), exact=(True, *exact))
             case Call():
                 return replace(syntax, arguments=tuple(self.qualify(argument) for argument in syntax.arguments))
@@ -105,7 +105,7 @@ class PairSchema:
         """Side and names of a column.
 
         Raises:
-            SchemaError: There is none; the message proposes the nearest.
+            SchemaError: It does not exist; the message proposes the nearest name.
         """
         return resolve_column(self.bound, name, text).path
 
@@ -113,13 +113,13 @@ class PairSchema:
         """The columns that a PyArrow expression names.
 
         Raises:
-            SchemaError: A reference has no side, or there is no such column.
+            SchemaError: A reference has no side, or the column does not exist.
         """
         found = set()
         for path in field_references(expression):
             if len(path) < 2 or path[0] not in self.sides:
                 raise SchemaError(
-                    f"{expression}: say pc.field('source', {path[0]!r}) or pc.field('target', {path[0]!r})"
+                    f"{expression}: use pc.field('source', {path[0]!r}) or pc.field('target', {path[0]!r})"
                 )
             known = self.sides[path[0]].names
             if path[1] not in known:
@@ -129,7 +129,7 @@ class PairSchema:
 
 
 def _numbered(field: pa.Field, numbers: Iterable[int]) -> pa.Field:
-    """The field with any ids, which binding asks for."""
+    """The field with arbitrary ids, which binding requires."""
     if pa.types.is_struct(field.type):
         field = field.with_type(pa.struct([_numbered(child, numbers) for child in field.type]))
     return field.with_metadata({FIELD_ID_KEY: str(next(iter(numbers))).encode()})
@@ -140,13 +140,13 @@ def _numbered(field: pa.Field, numbers: Iterable[int]) -> pa.Field:
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition on pairs of rows; made by `Condition.of`.
+    """A condition on pairs of rows; created by `Condition.of`.
 
     Args:
-        columns: The columns that it is computed from.
+        columns: The columns that it uses.
         syntax: The condition, if it is SQL.
         expression: The condition, if it is a PyArrow expression.
-        schema: What the names are bound to.
+        schema: The schema that names are bound to.
         text: The SQL, for messages.
     """
 
@@ -158,12 +158,12 @@ class Condition:
 
     @classmethod
     def of(cls, where: str | pc.Expression | None, schema: PairSchema) -> Condition | None:
-        """Read a condition, bind it, and try it on no rows, so that what is wrong with it shows now.
+        """Parse and bind a condition, and evaluate it on no rows, so that errors show immediately.
 
         Raises:
             FormatError: The text is not a condition.
             SchemaError: A column does not exist, or values cannot be compared.
-            UnsupportedError: The condition uses what is not supported.
+            UnsupportedError: The condition uses a feature that is not supported.
         """
         if where is None:
             return None
@@ -174,7 +174,7 @@ class Condition:
             columns = {schema.path(name, where)[:2] for name in _names(syntax)}
             condition = cls(frozenset((side, name) for side, name in columns), schema.bound, syntax, text=where)
         else:
-            raise SchemaError(f"a condition is SQL text or a PyArrow expression, found {type(where).__name__}")
+            raise SchemaError(f"a condition must be SQL text or a PyArrow expression, found {type(where).__name__}")
         condition.mask(schema.empty())
         return condition
 
@@ -184,13 +184,13 @@ class Condition:
         if self.syntax is None:
             verdict = _computed(self.expression, batch)
             if not pa.types.is_boolean(verdict.type):
-                raise SchemaError(f"{self.expression} is of type {verdict.type}, not a condition")
+                raise SchemaError(f"{self.expression} is of type {verdict.type}, expected a condition")
         else:
             verdict = self._holds(self.syntax, False, batch)
         return np.asarray(pc.fill_null(verdict, False).to_numpy(zero_copy_only=False), bool)
 
     def on_target(self, schema: pa.Schema) -> Predicate | None:
-        """The condition as one on rows of the table, for planning; None if it cannot be said so."""
+        """The condition on rows of the table alone, for planning; None if it cannot be expressed."""
         if self.syntax is None or any(side == SOURCE for side, _ in self.columns):
             return None
         try:
@@ -199,7 +199,7 @@ class Condition:
             return None
 
     def _holds(self, syntax: Syntax, negated: bool, batch: pa.RecordBatch) -> Any:
-        """Where it is true (`negated`: false); null or false where it is not or unknown."""
+        """Where it is true (`negated`: false); null or false elsewhere."""
         match syntax:
             case Call(Form.NOT, (inner,)):
                 return self._holds(inner, not negated, batch)
@@ -281,7 +281,7 @@ def _less(left: pa.Array, right: pa.Array) -> pa.Array:
 
 def _computed(expression: pc.Expression, batch: pa.RecordBatch) -> pa.Array:
     """A PyArrow expression over the rows of a batch."""
-    from pyarrow import acero  # imports pandas, if that is there: a third of a second
+    from pyarrow import acero  # imports pandas if installed: a third of a second
 
     plan = acero.Declaration.from_sequence(
         [
@@ -301,13 +301,13 @@ def _computed(expression: pc.Expression, batch: pa.RecordBatch) -> pa.Array:
 
 @dataclass(frozen=True)
 class Term:
-    """A new value of a column; made by `Term.of` or `Term.column`.
+    """A new value of a column; created by `Term.of` or `Term.column`.
 
     Args:
-        columns: The columns that it is computed from.
+        columns: The columns that it uses.
         path: Side and names, if it is a column.
         expression: A PyArrow expression.
-        literal: One value, if it is neither.
+        literal: A single value, otherwise.
     """
 
     columns: Columns
@@ -317,16 +317,16 @@ class Term:
 
     @classmethod
     def column(cls, side: Side, name: str) -> Term:
-        """A column as it is."""
+        """A column, unchanged."""
         return cls(frozenset({(side, name)}), (side, name))
 
     @classmethod
     def of(cls, value: Any, field: pa.Field, schema: PairSchema) -> Term:
-        """Read a value for a column of the table.
+        """Parse a value for a column of the table.
 
         Raises:
             SchemaError: It does not fit the column, or names a column that does not exist.
-            UnsupportedError: It is SQL that is neither a column nor a literal.
+            UnsupportedError: It is SQL, but neither a column nor a literal.
         """
         if isinstance(value, pc.Expression):
             return cls(schema.references(value), expression=value)
@@ -336,7 +336,7 @@ class Term:
             syntax = schema.qualify(parse_condition(value))
         except SkerryError as error:
             raise SchemaError(
-                f"the value of column {field.name!r} is neither a column nor a literal (text stands in single quotes): "
+                f"the value of column {field.name!r} is neither a column nor a literal (put text in single quotes): "
                 f"{error}"
             ) from error
         match syntax:
@@ -354,7 +354,7 @@ class Term:
                 raise UnsupportedError(f"{value!r} as a value of {field.name!r}: compute it with a PyArrow expression")
 
     def array(self, pairs: Pairs, batch: Callable[[], pa.RecordBatch]) -> pa.Array:
-        """The values for pairs of rows, not yet of the column's type."""
+        """The values for pairs of rows, not yet converted to the column's type."""
         if self.literal is not None:
             return self.literal.take(pa.array(np.zeros(pairs.count, np.int64)))
         if self.expression is not None:

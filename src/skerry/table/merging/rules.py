@@ -1,6 +1,6 @@
-"""The rules of a merge, bound to columns: which clause a pair of rows falls to, and what becomes of it.
+"""The rules of a merge, bound to columns: which clause applies to a pair of rows, and with what result.
 
-All of it is done on whole columns; nothing here reads or writes.
+Everything is computed on whole columns; nothing here reads or writes.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ __all__ = ["NOTHING", "MergeRules", "MergeSource"]
 Actions: TypeAlias = npt.NDArray[np.int16]
 Rows: TypeAlias = npt.NDArray[np.int64]
 NOTHING = -1
-"""The action of a row that no clause is for."""
+"""The action of rows that no clause applies to."""
 
 
 @dataclass(frozen=True)
 class MergeSource:
-    """The rows that are merged into a table, and how they are found.
+    """The rows that are merged into a table, with an index of their keys.
 
     Args:
-        rows: One array per column; columns that the table has too are of its types.
+        rows: One array per column; columns that the table has too have its types.
         on: Names of the key columns.
         index: The rows by key.
     """
@@ -45,7 +45,7 @@ class MergeSource:
     index: KeyIndex
 
     def columns(self, names: Sequence[str], rows: Rows) -> dict[tuple[str, str], pa.Array]:
-        """Some columns of some rows, as pairs hold them; -1 is a row of nulls."""
+        """Some columns of some rows, in the form of pairs; -1 is a row of nulls."""
         indices = pa.array(rows, mask=rows < 0) if (rows < 0).any() else pa.array(rows)
         return {(SOURCE, name): _one_array(self.rows.column(name)).take(indices) for name in names}
 
@@ -56,7 +56,7 @@ class MergeSource:
 
 @dataclass(frozen=True)
 class _Rule:
-    """A clause, bound: its condition, and for each column of the table its new value."""
+    """A bound clause: its condition, and the new value of each column of the table."""
 
     clause: Clause
     condition: Condition | None
@@ -64,7 +64,7 @@ class _Rule:
 
 
 class MergeRules:
-    """What a merge does with every row.
+    """The effect of a merge on every row.
 
     The clauses for rows of the table are numbered: those for matched rows first, then those for rows that match no row
     of the source. That number is a row's *action*.
@@ -78,9 +78,9 @@ class MergeRules:
         not_matched_by_source: Clauses for rows of the table that no row of the source matches.
 
     Raises:
-        FormatError: A condition or value is no SQL.
+        FormatError: A condition or value is not valid SQL.
         SchemaError: A column does not exist, a value does not fit, or a column of the source is never used.
-        UnsupportedError: A condition or value uses what is not supported.
+        UnsupportedError: A condition or value uses a feature that is not supported.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class MergeRules:
 
     @property
     def has_by_source(self) -> bool:
-        """Whether rows that no row of the source matches can change."""
+        """Whether rows that no row of the source matches may change."""
         return bool(self._by_source)
 
     @property
@@ -121,22 +121,22 @@ class MergeRules:
 
     @property
     def allows_repeated_keys(self) -> bool:
-        """Whether it does not matter which of several rows of the source matches: all matched rows are deleted."""
+        """Whether several rows of the source may match a row, because all matched rows are deleted."""
         return bool(self._matched) and isinstance(self._matched[0].clause, Delete) and not self._matched[0].condition
 
     @cached_property
     def condition_columns(self) -> tuple[str, ...]:
-        """Columns of the table that conditions are computed from."""
+        """Columns of the table that conditions use."""
         return _of_side(TARGET, [rule.condition.columns for rule in self._of_table if rule.condition is not None])
 
     @cached_property
     def kept_columns(self) -> tuple[str, ...]:
-        """Columns of the table that new values are computed from, those among them that stay as they are."""
+        """Columns of the table that new values use, including those that stay unchanged."""
         return _of_side(TARGET, [term.columns for rule in self._of_table for term in rule.terms.values()])
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no clause."""
+        """Whether there are no clauses."""
         return not (self._of_table or self._inserts)
 
     @property
@@ -146,11 +146,11 @@ class MergeRules:
 
     @property
     def updates(self) -> npt.NDArray[np.bool_]:
-        """bool[actions]: whether an action is an update, and not a delete."""
+        """bool[actions]: whether an action is an update, not a delete."""
         return np.array([isinstance(rule.clause, Update) for rule in self._of_table], bool)
 
     def by_source_predicate(self) -> Predicate:
-        """Holds for all rows that can change although no row of the source matches them."""
+        """A predicate for all rows that may change although no row of the source matches them."""
         tests = [
             ALWAYS_TRUE if rule.condition is None else rule.condition.on_target(self._table) or ALWAYS_TRUE
             for rule in self._by_source
@@ -160,7 +160,7 @@ class MergeRules:
     # ---- decisions ----
 
     def decide(self, source: MergeSource, rows: Rows, target: pa.RecordBatch) -> Actions:
-        """Which clause each row of the table falls to.
+        """Decide which clause applies to each row of the table.
 
         Args:
             source: The source.
@@ -188,7 +188,7 @@ class MergeRules:
         return actions
 
     def updated(self, source: MergeSource, rows: Rows, target: pa.RecordBatch, actions: Actions) -> pa.RecordBatch:
-        """The new form of rows that are updated.
+        """The new values of updated rows.
 
         Args:
             source: The source.
@@ -222,11 +222,11 @@ class MergeRules:
         return changed.take(pa.array(np.argsort(np.concatenate(order), kind="stable")))
 
     def inserted(self, source: MergeSource, rows: Rows) -> list[pa.RecordBatch]:
-        """The rows to insert for rows of the source that match nothing.
+        """The rows to insert for rows of the source without a match.
 
         Args:
             source: The source.
-            rows: int64[n], the rows that match nothing.
+            rows: int64[n], the rows without a match.
 
         Returns:
             Rows of the table's schema.
@@ -245,14 +245,14 @@ class MergeRules:
         return parts
 
     def blind(self, source: MergeSource) -> tuple[Rows, list[pa.RecordBatch]] | None:
-        """What the merge comes to without a look at the table: the keys to delete, and the rows to write for them.
+        """The result of the merge without reading the table: the keys to delete, and the rows to write for them.
 
-        That can be told where a row of the source ends as the same row of the table whether it matches one or not:
-        updated in full or inserted likewise, deleted or not inserted, untouched.
+        It is known if a row of the source ends as the same row of the table whether it has a match or not: fully
+        updated or inserted with the same values, deleted or not inserted, untouched.
 
         Returns:
             int64[n] rows of the source whose keys are to be deleted, and rows of the table's schema; None if some row
-            of the source may end in two ways.
+            of the source has two possible results.
         """
         if self._by_source or any(side == TARGET for rule in self._matched for side, _ in _needs(rule)):
             return None
@@ -280,7 +280,7 @@ class MergeRules:
         return pa.concat_batches(batches) if batches else empty_batch(self._table)
 
     def _check_use(self, on: Sequence[str]) -> None:
-        """Refuse columns of the source that are neither the table's nor in any clause: a misspelt one would be lost."""
+        """Refuse columns of the source that neither the table nor any clause uses: a misspelt one would be lost."""
         rules = (*self._of_table, *self._inserts)
         used = {name for rule in rules for side, name in _needs(rule) if side == SOURCE}
         for name in self._source.names:
@@ -292,8 +292,8 @@ class MergeRules:
 
 
 def _table(terms: Mapping[str, Term], pairs: Pairs) -> pa.Table:
-    """The values of terms, as a column each."""
-    batch = cache(lambda: pairs.batch)  # only expressions ask for it, and then several
+    """The values of terms, one column each."""
+    batch = cache(lambda: pairs.batch)  # only expressions use it, often several
     return pa.table({name: term.array(pairs, batch) for name, term in terms.items()})
 
 
@@ -305,10 +305,10 @@ def _bind(clause: Clause, pairs: PairSchema, table: pa.Schema, source: pa.Schema
     if clause.values is None:
         given = {name: Term.column(SOURCE, name) for name in source.names if name in table.names}
         if not given:
-            raise SchemaError(f"{type(clause).__name__}() says no values, and there is no source to take them from")
+            raise SchemaError(f"{type(clause).__name__}() has no values, and there is no source to take them from")
     else:
         if not clause.values:
-            raise SchemaError(f"{type(clause).__name__}({{}}) gives no column a value")
+            raise SchemaError(f"{type(clause).__name__}({{}}) sets no column")
         for name in clause.values:
             if name not in table.names:
                 raise SchemaError(f"the table has no column {name!r}{nearest(name, table.names)}")
@@ -329,7 +329,7 @@ def _needs(rule: _Rule) -> Columns:
 
 
 def _gives_the_same(update: _Rule, insert: _Rule) -> bool:
-    """Whether an update that keeps no column of the table and an insert give a row the same values, as written."""
+    """Whether an update that keeps no column of the table and an insert write the same values."""
     given, other = update.clause.values, insert.clause.values  # type: ignore[union-attr]
     if given is None or other is None:
         return given is other
@@ -346,7 +346,7 @@ def _taken(target: pa.RecordBatch, name: str, rows: Rows) -> pa.Array:
 
 
 def _first_true(rules: Sequence[_Rule], pairs: Pairs, first: int) -> Actions:
-    """Per pair the first rule whose condition is true, numbered from `first`."""
+    """The first rule whose condition is true, per pair, numbered from `first`."""
     actions = np.full(pairs.count, NOTHING, np.int16)
     for number, rule in enumerate(rules, first):
         open_ = actions == NOTHING

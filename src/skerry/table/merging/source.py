@@ -1,4 +1,4 @@
-"""The source of a merge: its rows in the table's types, with an index of their keys, and its clauses bound to them."""
+"""The source of a merge: its rows in the table's types, an index of their keys, and its clauses bound to columns."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["MergeClauses", "bind_rules", "read_source", "refuse_repeated"]
 
 @dataclass(frozen=True)
 class MergeClauses:
-    """What a merge does; see `skerry.table.merging`.
+    """The clauses of a merge; see `skerry.table.merging`.
 
     Args:
-        matched: With rows of the table that a row of the source matches.
-        not_matched: With rows of the source that match no row of the table.
-        not_matched_by_source: With rows of the table that no row of the source matches.
+        matched: For rows of the table that a row of the source matches.
+        not_matched: For rows of the source that match no row of the table.
+        not_matched_by_source: For rows of the table that no row of the source matches.
     """
 
     matched: Clauses = None
@@ -33,14 +33,14 @@ class MergeClauses:
 
 
 def read_source(rows: pa.Table, on: Sequence[str], schema: pa.Schema) -> MergeSource:
-    """Bring the rows of a source into the table's types and index their keys; columns of its own stay as they are.
+    """Convert the rows of a source to the table's types and index their keys; columns of its own stay unchanged.
 
     Raises:
-        SchemaError: A key column is missing or no primitive type, or values do not fit the table's types.
+        SchemaError: A key column is missing or not primitive, or values do not fit the table's types.
         UnsupportedError: A column holds more than fits into one Arrow array.
     """
     if not on or len(set(on)) < len(on):
-        raise SchemaError(f"on= takes the names of the key columns, each once, found {list(on)!r}")
+        raise SchemaError(f"on= must be a list of distinct names of key columns, found {list(on)!r}")
     for name in on:
         if name not in schema.names:
             raise SchemaError(f"the table has no column {name!r}{nearest(name, schema.names)}")
@@ -50,7 +50,7 @@ def read_source(rows: pa.Table, on: Sequence[str], schema: pa.Schema) -> MergeSo
         if rows.column_names.count(name) > 1:
             raise SchemaError(f"column {name!r} is in the source twice")
     shared = pa.schema([field for field in schema if field.name in rows.column_names])
-    nullable = pa.schema([field.with_nullable(True) for field in shared])  # what is deleted need not be complete
+    nullable = pa.schema([field.with_nullable(True) for field in shared])  # rows to delete need not be complete
     known = conform(rows.select(shared.names), nullable).read_all()
     for name in rows.column_names:
         if name not in shared.names:
@@ -58,16 +58,16 @@ def read_source(rows: pa.Table, on: Sequence[str], schema: pa.Schema) -> MergeSo
     known = known.combine_chunks()
     for name, column in zip(known.column_names, known.columns, strict=True):
         if column.num_chunks > 1:
-            raise UnsupportedError(f"column {name!r} of the source holds more than 2 GB: merge it in parts")
+            raise UnsupportedError(f"column {name!r} of the source contains more than 2 GB: merge it in parts")
     return MergeSource(known, tuple(on), KeyIndex.of([known.column(name) for name in on]))
 
 
 def bind_rules(source: MergeSource, schema: pa.Schema, clauses: MergeClauses) -> MergeRules:
-    """The clauses of a merge, bound to the columns of both sides.
+    """Bind the clauses of a merge to the columns of both sides.
 
     Raises:
-        FormatError: A condition or value is no SQL.
-        SchemaError: A condition or value does not fit, or there is no clause at all.
+        FormatError: A condition or value is not valid SQL.
+        SchemaError: A condition or value does not fit, or there are no clauses.
     """
     rules = MergeRules(
         source.rows.schema,
@@ -85,7 +85,7 @@ def bind_rules(source: MergeSource, schema: pa.Schema, clauses: MergeClauses) ->
 
 
 def refuse_repeated(source: MergeSource, rules: MergeRules, rows: Rows) -> None:
-    """Refuse rows of the source that are not the only ones with their key, unless that makes no difference.
+    """Refuse rows of the source with the same key, unless that makes no difference.
 
     Args:
         source: The source.

@@ -1,7 +1,7 @@
-"""Which rows a scan keeps: one predicate type for both table formats, with what is built from it.
+"""Predicates on rows: parsed from SQL or PyArrow expressions, evaluated on rows or on metrics of files.
 
 `parse` reads SQL text or a PyArrow expression and binds it to a schema; `row_mask` tests rows; `evaluate` says from
-metrics alone which of many files (or manifests, partitions, row groups) can hold such rows.
+from metrics alone which of many files (or manifests, partitions, row groups) may contain matching rows.
 """
 
 from __future__ import annotations
@@ -63,22 +63,22 @@ __all__ = [
 
 
 def parse(where: str | pc.Expression | Predicate | None, schema: pa.Schema) -> Predicate:
-    """Read a condition and bind it to the columns of a schema.
+    """Parse a condition and bind it to the columns of a schema.
 
     Args:
-        where: SQL text as it stands after WHERE (see `skerry.table.predicate.sql.parse_condition`), a PyArrow
-            expression, a predicate (returned as it is), or None for every row.
+        where: SQL text as after WHERE (see `skerry.table.predicate.sql.parse_condition`), a PyArrow
+            expression, a predicate (returned unchanged), or None for every row.
         schema: Fields carry `PARQUET:field_id`.
 
     Returns:
         The predicate that holds exactly for the rows for which the condition is true: for text by SQL's rules, for an
         expression by PyArrow's. They differ for NaN, which is the greatest value in SQL and compares false in PyArrow,
-        and for numbers compared with a float column, which take its type in SQL and keep their value in PyArrow.
+        and for numbers compared with a float column, which are converted to its type in SQL but not in PyArrow.
 
     Raises:
         FormatError: The text is not a condition.
         SchemaError: A column does not exist (the message proposes the nearest), or a literal does not fit its column.
-        UnsupportedError: The condition uses what is not supported; the message names it and its place.
+        UnsupportedError: The condition uses a feature that is not supported; the message names it and its position.
     """
     if where is None:
         return ALWAYS_TRUE
@@ -90,5 +90,5 @@ def parse(where: str | pc.Expression | Predicate | None, schema: pa.Schema) -> P
         if isinstance(where, pc.Expression):
             return bind(read_expression(where), schema, ieee=True)
     except RecursionError:
-        raise UnsupportedError("a condition nested this deeply is not supported") from None
-    raise SchemaError(f"a condition is SQL text or a PyArrow expression, found {type(where).__name__}")
+        raise UnsupportedError("the condition is nested too deeply") from None
+    raise SchemaError(f"a condition must be SQL text or a PyArrow expression, found {type(where).__name__}")

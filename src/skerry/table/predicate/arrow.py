@@ -1,8 +1,8 @@
-"""Predicates and PyArrow expressions: reading one as a condition, and writing a predicate as one.
+"""Predicates and PyArrow expressions: parsing expressions as conditions, and converting predicates to expressions.
 
-PyArrow has no public way to look into an expression except Substrait, which lacks several functions and loses options.
-What is exact is the form in which PyArrow itself pickles expressions: a record batch whose schema metadata spells the
-tree in prefix order (`call`, `field_ref`, `literal`, …) and whose columns hold literals and options.
+PyArrow has no public way to inspect an expression except Substrait, which lacks several functions and loses options.
+The form in which PyArrow itself pickles expressions is exact: a record batch whose schema metadata contains the tree in
+prefix order (`call`, `field_ref`, `literal`, …) and whose columns contain literals and options.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def row_mask(predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:
     """Test the rows of a batch.
 
     Args:
-        predicate: On columns of the batch, which are found by name.
+        predicate: A predicate on columns of the batch, which are found by name.
         batch: The rows.
 
     Returns:
@@ -126,7 +126,7 @@ _COMPARE: dict[Operator, Callable[[Any, Any], Any]] = {
 
 
 def arrow_storage(type_: pa.DataType) -> pa.DataType:
-    """The type that PyArrow can compare: the storage of an extension type, else the type itself."""
+    """The type that PyArrow can compare: the storage of an extension type, otherwise the type itself."""
     return type_.storage_type if isinstance(type_, pa.BaseExtensionType) else type_
 
 
@@ -144,9 +144,9 @@ def arrow_array(values: tuple[Any, ...], type_: pa.DataType) -> pa.Array:
 
 
 def read_expression(expression: pc.Expression) -> Syntax:
-    """Read a PyArrow expression as a condition.
+    """Parse a PyArrow expression as a condition.
 
-    Understood are comparisons of a field with a literal, `&`, `|`, `~`, `isin`, `is_null`, `is_valid`, `is_nan`,
+    Supported are comparisons of a field with a literal, `&`, `|`, `~`, `isin`, `is_null`, `is_valid`, `is_nan`,
     `starts_with` and boolean literals.
 
     Args:
@@ -156,7 +156,7 @@ def read_expression(expression: pc.Expression) -> Syntax:
         Its syntax tree, to be bound with `ieee=True`.
 
     Raises:
-        UnsupportedError: It holds something else; the message names it.
+        UnsupportedError: It contains something else; the message names it.
     """
     try:
         _, (buffer,) = expression.__reduce__()
@@ -164,7 +164,7 @@ def read_expression(expression: pc.Expression) -> Syntax:
             batch = file.get_batch(0)
         return _Reader(batch, _metadata_items(batch.schema)).node()
     except (pa.ArrowException, TypeError, ValueError, IndexError) as error:
-        raise UnsupportedError(f"the expression {expression} cannot be read: {error}") from None
+        raise UnsupportedError(f"the expression {expression} cannot be parsed: {error}") from None
 
 
 def field_references(expression: pc.Expression) -> frozenset[tuple[str, ...]]:
@@ -189,7 +189,7 @@ def field_references(expression: pc.Expression) -> frozenset[tuple[str, ...]]:
 
 
 def _metadata_items(schema: pa.Schema) -> Iterator[tuple[str, str]]:
-    """All metadata entries in order; `Schema.metadata` is a dict, which keeps one of each key.
+    """All metadata entries in order; `Schema.metadata` is a dict, which keeps only one entry per key.
 
     Read through the Arrow C data interface: `ArrowSchema.metadata` points to the number of entries and, per entry, the
     lengths and bytes of key and value.
@@ -220,7 +220,7 @@ _capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
 class _Reader:
-    """Reads the prefix notation: every `node` call consumes one node with everything below it."""
+    """Parses the prefix notation: every `node` call consumes one node with everything below it."""
 
     def __init__(self, batch: pa.RecordBatch, parts: Iterator[tuple[str, str]]) -> None:
         self._batch = batch
@@ -275,7 +275,7 @@ def _literal(scalar: pa.Scalar) -> Literal:
 
 
 def _spelling(scalar: pa.Scalar) -> str:
-    """A literal for messages; dates and times beyond Python's are their numbers."""
+    """A literal for messages; dates and times that Python cannot represent are shown as numbers."""
     try:
         return str(scalar)
     except (OverflowError, ValueError):
@@ -317,7 +317,7 @@ def _is_null(arguments: tuple[Syntax, ...], options: pa.Scalar | None) -> Syntax
 
 
 def _is_in(arguments: tuple[Syntax, ...], options: pa.Scalar | None) -> Syntax:
-    """Membership as PyArrow has it: false for a null, or true if the set holds one; never null."""
+    """Membership as in PyArrow: false for a null, or true if the set contains one; never null."""
     behavior = None if options is None else options["null_matching_behavior"].as_py()
     if options is None or behavior not in (0, 1):  # MATCH, SKIP
         raise UnsupportedError(f"isin() with null matching behavior {behavior} is not supported in a condition")

@@ -1,6 +1,6 @@
-"""From a condition as it was written to a predicate over the columns of a schema.
+"""Binding of conditions: from the syntax tree to a predicate over the columns of a schema.
 
-Both notations (SQL text and PyArrow expressions) are read into the same small syntax tree, and bound here once: names
+Both notations (SQL text and PyArrow expressions) are parsed into the same small syntax tree, and bound here: names
 to columns, literals to values of the column's type, negations to the leaves.
 """
 
@@ -38,7 +38,7 @@ __all__ = ["Call", "Form", "Name", "Syntax", "Value", "bind", "describe_position
 
 
 class Form(Enum):
-    """What a `Call` does, comparisons apart (those are an `Operator`)."""
+    """What a `Call` does, except for comparisons (which are an `Operator`)."""
 
     AND = "AND"
     OR = "OR"
@@ -56,7 +56,7 @@ class Name:
     Args:
         parts: Names from the top-level column down.
         exact: Per part, whether upper and lower case must match (it was quoted).
-        at: Position of its first character in the text, -1 if there is none.
+        at: Position of its first character in the text, -1 if unknown.
     """
 
     parts: tuple[str, ...]
@@ -69,7 +69,7 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A literal and where it stands."""
+    """A literal and its position."""
 
     literal: Literal
     at: int = -1
@@ -77,7 +77,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A comparison, a test or a connective with its arguments, and where it stands."""
+    """A comparison, test or connective with its arguments and its position."""
 
     form: Form | Operator
     arguments: tuple[Syntax, ...]
@@ -88,11 +88,11 @@ Syntax: TypeAlias = Name | Value | Call
 
 
 def describe_position(text: str, position: int) -> str:
-    """Name a place in a condition, to end a message with.
+    """Describe a position in a condition, for the end of a message.
 
     Args:
         text: The condition as written, empty if it was not text.
-        position: Of a character in it, from 0.
+        position: Index of a character in it, from 0.
     """
     if not text:
         return ""
@@ -108,16 +108,19 @@ def bind(syntax: Syntax, schema: pa.Schema, *, text: str = "", ieee: bool = Fals
     Args:
         syntax: The condition as written.
         schema: Fields carry `PARQUET:field_id`.
-        text: The text that the syntax tree was read from, for messages.
-        ieee: Whether floating-point columns compare as PyArrow does it (NaN compares false with everything, numbers
-            keep their exact value) instead of as SQL does (NaN is the greatest value, numbers take the column's type).
+        text: The text that the syntax tree was parsed from, for messages.
+        ieee: Whether floating-point columns compare as in PyArrow (NaN compares false with everything, numbers
+            keep their exact value) instead of as in SQL (NaN is the greatest value, numbers are converted to the
+            column's
+                type).
 
     Returns:
         The predicate that holds exactly for the rows for which the condition is true.
 
     Raises:
         SchemaError: A column does not exist, or a literal does not fit its column.
-        UnsupportedError: The condition compares what can only be compared by reading rows, like two columns.
+        UnsupportedError: The condition contains a comparison that is only possible on rows, such as that of two
+            columns.
     """
     return _Binder(schema, text, ieee).condition(syntax, negated=False)
 
@@ -126,7 +129,7 @@ def resolve_column(schema: pa.Schema, name: Name, text: str = "") -> Column:
     """Find a column, or a field of a struct, by name.
 
     Raises:
-        SchemaError: There is none; the message proposes the nearest. Or several differ only by case.
+        SchemaError: It does not exist (the message proposes the nearest), or several differ only in case.
     """
     fields, found = list(schema), list[pa.Field]()
     for depth, (part, exact) in enumerate(zip(name.parts, name.exact, strict=True)):
@@ -136,7 +139,7 @@ def resolve_column(schema: pa.Schema, name: Name, text: str = "") -> Column:
             known = [".".join((*path, other.name)) for other in fields]
             hint = nearest(".".join((*path, part)), known)
             if exact and text and "did you mean" not in hint:
-                hint += "; double quotes name columns, text stands in single quotes"
+                hint += "; double quotes name columns, single quotes enclose text"
             raise SchemaError(f"no column {str(name)!r}{hint}{describe_position(text, name.at)}")
         found.append(field)
         fields = list(field.type) if pa.types.is_struct(field.type) else []
@@ -153,13 +156,13 @@ def _find(fields: list[pa.Field], part: str, exact: bool, name: Name, text: str)
     if len(alike) > 1:
         choices = ", ".join(f'"{field.name}"' for field in alike)
         raise SchemaError(
-            f"column {name} may be any of {choices}: quote the one that is meant{describe_position(text, name.at)}"
+            f"column {name} is ambiguous: quote the intended one of {choices}{describe_position(text, name.at)}"
         )
     return alike[0] if alike else None
 
 
 class _Binder:
-    """Walks the syntax tree with the polarity of the place, so that negations end in the leaves."""
+    """Walks the syntax tree, passing negation down so that it ends in the leaves."""
 
     def __init__(self, schema: pa.Schema, text: str, ieee: bool) -> None:
         self._schema = schema
@@ -273,11 +276,11 @@ class _Binder:
         column = self._column(call.arguments[0])
         literal = self._value(call.arguments[1]).literal
         if family_of(column.type) is not Family.STRING:
-            raise SchemaError(f"column {column} of type {column.type} has no prefixes{self._where(call.at)}")
+            raise SchemaError(f"column {column} of type {column.type} is not a string{self._where(call.at)}")
         if literal.kind is LiteralKind.NULL:
             return ALWAYS_FALSE
         if literal.kind is not LiteralKind.STRING:
-            raise SchemaError(f"{literal.text} is {literal.kind.value}, and a prefix is a string{self._where(call.at)}")
+            raise SchemaError(f"{literal.text} is {literal.kind.value}, not a string{self._where(call.at)}")
         if not literal.value:
             return ALWAYS_FALSE if negated else IsNull(column, negated=True)
         return StartsWith(column, literal.value, negated)
@@ -323,7 +326,7 @@ class _Binder:
 
 
 def _compare(column: Column, operator: Operator, place: Fit) -> Predicate:
-    """Compare with a literal by its place among the type's values; where it lies between two, no value equals it."""
+    """Compare with a literal by its position among the type's values; between two of them, no value equals it."""
     if place.exact:
         return Comparison(column, operator, place.floor)
     any_value = IsNull(column, negated=True)
@@ -339,7 +342,7 @@ def _compare(column: Column, operator: Operator, place: Fit) -> Predicate:
 
 
 def _one_zero(column: Column, minus: bool, negated: bool) -> Predicate:
-    """Membership in a set that holds one of the two zeros: PyArrow's sets compare bits."""
+    """Membership in a set with one of the two zeros: PyArrow's sets compare bits."""
     if minus:
         return IsMinusZero(column, negated)
     if negated:

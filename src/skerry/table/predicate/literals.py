@@ -1,8 +1,8 @@
-"""Literals and the values of columns: what was written, and the exact value of the column's type that it stands for.
+"""Literals and values of columns: a literal, and its exact position among the values of a column's type.
 
 A literal need not be a value of the column's type: `x > 3.5` on integers, a timestamp compared with a date, a number
-beyond the type's range. `fit` gives the greatest value of the type that is not above the literal and whether the two
-are equal; with that every comparison is exact, whatever the type.
+beyond the type's range. `fit` returns the greatest value of the type that is not above the literal and whether the two
+are equal; this makes every comparison exact, for any type.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ __all__ = [
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _DAY_NS = 86_400 * 10**9
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
-# Enough digits for the exact value of any double and of any decimal256; what has more is refused before it costs time.
+# Enough digits for the exact value of any double and of any decimal256; longer numbers are refused before they cost
+# time.
 _EXACT = decimal.Context(prec=1200, rounding=decimal.ROUND_FLOOR, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
 _MAX_DIGITS, _MAX_EXPONENT = 1100, 400
 
@@ -57,7 +58,7 @@ _NON_FINITE = {"nan": "NaN", "inf": "Infinity", "infinity": "Infinity", "-inf": 
 
 
 class LiteralKind(Enum):
-    """What a literal is by itself, before a column gives it a type; the member's value names it in messages."""
+    """The kind of a literal by itself, before a column gives it a type; the member's value names it in messages."""
 
     NULL = "NULL"
     BOOLEAN = "a boolean"
@@ -73,7 +74,7 @@ class LiteralKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A constant as it was written.
+    """A constant as written.
 
     Args:
         kind: What it is.
@@ -88,7 +89,7 @@ class Literal:
 
 
 class Family(Enum):
-    """Column types that take the same literals; the member's value names it in messages."""
+    """Column types that are compared with the same literals; the member's value names it in messages."""
 
     BOOLEAN = "boolean"
     INTEGER = "integer"
@@ -105,7 +106,7 @@ class Family(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Where a literal lies among the values of a type.
+    """The position of a literal among the values of a type.
 
     Args:
         floor: The greatest value of the type that is not above the literal, None if all are above it.
@@ -117,7 +118,7 @@ class Fit:
 
 
 def family_of(type: pa.DataType) -> Family | None:
-    """The literals that a column of this type can be compared with; None for nested and unknown types."""
+    """The family of a column's type; None for nested and unknown types."""
     for test, family in _FAMILIES:
         if test(type):
             return family
@@ -141,17 +142,17 @@ _FAMILIES: tuple[tuple[Callable[[pa.DataType], bool], Family], ...] = (
 
 
 def fit(literal: Literal, type: pa.DataType, column: str, *, round_floats: bool = True) -> Fit:
-    """Find a literal's place among the values of a column's type.
+    """Find a literal's position among the values of a column's type.
 
     Args:
         literal: Not NULL.
         type: The column's type.
         column: The column's name, for messages.
-        round_floats: Whether a number meant for a floating-point column is its nearest value (SQL: the literal takes
-            the column's type) or keeps its exact place between two values (PyArrow compares in the wider type).
+        round_floats: Whether a number compared with a floating-point column becomes its nearest value (SQL: the literal
+            is converted to the column's type) or keeps its exact position (PyArrow compares in the wider type).
 
     Returns:
-        The place; `floor` is NaN for NaN.
+        The position; `floor` is NaN for NaN.
 
     Raises:
         SchemaError: The literal is of a kind that cannot be compared with the column.
@@ -172,7 +173,7 @@ def fit(literal: Literal, type: pa.DataType, column: str, *, round_floats: bool 
 
 
 def parse_number(text: str) -> Decimal:
-    """Read a decimal number exactly; ValueError if it is none, or has more digits than any column type can hold."""
+    """Parse a decimal number exactly; ValueError if it is not one, or has more digits than any column type allows."""
     if text.lower() in _NON_FINITE:
         return Decimal(_NON_FINITE[text.lower()])
     if not _NUMBER_TEXT.fullmatch(text):
@@ -184,43 +185,43 @@ def parse_number(text: str) -> Decimal:
 
 
 def parse_date(text: str) -> int:
-    """Read `YYYY-MM-DD` as days since 1970-01-01; ValueError if it is none."""
+    """Parse `YYYY-MM-DD` as days since 1970-01-01; ValueError if it is not a date."""
     if not _DATE_TEXT.fullmatch(text):
-        raise ValueError("dates are written YYYY-MM-DD")
+        raise ValueError("dates have the form YYYY-MM-DD")
     return _days(text)
 
 
 def parse_time(text: str) -> int:
-    """Read `HH:MM[:SS[.fffffffff]]` as nanoseconds since midnight; ValueError if it is none."""
+    """Parse `HH:MM[:SS[.fffffffff]]` as nanoseconds since midnight; ValueError if it is not a time."""
     match = _TIME_TEXT.fullmatch(text)
     if not match:
-        raise ValueError("times are written HH:MM:SS[.fffffffff]")
+        raise ValueError("times have the form HH:MM:SS[.fffffffff]")
     return _nanoseconds(match)
 
 
 def parse_timestamp(text: str) -> tuple[int, bool]:
-    """Read `YYYY-MM-DD[ HH:MM[:SS[.fffffffff]]][zone]`; ValueError if it is none.
+    """Parse `YYYY-MM-DD[ HH:MM[:SS[.fffffffff]]][zone]`; ValueError if it is not a timestamp.
 
     Returns:
         Nanoseconds since 1970-01-01 (in UTC if a zone is given), and whether a zone (Z, UTC, ±HH[:MM]) is given.
     """
     match = _TIMESTAMP_TEXT.fullmatch(text)
     if not match:
-        raise ValueError("timestamps are written YYYY-MM-DD HH:MM:SS[.fffffffff][+HH:MM]")
+        raise ValueError("timestamps have the form YYYY-MM-DD HH:MM:SS[.fffffffff][+HH:MM]")
     nanoseconds = _days(match["date"]) * _DAY_NS
     if match["hour"] is not None:
         nanoseconds += _nanoseconds(match)
     if match["sign"] is not None:
         hours, minutes = int(match["zone_hour"]), int(match["zone_minute"] or 0)
         if hours > 18 or minutes > 59:
-            raise ValueError(f"no such zone offset: {match['zone']}")
+            raise ValueError(f"not a valid zone offset: {match['zone']}")
         offset = (hours * 3600 + minutes * 60) * 10**9
         nanoseconds += offset if match["sign"] == "-" else -offset
     return nanoseconds, match["zone"] is not None
 
 
 def parse_uuid(text: str) -> bytes:
-    """Read a UUID with or without its hyphens as 16 bytes; ValueError if it is none."""
+    """Parse a UUID with or without hyphens as 16 bytes; ValueError if it is not one."""
     if not _UUID_TEXT.fullmatch(text):
         raise ValueError("UUIDs are written as 32 hexadecimal digits in groups of 8-4-4-4-12")
     return bytes.fromhex(text.replace("-", ""))
@@ -232,13 +233,13 @@ def _days(text: str) -> int:
     try:
         return int(np.datetime64(f"{'-' if sign == '-' else ''}{year:04}-{month:02}-{day:02}", "D").astype(np.int64))
     except ValueError:
-        raise ValueError(f"no such date: {text}") from None
+        raise ValueError(f"not a valid date: {text}") from None
 
 
 def _nanoseconds(match: re.Match[str]) -> int:
     hour, minute, second = int(match["hour"]), int(match["minute"]), int(match["second"] or 0)
     if hour > 23 or minute > 59 or second > 59:
-        raise ValueError("no such time of day")
+        raise ValueError("not a valid time of day")
     return (hour * 3600 + minute * 60 + second) * 10**9 + int((match["fraction"] or "0").ljust(9, "0"))
 
 
@@ -280,7 +281,7 @@ def _midnight(days: int) -> int:
     return days * _DAY_NS
 
 
-# A timestamp without zone compared with a column that has one is taken to be in UTC, as is a date.
+# A timestamp without zone that is compared with a column with zone is in UTC, and so is a date.
 _READERS: dict[tuple[Family, LiteralKind], Callable[[Any], Any]] = {
     (Family.BOOLEAN, LiteralKind.BOOLEAN): _same,
     (Family.BOOLEAN, LiteralKind.STRING): _read_boolean,
@@ -366,7 +367,7 @@ def _place_float(value: Decimal, type: pa.DataType, round_floats: bool) -> Fit:
     limits = np.finfo(dtype)
     greatest = float(limits.max)
     if value.copy_abs() > greatest:
-        # the shortest text of the greatest value may lie above it: what is less than half a step above rounds to it
+        # the shortest text of the greatest value may be above it: values less than half a step above round to it
         rounds = round_floats and value.copy_abs() < int(greatest) + 2 ** (limits.maxexp - limits.nmant - 2)
         if value > 0:
             return Fit(greatest, rounds)
@@ -380,12 +381,12 @@ def _place_float(value: Decimal, type: pa.DataType, round_floats: bool) -> Fit:
 
 
 def _nearest(value: Decimal, dtype: np.dtype[Any]) -> Any:
-    """The nearest value of a floating-point type; of two as near the even one."""
+    """The nearest value of a floating-point type; the even one of two equally near ones."""
     double = float(value)
     nearest = dtype.type(double)
     if float(nearest) == double or Decimal(double) == value:
         return nearest
-    # the double may lie halfway between two values where the number itself does not
+    # the double may be halfway between two values when the number itself is not
     other = np.nextafter(nearest, dtype.type(math.inf if float(nearest) < double else -math.inf))
     exact = Fraction(value)
     return min((nearest, other), key=lambda candidate: abs(Fraction(float(candidate)) - exact))
@@ -432,10 +433,10 @@ _PLACES: dict[Family, Callable[[Any, pa.DataType, bool], Fit]] = {
 
 
 def format_literal(value: Any, type: pa.DataType) -> str:
-    """Write a column's value as SQL text that reads back as the same value.
+    """Format a column's value as SQL text that parses as the same value.
 
     Args:
-        value: A value of the type, as predicates hold it.
+        value: A value of the type, in the form of predicates.
         type: The column's type.
     """
     family = family_of(type)
@@ -461,7 +462,7 @@ def format_literal(value: Any, type: pa.DataType) -> str:
 
 
 def format_timestamp(nanoseconds: int) -> str:
-    """Write nanoseconds since 1970-01-01 as `parse_timestamp` reads them."""
+    """Format nanoseconds since 1970-01-01 as `parse_timestamp` parses them."""
     days, rest = divmod(nanoseconds, _DAY_NS)
     return f"{_calendar(days)} {_clock(rest)}"
 

@@ -1,10 +1,10 @@
-"""The predicate tree: which rows a scan keeps, bound to the columns of one schema.
+"""The predicate tree: a condition on rows, bound to the columns of one schema.
 
-A predicate says for which rows the condition is *true*. SQL's third truth value is settled when a predicate is built:
+A predicate defines for which rows the condition is *true*. SQL's third truth value is resolved when it is built:
 negation is pushed down to the leaves and a comparison with NULL, which is never true, is `ALWAYS_FALSE`. So there is no
 `Not` node, every consumer is two-valued, and leaving out a conjunct (pruning, projection) can only widen the result.
 
-Floating-point order is SQL's as Spark, DuckDB and PostgreSQL have it: NaN equals NaN and is greater than every other
+Floating-point order is that of SQL in Spark, DuckDB and PostgreSQL: NaN equals NaN and is greater than every other
 value, -0.0 equals 0.0. A literal is never NaN: `x > NaN` and its like are bound to `IsNaN` or a constant.
 """
 
@@ -53,12 +53,12 @@ class Operator(Enum):
 
     @property
     def negated(self) -> Operator:
-        """The comparison that holds exactly where this one does not (nulls aside)."""
+        """The comparison that is true exactly where this one is false (ignoring nulls)."""
         return _NEGATED[self]
 
     @property
     def flipped(self) -> Operator:
-        """The comparison with its sides exchanged: `3 < x` is `x > 3`."""
+        """The comparison with exchanged sides: `3 < x` is `x > 3`."""
         return _FLIPPED[self]
 
 
@@ -82,10 +82,10 @@ _FLIPPED = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of the schema, a field of a struct included.
+    """A column of the schema, or a field of a struct.
 
     Args:
-        field_id: The field id that identifies it through renames.
+        field_id: The field id, which survives renames.
         path: Names from the top-level column down.
         type: Its Arrow type; that of the values for a dictionary-encoded column.
     """
@@ -100,7 +100,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """Every row (`ALWAYS_TRUE`) or none (`ALWAYS_FALSE`)."""
+    """All rows (`ALWAYS_TRUE`) or none (`ALWAYS_FALSE`)."""
 
     value: bool
 
@@ -110,12 +110,12 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`column operator value`; the rows where the column is null are not among them.
+    """`column operator value`; rows where the column is null do not match.
 
     Args:
         column: The column.
         operator: How it compares.
-        value: As `skerry.table.predicate.literals` holds values of the column's type: int (units of the type) for
+        value: In the form of `skerry.table.predicate.literals` for the column's type: int (units of the type) for
             integers, dates, times and timestamps, float (never NaN), Decimal, bool, str, bytes (binary, fixed, uuid).
     """
 
@@ -133,7 +133,7 @@ class In:
 
     Args:
         column: The column.
-        values: Distinct and ascending, held as in `Comparison`; at least one.
+        values: Distinct and ascending, in the form of `Comparison`; at least one.
         negated: Whether this is NOT IN.
     """
 
@@ -185,7 +185,7 @@ class IsNaN:
 
 @dataclass(frozen=True, slots=True)
 class IsMinusZero:
-    """The column is -0.0, which comparisons take for 0.0 (`negated`: it is non-null and something else)."""
+    """The column is -0.0, which comparisons treat as 0.0 (`negated`: it is non-null and something else)."""
 
     column: Column
     negated: bool = False
@@ -230,7 +230,7 @@ def conjunction(children: Iterable[Predicate]) -> Predicate:
 
 
 def conjuncts_of(predicate: Predicate) -> tuple[Predicate, ...]:
-    """The predicates that must hold one and all; none for one that always holds."""
+    """The predicates that must all hold; none for one that always holds."""
     if isinstance(predicate, And):
         return predicate.children
     return () if predicate == ALWAYS_TRUE else (predicate,)
@@ -260,7 +260,7 @@ def _join(children: Iterable[Predicate], node: type[And | Or], *, neutral: Const
 
 
 def columns_of(predicate: Predicate) -> frozenset[Column]:
-    """The columns whose values decide the predicate."""
+    """The columns that the predicate uses."""
     return frozenset(_walk_columns(predicate))
 
 

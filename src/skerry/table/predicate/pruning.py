@@ -1,8 +1,8 @@
-"""What metrics alone tell about a predicate, for many files at once.
+"""Evaluation of predicates on metrics, for many files at once.
 
 A *file* here is anything described by bounds and counts: a data file, a row group, a partition, a manifest with its
 partition summaries. Two questions are answered for all of them together: may a row match, and must every row match?
-Whatever is unknown (no bound, no count) counts for "may" and against "must", so a verdict is never wrong, only vague.
+Anything unknown (no bound, no count) counts for "may" and against "must", so a verdict is never wrong, only vague.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class FieldMetrics:
     """One column's metrics over n files.
 
     Args:
-        lower: array[n] of the column's type: a value that none in the file is below; null if unknown.
-        upper: array[n] of the column's type: a value that none in the file is above; null if unknown. Neither bound
+        lower: array[n] of the column's type: no value in the file is less; null if unknown.
+        upper: array[n] of the column's type: no value in the file is greater; null if unknown. Neither bound
             takes NaN into account.
         null_counts: int64[n], -1 where unknown.
         nan_counts: int64[n], -1 where unknown.
@@ -60,7 +60,7 @@ class FieldMetrics:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What n files hold.
+    """The result of evaluating a predicate on n files.
 
     Args:
         may: bool[n], False where no row can match: the file need not be read.
@@ -72,22 +72,22 @@ class Verdict:
 
 
 def evaluate(predicate: Predicate, metrics: Callable[[Column], FieldMetrics | None], count: int) -> Verdict:
-    """Judge files by their metrics.
+    """Evaluate a predicate on files by their metrics.
 
     Args:
         predicate: The predicate.
-        metrics: The metrics of a column over all files, asked for once per column; None if nothing is known.
+        metrics: Returns the metrics of a column over all files, called once per column; None if nothing is known.
         count: Number of files.
 
     Returns:
-        The verdict over the files. A file without rows may come out either way.
+        The verdict on the files. For a file without rows either answer is possible.
     """
     return _Evaluation(metrics, count).verdict(predicate)
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A column's metrics made ready: bounds of a type that compares, none that misleads, and what the counts imply."""
+    """A column's prepared metrics: comparable bounds, misleading ones removed, and what the counts imply."""
 
     lower: pa.Array
     upper: pa.Array
@@ -105,7 +105,7 @@ class _Known:
 
 
 class _Evaluation:
-    """Walks a predicate; every column's metrics are asked for and made ready once."""
+    """Walks a predicate; each column's metrics are prepared once."""
 
     def __init__(self, metrics: Callable[[Column], FieldMetrics | None], count: int) -> None:
         self._metrics = metrics
@@ -162,7 +162,7 @@ def _prepare(metrics: FieldMetrics, type_: pa.DataType) -> _Known:
     family = family_of(type_)
     lower, upper = _comparable(metrics.lower, type_), _comparable(metrics.upper, type_)
     misleading = _sure(pc.greater(lower, upper))
-    if family is Family.FLOAT:  # writers have put NaN into bounds
+    if family is Family.FLOAT:  # some writers put NaN into bounds
         misleading |= _sure(pc.is_nan(lower)) | _sure(pc.is_nan(upper))
     if family is Family.UUID:
         misleading |= _sure(pc.or_(lower.is_null(), upper.is_null()))
@@ -183,7 +183,7 @@ def _prepare(metrics: FieldMetrics, type_: pa.DataType) -> _Known:
 
 
 def _comparable(values: pa.Array | tuple[Any, ...], type_: pa.DataType) -> pa.Array:
-    """Values as PyArrow can order them: strings, UUIDs and fixed-length values by their bytes."""
+    """Values in a form that PyArrow can order: strings, UUIDs and fixed-length values by their bytes."""
     array = arrow_array(values, type_) if isinstance(values, tuple) else values
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
@@ -193,11 +193,11 @@ def _comparable(values: pa.Array | tuple[Any, ...], type_: pa.DataType) -> pa.Ar
 
 
 def _widen_uuids(lower: pa.Array, upper: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Bounds that hold whichever way the writer ordered UUIDs.
+    """Bounds that are valid in whichever way the writer ordered UUIDs.
 
-    Java's `UUID.compareTo`, which Iceberg's writers have used, takes both halves as signed. Where `lower <= upper` also
-    without signs, the upper halves have one order in both ways, and only the lower halves may not. One bound alone
-    tells nothing.
+    Java's `UUID.compareTo`, which Iceberg's writers have used, compares both halves as signed. If `lower <= upper` also
+    without signs, the upper halves have the same order both ways, and only the lower halves may not. A single bound
+    is of no use.
     """
     high_lower, high_upper = (pc.binary_slice(bound, 0, 8) for bound in (lower, upper))
     ones = pa.scalar(b"\xff" * 8, pa.large_binary())
@@ -205,12 +205,12 @@ def _widen_uuids(lower: pa.Array, upper: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 
 def _sure(truth: pa.Array) -> _Mask:
-    """A comparison's outcome, False where a bound is unknown."""
+    """The result of a comparison, False where a bound is unknown."""
     return pc.fill_null(truth, False).to_numpy(zero_copy_only=False)
 
 
 def _possible(truth: pa.Array) -> _Mask:
-    """A comparison's outcome, True where a bound is unknown."""
+    """The result of a comparison, True where a bound is unknown."""
     return pc.fill_null(truth, True).to_numpy(zero_copy_only=False)
 
 
@@ -258,7 +258,7 @@ def _membership(known: _Known, values: pa.Array, negated: bool) -> Verdict:
 
 
 def _first_not_below(values: pa.Array, lower: pa.Array) -> npt.NDArray[np.int64]:
-    """Per lower bound the index of the first value that is not below it (0 where it is unknown), by bisection."""
+    """Per lower bound the index of the first value that is at least the bound (0 where it is unknown), by bisection."""
     low = np.zeros(len(lower), np.int64)
     high = np.full(len(lower), len(values), np.int64)
     while (low < high).any():

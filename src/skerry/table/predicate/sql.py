@@ -1,7 +1,7 @@
-"""Conditions as SQL text: a small closed grammar, where everything outside it is refused by name and position.
+"""Parser of SQL conditions: a small closed grammar; anything outside it is refused by name and position.
 
-A general SQL parser accepts far more than can be pushed into files and leaves it to its caller to notice every flag of
-every node; a modifier overlooked there is a wrong row here. This grammar has no node that is not bound.
+A general SQL parser accepts far more than can be evaluated on files, and its caller must notice every flag of every
+node; a modifier overlooked there is a wrong row here. Every node of this grammar is bound.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _TOKENS = re.compile(
 )
 _COMPARISONS = {operator.value: operator for operator in Operator} | {"==": Operator.EQ, "!=": Operator.NE}
 _RESERVED = frozenset({"AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "IS", "NULL", "TRUE", "FALSE", "ESCAPE"})
-# Legal SQL that no condition here may hold, refused by name rather than as a syntax error: where an operand begins,
-# and after one.
+# Legal SQL that is not supported in conditions, refused by name rather than as a syntax error: at the start of an
+# operand, and after one.
 _REFUSED_PREFIX = {
     "CASE": "CASE",
     "EXISTS": "a subquery (EXISTS)",
@@ -80,7 +80,7 @@ class _Token:
 
 
 def parse_condition(text: str) -> Syntax:
-    """Read a SQL condition, as it stands after WHERE.
+    """Parse a SQL condition, as after WHERE.
 
     Comparisons (`=`, `<>`, `!=`, `<`, `<=`, `>`, `>=`, `<=>`, `IS [NOT] DISTINCT FROM`) of a column with a literal,
     AND, OR, NOT, IN, BETWEEN, LIKE with % at the end only, IS [NOT] NULL, IS [NOT] NAN, IS [NOT] TRUE or FALSE,
@@ -96,14 +96,14 @@ def parse_condition(text: str) -> Syntax:
 
     Raises:
         FormatError: The text is not a condition; the message names the character.
-        UnsupportedError: The text is SQL that is not supported here; the message names it and the character.
-        SchemaError: A literal is not what its type says.
+        UnsupportedError: The text is SQL that is not supported; the message names it and the character.
+        SchemaError: A literal is not valid for its type.
     """
     return _Parser(text).parse()
 
 
 class _Parser:
-    """Recursive descent; one method per rule of the grammar, tightest binding last."""
+    """Recursive-descent parser; one method per rule of the grammar, tightest binding last."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -112,7 +112,7 @@ class _Parser:
         self._depth = 0
 
     def parse(self) -> Syntax:
-        """The whole text as one condition."""
+        """Parse the whole text as one condition."""
         if self._token.kind == "end":
             raise FormatError("the condition is empty")
         condition = self._or()
@@ -163,11 +163,11 @@ class _Parser:
     def _unexpected(self, expected: str) -> SkerryError:
         token = self._token
         if token.kind == "end":
-            return FormatError(f"the condition ends where {expected} should be{self._where(token.start)}")
+            return FormatError(f"the condition ends, expected {expected}{self._where(token.start)}")
         refused = _REFUSED_INFIX.get(token.text.upper()) or _REFUSED_PREFIX.get(token.word)
         if refused:
             return self._refuse(refused, token)
-        return FormatError(f"{token.text} stands where {expected} should be{self._where(token.start)}")
+        return FormatError(f"found {token.text}, expected {expected}{self._where(token.start)}")
 
     def _refuse(self, feature: str, token: _Token) -> UnsupportedError:
         return UnsupportedError(f"{feature} is not supported in a condition{self._where(token.start)}")
@@ -274,7 +274,7 @@ class _Parser:
         return Call(Form.STARTS_WITH, (left, literal), at)
 
     def _split_pattern(self, pattern: str, escape: str, token: _Token) -> tuple[str, bool]:
-        """A LIKE pattern as its literal prefix, and whether anything may follow it."""
+        """Split a LIKE pattern into its literal prefix and whether anything may follow."""
         prefix, rest = [], iter(pattern)
         for character in rest:
             if character == escape:
@@ -410,7 +410,7 @@ class _Parser:
         try:
             kind, value = _TYPES[name.word](text)
         except ValueError as error:
-            raise SchemaError(f"{text!r} is no {name.word}: {error}{self._where(token.start)}") from None
+            raise SchemaError(f"{text!r} is not a valid {name.word}: {error}{self._where(token.start)}") from None
         return Value(Literal(kind, value, f"{name.text} '{text}'"), token.start)
 
 

@@ -1,1 +1,1 @@
-"""Rows in memory: schemas and types, rows on their way in, keys, and columns of old files as they are today."""
+"""Rows in memory: schemas and types, conversion of incoming data, keys, and changes."""

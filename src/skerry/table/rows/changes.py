@@ -1,6 +1,6 @@
-"""What happened to rows: rows that went and rows that came become inserts, deletes and the two images of an update.
+"""Changes of rows: removed and added rows become inserts, deletes and the two images of an update.
 
-The columns that say so are named, and what they say is spelt, as in the changelog views of Iceberg's Spark connector.
+The columns that describe them have the names and values of the changelog views of Iceberg's Spark connector.
 """
 
 from __future__ import annotations
@@ -50,19 +50,19 @@ CHANGE_COLUMNS = pa.schema(
         pa.field("_commit_snapshot_id", pa.int64(), nullable=False, metadata={FIELD_ID_KEY: b"2147483541"}),
     ]
 )
-"""The columns that stand behind those of the table. Spec: Iceberg spec, Reserved Field IDs."""
+"""The columns that follow those of the table. Spec: Iceberg spec, Reserved Field IDs."""
 
 _ORDINAL = 1
-"""The place of the ordinal among them."""
+"""The position of the ordinal among them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChangedRows:
-    """Rows with what happened to each, in order.
+    """Rows with the kind of change of each, in order.
 
     Args:
         rows: The rows.
-        types: For each, its place in `ChangeType`.
+        types: For each, its position in `ChangeType`.
     """
 
     rows: pa.Table
@@ -70,18 +70,18 @@ class ChangedRows:
 
     @classmethod
     def all_of(cls, rows: pa.Table, type_: ChangeType) -> ChangedRows:
-        """Rows that the same thing happened to."""
+        """Rows with the same kind of change."""
         return cls(rows, np.full(rows.num_rows, _TYPES.index(type_), np.int8))
 
     def filter(self, mask: pa.BooleanArray) -> ChangedRows:
-        """Those that a mask keeps."""
+        """The rows that a mask selects."""
         return ChangedRows(self.rows.filter(mask), self.types[np.asarray(mask.fill_null(False))])
 
 
 def drop_carried_over(
     deleted: pa.Table, inserted: pa.Table, columns: Sequence[int] | None = None
 ) -> tuple[pa.Table, pa.Table]:
-    """Leave out rows that were only copied from one file to another: as often as a row went and came, it stayed.
+    """Leave out rows that were only copied between files: each removed row cancels one equal added row.
 
     Args:
         deleted: Rows that one commit removed.
@@ -96,13 +96,13 @@ def drop_carried_over(
 
 
 def compare_rows(deleted: pa.Table, inserted: pa.Table, keys: tuple[pa.Table, pa.Table] | None = None) -> ChangedRows:
-    """Deletes, then updates as pairs of images, then inserts.
+    """Turn removed and added rows into deletes, then updates as pairs of images, then inserts.
 
     Args:
         deleted: Rows that one commit removed.
         inserted: Rows that it added, with the same columns.
-        keys: For each of the rows of both sides what identifies it. The first row that went and the first that came
-            with the same key are the images of an update; null is a key like any other. Without keys there are none.
+        keys: For the rows of both sides, the key of each. The first removed and the first added row with the same key
+            are the images of an update; null is a key like any other. Without keys there are no updates.
     """
     none = np.empty(0, np.int64)
     before, after = _match(*keys) if keys is not None else (none, none)
@@ -118,12 +118,12 @@ def compare_rows(deleted: pa.Table, inserted: pa.Table, keys: tuple[pa.Table, pa
 
 
 def describe_changes(changes: ChangedRows, schema: pa.Schema, ordinal: int, snapshot_id: int) -> pa.Table:
-    """Rows with the columns that say what happened to them.
+    """Add the columns that describe the change to rows.
 
     Args:
-        changes: Of one commit.
+        changes: The changes of one commit.
         schema: The columns of the rows, then `CHANGE_COLUMNS`.
-        ordinal: The commit's place among those that changed rows, from 0.
+        ordinal: The commit's position among those that changed rows, from 0.
         snapshot_id: The snapshot that the commit made.
     """
     count = changes.rows.num_rows
@@ -136,13 +136,13 @@ def describe_changes(changes: ChangedRows, schema: pa.Schema, ordinal: int, snap
 
 
 def tell_inserts(batch: pa.RecordBatch, schema: pa.Schema, ordinal: int, snapshot_id: int) -> pa.RecordBatch:
-    """New rows, with the columns that say so where they are wanted.
+    """New rows, with the columns that describe the change if requested.
 
     Args:
         batch: Rows that one commit added.
         schema: Their columns, then `CHANGE_COLUMNS` or none.
-        ordinal: As `describe_changes` takes it.
-        snapshot_id: Likewise.
+        ordinal: As in `describe_changes`.
+        snapshot_id: As in `describe_changes`.
     """
     columns = list(batch.columns)
     if len(schema) > len(columns):
@@ -155,14 +155,14 @@ def tell_inserts(batch: pa.RecordBatch, schema: pa.Schema, ordinal: int, snapsho
 
 
 def with_ordinal(batch: pa.RecordBatch, ordinal: int) -> pa.RecordBatch:
-    """Described changes of one commit, told to be at another place among the commits."""
+    """Described changes of one commit with another ordinal."""
     place = batch.schema.get_field_index(CHANGE_COLUMNS[_ORDINAL].name)
     ordinals = pa.repeat(pa.scalar(ordinal, batch.schema.field(place).type), batch.num_rows)
     return batch.set_column(place, batch.schema.field(place), ordinals)
 
 
 def _in_turn(count: int) -> npt.NDArray[np.int64]:
-    """The order that puts two halves of so many rows in turn: 0, n, 1, n + 1, ..."""
+    """The order that interleaves two halves of n rows each: 0, n, 1, n + 1, ..."""
     return np.arange(2 * count, dtype=np.int64).reshape(2, -1).T.ravel()
 
 

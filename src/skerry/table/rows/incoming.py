@@ -1,4 +1,4 @@
-"""Data on its way in: anything with the Arrow C stream interface becomes batches of exactly the table's types.
+"""Incoming data: anything with the Arrow C stream interface becomes batches of exactly the table's types.
 
 Columns are matched by name, in any order, at every depth. A conversion that keeps every value happens silently: wider
 integers, other layouts of the same values (dictionaries, large and view types), other units when nothing is cut off.
@@ -27,7 +27,7 @@ __all__ = ["NULL_DEFAULT_KEY", "WRITE_DEFAULT_KEY", "conform", "is_list", "open_
 WRITE_DEFAULT_KEY = b"skerry:write_default"
 """Metadata key of the value that fills a column missing from the data, in single-value serialisation."""
 NULL_DEFAULT_KEY = b"skerry:default_for_null"
-"""Metadata key of columns whose write default takes the place of nulls in the data, too."""
+"""Metadata key of columns whose write default also replaces nulls in the data."""
 
 _MAX_ROWS = 2**20
 _MAX_BYTES = 2**30  # string and binary hold at most 2 GiB per array
@@ -42,16 +42,16 @@ def conform(data: Any, schema: pa.Schema, *, keep_dictionaries: bool = False) ->
     Args:
         data: A PyArrow table, batch, reader, dataset or scanner, or any object with the Arrow C stream or array
             interface (Polars, pandas, DuckDB, …). It is read as a stream; a batch is split where it is very large.
-        schema: The table's schema. Optional columns missing from the data become null, or their write default.
-        keep_dictionaries: Leave dictionary-encoded top-level columns encoded (with int32 indices), as Parquet writers
-            and sketches profit from it; the values' type is the table's all the same.
+        schema: The table's schema. Optional columns missing from the data become null or their write default.
+        keep_dictionaries: Leave dictionary-encoded top-level columns encoded (with int32 indices), from which Parquet
+            writers and sketches profit; the values are converted to the table's type.
 
     Returns:
-        A reader whose schema is `schema`, dictionary types aside. What is wrong with the types is raised here, what is
-        wrong with a value when its batch is read.
+        A reader whose schema is `schema`, apart from dictionary types. Errors in the types are raised here, errors in
+        a value when its batch is read.
 
     Raises:
-        SchemaError: Unknown or doubled columns (the nearest name is proposed), missing or null required columns,
+        SchemaError: Unknown or duplicate columns (the nearest name is proposed), missing or null required columns,
             types or values that do not fit.
     """
     reader = open_stream(data)
@@ -70,7 +70,7 @@ def conform(data: Any, schema: pa.Schema, *, keep_dictionaries: bool = False) ->
 
 
 def open_stream(data: Any) -> pa.RecordBatchReader:
-    """Read data as it is, whatever it is: see `conform`.
+    """Open any data as a stream, without conversion: see `conform`.
 
     Raises:
         SchemaError: It has no Arrow interface.
@@ -92,7 +92,7 @@ def open_stream(data: Any) -> pa.RecordBatchReader:
 
 
 def open_batches(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader | None:
-    """Read batches of one schema as a stream, its schema the first one's; None if there is no batch to tell it."""
+    """Open batches of one schema as a stream; None if there is no batch, and so no schema."""
     remaining = iter(batches)
     first = next(remaining, None)
     if first is None:
@@ -118,7 +118,7 @@ def _batches(
 
 
 class _NullFoundError(Exception):
-    """A null where there must be none; `column` is the dotted name."""
+    """A null in a required column; `column` is the dotted name."""
 
     def __init__(self, column: str) -> None:
         super().__init__(column)
@@ -165,7 +165,7 @@ def _shown(scalar: pa.Scalar) -> str:
 
 
 def _match(source: list[pa.Field], target: list[pa.Field], path: _Path) -> list[int | None]:
-    """For every wanted field the position of its source; None if it is missing and may be."""
+    """The position of the source of every target field; None if it is missing and optional."""
     names = [field.name for field in source]
     wanted = [field.name for field in target]
     for name in names:
@@ -187,7 +187,7 @@ def _field_at(fields: Any, position: int | None) -> pa.Field | None:
 
 
 def _plan_field(source: pa.Field | None, target: pa.Field, path: _Path) -> _Convert:
-    """How a column becomes the target field; with its check for nulls."""
+    """Plan the conversion of a column to the target field, including its check for nulls."""
     if source is None:
         default = (target.metadata or {}).get(WRITE_DEFAULT_KEY)
         return functools.partial(_fill, target.type, default)
@@ -206,7 +206,7 @@ def _plan_field(source: pa.Field | None, target: pa.Field, path: _Path) -> _Conv
 
 
 def _plan_values(source: pa.DataType, target: pa.Field, path: _Path) -> _Convert:
-    """How values become the target field's: of its type, within its limits, with its default for nulls."""
+    """Plan the conversion of values to the target field: its type, its limits, its default for nulls."""
     convert, check = _plan(source, target.type, path), plan_check(target)
     metadata = target.metadata or {}
     default = metadata.get(WRITE_DEFAULT_KEY) if NULL_DEFAULT_KEY in metadata and target.nullable else None
@@ -260,7 +260,7 @@ def _plan_dictionary(source: pa.DictionaryType, target: pa.Field, path: _Path, *
         try:
             values = convert(array.dictionary)
         except pa.ArrowException:
-            # what does not fit may be in the dictionary only, and in no row
+            # a value that does not fit may be in the dictionary only, and in no row
             values, indices = convert(array.dictionary_decode()), pa.array(np.arange(len(array)), mask=_nulls(array))
         else:
             indices = array.indices
@@ -295,7 +295,7 @@ def _plan_struct(source: pa.StructType, target: pa.StructType, path: _Path) -> _
 
 
 def _without_nulls(array: pa.Array) -> pa.Array:
-    """The array with anything for its nulls: under a null struct no one sees it, but Parquet writers refuse a null."""
+    """The array with arbitrary values for its nulls: a null struct hides them, but Parquet writers refuse nulls."""
     if not array.null_count:
         return array
     type_ = array.type

@@ -1,11 +1,11 @@
-"""Keys of rows, matched exactly: an index over the keys of one set of rows, asked with the keys of many others.
+"""Exact matching of row keys: an index over the keys of some rows, searched for the keys of others.
 
 A key is the values of one or more primitive columns. Two keys are the same if their values are, column by column, as
 conditions compare them: NaN equals NaN, -0.0 equals 0.0, and a null equals nothing.
 
-Every key is brought into a few 64-bit words. Numbers, dates and times are words themselves; of a string or binary
-value the word is a hash, and what has equal hashes is compared byte by byte. The index makes sure that among its own
-keys equal words mean equal keys (two that collide get another seed), so that a key asked for has one candidate.
+Every key is converted to a few 64-bit words. Numbers, dates and times are words themselves; strings and binary values
+are hashed to a word, and values with equal hashes are compared byte by byte. The index ensures that among its own
+keys equal words mean equal keys (if two collide another seed is used), so that each lookup has one candidate.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _MAX_ROWS = 2**31
 
 @dataclass(frozen=True)
 class KeyIndex:
-    """Finds the row that has a key.
+    """Finds the first row with a key.
 
-    Made by `KeyIndex.of`. It can be pickled, and asked from many threads at once.
+    Created by `KeyIndex.of`. It is picklable, and may be used by several threads.
 
     Args:
-        columns: The key columns of the rows that are indexed.
+        columns: The key columns of the indexed rows.
         first: int64[rows], per row the first row with its key; -1 where a part of the key is null.
         words: uint64[rows, words], the rows' keys.
         slots: uint64[2**n], the hash table: upper half of the hash and row number + 1, or 0.
@@ -60,13 +60,13 @@ class KeyIndex:
             columns: The key columns, all of one length; at least one.
 
         Raises:
-            SchemaError: A column's type has no key: lists, maps, structs.
+            SchemaError: A column's type is not supported in keys: lists, maps, structs.
             UnsupportedError: There are more than 2³¹ rows.
         """
         arrays = tuple(_one_array(column) for column in columns)
         count = len(arrays[0])
         if count > _MAX_ROWS:
-            raise UnsupportedError(f"{count:,} rows are more than one index of keys takes; give them in parts")
+            raise UnsupportedError(f"{count:,} rows are more than an index of keys supports; split them")
         slots = np.empty(1 << max(2 * count - 1, 1).bit_length(), np.uint64)
         valid = _valid(arrays)
         first = np.empty(count, np.int64)
@@ -77,16 +77,16 @@ class KeyIndex:
             repeated = np.flatnonzero((first >= 0) & (first != np.arange(count)))
             if _same_bytes(arrays, repeated, arrays, first[repeated]).all():
                 return cls(arrays, first, words, slots, seed)
-        raise UnsupportedError("different keys have the same hashes under every seed: the data is made to collide")
+        raise UnsupportedError("different keys have the same hashes under every seed: the data is built to collide")
 
     def __len__(self) -> int:
         return len(self.first)
 
     def find(self, columns: Sequence[pa.Array]) -> Rows:
-        """Find the indexed row of every key.
+        """Find the indexed row for every key.
 
         Args:
-            columns: The key columns of the rows that ask, of the same types as the index's.
+            columns: The key columns of the rows to look up, of the same types as the index's.
 
         Returns:
             int64[rows]: the first indexed row with the key, -1 if there is none or a part of the key is null.
@@ -102,7 +102,7 @@ class KeyIndex:
 
     @cached_property
     def repeated(self) -> npt.NDArray[np.bool_]:
-        """bool[rows]: True at the first row of a key that several rows have."""
+        """bool[rows]: whether a row is the first of several with its key."""
         repeated = np.zeros(len(self), bool)
         others = (self.first >= 0) & (self.first != np.arange(len(self)))
         repeated[self.first[others]] = True
@@ -146,7 +146,7 @@ def _valid(arrays: Sequence[pa.Array]) -> npt.NDArray[np.uint8]:
 
 
 def _words(arrays: Sequence[pa.Array], seed: int) -> Words:
-    """uint64[rows, words]: the keys; what stands in a row whose key is null means nothing."""
+    """uint64[rows, words]: the keys; undefined in rows whose key contains a null."""
     widths = [2 if pa.types.is_decimal(array.type) else 1 for array in arrays]
     words = np.empty((len(arrays[0]), sum(widths)), np.uint64)
     place = 0
@@ -173,7 +173,7 @@ def _numbers(array: pa.Array) -> Words:
         return array.fill_null(False).cast(pa.uint8()).to_numpy().astype(np.uint64)
     if pa.types.is_floating(type_):
         values = _values(array, f"f{type_.bit_width // 8}").astype(np.float64)
-        values[values == 0] = 0.0  # -0.0 too
+        values[values == 0] = 0.0  # also turns -0.0 into 0.0
         values[np.isnan(values)] = np.nan
         return values.view(np.uint64)
     if pa.types.is_integer(type_) or pa.types.is_temporal(type_):
@@ -183,7 +183,7 @@ def _numbers(array: pa.Array) -> Words:
 
 
 def _values(array: pa.Array, dtype: str) -> npt.NDArray[Any]:
-    """The column's values where they lie, whatever lies under its nulls."""
+    """A view of the column's values, with arbitrary values for nulls."""
     buffer = array.buffers()[1]
     if buffer is None:
         return np.zeros(len(array), dtype)
@@ -216,9 +216,9 @@ def hash_values(data: Any, offsets: Any, seed: Any, place: Any, words: Any) -> N
 
     Args:
         data: uint8[bytes], the values one after the other.
-        offsets: int64[rows + 1], where each begins and the last ends.
-        seed: Where the hash begins.
-        place: The column.
+        offsets: int64[rows + 1], the start of each value and the end of the last.
+        seed: Initial state of the hash.
+        place: The column of `words`.
         words: uint64[rows, words].
     """
     for row in range(len(offsets) - 1):
@@ -259,13 +259,13 @@ def same_words(left: Any, left_row: Any, right: Any, right_row: Any) -> Any:
 
 @kernel("void(uint64[:, ::1], uint8[::1], out uint64[::1], out int64[::1])")
 def index_words(words: Any, valid: Any, slots: Any, first: Any) -> None:
-    """Fill a hash table with the rows.
+    """Fill a hash table with rows.
 
     Args:
         words: uint64[rows, words], the keys.
         valid: uint8[rows], 0 for rows that are left out.
-        slots: uint64[2**n], all 0 before; more than there are rows.
-        first: int64[rows], becomes per row the first one with the same words, -1 for those left out.
+        slots: uint64[2**n], initially 0; larger than the number of rows.
+        first: int64[rows], set to the first row with the same words, -1 for rows that are left out.
     """
     mask = np.uint64(len(slots) - 1)
     for row in range(len(words)):
@@ -289,14 +289,14 @@ def index_words(words: Any, valid: Any, slots: Any, first: Any) -> None:
 
 @kernel("void(uint64[:, ::1], uint8[::1], uint64[:, ::1], uint64[::1], out int64[::1])")
 def find_words(words: Any, valid: Any, indexed: Any, slots: Any, found: Any) -> None:
-    """Look rows up in a hash table that `index_words` has filled.
+    """Look rows up in a hash table filled by `index_words`.
 
     Args:
-        words: uint64[rows, words], the keys asked for.
+        words: uint64[rows, words], the keys to look up.
         valid: uint8[rows], 0 for rows that match nothing.
         indexed: uint64[indexed rows, words], the keys of the table.
-        slots: uint64[2**n], the table.
-        found: int64[rows], becomes the indexed row, or -1.
+        slots: uint64[2**n], the hash table.
+        found: int64[rows], set to the indexed row, or -1.
     """
     mask = np.uint64(len(slots) - 1)
     for row in range(len(words)):

@@ -1,7 +1,7 @@
-"""Columns that no table declares and every table has: where a row lies, and what it is to the table's history.
+"""Metadata columns, which every table has without declaring them: a row's file and position, and its lineage.
 
-They are found by reserved field ids. Their names are not for new columns of a table: changes of rows, and row lineage,
-read both side by side. A table that another engine has made with such a column is read all the same.
+They are identified by reserved field ids. New columns of a table may not have their names, as row-level changes and
+row lineage read both side by side. A table of another engine that has such a column can be read nevertheless.
 
 Spec: Iceberg spec, Reserved Field IDs, Row Lineage.
 """
@@ -48,7 +48,7 @@ LINEAGE_COLUMNS: Final = pa.schema(
         _field("_last_updated_sequence_number", pa.int64(), LAST_UPDATED_SEQUENCE_NUMBER, nullable=True),
     ]
 )
-"""What rows of tables with row lineage (Iceberg v3) keep when they are written anew; null in rows of older tables."""
+"""What rows of tables with row lineage (Iceberg v3) keep when they are rewritten; null in rows of older tables."""
 
 METADATA_COLUMNS: Final = pa.schema(
     [
@@ -59,28 +59,28 @@ METADATA_COLUMNS: Final = pa.schema(
         *LINEAGE_COLUMNS,
     ]
 )
-"""All of them: the row's data file, its position there, whether it is deleted (whoever asks gets the deleted rows
+"""All of them: the row's data file, its position there, whether it is deleted (requesting this returns deleted rows
 too), the file's partition spec, the row's id, and the sequence number of the commit that last changed it."""
 
 _IDS: Final = frozenset(int(field.metadata[FIELD_ID_KEY]) for field in METADATA_COLUMNS)
 
 
 def is_metadata_column(field_id: int) -> bool:
-    """Whether a field id is that of a metadata column."""
+    """Whether a field id belongs to a metadata column."""
     return field_id in _IDS
 
 
 def with_metadata_columns(schema: pa.Schema) -> pa.Schema:
-    """A table's schema followed by the metadata columns whose names it does not take itself."""
+    """A table's schema followed by the metadata columns whose names it does not use itself."""
     taken = set(schema.names)
     return pa.schema([*schema, *(field for field in METADATA_COLUMNS if field.name not in taken)], schema.metadata)
 
 
 def check_new_names(names: Iterable[str]) -> None:
-    """Refuse new columns of a table that have the name of a metadata column.
+    """Refuse new columns that have the name of a metadata column.
 
     Raises:
-        SchemaError: One has.
+        SchemaError: A column has such a name.
     """
     for name in names:
         if name in METADATA_COLUMNS.names:

@@ -1,4 +1,4 @@
-"""The rounds of 32-bit Murmur3, for kernels that hash what their table format hashes.
+"""The rounds of 32-bit Murmur3, for kernels that hash as their table format requires.
 
 Source: Austin Appleby, MurmurHash3_x86_32.
 """
@@ -9,8 +9,8 @@ from skerry.kernels import kernel
 
 __all__ = ["MASK", "finish", "mix", "scramble"]
 
-# All arithmetic is in signed 64 bits, masked to 32 after every step that can grow: a product of two 32-bit numbers may
-# wrap, but its low 32 bits stay right.
+# All arithmetic is in signed 64 bits, masked to 32 after every step that can grow: the product of two 32-bit numbers
+# may overflow, but its low 32 bits are correct.
 MASK = 0xFFFFFFFF
 _C1 = 0xCC9E2D51
 _C2 = 0x1B873593
@@ -18,7 +18,7 @@ _C2 = 0x1B873593
 
 @kernel
 def scramble(block: int) -> int:
-    """A block as it enters the state; the last bytes of a value enter so, too."""
+    """The form in which a block, or the last bytes of a value, enters the state."""
     block = (block * _C1) & MASK
     block = ((block << 15) | (block >> 17)) & MASK
     return (block * _C2) & MASK
@@ -34,7 +34,7 @@ def mix(state: int, block: int) -> int:
 
 @kernel
 def finish(state: int, length: int) -> int:
-    """The hash of so many bytes."""
+    """The final hash for a length in bytes."""
     state = state ^ length
     state = state ^ (state >> 16)
     state = (state * 0x85EBCA6B) & MASK

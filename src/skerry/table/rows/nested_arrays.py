@@ -1,4 +1,4 @@
-"""Lists and maps made anew with other elements: lengths and nulls stay what they are."""
+"""Conversion of the elements of lists and maps, keeping lengths and nulls."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _Convert: TypeAlias = Callable[[pa.Array], pa.Array]
 
 
 def convert_elements(array: pa.Array, convert: _Convert, target: pa.ListType) -> pa.ListArray:
-    """Lists whose elements are converted.
+    """Convert the elements of lists.
 
     Args:
         array: Lists, of any of Arrow's list types.
-        convert: Makes elements of the target's type; called with those of all lists that are not null.
+        convert: Converts elements to the target's type; called with those of all lists that are not null.
         target: The type of the result.
     """
     # not cast(): PyArrow 26 drops the last element when it casts a list view
@@ -30,12 +30,12 @@ def convert_elements(array: pa.Array, convert: _Convert, target: pa.ListType) ->
 def convert_entries(
     array: pa.Array, convert_keys: _Convert, convert_items: _Convert, target: pa.MapType
 ) -> pa.MapArray:
-    """Maps whose keys and items are converted.
+    """Convert the keys and items of maps.
 
     Args:
         array: Maps, or lists of structs of key and item.
-        convert_keys: Makes keys of the target's type; called with those of all maps that are not null.
-        convert_items: Likewise makes items.
+        convert_keys: Converts keys to the target's type; called with those of all maps that are not null.
+        convert_items: Converts items in the same way.
         target: The type of the result.
     """
     lists = array
@@ -50,7 +50,7 @@ def list_elements(lists: pa.Array) -> pa.Array:
     """The values of all lists that are not null."""
     if not (pa.types.is_list(lists.type) or pa.types.is_large_list(lists.type)):
         return pc.list_flatten(lists)
-    # not list_flatten(): where no value remains, it cannot make an array of structs that hold an extension type
+    # not list_flatten(): without remaining values it cannot create arrays of structs that contain an extension type
     offsets = lists.offsets.to_numpy()
     starts, lengths = offsets[:-1], np.diff(offsets)
     unwanted = np.asarray(lists.is_null().to_numpy(zero_copy_only=False), bool) & (lengths > 0)
@@ -60,6 +60,6 @@ def list_elements(lists: pa.Array) -> pa.Array:
 
 
 def _offsets(lists: pa.Array) -> pa.Array:
-    """int32[n + 1]: where each list begins among the values that belong to no null list."""
+    """int32[n + 1]: where each list begins among the values of all lists that are not null."""
     lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
     return pa.array(np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])).cast(pa.int32())

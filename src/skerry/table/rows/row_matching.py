@@ -1,7 +1,7 @@
-"""Which rows of two tables are equal: rows are numbered so that equal ones have equal numbers, column by column.
+"""Matching of equal rows in two tables: rows are numbered, column by column, so that equal rows have equal numbers.
 
-All of it is done on whole columns, nested ones too. Null equals null, NaN equals NaN of the same bits, and -0.0 differs
-from 0.0: a row that was only copied from file to file has the bits that it had.
+Everything is computed on whole columns, nested ones too. Null equals null, NaN equals NaN of the same bits, and -0.0
+differs from 0.0: a row that was only copied between files still has the same bits.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ def number_rows(rows: pa.Table) -> _Numbers:
         rows: Columns of any type. Without columns all rows are equal.
 
     Returns:
-        int64[n] from 0, without gaps.
+        int64[n] Numbers from 0, without gaps.
     """
     return _number_together([_number(column) for column in rows.columns], rows.num_rows)
 
 
 def match_rows(left: Sequence[int] | _Numbers, right: Sequence[int] | _Numbers) -> tuple[_Numbers, _Numbers]:
-    """Pair equal rows: the first of one side with the first equal one of the other, the second with the second.
+    """Pair equal rows: the first on one side with the first equal one on the other, the second with the second.
 
     Args:
         left: Numbers of the rows of one side, by `number_rows`.
-        right: Numbers of the rows of the other side, from the same numbering.
+        right: Numbers of the rows of the other side, from the same call.
 
     Returns:
         int64[m] positions in `left`, ascending, and int64[m] positions in `right` of their partners.
@@ -46,7 +46,7 @@ def match_rows(left: Sequence[int] | _Numbers, right: Sequence[int] | _Numbers) 
     lefts, rights = np.asarray(left, np.int64), np.asarray(right, np.int64)
     size = max(int(lefts.max(initial=-1)), int(rights.max(initial=-1))) + 1
     on_left, on_right = np.bincount(lefts, minlength=size), np.bincount(rights, minlength=size)
-    # most rows are like one other at most, and found without sorting
+    # most rows equal at most one other, and are matched without sorting
     once = (on_left == 1) & (on_right == 1)
     place = np.empty(size, np.int64)
     place[rights] = np.arange(len(rights))
@@ -61,7 +61,7 @@ def match_rows(left: Sequence[int] | _Numbers, right: Sequence[int] | _Numbers) 
 
 
 def _match_repeated(lefts: _Numbers, rights: _Numbers) -> tuple[_Numbers, _Numbers]:
-    """Pair rows whose numbers stand several times on a side, by number and occurrence."""
+    """Pair rows whose numbers occur several times on a side, by number and occurrence."""
     width = max(len(lefts), len(rights), 1)
     _, of_left, of_right = np.intersect1d(
         lefts * width + _occurrence(lefts),
@@ -73,7 +73,7 @@ def _match_repeated(lefts: _Numbers, rights: _Numbers) -> tuple[_Numbers, _Numbe
 
 
 def _occurrence(numbers: _Numbers) -> _Numbers:
-    """How many equal numbers stand before each."""
+    """How many equal numbers precede each."""
     order = np.argsort(numbers, kind="stable")
     ordered = numbers[order]
     places = np.arange(len(numbers), dtype=np.int64)
@@ -106,7 +106,7 @@ def _number(column: pa.ChunkedArray) -> _Numbers:
 
 
 def _number_lists(column: pa.ChunkedArray) -> _Numbers:
-    """Number lists: each is a string of bytes that its elements' numbers make."""
+    """Number lists: each is treated as the byte string of its elements' numbers."""
     lists = column.combine_chunks()
     elements = _number(pa.chunked_array([list_elements(lists)]))
     lengths = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False)
@@ -123,19 +123,19 @@ def _validity(column: pa.ChunkedArray) -> _Numbers:
 
 
 def _encoded(column: pa.ChunkedArray) -> _Numbers:
-    """Number values by their place in the column's dictionary, which all chunks share."""
+    """Number values by their position in the column's dictionary, which all chunks share."""
     encoded = column.dictionary_encode(null_encoding="encode")
     places = [chunk.indices.to_numpy() for chunk in encoded.chunks]
     return np.concatenate(places).astype(np.int64) if places else np.empty(0, np.int64)
 
 
 def _number_together(columns: Sequence[_Numbers], count: int) -> _Numbers:
-    """Number combinations of numbers."""
+    """Number combinations of numbers from two columns."""
     if not columns:
         return np.zeros(count, np.int64)
     numbers = columns[0]
     for column in columns[1:]:
-        # neither factor passes the number of rows, so that the product fits
+        # neither factor exceeds the number of rows, so that the product fits
         width = int(column.max(initial=0)) + 1
         numbers = _encoded(pa.chunked_array([pa.array(numbers * width + column)]))
     return numbers

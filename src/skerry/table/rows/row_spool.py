@@ -1,4 +1,4 @@
-"""Rows that wait on disk until their turn comes, dealt out to keys: one temporary file, however many keys there are."""
+"""Spill files: rows that wait on disk, grouped by key, in one temporary file for any number of keys."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 class RowSpool:
-    """Rows by key, in a file of its own below the folder for temporary files.
+    """A spill file with rows by key, in the folder for temporary files.
 
     Args:
-        schema: The columns of all rows; none is dictionary-encoded.
+        schema: The columns of all rows; none may be dictionary-encoded.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -31,7 +31,7 @@ class RowSpool:
         path = str(Path(self._folder.name, "rows"))
         self._sink = pa.OSFile(path, "wb")
         self._writer = pa.ipc.new_stream(self._sink, schema, options=_OPTIONS)
-        self._writer.write_batch(empty_batch(schema))  # behind the schema, which is no one's
+        self._writer.write_batch(empty_batch(schema))  # follows the schema, and belongs to no key
         self._source = pa.OSFile(path, "rb")
         self._offsets: defaultdict[Hashable, list[int]] = defaultdict(list)
         self._sizes: defaultdict[Hashable, int] = defaultdict(int)
@@ -45,18 +45,18 @@ class RowSpool:
         self.close()
 
     def add(self, key: Hashable, rows: pa.RecordBatch) -> None:
-        """Put rows behind those that a key has already."""
+        """Append rows to those of a key."""
         offset = self._sink.tell()
         self._writer.write_batch(rows)
         self._offsets[key].append(offset)
         self._sizes[key] += self._sink.tell() - offset
 
     def size_bytes(self, key: Hashable) -> int:
-        """What the rows of a key take in the file."""
+        """The size of a key's rows in the file."""
         return self._sizes.get(key, 0)
 
     def take(self, key: Hashable) -> Iterator[pa.RecordBatch]:
-        """The rows of a key, one batch after the other, as they came; the spool then has none of it."""
+        """Remove and return the rows of a key, batch by batch in order."""
         self._sizes.pop(key, None)
         for offset in self._offsets.pop(key, ()):
             self._source.seek(offset)

@@ -1,4 +1,4 @@
-"""What a description of rows offers besides its stream: the same for scans and changes of both table formats."""
+"""Conversions of a row stream, shared by scans and changes of both table formats."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["RowStream"]
 
 
 class RowStream(ABC):
-    """Rows that are read when asked for. Whatever takes Arrow streams takes them (Polars, DuckDB, `Table.append`)."""
+    """Rows that are read on demand; everything that reads Arrow streams takes them (Polars, DuckDB, `Table.append`)."""
 
     @abstractmethod
     def to_batches(self) -> pa.RecordBatchReader:

@@ -1,6 +1,6 @@
-"""Schemas as both table formats share them: Arrow schemas whose fields carry their field id.
+"""Schemas of both table formats: Arrow schemas whose fields carry their field id.
 
-The id lies in the Arrow field metadata under `PARQUET:field_id`, which PyArrow reads from and writes to Parquet files.
+The id is in the Arrow field metadata under `PARQUET:field_id`, which PyArrow reads from and writes to Parquet files.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FIELD_ID_KEY = b"PARQUET:field_id"
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A primitive column, possibly inside structs, that holds one value per row.
+    """A primitive column, possibly inside structs, with one value per row.
 
     Args:
         name: Dotted name.
@@ -39,7 +39,7 @@ def field_id(field: pa.Field) -> int:
     """The field id of an Arrow field.
 
     Raises:
-        SchemaError: The field carries no id.
+        SchemaError: The field has no id.
     """
     try:
         return int(field.metadata[FIELD_ID_KEY])
@@ -48,7 +48,7 @@ def field_id(field: pa.Field) -> int:
 
 
 def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
-    """No rows of a schema; PyArrow's `empty_table` fails on extension types inside of lists, maps and structs."""
+    """An empty batch of a schema; PyArrow's `empty_table` fails on extension types inside lists, maps and structs."""
     return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
 
 
@@ -68,10 +68,10 @@ def leaves(schema: pa.Schema) -> list[Leaf]:
 
 
 def leaf(schema: pa.Schema, name: str) -> Leaf:
-    """The primitive column of that dotted name.
+    """The primitive column with a dotted name.
 
     Raises:
-        SchemaError: There is none; the message proposes the nearest name.
+        SchemaError: It does not exist; the message proposes the nearest name.
     """
     known = leaves(schema)
     for candidate in known:
@@ -81,7 +81,7 @@ def leaf(schema: pa.Schema, name: str) -> Leaf:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The proposal that ends a message about an unknown name: `; did you mean 'x'?`, or the names there are."""
+    """The end of a message about an unknown name: `; did you mean 'x'?`, or the existing names."""
     names = sorted(set(known))
     by_lower = {candidate.lower(): candidate for candidate in names}
     close = difflib.get_close_matches(name.lower(), list(by_lower), n=1, cutoff=0.6)

@@ -1,6 +1,6 @@
-"""Limits of columns that their Arrow types do not have: lengths of texts and bytes, digits of fractions of seconds.
+"""Limits of columns that Arrow types cannot express: lengths of texts and bytes, fractional digits of seconds.
 
-They stand in the metadata of fields, where a table format has such types.
+They are in the metadata of fields, for table formats that have such types.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import pyarrow.compute as pc
 __all__ = ["FRACTION_DIGITS_KEY", "MAX_LENGTH_KEY", "plan_check"]
 
 MAX_LENGTH_KEY: Final = b"skerry:max_length"
-"""Metadata key of the most characters (code points) of a text, or the most bytes of a binary value."""
+"""Metadata key of the maximum length of a text in characters (code points), or of a binary value in bytes."""
 FRACTION_DIGITS_KEY: Final = b"skerry:fraction_digits"
-"""Metadata key of the digits that times have behind the second."""
+"""Metadata key of the number of fractional digits of times."""
 _UNIT_DIGITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
 def plan_check(field: pa.Field) -> Callable[[pa.Array], None] | None:
-    """What refuses values of a column, with ArrowInvalid; None if the field has no limits.
+    """Plan the check of a column's values, which raises ArrowInvalid; None if the field has no limits.
 
     Args:
         field: The field; arrays are of its type.
@@ -42,7 +42,7 @@ def _lengths(type_: pa.DataType, most: int) -> Callable[[pa.Array], None]:
     def check(array: pa.Array) -> None:
         longest = pc.max(measure(array)).as_py()
         if longest is not None and longest > most:
-            raise pa.ArrowInvalid(f"it has {longest} {unit}, the column holds {most}")
+            raise pa.ArrowInvalid(f"it has {longest} {unit}, the column's limit is {most}")
 
     return check
 
@@ -54,6 +54,6 @@ def _fractions(type_: pa.DataType, digits: int) -> Callable[[pa.Array], None]:
     def check(array: pa.Array) -> None:
         values = array.cast(number).drop_null().to_numpy()
         if np.any(values % step):
-            raise pa.ArrowInvalid(f"the column holds {digits} digits behind the second")
+            raise pa.ArrowInvalid(f"the column has {digits} fractional digits of a second")
 
     return check

@@ -1,6 +1,6 @@
 """Single values as bytes: Iceberg's binary single-value serialisation, keyed by Arrow type.
 
-Column bounds, partition summaries and the bytes a Theta sketch hashes are all made of it. A value in its *physical*
+Column bounds, partition summaries and the bytes that a Theta sketch hashes have this form. A value in its *physical*
 form is what planning compares: int (also for date in days, time in µs, timestamp in the unit of its type), float,
 bool, str, Decimal, or bytes (binary, fixed, uuid).
 
@@ -84,9 +84,9 @@ def _unsupported(type_: pa.DataType) -> SchemaError:
 
 
 def natural_value(type_: pa.DataType, value: Any) -> Any:
-    """A physical value as Python programs hold it: date, time, datetime, UUID; others as they are.
+    """Convert a physical value to Python's natural type: date, time, datetime, UUID; others are unchanged.
 
-    A moment that Python's types cannot hold (a year past 9999, a nanosecond) stays physical.
+    A value that Python's types cannot represent (a year after 9999, a nanosecond) stays physical.
     """
     if value is None or not (pa.types.is_temporal(type_) or is_uuid(type_)):
         return value
@@ -97,18 +97,18 @@ def natural_value(type_: pa.DataType, value: Any) -> Any:
 
 
 def physical_value(type_: pa.DataType, value: Any) -> Any:
-    """Bring a value into the form that planning compares.
+    """Convert a value to the form that planning compares.
 
     Args:
         type_: The column's Arrow type.
-        value: A physical value already, or the natural Python one (date, time, datetime, UUID), or an Arrow or NumPy
+        value: A physical value, or the natural Python one (date, time, datetime, UUID), or an Arrow or NumPy
             scalar. None stays None.
 
     Returns:
         int, float, bool, str, Decimal, bytes or None.
 
     Raises:
-        SchemaError: The value does not fit the type, or would lose something in it.
+        SchemaError: The value does not fit the type, or would lose precision in it.
     """
     try:
         if isinstance(value, pa.Scalar):
@@ -135,7 +135,7 @@ _NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
 
 
 def _from_scalar(type_: pa.DataType, scalar: pa.Scalar) -> Any:
-    """The plain value of a scalar; as_py() knows neither nanoseconds nor years beyond 9999."""
+    """The plain value of a scalar; as_py() supports neither nanoseconds nor years after 9999."""
     if not scalar.is_valid:
         return None
     given = scalar.type
@@ -159,7 +159,7 @@ def _divided(number: int, unit: int) -> int:
 
 
 def _to_physical(type_: pa.DataType, value: Any) -> Any:
-    """The physical value, None when the Python type is wrong, ValueError when the value is."""
+    """The physical value; None if the Python type is wrong, ValueError if the value is."""
     if pa.types.is_boolean(type_):
         return bool(value) if isinstance(value, bool | np.bool_) else None
     if pa.types.is_timestamp(type_):
@@ -284,17 +284,17 @@ def encode_value(type_: pa.DataType, value: Any) -> bytes:
 
 
 def decode_value(type_: pa.DataType, data: bytes) -> Any:
-    """Read one serialised value.
+    """Decode one serialised value.
 
     Args:
-        type_: The column's Arrow type now; shorter bytes of the type it was promoted from are understood.
+        type_: The column's current Arrow type; shorter bytes of the type it was promoted from are accepted.
         data: The bytes.
 
     Returns:
         The physical value.
 
     Raises:
-        FormatError: The length or the content is impossible for the type.
+        FormatError: The length or the content is invalid for the type.
         SchemaError: The type has no serialisation.
 
     Spec: Iceberg spec, Binary single-value serialization.
@@ -327,7 +327,7 @@ def decode_value(type_: pa.DataType, data: bytes) -> Any:
 
 
 def _lengths(type_: pa.DataType) -> tuple[int, ...]:
-    """The lengths that a value of a type may have."""
+    """The valid lengths of a value of a type."""
     fixed = _fixed_length(type_)
     if fixed is not None:
         return (fixed,)
@@ -351,17 +351,17 @@ def _check_length(type_: pa.DataType, length: int, *, row: int | None = None) ->
 
 
 def decode_values(type_: pa.DataType, data: pa.Array) -> pa.Array:
-    """Read a column of serialised values without making a Python object per value.
+    """Decode a column of serialised values without creating a Python object per value.
 
     Args:
-        type_: The column's Arrow type now, with decimals as decimal128.
+        type_: The column's current Arrow type, with decimals as decimal128.
         data: binary[n], null where there is no value.
 
     Returns:
         Array of type `type_`[n], null where the input is.
 
     Raises:
-        FormatError: A length or a content is impossible for the type.
+        FormatError: A length or a content is invalid for the type.
         SchemaError: The type has no serialisation.
 
     Spec: Iceberg spec, Binary single-value serialization.

@@ -1,1 +1,1 @@
-"""Statistics: samples and sketches of columns, how they follow changes of rows, and whether they are fresh."""
+"""Statistics: samples and sketches of columns, their maintenance under changes, and their freshness."""

@@ -1,7 +1,7 @@
-"""Distinct counts of a column from samples: of a whole table, or of the files that a condition leaves.
+"""Distinct counts of a column from samples: of a whole table, or of the files that a condition selects.
 
-What samples cannot tell exactly they bound: the groups that hold a file which may match say how many distinct values
-there are at most, those of which every row matches how many there are at least.
+Where samples are not exact, they give bounds: the groups with a file that may match give an upper bound of the distinct
+values, those in which every row matches a lower bound.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Estimate:
     """A distinct count.
 
     Args:
-        freshness: How far it holds.
+        freshness: How reliable it is.
         ndv: The count; None if nothing is known.
         lower: Lower bound, two standard deviations.
-        upper: Upper bound, likewise.
-        sketch: The sketch, if it is that of the rows asked for.
+        upper: Upper bound, two standard deviations.
+        sketch: The sketch, if it describes exactly the requested rows.
     """
 
     freshness: Freshness
@@ -40,18 +40,18 @@ class Estimate:
 
     @classmethod
     def of(cls, sketch: ThetaSketch) -> Estimate:
-        """What a sketch of the very rows says."""
+        """The estimate from a sketch of exactly the requested rows."""
         return cls(FRESH, sketch.estimate(), *sketch.bounds(2), sketch)
 
 
 @dataclass(frozen=True, slots=True)
 class FilesAsked:
-    """The data files that a question is about.
+    """The data files to estimate for.
 
     Args:
-        whole: By key of the location (`skerry.table.statistics.file_groups.key_of`) the rows of files that are wanted
-            whole.
-        partial: The same of files of which some rows may be wanted.
+        whole: By key of the location (`skerry.table.statistics.file_groups.key_of`), the rows of files whose rows are
+            all selected.
+        partial: The same for files of which only some rows may be selected.
     """
 
     whole: Mapping[int, int]
@@ -59,7 +59,7 @@ class FilesAsked:
 
     @classmethod
     def of(cls, whole: Mapping[str, int], partial: Mapping[str, int]) -> FilesAsked:
-        """From rows by location."""
+        """Create it from rows by location."""
         return cls(
             {key_of(location): rows for location, rows in whole.items()},
             {key_of(location): rows for location, rows in partial.items()},
@@ -69,13 +69,13 @@ class FilesAsked:
 def estimate(
     groups: GroupSamples, field_id: int, asked: FilesAsked | None = None, own: GroupSketches | None = None
 ) -> Estimate:
-    """Estimate how many distinct values a column has.
+    """Estimate the number of distinct values of a column.
 
     Args:
         groups: Samples; the column must be among them.
         field_id: The column.
-        asked: The files to count in; all that were sampled if None.
-        own: Sketches of single groups, which may tell more than their share of the sample.
+        asked: The files to count in; all sampled ones if None.
+        own: Sketches of single groups, which may be more precise than the shared sample.
     """
     every = range(len(groups.groups))
     if asked is None:
@@ -102,7 +102,7 @@ def estimate(
 
 
 def _best(groups: GroupSamples, field_id: int, rows: Sequence[int], own: GroupSketches | None) -> ThetaSketch:
-    """The sketch of some groups that has the higher threshold: from the sample, or from sketches of their own."""
+    """The sketch of some groups with the higher threshold: from the shared sample, or from the groups' own sketches."""
     shared = groups.sketch(field_id, rows)
     found = own.union((groups.groups[row] for row in rows), field_id) if own is not None and rows else None
     return shared if found is None or found.theta <= shared.theta else ThetaSketch.from_compact(found)
@@ -117,7 +117,7 @@ def _reason(groups: GroupSamples, touched: Collection[int], inside: Collection[i
             f"{reduced} of {len(touched)} groups of files have lost rows since they were sketched; run analyze"
         )
     if others:
-        reasons.append(f"{others} of {len(touched)} groups of files may hold other rows, too")
+        reasons.append(f"{others} of {len(touched)} groups of files may also contain other rows")
     return ", and ".join(reasons)
 
 

@@ -1,4 +1,4 @@
-"""The sample of one column: the smallest hashes of its values, and bitmaps of which groups of files have them."""
+"""The sample of one column (a bottom-k sketch): the smallest hashes of its values, and bitmaps of groups."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class ColumnSample:
         return cls(MAX_THETA, np.empty(0, np.uint64), np.empty((groups, 0), np.uint8))
 
     def present(self, rows: Any = slice(None)) -> npt.NDArray[np.bool_]:
-        """bool[n]: which hashes occur in the chosen groups."""
+        """bool[n]: which hashes occur in the given groups."""
         return _unpack(np.bitwise_or.reduce(self.members[rows], axis=0), len(self.hashes))
 
     def union(self, rows: Any = slice(None)) -> CompactSketch:
-        """The distinct values of the chosen groups."""
+        """The distinct values of the given groups."""
         hashes = self.hashes[self.present(rows)]
         return CompactSketch(self.theta, hashes, False) if len(hashes) or self.theta < MAX_THETA else EMPTY_SKETCH
 
@@ -54,7 +54,7 @@ class ColumnSample:
         return CompactSketch(self.theta, self.hashes[self.present([row])], False)
 
     def with_groups(self, samples: Sequence[CompactSketch]) -> ColumnSample:
-        """The column with more groups; all at once, since every hash is then looked up once."""
+        """Add groups, all at once, since every hash is then looked up only once."""
         theta = min(self.theta, *(sample.theta for sample in samples))
         held = self.present()
         hashes = below(self.hashes[held], theta)
@@ -73,7 +73,7 @@ class ColumnSample:
         return ColumnSample(theta, hashes, _pack(bits))
 
     def without(self, row: int, hashes: _Hashes) -> ColumnSample:
-        """The column whose group in that row has some hashes no longer."""
+        """Remove hashes from the group in a row."""
         if not len(hashes):
             return self
         places = np.searchsorted(self.hashes, hashes)
@@ -86,15 +86,15 @@ class ColumnSample:
         return ColumnSample(self.theta, self.hashes, members)
 
     def with_rows(self, members: _Bits) -> ColumnSample:
-        """The column with other bitmaps over the same hashes, some of which no group may hold any more.
+        """The column with other bitmaps over the same hashes, some of which may then be in no group.
 
-        The threshold stays: what is left is still every hash below it. Without groups nothing is left to know.
+        The threshold stays: the sample still has every hash below it. Without groups it becomes empty.
         """
         return ColumnSample(self.theta, self.hashes, members) if len(members) else ColumnSample.empty(0)
 
 
 def _distinct(parts: Sequence[_Hashes]) -> _Hashes:
-    """The hashes of all parts, each once, ascending."""
+    """The hashes of all parts, distinct and ascending."""
     hashes = np.concatenate(parts)
     hashes.sort(kind="stable")  # which merges ascending runs
     is_new = np.ones(len(hashes), np.bool_)

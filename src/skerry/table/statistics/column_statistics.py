@@ -1,7 +1,7 @@
-"""Column statistics and their freshness, the same for every table format.
+"""Column statistics and their freshness, for all table formats.
 
-Distinct counts come from Theta sketches that a commit published together with its rows. Whether they may be believed is
-part of the answer: a `Freshness` is a state and the reason for it.
+Distinct counts come from Theta sketches that a commit published together with its rows. Each statistic says whether it
+is reliable: its `Freshness` is a state and the reason for it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ENABLED_ENVIRONMENT = "BODO_ENABLE_THETA_SKETCHES"
 
 
 class FreshnessState(Enum):
-    """How far a statistic describes the table's current rows."""
+    """How well a statistic describes the table's current rows."""
 
     FRESH = "fresh"
     UPPER_BOUND = "upper bound"
@@ -55,7 +55,7 @@ class Freshness:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether a planner may use the number as it stands."""
+        """Whether a planner may use the number as it is."""
         return self.state is FreshnessState.FRESH
 
 
@@ -65,7 +65,7 @@ ABSENT = Freshness(FreshnessState.ABSENT)
 
 @dataclass(frozen=True, slots=True)
 class ColumnStatistics:
-    """What is known about one column of one snapshot.
+    """The statistics of one column of one snapshot.
 
     Args:
         column: Dotted name.
@@ -74,11 +74,11 @@ class ColumnStatistics:
             `freshness` says that it must not be used.
         lower: Lower bound of `ndv`, two standard deviations.
         upper: Upper bound of `ndv`, two standard deviations.
-        null_count: Nulls in all data files; None if a file does not tell.
-        min: Least value by the files' lower bounds (strings may be cut short), as Python holds it; None if unknown.
-        max: Greatest value by the files' upper bounds, likewise.
+        null_count: Nulls in all data files; None if a file does not record them.
+        min: Minimum by the files' lower bounds (strings may be truncated), as a Python value; None if unknown.
+        max: Maximum by the files' upper bounds (strings may be truncated), as a Python value; None if unknown.
         freshness: State and reason of the distinct count.
-        sketch: The published sketch; None if absent, or if its hashes are of other bytes than ours.
+        sketch: The published sketch; None if absent, or if its hashes are of other bytes than those of skerry.
     """
 
     column: str
@@ -127,7 +127,7 @@ class SketchPolicy:
 
     Args:
         enabled: False if the property `skerry.statistics.enabled` or the environment switches sketches off.
-        rule: Which form `skerry.statistics.columns` has.
+        rule: The form of `skerry.statistics.columns`.
         listed: The columns of the listed form.
 
     Spec: Bodo documentation, Using Puffin Files and Theta Sketches with Bodo.
@@ -139,7 +139,7 @@ class SketchPolicy:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> SketchPolicy:
-        """Read the policy from table properties and from the environment, which wins when it switches off.
+        """Parse the policy from table properties and from the environment, which wins if it switches sketches off.
 
         Raises:
             SchemaError: `skerry.statistics.enabled` is neither true nor false.
@@ -154,16 +154,16 @@ class SketchPolicy:
         return cls(on, ColumnRule.LISTED, tuple(name.strip() for name in text.split(",") if name.strip()))
 
     def check(self, schema: pa.Schema) -> None:
-        """Refuse a listed column that the schema does not have or that cannot be sketched.
+        """Refuse a listed column that does not exist or cannot be sketched.
 
         Raises:
-            SchemaError: naming the column and the nearest one.
+            SchemaError: A column is wrong; the message proposes the nearest name.
         """
         known = {leaf.name for leaf in leaves(schema)}
         for name in self.listed:
             if name not in known:
                 raise SchemaError(
-                    f"{COLUMNS_PROPERTY} names {name!r}, which is no primitive column{nearest(name, known)}"
+                    f"{COLUMNS_PROPERTY} names {name!r}, which is not a primitive column{nearest(name, known)}"
                 )
 
     def columns(self, schema: pa.Schema, *, created: bool, sketched: Collection[int] = ()) -> list[Leaf]:
@@ -172,10 +172,10 @@ class SketchPolicy:
         Args:
             schema: The table's schema with field ids.
             created: Whether these are the first rows of the table.
-            sketched: Field ids that have a fresh sketch to be extended.
+            sketched: Field ids with a fresh sketch that can be extended.
 
         Returns:
-            Leaves in schema order. When rows existed before, only columns whose earlier rows are in a fresh sketch:
+            Leaves in schema order. If the table had rows before, only columns whose earlier rows are in a fresh sketch:
             a sketch of the new rows alone would claim a count for the whole table.
         """
         if not self.enabled:

@@ -1,4 +1,4 @@
-"""Data files as samples know them: one by one as they were sketched, then in groups that name them by 64 bits each."""
+"""Data files and groups of data files in samples; groups identify their files by 64-bit keys."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ __all__ = ["FileGroup", "SketchedFile", "ThinnedGroup", "deletes_key", "key_of"]
 
 
 def key_of(name: str) -> int:
-    """Sixty-four bits that stand for a name (xxh3); 0 for the empty one."""
+    """The 64-bit key of a name (xxh3); 0 for the empty one."""
     return xxhash.xxh3_64_intdigest(name.encode()) if name else 0
 
 
 def deletes_key(names: Iterable[str]) -> int:
-    """Sixty-four bits that stand for a set of deletes: their names' keys, exclusively or-ed.
+    """The 64-bit key of a set of deletes: the XOR of the keys of their names.
 
-    So the key of a set that gained some deletes and lost others is its old key and theirs, exclusively or-ed.
+    The key of a set that gained some deletes and lost others is its old key XOR their keys.
     """
     return functools.reduce(operator.xor, map(key_of, names), 0)
 
 
 @dataclass(frozen=True, slots=True)
 class SketchedFile:
-    """A data file whose values are sampled.
+    """A data file whose values have been sampled.
 
     Args:
-        location: Where it lies.
-        partition: Names the partition that its rows belong to, spec and values.
-        row_count: Rows that are alive in it.
-        samples: By field id, samples of the rows that are alive.
+        location: Its location.
+        partition: Identifies the partition of its rows, by spec and values.
+        row_count: Its live rows.
+        samples: By field id, samples of the live rows.
         deletes: Key of the deletes that were applied to it, 0 for none: see `deletes_key`.
     """
 
@@ -50,13 +50,13 @@ class SketchedFile:
 
 @dataclass(frozen=True, slots=True)
 class FileGroup:
-    """Files that are known together. Names are kept as keys, 64 bits each: see `key_of`.
+    """Files that are tracked together. Names are stored as 64-bit keys: see `key_of`.
 
     Args:
         files: By key of the location, the key of the deletes that were applied to the file.
         partitions: Keys of the partitions that rows of the group may belong to.
         row_count: Rows that were sampled.
-        exact: False once files or rows were removed that the bitmaps still count.
+        exact: False if files or rows that the bitmaps still count were removed.
     """
 
     files: Mapping[int, int]
@@ -65,7 +65,7 @@ class FileGroup:
     exact: bool = True
 
     def merged(self, other: FileGroup) -> FileGroup:
-        """Both groups as one."""
+        """Both groups merged into one."""
         return FileGroup(
             {**self.files, **other.files},
             self.partitions | other.partitions,
@@ -76,13 +76,13 @@ class FileGroup:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ThinnedGroup:
-    """A group that has lost rows, of which somebody looked up what they took along.
+    """A group that lost rows, with the hashes that went with them.
 
     Args:
-        before: Its files as they were sampled, by key of the location with the key of their deletes.
-        deletes: The key of the deletes that apply now to those files of which rows are gone.
-        row_count: Rows that are left.
-        gone: By field id, uint64[n], the hashes of the column's sample that no row which is left has.
+        before: Its files as sampled, by key of the location with the key of their deletes.
+        deletes: The key of the deletes that now apply to those files that lost rows.
+        row_count: The remaining rows.
+        gone: By field id, uint64[n], the hashes of the column's sample that no remaining row has.
     """
 
     before: Mapping[int, int]

@@ -1,12 +1,12 @@
-"""What is known about values below table level: a sample per column, and which groups of files hold what of it.
+"""Samples of groups of data files: a sample per column, and bitmaps of the hashes that occur in each group.
 
-A *group* is a set of data files, mostly of one partition; there is a bounded number of them. Per column the table keeps
-the smallest hashes of all values with their threshold θ (the *sample*), and per group a bitmap that tells which of
-these hashes occur in the group. Every hash below θ that occurs anywhere is in the sample, so the distinct values of any
-set of groups are estimated by the union of their bitmaps: files may come and go, and what remains needs no rescan.
+A *group* is a set of data files, mostly of one partition; their number is bounded. Per column the table stores the
+smallest hashes of all values with their threshold θ (the *sample*, a bottom-k sketch), and per group a bitmap of the
+hashes that occur in it. Every hash below θ that occurs anywhere is in the sample, so the distinct values of any
+set of groups are estimated by the union of their bitmaps: files may be added and removed without rescanning the rest.
 
 A group of which files or rows have been removed since it was sketched is no longer *exact*: its bitmap may have too
-many bits, never too few. As long as exact groups hold all of them too, that makes no difference.
+many bits, never too few. If exact groups contain all of these hashes too, that makes no difference.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class GroupSamples:
 
     Args:
         groups: The groups; together they are all files that were sampled.
-        columns: By field id, the columns that every group was sampled for.
+        columns: By field id, the columns that were sampled in every group.
     """
 
     groups: tuple[FileGroup, ...] = ()
@@ -49,10 +49,10 @@ class GroupSamples:
         return {location: deletes for group in self.groups for location, deletes in group.files.items()}
 
     def with_files(self, files: Sequence[SketchedFile], *, max_groups: int = MAX_GROUPS) -> GroupSamples:
-        """Take in files, each as a group of its own as long as there are not too many.
+        """Add files, each as a group of its own as long as there are not too many.
 
         Args:
-            files: The files; a column that one of them was not sampled for is given up.
+            files: The files; columns that were not sampled in all of them are dropped.
             max_groups: More groups than this are merged: first those of the same partition, the smallest first.
         """
         if not files:
@@ -73,7 +73,7 @@ class GroupSamples:
         return self._with_groups(groups, samples).bounded(max_groups)
 
     def with_groups_of(self, other: GroupSamples, *, max_groups: int = MAX_GROUPS) -> GroupSamples:
-        """Take in the groups of other files; a column that they were not sampled for is given up."""
+        """Add the groups of other files; columns that were not sampled in them are dropped."""
         if not other.groups:
             return self
         rows = range(len(other.groups))
@@ -88,15 +88,15 @@ class GroupSamples:
         )
 
     def without_files(self, locations: Collection[str]) -> GroupSamples:
-        """Let files go: groups that lose all of theirs are dropped, those that lose some are no longer exact."""
+        """Remove files: groups that lose all of theirs are dropped, those that lose some are no longer exact."""
         gone = {key_of(location) for location in locations}
         return self._only_files(lambda file: file not in gone)
 
     def reconciled(self, live: Mapping[int, int]) -> GroupSamples:
-        """What is left of the samples in a table that others have changed.
+        """The samples that are still valid after other writers have changed the table.
 
         Args:
-            live: By key of the location, the key of the deletes of each file that the table has now.
+            live: By key of the location, the key of the deletes of each current file of the table.
         """
         return self._only_files(live.__contains__).with_deletes(live)
 
@@ -110,12 +110,12 @@ class GroupSamples:
         return GroupSamples(tuple(groups), self.columns if len(rows) == len(self.groups) else self._members_of(rows))
 
     def only_groups_within(self, locations: Collection[str]) -> GroupSamples:
-        """Only the groups all of whose files are among some."""
+        """Keep only the groups whose files are all among some."""
         wanted = {key_of(location) for location in locations}
         return self.only_groups([row for row, group in enumerate(self.groups) if group.files.keys() <= wanted])
 
     def only_groups(self, rows: Sequence[int]) -> GroupSamples:
-        """Only some of the groups."""
+        """Keep only some of the groups."""
         if len(rows) == len(self.groups):
             return self
         return GroupSamples(tuple(self.groups[row] for row in rows), self._members_of(rows))
@@ -124,11 +124,11 @@ class GroupSamples:
         return {id_: column.with_rows(column.members[list(rows)]) for id_, column in self.columns.items()}
 
     def with_deletes(self, now: Mapping[int, int], *, same_rows: bool = False) -> GroupSamples:
-        """Note that rows of files were deleted since: their groups are no longer exact.
+        """Record that rows of files have been deleted: their groups are no longer exact.
 
         Args:
             now: By key of the location, the key of the deletes that apply to the file now.
-            same_rows: Whether they say in other files what was said before, so that no group changes.
+            same_rows: Whether these deletes only replace others that deleted the same rows, so that no group changes.
         """
         groups = []
         for group in self.groups:
@@ -138,10 +138,10 @@ class GroupSamples:
         return GroupSamples(tuple(groups), self.columns)
 
     def with_thinned(self, thinned: Iterable[ThinnedGroup]) -> GroupSamples:
-        """Take away what went with rows; the groups stay exact.
+        """Remove the hashes of deleted rows; the groups stay exact.
 
-        Only groups that are exact and have just these files, with just these deletes, are thinned, and only if all of
-        their columns were looked at.
+        Only exact groups with exactly these files and deletes are thinned, and only if all of
+        their columns were searched.
         """
         groups, columns = list(self.groups), dict(self.columns)
         for thin in thinned:
@@ -153,11 +153,11 @@ class GroupSamples:
         return GroupSamples(tuple(groups), columns)
 
     def with_rows_gone(self, partition: str | None, deletes: int) -> GroupSamples:
-        """Note that any rows may be gone, nobody knows which: groups are no longer exact.
+        """Record that unknown rows may have been deleted: groups are no longer exact.
 
         Args:
-            partition: Only rows of this partition; of all if None.
-            deletes: Key of the deletes that say so.
+            partition: Only rows of this partition; of all partitions if None.
+            deletes: Key of the deletes.
         """
         place = None if partition is None else key_of(partition)
         return GroupSamples(
@@ -171,9 +171,9 @@ class GroupSamples:
         )
 
     def with_resketched(self, files: Sequence[SketchedFile], *, max_groups: int = MAX_GROUPS) -> GroupSamples:
-        """Put files that were sampled again in place of groups that are no longer exact.
+        """Replace groups that are no longer exact by files that were sampled again.
 
-        A group is replaced if all of its files were sampled again, with the deletes that apply to them now.
+        A group is replaced if all of its files were sampled again, with the deletes that currently apply.
         """
         known = self.files
         again = {key: file for file in files if known.get(key := key_of(file.location)) == file.deletes}
@@ -188,14 +188,14 @@ class GroupSamples:
     def with_files_rewritten(
         self, removed: Collection[str], files: Sequence[SketchedFile], *, max_groups: int = MAX_GROUPS
     ) -> GroupSamples:
-        """Put files in place of others with the same rows.
+        """Replace files by others with the same rows.
 
-        A group that loses only some of its files stays exact by being merged with the files that have its rows now:
-        those of its partitions, or all new ones where rows may have gone from partition to partition.
+        A group that loses only some of its files stays exact if it is merged with the files that now contain its rows:
+        those of its partitions, or all new ones if rows may have moved between partitions.
 
         Args:
-            removed: Locations of the files that go.
-            files: The files that come.
+            removed: Locations of the replaced files.
+            files: The new files.
             max_groups: See `with_files`.
         """
         gone = {key_of(location) for location in removed}
@@ -221,11 +221,11 @@ class GroupSamples:
         return GroupSamples(tuple(groups), merged.columns).without_files(removed).bounded(max_groups)
 
     def with_column(self, field_id: int, samples: Sequence[CompactSketch]) -> GroupSamples:
-        """Add a column, or put it in place of the one of that id.
+        """Add or replace a column.
 
         Args:
             field_id: Its id.
-            samples: Its values, group by group.
+            samples: Its samples, group by group.
         """
         column = ColumnSample.empty(0).with_groups(samples) if samples else ColumnSample.empty(0)
         return GroupSamples(self.groups, {**self.columns, field_id: column})
@@ -235,13 +235,13 @@ class GroupSamples:
         return GroupSamples(self.groups, {id_: self.columns[id_] for id_ in field_ids if id_ in self.columns})
 
     def bounded(self, max_groups: int) -> GroupSamples:
-        """Merge groups until there are no more than so many."""
+        """Merge groups until there are at most a number of them."""
         if len(self.groups) <= max_groups:
             return self
         return self._merged(_merged_rows(self.groups, max_groups))
 
     def _merged(self, parts: Sequence[list[int]]) -> GroupSamples:
-        """The groups merged as told, each row in one part."""
+        """Merge groups as given, each row in one part."""
         groups = tuple(functools.reduce(FileGroup.merged, (self.groups[row] for row in rows)) for rows in parts)
         columns = {
             id_: column.with_rows(np.stack([np.bitwise_or.reduce(column.members[rows], axis=0) for rows in parts]))
@@ -250,11 +250,11 @@ class GroupSamples:
         return GroupSamples(groups, columns)
 
     def rows_of(self, files: Collection[int]) -> list[int]:
-        """Which groups have one of some files, by the keys of their locations."""
+        """Rows of the groups that contain some files, by the keys of their locations."""
         return [row for row, group in enumerate(self.groups) if not group.files.keys().isdisjoint(files)]
 
     def is_exact(self, field_id: int) -> bool:
-        """Whether the sample of a column is that of the rows that are alive, and of no others."""
+        """Whether the sample of a column describes exactly the live rows."""
         rows = [row for row, group in enumerate(self.groups) if group.exact]
         if len(rows) == len(self.groups):
             return True
@@ -281,7 +281,7 @@ def _by_partition(files: Sequence[SketchedFile]) -> list[list[SketchedFile]]:
 
 
 def _merged_rows(groups: Sequence[FileGroup], max_groups: int) -> list[list[int]]:
-    """Which groups to merge: small ones of one partition, then small ones; exact ones with exact ones if possible."""
+    """Choose the groups to merge: small ones of one partition, then small ones; preferably exact with exact ones."""
     places: Sequence[Callable[[FileGroup], Any]] = (
         lambda group: (group.partitions, group.exact),
         lambda group: group.exact,
@@ -300,7 +300,7 @@ def _merged_rows(groups: Sequence[FileGroup], max_groups: int) -> list[list[int]
 
 
 def _connected(groups: Sequence[FileGroup], rows: Sequence[int], come: frozenset[int]) -> list[list[int]]:
-    """Some groups, together those that share partitions; all together if one has a partition that no new file has."""
+    """Partition groups into those that share partitions; all together if a partition has no new file."""
     parts: list[tuple[frozenset[int], list[int]]] = []
     is_apart = all(groups[row].partitions <= come for row in rows)
     for row in rows:
@@ -313,7 +313,7 @@ def _connected(groups: Sequence[FileGroup], rows: Sequence[int], come: frozenset
 
 
 def _merge_smallest(heaps: Sequence[list[tuple[int, list[int]]]], count: int) -> None:
-    """Merge so many times the two smallest parts of one heap, each time of the heap where they are smallest."""
+    """Repeatedly merge the two smallest parts of one heap, each time of the heap where they are smallest."""
     for heap in heaps:
         heapq.heapify(heap)
     pairs = [(_smallest_pair(heap), number) for number, heap in enumerate(heaps) if len(heap) > 1]

@@ -1,4 +1,4 @@
-"""The bytes of a table's group samples.
+"""The byte layout of a table's group samples.
 
 Little-endian, in this order:
 
@@ -9,7 +9,7 @@ Little-endian, in this order:
 - per column its sample, a compact theta sketch of serial version 4 (which holds the threshold), and its bitmaps,
   uint8[g, ceil(n / 8)] as a Zstandard frame.
 
-The reader of these bytes has checked their checksum before.
+The caller has verified the checksum of these bytes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _GROUP_BYTES = 8 + 4 + 4 + 1
 
 
 def encode_group_samples(samples: GroupSamples) -> bytes:
-    """The bytes of group samples."""
+    """Encode group samples."""
     groups = samples.groups
     files = [item for group in groups for item in group.files.items()]
     partitions = [key for group in groups for key in sorted(group.partitions)]
@@ -64,14 +64,14 @@ def encode_group_samples(samples: GroupSamples) -> bytes:
 
 
 def decode_group_samples(data: bytes | memoryview, *, location: str = "") -> GroupSamples:
-    """Read group samples.
+    """Decode group samples.
 
     Args:
-        data: What `encode_group_samples` gave.
+        data: The result of `encode_group_samples`.
         location: The file, for messages.
 
     Raises:
-        FormatError: The bytes are no group samples.
+        FormatError: The bytes are not valid group samples.
         UnsupportedError: A newer version wrote them.
     """
     try:
@@ -146,7 +146,7 @@ def _part(data: memoryview, start: int, length: int) -> memoryview:
 
 
 def _inflate(data: memoryview, size: int, whole_bytes: int) -> bytes:
-    """Zstandard never makes more than this of so many bytes: a size beyond it is corrupt, not large."""
+    """Decompress a frame. Zstandard never expands bytes more than this: a larger size is corrupt."""
     if size > 100_000 * max(whole_bytes, 1):
         raise FormatError(f"{size} bytes are declared within {whole_bytes}")
     try:

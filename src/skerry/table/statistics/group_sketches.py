@@ -1,9 +1,9 @@
-"""Sketches of single groups of files, for tables that want more of small partitions than the shared sample tells.
+"""Sketches of single groups of files, which describe small groups more precisely than the shared sample.
 
-The shared sample has one threshold for all groups, so that few of its hashes are a small group's. Where a table
-property grants bytes for it, each group keeps its own smallest hashes beside that, as many as fit. A sketch belongs to
-a group of just these files with just these deletes; whatever changes the group leaves it without one, unless its files'
-sketches are at hand.
+The shared sample has one threshold for all groups, so that few of its hashes belong to a small group. If a table
+property grants bytes for it, each group also keeps its own smallest hashes, as many as fit. A sketch belongs to a
+group with exactly these files and deletes; when the group changes it loses the sketch, unless its files' sketches are
+available.
 
 The bytes, little-endian: 3 numbers of 32 bits, version (1), groups g and columns c; then uint64[g] keys of groups,
 uint32[g] columns of each, and for the columns of all groups in turn int32[c] field ids, uint32[c] numbers of hashes,
@@ -29,7 +29,7 @@ from skerry.theta.setops import smallest, union
 __all__ = ["GroupSketches", "decode_group_sketches", "encode_group_sketches", "group_key", "group_sketch_bytes"]
 
 BYTES_PROPERTY = "skerry.statistics.partition-sketch-bytes"
-"""Table property: how many bytes sketches of single groups may take; 0 for none."""
+"""Table property: the maximum size in bytes of sketches of single groups; 0 for none."""
 
 VERSION = 1
 _RULE = "docs/formats/samples.md § 3"
@@ -37,16 +37,16 @@ _HEADER = struct.Struct("<3I")
 _GROUP_BYTES = 8 + 4
 _COLUMN_BYTES = 4 + 4 + 8
 _LEAST_HASHES = 16
-"""With fewer than these a sketch would tell next to nothing."""
+"""A sketch with fewer hashes would be of little use."""
 
 _Sketches: TypeAlias = Mapping[int, CompactSketch]
 
 
 def group_sketch_bytes(properties: Mapping[str, str]) -> int:
-    """How many bytes the sketches of a table's groups may take.
+    """The maximum size in bytes of the sketches of a table's groups.
 
     Raises:
-        SchemaError: The property is no whole number.
+        SchemaError: The property is not a whole number.
     """
     text = properties.get(BYTES_PROPERTY, "0").strip()
     if not text.isdecimal():
@@ -55,7 +55,7 @@ def group_sketch_bytes(properties: Mapping[str, str]) -> int:
 
 
 def group_key(files: Mapping[int, int]) -> int:
-    """Sixty-four bits that stand for files with their deletes (xxh3)."""
+    """The 64-bit key of files with their deletes (xxh3)."""
     return xxhash.xxh3_64_intdigest(np.array(sorted(files.items()), "<u8").tobytes())
 
 
@@ -76,7 +76,7 @@ class GroupSketches:
         return union(known) if len(known) == len(found) else None
 
     def with_columns(self, field_ids: Iterable[int]) -> GroupSketches:
-        """Only the sketches of some columns."""
+        """Keep only the sketches of some columns."""
         kept = set(field_ids)
         return GroupSketches(
             {key: {id_: found[id_] for id_ in found.keys() & kept} for key, found in self.sketches.items()}
@@ -85,13 +85,13 @@ class GroupSketches:
     def of(
         self, groups: Sequence[FileGroup], before: Sequence[FileGroup], files: Iterable[SketchedFile], size_bytes: int
     ) -> GroupSketches:
-        """The sketches of groups after a change.
+        """Update the sketches of groups after a change.
 
         Args:
             groups: The groups.
-            before: Those that the sketches are of.
-            files: Files that were sampled meanwhile.
-            size_bytes: What all sketches may take.
+            before: The groups that have sketches.
+            files: Files that were sampled since.
+            size_bytes: Maximum size of all sketches.
         """
         if not size_bytes:
             return GroupSketches()
@@ -115,7 +115,7 @@ class GroupSketches:
 
 
 def _within(sketches: Mapping[int, _Sketches], size_bytes: int) -> GroupSketches:
-    """Each sketch cut to so many hashes, the same for all, that the bytes suffice."""
+    """Truncate all sketches to the same number of hashes, so that they fit into the bytes."""
     lengths = np.array([len(sketch.hashes) for found in sketches.values() for sketch in found.values()], np.int64)
     room = size_bytes - _HEADER.size - _GROUP_BYTES * len(sketches) - _COLUMN_BYTES * len(lengths)
     low, high = 0, PUBLISHED_HASHES
@@ -133,7 +133,7 @@ def _within(sketches: Mapping[int, _Sketches], size_bytes: int) -> GroupSketches
 
 
 def encode_group_sketches(sketches: GroupSketches) -> bytes:
-    """The bytes of sketches."""
+    """Encode sketches."""
     groups = sorted(sketches.sketches.items())
     columns = [(id_, sketch) for _, found in groups for id_, sketch in sorted(found.items())]
     return b"".join(
@@ -150,10 +150,10 @@ def encode_group_sketches(sketches: GroupSketches) -> bytes:
 
 
 def decode_group_sketches(data: bytes | memoryview, *, location: str = "") -> GroupSketches:
-    """Read sketches; the reader of these bytes has checked their checksum before.
+    """Decode sketches; the caller has verified the checksum of these bytes.
 
     Raises:
-        FormatError: The bytes are none of sketches.
+        FormatError: The bytes are not valid sketches.
     """
     if len(data) < _HEADER.size:
         raise FormatError(f"group sketches of {len(data)} bytes have no header", location=location, rule=_RULE)
@@ -179,7 +179,7 @@ def decode_group_sketches(data: bytes | memoryview, *, location: str = "") -> Gr
         place += arrays[-1].nbytes
     keys, per_group, ids, lengths, thetas = arrays
     if int(per_group.sum()) != column_count or start + 8 * int(lengths.sum()) != len(data):
-        raise FormatError("group sketches have other lengths than they say", location=location, rule=_RULE)
+        raise FormatError("the lengths of group sketches contradict their header", location=location, rule=_RULE)
     hashes = np.frombuffer(data, "<u8", offset=start).astype(np.uint64)
     parts = np.split(hashes, np.cumsum(lengths.astype(np.int64))[:-1]) if column_count else []
     columns = iter(

@@ -1,8 +1,8 @@
-"""Which columns of many tables could be joined with one: told by their sketches alone.
+"""Joinable columns: which columns of many tables share values with a given one, from their sketches alone.
 
 Two columns are compared only if equal values have equal hashes in both. A sketch hashes a value's bytes, so `int` and
-`long` have nothing in common however equal their numbers are, and `int` and `date` would seem to have much: the kind of
-a column is its type, apart from what changes no byte (a decimal's precision, the length of fixed binary values).
+`long` never match even if their numbers are equal, and `int` and `date` would seem to match: the kind of a column is
+its type, ignoring what does not change the bytes (a decimal's precision, the length of fixed binary values).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
 
 
 def hashed_kind(type_: pa.DataType) -> str:
-    """What values of a type are hashed as: columns of one kind can be compared, others never.
+    """The kind of a type: only columns of the same kind can be compared.
 
     Spec: Iceberg spec, Appendix D; docs/types.md, What is hashed.
     """
@@ -45,7 +45,7 @@ def hashed_kind(type_: pa.DataType) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SketchedColumn:
-    """A column that has a fresh sketch.
+    """A column with a fresh sketch.
 
     Args:
         name: Dotted name.
@@ -58,12 +58,12 @@ class SketchedColumn:
 
 @dataclass(frozen=True, slots=True)
 class NotCompared:
-    """A column that had to be left out.
+    """A column that was left out.
 
     Args:
         table: The table's name.
         column: Dotted name; None for a whole table.
-        reason: Why.
+        reason: Why it was left out.
     """
 
     table: str
@@ -77,10 +77,10 @@ class TableSketches:
 
     Args:
         table: The table's name.
-        columns: Whose they are.
-        sketches: As many.
-        missing: Columns of the table that have none, and why.
-        numbers: Which of the columns are of a kind.
+        columns: The sketched columns.
+        sketches: Their sketches.
+        missing: Columns of the table without a fresh sketch, and why.
+        numbers: Indices of the columns of each kind.
     """
 
     table: str
@@ -96,10 +96,10 @@ class TableSketches:
         object.__setattr__(self, "numbers", {kind: np.array(found, np.int64) for kind, found in kinds.items()})
 
     def number_of(self, column: str) -> int:
-        """Which of the columns has a name.
+        """The index of a column by name.
 
         Raises:
-            NotFoundError: None has: it does not exist, or has no fresh sketch.
+            NotFoundError: The column does not exist, or has no fresh sketch.
         """
         for number, known in enumerate(self.columns):
             if known.name == column:
@@ -113,14 +113,14 @@ class TableSketches:
 
 @dataclass(frozen=True, slots=True)
 class JoinableColumn:
-    """A column that shares values with the one that was asked about.
+    """A column that shares values with the given one.
 
     Args:
         table: Its table's name.
         column: Its dotted name.
         type: Its type.
-        containment: The share of the asked column's distinct values that it has.
-        contained: The share of its own distinct values that the asked column has.
+        containment: The share of the given column's distinct values that it contains.
+        contained: The share of its own distinct values that the given column contains.
         jaccard: Distinct values of both among distinct values of either.
         ndv: Its estimated number of distinct values.
         lower: Lower bound of `ndv`, two standard deviations.
@@ -142,15 +142,15 @@ class JoinableColumn:
 
 @dataclass(frozen=True, slots=True)
 class JoinableColumns(Sequence[JoinableColumn]):
-    """The columns that share values with one, those first that have most of its values.
+    """The columns that share values with one, ordered by how many of its values they contain.
 
     Args:
-        table: The asked column's table.
+        table: The given column's table.
         column: Its dotted name.
         ndv: Its estimated number of distinct values.
-        columns: What was found.
+        columns: The matching columns.
         compared: How many columns it was compared with.
-        not_compared: Columns and tables that had to be left out because nothing fresh is known of them.
+        not_compared: Columns and tables that were left out because they have no fresh sketches.
     """
 
     table: str
@@ -189,12 +189,12 @@ def find_joinable(
         table: Name of its table, which must be among `tables`.
         column: Its dotted name.
         tables: The sketches of all tables.
-        min_containment: Leave out columns of which less is contained, whichever way.
-        limit: Most columns; all if None.
-        not_compared: What is known to be left out beside the columns that `tables` miss.
+        min_containment: Leave out columns with less containment both ways.
+        limit: Maximum number of columns; all if None.
+        not_compared: Known omissions, in addition to the columns missing from `tables`.
 
     Raises:
-        NotFoundError: There is no such column, or it has no fresh sketch.
+        NotFoundError: The column does not exist, or has no fresh sketch.
     """
     searched = list(tables)
     home = next(found for found in searched if found.table == table)

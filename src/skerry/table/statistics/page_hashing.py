@@ -1,7 +1,8 @@
-"""From the pages of a Parquet column chunk to a sample of hashes, without an Arrow array in between.
+"""Hashing of the pages of a Parquet column chunk into a sample, without intermediate Arrow arrays.
 
-A sketch hashes Iceberg's single-value serialisation of the *table's* type, whatever the file holds: an int column that
-was promoted to long hashes 8 bytes, milliseconds hash as microseconds. `plan_hashing` finds the way for a column.
+A sketch hashes Iceberg's single-value serialisation of the *table's* type, independent of the file's type: an int
+column that was promoted to long hashes 8 bytes, milliseconds hash as microseconds. `plan_hashing` chooses the
+conversion.
 
 Spec: Iceberg spec, Binary single-value serialization; Parquet spec, Encodings.md.
 """
@@ -36,7 +37,7 @@ __all__ = ["HASHED_ENCODINGS", "PageCounts", "PageHashing", "hash_dictionary", "
 
 _INDICES: Final = frozenset((Encoding.PLAIN_DICTIONARY, Encoding.RLE_DICTIONARY))
 HASHED_ENCODINGS: Final = frozenset((Encoding.PLAIN, Encoding.RLE, Encoding.BIT_PACKED, *_INDICES))
-"""What a chunk may list among its encodings to be hashed here; BIT_PACKED and RLE are (also) those of levels."""
+"""Encodings that a chunk may list to be hashed here; BIT_PACKED and RLE are (also) those of levels."""
 
 _LEVEL_LENGTH_BYTES: Final = 4
 
@@ -46,8 +47,8 @@ class PageHashing:
     """How the PLAIN values of a column are decoded and hashed.
 
     Args:
-        decode: Takes the column, the bytes and the number of values, and gives the values.
-        update: Takes a sample and the values.
+        decode: Decodes values from the column, the bytes and the number of values.
+        update: Updates a sample with values.
         is_float: Whether values may be NaN.
     """
 
@@ -58,7 +59,7 @@ class PageHashing:
 
 @dataclass(frozen=True, slots=True)
 class PageCounts:
-    """What the pages of a chunk hold.
+    """The counts of nulls and NaNs in the pages of a chunk.
 
     Args:
         null_count: Nulls.
@@ -71,10 +72,10 @@ class PageCounts:
 
 @dataclass(frozen=True, slots=True)
 class _Values:
-    """Values at hand: of fixed width in an array, others as spans of a page's bytes.
+    """Decoded values: those of fixed width in an array, others as spans of a page's bytes.
 
     Args:
-        data: The values of any dtype, or the bytes that hold them.
+        data: The values of any dtype, or the bytes that contain them.
         starts: int64[n] where values start in `data`, None for values of fixed width.
         lengths: int32[n] their lengths in bytes.
     """
@@ -107,23 +108,23 @@ def hash_pages(
     Args:
         pages: All pages of the chunk.
         column: Its column.
-        hashing: From `plan_hashing`.
-        sample: Takes the hashes; None if only counts are wanted.
+        hashing: The result of `plan_hashing`.
+        sample: Receives the hashes; None if only counts are needed.
         location: The file, for messages.
-        all_entries_used: Whether the writer puts no value into a dictionary that no row has. Else the indices are
-            read, and the entries hashed that occur among them.
-        count_nans: Whether NaNs are counted; if not, `nan_count` is of no use.
+        all_entries_used: Whether every dictionary entry is used by some row. Otherwise the indices are
+            read, and only entries that occur among them are hashed.
+        count_nans: Whether NaNs are counted; if not, `nan_count` is undefined.
 
     Raises:
         FormatError: A page breaks the format.
-        UnsupportedError: A page is encoded otherwise than by `HASHED_ENCODINGS`; some values may have been hashed.
+        UnsupportedError: A page has an encoding outside `HASHED_ENCODINGS`; some values may have been hashed.
     """
     null_count = nan_count = 0
     dictionary: _Dictionary | None = None
     for page in pages:
         try:
             if isinstance(page, DictionaryPage):
-                # The page's memory is used again for the next one.
+                # The page's memory is reused for the next one.
                 values = hashing.decode(column, page.data.copy(), page.value_count)
                 reads_indices = not all_entries_used or (count_nans and hashing.is_float and _has_nan(values))
                 dictionary = _Dictionary(values, np.zeros(len(values), np.int64) if reads_indices else None)
@@ -159,13 +160,13 @@ def hash_pages(
 def hash_dictionary(
     page: DictionaryPage, column: Column, hashing: PageHashing, sample: Sample | None, *, location: str
 ) -> bool:
-    """Hash the entries of a dictionary, each of which some row has.
+    """Hash the entries of a dictionary, all of which are used by some row.
 
     Args:
         page: The dictionary page.
         column: Its column.
-        hashing: From `plan_hashing`.
-        sample: Takes the hashes; None if only the answer is wanted.
+        hashing: The result of `plan_hashing`.
+        sample: Receives the hashes; None if only the result is needed.
         location: The file, for messages.
 
     Returns:
@@ -185,7 +186,7 @@ def hash_dictionary(
 
 
 class _Dictionary:
-    """The entries of a chunk's dictionary, and how often each occurs if that is asked for."""
+    """The entries of a chunk's dictionary, and, if requested, how often each occurs."""
 
     def __init__(self, values: _Values, counts: npt.NDArray[np.int64] | None) -> None:
         self._values = values
@@ -214,7 +215,7 @@ def _has_nan(values: _Values) -> bool:
 
 
 def _decode_rle_booleans(page: DataPage) -> _Values:
-    """Which of the two values occur.
+    """The distinct values of a page of booleans.
 
     Spec: Parquet spec, Encodings.md, Run Length Encoding / Bit-Packing Hybrid: boolean data pages have a length before
     the runs.
@@ -232,14 +233,14 @@ def _decode_rle_booleans(page: DataPage) -> _Values:
 
 
 def plan_hashing(column: Column, type_: pa.DataType) -> PageHashing | None:
-    """Find how a column's PLAIN values are hashed as values of the table's type.
+    """Choose how a column's PLAIN values are hashed as values of the table's type.
 
     Args:
         column: The file's column.
         type_: The column's type in the table.
 
     Returns:
-        The way, or None if values must be read by PyArrow and cast.
+        The conversion, or None if values must be read by PyArrow and cast.
     """
     stored, physical = column.type, column.physical_type
     if pa.types.is_decimal(stored) or pa.types.is_decimal(type_):
@@ -334,4 +335,4 @@ _NUMBERS: Final[dict[tuple[pa.DataType, pa.DataType], PageHashing]] = {
     },
     **{(stored, pa.int64()): _WIDENED for stored in (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16())},
 }
-"""By the file's type and the table's: Iceberg's promotions, and units brought to the table's."""
+"""By the file's type and the table's: Iceberg's promotions, and conversions of units."""

@@ -1,11 +1,11 @@
-"""Sketch the columns of data: of Parquet files that lie there already, and of Arrow batches on their way to a writer.
+"""Sketching of columns: of existing Parquet files, and of Arrow batches on their way to a writer.
 
-A column of a file is read in the cheapest way that is right for it:
+A column of a file is read in the cheapest correct way:
 
-- its dictionaries alone, where parquet-mr (Spark, Iceberg Java, Flink, Hive) wrote the file and encoded every page of
-  the column by dictionary. Its dictionaries hold no value without a row; those of other writers may;
-- its pages, with values hashed where they lie and dictionary entries hashed once, if an index refers to them;
-- decoded by PyArrow, where pages are encoded or compressed in other ways, or hold values of a type that needs a cast.
+- only its dictionaries, if parquet-mr (Spark, Iceberg Java, Flink, Hive) wrote the file and encoded every page of the
+  column by dictionary. Its dictionaries contain only values of rows; those of other writers may contain more;
+- its pages, hashing values in place and dictionary entries once, if an index refers to them;
+- decoded by PyArrow, if pages are encoded or compressed in other ways, or have values of a type that needs a cast.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ __all__ = ["BatchSketcher", "FileSketch", "sketch_parquet"]
 _PARQUET_MR: Final = "parquet-mr version "
 """Trino's `parquet-mr-trino version` and Photon's `parquet-mr compatible Photon version` are other writers."""
 _REWRITTEN_FROM: Final = "original.created.by"
-"""Where parquet-mr's rewriter, which copies pages as they are, names the writers of the files it copied from."""
+"""Where parquet-mr's rewriter, which copies pages unchanged, names the writers of the original files."""
 _BATCH_ROWS: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class FileSketch:
-    """What was learned of the columns of a file, by field id.
+    """The sketches and counts of a file's columns, by field id.
 
     Args:
         samples: The smallest hashes of each sketched column; empty for a column that the file lacks.
-        null_value_counts: Nulls, where the file or its pages tell; a column that the file lacks is all null.
+        null_value_counts: Nulls, if the file or its pages give them; a column that the file lacks is all null.
         nan_value_counts: NaNs of every float and double column.
     """
 
@@ -80,16 +80,16 @@ def sketch_parquet(
 ) -> FileSketch:
     """Sketch columns of one Parquet file.
 
-    Deleted rows are not known here: a file that has some gives an upper bound. Columns are found by field id, or by
-    name in a file without any ids. One that the file lacks counts as null; what the schema may give in its place is
+    Deleted rows are not considered: for a file with deletes the sketch is an upper bound. Columns are found by field
+    id, or by name in a file without any ids. A column that the file lacks counts as null; defaults of the schema are
     left to the caller.
 
     Args:
-        storage: Where to read from.
+        storage: Access to the file.
         location: The file.
         schema: The table's schema with field ids; values are hashed as its types serialise them.
         field_ids: The primitive columns to sketch, also inside structs.
-        metadata: The file's footer if the caller has it; else one or two reads more.
+        metadata: The file's footer if the caller has it; otherwise one or two more reads.
         count_nans: Whether to count the NaNs of all float and double columns of the schema, sketched or not.
 
     Returns:
@@ -114,7 +114,7 @@ def sketch_parquet(
 
 
 def _wanted_leaves(schema: pa.Schema, field_ids: Collection[int], count_nans: bool) -> list[Leaf]:
-    """The columns to look at: those to sketch, and those that may hold NaNs."""
+    """The columns to read: those to sketch, and those that may contain NaNs."""
     known = leaves(schema)
     unknown = set(field_ids) - {leaf.field_id for leaf in known}
     if unknown:
@@ -133,12 +133,12 @@ class _ColumnPlan:
         metadata: The file.
         leaf: The table's column.
         column: The file's.
-        chunks: The row groups to look at with the column's chunk of each; chunks of nulls alone are left out.
+        chunks: The row groups to read with the column's chunk of each; chunks of only nulls are left out.
         skipped_null_count: Nulls in the chunks left out.
         hashing: How pages are hashed; None if PyArrow must decode all chunks.
-        is_sketched: Whether a sample is wanted, not only counts.
+        is_sketched: Whether a sample is needed, not only counts.
         counts_nans: Whether NaNs are counted.
-        all_entries_used: Whether dictionaries hold no value without a row.
+        all_entries_used: Whether dictionaries contain only values of rows.
     """
 
     metadata: FileMetadata
@@ -161,7 +161,7 @@ class _ColumnPlan:
 
     @property
     def stated_null_count(self) -> int | None:
-        """Nulls by the footer, None if it does not tell."""
+        """Nulls according to the footer, None if it does not state them."""
         counts = [chunk.null_count for _, chunk in self.chunks]
         known = [count for count in counts if count is not None]
         return self.skipped_null_count + sum(known) if len(known) == len(counts) else None
@@ -173,7 +173,7 @@ class _ColumnPlan:
 
 @dataclass(slots=True)
 class _ColumnSketch:
-    """What is known of one column: its sample and its NaNs if they are wanted, its nulls if they are known."""
+    """The sketch of one column: its sample and its NaNs if requested, its nulls if known."""
 
     field_id: int
     sample: Sample | None
@@ -181,7 +181,7 @@ class _ColumnSketch:
     null_count: int | None
 
     def settled(self) -> _ColumnSketch:
-        """The sketch, without the memory that taking in values needs."""
+        """The sketch, without its working memory."""
         if self.sample is not None:
             self.sample.settle()
         return self
@@ -207,12 +207,12 @@ def _plan_file(
     all_entries_used = _keeps_used_values_only(metadata)
     known, columns = [], []
     for leaf in wanted:
-        # A file without any ids (written by Spark or Hive, then added to a table) is matched by names.
+        # A file without any ids (written by Spark or Hive, then added to a table) is matched by name.
         column = by_id.get(leaf.field_id) if by_id else by_path.get(leaf.path)
         is_sketched = leaf.field_id in sketched
         counts_nans = count_nans and pa.types.is_floating(leaf.type)
         if column is not None and column.max_repetition_level:
-            raise SchemaError(f"column {leaf.name} lies in a list or map of the file", location=metadata.location)
+            raise SchemaError(f"column {leaf.name} is in a list or map of the file", location=metadata.location)
         groups = enumerate(metadata.row_groups)
         chunks = [(index, group.chunks[column.index]) for index, group in groups] if column else []
         with_values = tuple((index, chunk) for index, chunk in chunks if chunk.null_count != chunk.value_count)
@@ -238,7 +238,7 @@ def _plan_file(
 
 
 def _keeps_used_values_only(metadata: FileMetadata) -> bool:
-    """Whether dictionaries hold no value without a row: parquet-mr enters a value when it writes a row with it."""
+    """Whether dictionaries contain only values of rows: parquet-mr enters a value when it writes a row with it."""
     writers = [metadata.created_by, *metadata.key_values.get(_REWRITTEN_FROM, _PARQUET_MR).split("\n")]
     return all(writer.startswith(_PARQUET_MR) for writer in writers)
 
@@ -269,7 +269,7 @@ def _sketch_dictionaries(storage: Storage, plans: Sequence[_ColumnPlan]) -> list
 
 
 def _dictionary_range(chunk: ColumnChunk) -> tuple[int, int]:
-    """Where the dictionary page starts, and where it ends at the latest."""
+    """The start of the dictionary page, and the latest possible end."""
     assert chunk.dictionary_offset is not None
     follows = chunk.data_offset > chunk.dictionary_offset
     return chunk.dictionary_offset, chunk.data_offset if follows else chunk.offset + chunk.size_bytes
@@ -288,12 +288,12 @@ def _sketch_by_dictionaries(
         if not isinstance(page, DictionaryPage):
             raise FormatError(f"column {plan.column.name} has no dictionary page here", location=location, offset=start)
         has_nan |= hash_dictionary(page, plan.column, plan.hashing, sketch.sample, location=location)
-    # Where there are NaNs, only the indices tell how many.
+    # If there are NaNs, only the indices show how many.
     return _sketch_column(storage, plan) if has_nan and plan.counts_nans else sketch.settled()
 
 
 def _sketch_column(storage: Storage, plan: _ColumnPlan) -> _ColumnSketch:
-    """Sketch a column by its pages, and by PyArrow where those cannot be hashed."""
+    """Sketch a column by its pages, and with PyArrow if those cannot be hashed."""
     sketch = plan.new_sketch(plan.skipped_null_count)
     buffer = PageBuffer()
     left = []
@@ -336,12 +336,12 @@ def _hash_chunk(
             count_nans=plan.counts_nans,
         )
     except UnsupportedError:
-        # The footer did not say so. What was hashed already will be hashed again, which changes nothing.
+        # The footer did not say so. Values hashed already will be hashed again, which changes nothing.
         return None
 
 
 def _decode(storage: Storage, plan: _ColumnPlan, row_groups: Sequence[int]) -> Iterator[pa.Array]:
-    """Let PyArrow decode a column, and bring its values to the table's type."""
+    """Decode a column with PyArrow, and convert its values to the table's type."""
     location = plan.metadata.location
     unit = "us"
     if is_nanoseconds(plan.leaf.type):
@@ -361,7 +361,7 @@ def _decode(storage: Storage, plan: _ColumnPlan, row_groups: Sequence[int]) -> I
 
 
 def _descend(batch: pa.RecordBatch, path: Sequence[str]) -> pa.Array:
-    """The values of a column inside structs, null where a struct around it is."""
+    """The values of a column inside structs, null where an enclosing struct is null."""
     try:
         array = batch.column(path[0])
         for name in path[1:]:
@@ -417,7 +417,7 @@ class BatchSketcher:
                 self.nan_value_counts[leaf.field_id] = 0
 
     def update(self, rows: pa.RecordBatch) -> None:
-        """Take in rows.
+        """Add rows.
 
         Args:
             rows: Columns with the names and types of the schema, dictionary-encoded or not; others are ignored.

@@ -1,8 +1,8 @@
-"""What a table's state knows about the values of its columns, and what it knows after a change.
+"""The samples of a table's state, and how a commit changes them.
 
-The samples of groups of files (`skerry.table.statistics.group_samples`) cover the files that we have seen. Files that
-others wrote are *missing* until somebody sketches them. A column may be called fresh only if no file is missing and its
-sample is that of the rows which are alive, and of no others.
+The samples of groups of files (`skerry.table.statistics.group_samples`) cover the files that were sketched. Files that
+other writers added are *missing* until they are sketched. A column is fresh only if no file is missing and its sample
+describes exactly the live rows.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ __all__ = [
 ]
 
 MAX_GROUPS_PROPERTY = "skerry.statistics.max-groups"
-"""Table property: how many groups of files are told apart."""
+"""Table property: maximum number of groups of files."""
 
 
 def max_groups(properties: Mapping[str, str]) -> int:
-    """How many groups of files a table's samples tell apart.
+    """The maximum number of groups in a table's samples.
 
     Raises:
-        SchemaError: The property is no whole number above 0.
+        SchemaError: The property is not a whole number above 0.
     """
     return whole_number(properties, MAX_GROUPS_PROPERTY, MAX_GROUPS)
 
 
 def partition_name(spec_id: int, values: Iterable[Any]) -> str:
-    """The name of a partition: the same for equal values, whoever read them."""
+    """The name of a partition: the same for equal values, whichever reader decoded them."""
     return repr((spec_id, *map(_canonical, values)))
 
 
@@ -60,20 +60,20 @@ def delete_name(location: str, content_offset: int | None) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SampleChange:
-    """What a commit does to the files that samples are of.
+    """The effect of a commit on the sampled files.
 
     Args:
-        added: Data files that come, with their samples.
-        added_groups: Data files that come, as another snapshot's samples know them.
-        unsampled_files: How many data files come without samples.
-        removed: Locations of the data files that go.
+        added: Data files that are added, with their samples.
+        added_groups: Data files that are added, in groups of another snapshot's samples.
+        unsampled_files: Number of data files added without samples.
+        removed: Locations of the data files that are removed.
         deletes: By location of a data file, the key of the deletes that it gains and loses: see `deletes_key`.
-        thinned: Groups of which rows go, and what these take along.
+        thinned: Groups that lose rows, with the hashes that go with them.
         resketched: Files that stay and were sampled again, with the deletes that apply to them after the change.
-        rows_gone: Keys of deletes for which nobody looked in which files rows are gone, by the partition in which they
+        rows_gone: Keys of deletes whose rows were not located in files, by the partition in which they
             apply; None for all.
-        same_rows: Whether the added files have the rows of the removed ones, and deletes that come the rows of those
-            that go.
+        same_rows: Whether the added files have the rows of the removed ones, and added deletes delete the same rows as
+            the removed ones.
     """
 
     added: tuple[SketchedFile, ...] = ()
@@ -88,7 +88,7 @@ class SampleChange:
 
     @property
     def only_adds(self) -> bool:
-        """Whether no row is taken away or moved."""
+        """Whether no row is removed or moved."""
         return not (self.removed or self.deletes or self.rows_gone)
 
 
@@ -98,8 +98,8 @@ class TableSample:
 
     Args:
         groups: The samples.
-        missing_files: Data files that are alive and in no group.
-        own: Sketches of single groups, as far as the table keeps them.
+        missing_files: Live data files that are in no group.
+        own: Sketches of single groups, if the table keeps them.
     """
 
     groups: GroupSamples = field(default_factory=GroupSamples)
@@ -108,7 +108,7 @@ class TableSample:
 
     @property
     def exact_columns(self) -> set[int]:
-        """Field ids of the columns whose sample is that of all rows, and of no others."""
+        """Field ids of the columns whose sample describes exactly the live rows."""
         if self.missing_files:
             return set()
         return {field_id for field_id in self.groups.columns if self.groups.is_exact(field_id)}
@@ -117,9 +117,9 @@ class TableSample:
         """The samples after a change.
 
         Args:
-            change: What the commit does.
-            max_groups: How many groups there may be.
-            sketch_bytes: What sketches of single groups may take.
+            change: The effect of the commit.
+            max_groups: Maximum number of groups.
+            sketch_bytes: Maximum size of sketches of single groups.
         """
         groups, known = self.groups, self.groups.files
         missing = self.missing_files - sum(key_of(location) not in known for location in change.removed)
@@ -141,17 +141,17 @@ class TableSample:
         return TableSample(groups, max(missing, 0) + change.unsampled_files, own)
 
     def with_missing(self, live: Mapping[int, int]) -> TableSample:
-        """What is left of the samples in a table that others have changed.
+        """The samples that are still valid after other writers have changed the table.
 
         Args:
-            live: By key of the location, the key of the deletes of each data file that the table has now.
+            live: By key of the location, the key of the deletes of each current data file of the table.
         """
         groups = self.groups.reconciled(live)
         return TableSample(groups, len(live.keys() - groups.files.keys()), self.own)
 
 
 def sketched_files(written: Iterable[WrittenFile]) -> tuple[tuple[SketchedFile, ...], int]:
-    """The samples of new files, and how many files came without any."""
+    """The samples of new files, and the number of files without samples."""
     files = tuple(written)
     sampled = tuple(
         sketched_file(file.data_file, {field_id: Sample.deserialize(data) for field_id, data in file.samples.items()})
@@ -169,7 +169,7 @@ def sketched_file(
     Args:
         file: The file.
         samples: Samples by field id.
-        row_count: Rows that are alive, if those are not all.
+        row_count: Live rows, if not all are.
         deletes: Key of the deletes that were applied.
     """
     return SketchedFile(

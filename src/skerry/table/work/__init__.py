@@ -1,1 +1,1 @@
-"""Work: tasks and where they run, threads that read ahead, and how progress is shown."""
+"""Execution of work: tasks and executors, threads that read ahead, and progress."""

@@ -1,4 +1,4 @@
-"""Progress of long work, on standard error."""
+"""Progress bars for long work, on standard error."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from skerry.table.work.tasks import JobProgress, Watcher
 __all__ = ["Pace", "Progress", "show_progress", "watching"]
 
 Progress: TypeAlias = bool | Watcher | None
-"""How a job shows how far it is: True for a bar, a callable that gets `JobProgress` records, None for nothing."""
+"""How a job reports progress: True for a bar, a callable that gets `JobProgress` records, None for nothing."""
 
 
 @contextmanager
 def watching(progress: Progress, first: str) -> Iterator[Watcher | None]:
-    """What a job reports to, for the argument `progress` of a method.
+    """Open the progress callback that the argument `progress` of a method asks for.
 
     Args:
         progress: The argument.
-        first: What is being done until the job reports for the first time.
+        first: What is shown until the job reports for the first time.
     """
     if progress is True:
         with show_progress(first) as watcher:
@@ -34,13 +34,13 @@ def watching(progress: Progress, first: str) -> Iterator[Watcher | None]:
 
 @contextmanager
 def show_progress(first: str) -> Iterator[Watcher | None]:
-    """Show a bar with rows and bytes per second while a job runs; show nothing if standard error is no terminal.
+    """Show a bar with rows and bytes per second while a job runs; show nothing if standard error is not a terminal.
 
     Args:
-        first: What is being done until the job reports for the first time.
+        first: What is shown until the job reports for the first time.
 
     Yields:
-        What the job reports to; None without a terminal.
+        The callback for the job; None without a terminal.
     """
     if not sys.stderr.isatty():
         yield None
@@ -72,10 +72,10 @@ def show_progress(first: str) -> Iterator[Watcher | None]:
 
 
 class Pace:
-    """How fast a job's steps go; each counts its rows and bytes from zero.
+    """The speed of a job's steps; each counts its rows and bytes from zero.
 
     Args:
-        clock: Seconds that only go forward.
+        clock: A monotonic clock in seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -84,7 +84,7 @@ class Pace:
         self._begin = 0.0
 
     def describe(self, progress: JobProgress) -> str:
-        """`1,200,000 rows (300,000/s), 48 MB (12 MB/s), 3 of 8 files, about 7 s left`, without what is not known."""
+        """`1,200,000 rows (300,000/s), 48 MB (12 MB/s), 3 of 8 files, about 7 s left`, without unknown parts."""
         now = self._clock()
         if progress.step != self._step:
             self._step, self._begin = progress.step, now

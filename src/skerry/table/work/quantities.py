@@ -1,4 +1,4 @@
-"""Numbers as people read them."""
+"""Formatting of numbers for people."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ __all__ = ["count", "size"]
 
 
 def count(value: int | None) -> str:
-    """A number with separators between thousands."""
+    """A number with thousands separators."""
     return "" if value is None else f"{value:,}"
 
 
 def size(value: int | None) -> str:
-    """A number of bytes in the unit that leaves three digits or less before the point."""
+    """A number of bytes in a unit that leaves at most three digits before the point."""
     if value is None:
         return ""
     number = float(value)

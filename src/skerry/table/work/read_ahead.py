@@ -1,4 +1,4 @@
-"""Work done in threads ahead of whoever consumes it, in order and within bounds."""
+"""Threads that work ahead of a consumer, in order and within bounds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def read_ahead(
     weight: Callable[[_Item], int],
     capacity: int,
 ) -> Iterator[_Result]:
-    """Map in threads, in order, so far ahead of the consumer as the weights of what is under way allow."""
+    """Map in threads, in order, ahead of the consumer as far as the weights of pending results allow."""
     under_way: deque[tuple[Future[_Result], int]] = deque()
     load = 0
     for item in items:
@@ -39,7 +39,7 @@ def read_ahead(
 
 @contextmanager
 def scan_pool(threads: int) -> Iterator[ThreadPoolExecutor]:
-    """Threads that a scan reads in; when its consumer goes, what has not begun is left undone."""
+    """Threads of a scan; when its consumer stops, work that has not begun is cancelled."""
     pool = ThreadPoolExecutor(threads, thread_name_prefix="skerry-scan")
     try:
         yield pool
@@ -48,10 +48,10 @@ def scan_pool(threads: int) -> Iterator[ThreadPoolExecutor]:
 
 
 class SharedCache:
-    """Results that several threads need, each computed once; the least recently used are given up.
+    """Results that several threads need, each computed once; the least recently used are evicted.
 
     Args:
-        capacity: What the weights of the results may sum up to. The newest is kept however heavy it is.
+        capacity: Maximum sum of the results' weights. The newest result is kept even if it is heavier.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -62,12 +62,12 @@ class SharedCache:
         self._lock = threading.Lock()
 
     def get(self, key: Hashable, compute: Callable[[], _Result], weight: Callable[[_Result], int]) -> _Result:
-        """The result of that key.
+        """The result for a key, computed if necessary.
 
         Args:
-            key: What it is known by.
-            compute: Computes it; not called if that has been done, or is being done by another thread.
-            weight: What it weighs.
+            key: Its key.
+            compute: Computes it; not called if another call has done so or is doing so.
+            weight: Its weight.
 
         Raises:
             Exception: What `compute` raises; it is called again the next time.

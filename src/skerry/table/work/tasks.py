@@ -1,4 +1,4 @@
-"""Where tasks run. A task is a small picklable record and a module-level function; its result is one too."""
+"""Tasks and executors. A task is a small picklable record and a module-level function; its result is picklable too."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class FileTask:
-    """A file to be read; picklable.
+    """A file to read; picklable.
 
     Args:
-        location: Where it lies.
-        storage: Where it lies. It may hold credentials, and so is never printed.
+        location: Its location.
+        storage: Its storage. It may contain credentials, and so is never printed.
     """
 
     location: str
@@ -31,10 +31,10 @@ class FileTask:
 
 
 class Executor(Protocol):
-    """Runs a function over tasks, somewhere."""
+    """Runs a function over tasks, in some place."""
 
     def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
-        """Yield the results in the order of the tasks; the first error ends the job and is raised as it was."""
+        """Yield the results in the order of the tasks; the first error ends the job and is raised unchanged."""
         ...
 
 
@@ -43,7 +43,7 @@ class ThreadExecutor:
     """Runs tasks in threads of this process. Kernels, codecs and Arrow release the GIL, so threads scale.
 
     Args:
-        max_workers: Threads; the machine's processors by default.
+        max_workers: Number of threads; the machine's processors by default.
     """
 
     max_workers: int | None = None
@@ -70,10 +70,10 @@ class ThreadExecutor:
 
 @dataclass(frozen=True, slots=True)
 class JobProgress:
-    """How far a job has come.
+    """The progress of a job.
 
     Args:
-        step: What is being done, for display.
+        step: The current step, for display.
         done_files: Files finished.
         total_files: Files in all, None if unknown.
         done_rows: Rows finished.
