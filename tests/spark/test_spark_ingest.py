@@ -270,7 +270,7 @@ def test_a_bad_row_in_a_record_over_several_lines(spark: SparkSession, table: Ta
     ("text", "message"),
     [
         ('{"id": 1}\n{"id": "x"}\n', "line 2, column 'id': value 'x' does not fit int32"),
-        ('{"id": 1}\n\n{"id": 2, "name"\n', 'line 3, no JSON object: \'{"id": 2, "name"\''),
+        ('{"id": 1}\n\n{"id": 2, "name"\n', 'line 3, not a JSON object: \'{"id": 2, "name"\''),
         ('{"id": 1}\n{"name": "b"}\n', "line 2, column 'id' is required, but null in a row"),
         ('{"id": 1}\n{"id": 2, "price": 1.239}\n', "line 2, column 'price': value '1.239'"),
         ('{"id": 1}\n{"id": 2, "nmae": "b"}\n', "the table has no column 'nmae'; did you mean 'name'?"),
@@ -334,11 +334,11 @@ def test_wrong_names_are_answered_with_the_nearest(spark: SparkSession, table: T
         ingest(spark, path, table, options={"hedaer": "true"})
     with pytest.raises(UnsupportedError, match="format='parqet' is not supported; did you mean 'parquet'"):
         ingest(spark, path, table, format="parqet")
-    with pytest.raises(UnsupportedError, match="the csv option 'Mode' cannot be chosen"):
+    with pytest.raises(UnsupportedError, match="the csv option 'Mode' cannot be set"):
         ingest(spark, path, table, options={"Mode": "DROPMALFORMED"})
-    with pytest.raises(NotFoundError, match="there is no such file"):
+    with pytest.raises(NotFoundError, match="file does not exist"):
         ingest(spark, tmp_path / "absent.csv", table)
-    with pytest.raises(UnsupportedError, match="its name does not tell the format"):
+    with pytest.raises(UnsupportedError, match="its name does not show the format"):
         detect_format("s3://bucket/folder/")
 
 

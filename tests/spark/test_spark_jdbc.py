@@ -58,7 +58,7 @@ def test_failures_tell_no_secrets(spark: SparkSession, url: str, tmp_path: Path)
 def test_options_are_checked_by_name() -> None:
     with pytest.raises(UnsupportedError, match="there is no jdbc option 'fetchSizes'; did you mean 'fetchsize'"):
         JdbcConnection({"url": "jdbc:x:", "fetchSizes": "1"})
-    with pytest.raises(UnsupportedError, match="'dbtable' cannot be chosen: the source is the table or query"):
+    with pytest.raises(UnsupportedError, match="'dbtable' cannot be set: the source is the table or query"):
         JdbcConnection({"url": "jdbc:x:", "dbtable": "a"})
     with pytest.raises(UnsupportedError, match="needs the option url"):
         JdbcConnection({})

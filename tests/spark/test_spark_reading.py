@@ -390,7 +390,7 @@ def test_a_frame_of_files_that_have_gone_says_so(spark: SparkSession, catalog: C
     frame = skerry.spark.read(spark, table)
     table.compact(full=True)
     table.expire_snapshots(older_than=datetime.datetime.now(datetime.UTC))
-    with pytest.raises(NotFoundError, match=r"a data file of table d\.t has gone: the snapshot .* has expired"):
+    with pytest.raises(NotFoundError, match=r"a data file of table d\.t is missing: the snapshot .* has expired"):
         frame.where("k > 0").collect()
 
 

@@ -137,7 +137,9 @@ def test_a_session_without_the_connector_is_refused_where_it_is_needed() -> None
 
     lang = SimpleNamespace(Thread=Mock(), Class=SimpleNamespace(forName=not_found))
     running = SimpleNamespace(_jvm=SimpleNamespace(java=SimpleNamespace(lang=lang)))
-    with pytest.raises(SkerryError, match=r"without Iceberg's connector runs already: stop it \(`spark.stop\(\)`\)"):
+    with pytest.raises(
+        SkerryError, match=r"without Iceberg's connector is already running: stop it \(`spark.stop\(\)`\)"
+    ):
         _require_connector(running)
 
 

@@ -12,13 +12,13 @@ from skerry.table.stream_batch import StreamBatch
 @pytest.mark.parametrize(
     ("option", "use", "words"),
     [
-        ("where", Use.WRITE, "option where is for reads and streams that are read: it says nothing here"),
-        ("snapshot", Use.STREAM_READ, "option snapshot is for reads:"),
-        ("changes", Use.READ, "option changes is for streams that are read"),
-        ("stream", Use.READ, "option stream is for batch writes and streams that are written"),
-        ("Batch", Use.STREAM_WRITE, "option batch is for batch writes"),
-        ("query", Use.STREAM_WRITE, "option query is for batch writes"),
-        ("operation", Use.READ, "option operation is for"),
+        ("where", Use.WRITE, "option where is only for reads and streaming reads"),
+        ("snapshot", Use.STREAM_READ, "option snapshot is only for reads"),
+        ("changes", Use.READ, "option changes is only for streaming reads"),
+        ("stream", Use.READ, "option stream is only for batch writes and streaming writes"),
+        ("Batch", Use.STREAM_WRITE, "option batch is only for batch writes"),
+        ("query", Use.STREAM_WRITE, "option query is only for batch writes"),
+        ("operation", Use.READ, "option operation is only for"),
     ],
 )
 def test_options_of_other_uses_are_refused(option, use, words):
@@ -33,7 +33,7 @@ def test_a_frame_is_a_batch_of_a_stream_or_none():
     assert SourceOptions(named).batch == StreamBatch("s", 17)
     assert SourceOptions({**named, "query": "q", "take-over": "true"}).batch == StreamBatch("s", 17, "q", True)
     for options in {"stream": "s"}, {"batch": "1"}, {"query": "q"}, {"take-over": "true"}:
-        with pytest.raises(SchemaError, match=f"option {next(iter(options))} is about a batch of a stream"):
+        with pytest.raises(SchemaError, match=f"option {next(iter(options))} is for a batch of a stream"):
             _ = SourceOptions(options).batch
     with pytest.raises(SchemaError, match="option batch must be the number of a batch, found '-1'"):
         _ = SourceOptions({"stream": "s", "batch": "-1"}).batch

@@ -1,4 +1,4 @@
-"""Distributed work: a Spark session that is ready, tables as frames, jobs on Spark, and the data source `skerry`."""
+"""Skerry on Spark: a configured session, tables as frames, jobs on executors, and the data source `skerry`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ __all__ = [
     "sql",
 ]
 
-# Whatever imports PySpark loads when it is first asked for, so that `session` can say how to install it.
+# Modules that import PySpark are loaded on first use, so that `session` can say how to install it.
 _WHERE = {
     "ChangeFormat": "change_records.format",
     "IngestSummary": "writing.ingest",

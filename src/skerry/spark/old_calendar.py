@@ -1,7 +1,7 @@
-"""Days that Spark moves on their way into a filter of a source.
+"""Dates and times that Spark changes when it passes them to a source as filters.
 
-Spark hands constants to sources as `java.sql.Date` and `java.sql.Timestamp`, whose calendar has no 5 to 14 October
-1582, and whose points in time before 1900 depend on what clocks showed. What comes out of it may be another day.
+Spark passes constants to sources as `java.sql.Date` and `java.sql.Timestamp`, whose calendar skips 5 to 14 October
+1582, and whose instants before 1900 depend on historical local time. The result may be another day.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 __all__ = ["MOVED_DAYS", "MOVED_MOMENTS"]
 
 MOVED_DAYS: Final = (datetime.date(1582, 10, 4), datetime.date(1582, 10, 26))
-"""The first and last day that may be another one; one more than the calendars differ by, for the sake of time zones."""
+"""The first and last day that may change; one more than the calendars differ by, because of time zones."""
 
 MOVED_MOMENTS: Final = datetime.datetime(1900, 1, 2)
-"""UTC; points in time before it may be other ones."""
+"""UTC; earlier instants may change."""

@@ -1,4 +1,4 @@
-"""Rows on their way to Spark: in the Arrow types that it takes, in batches that suit its converters and its memory."""
+"""Conversion of rows for Spark: to Arrow types that it accepts, in batches that suit its converters and memory."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import pyarrow as pa
 
 __all__ = ["as_spark_takes", "for_spark"]
 
-_MOST_ROWS = 1 << 15  # between 10,000 and 65,000 Spark takes rows fastest
+_MOST_ROWS = 1 << 15  # Spark is fastest between 10,000 and 65,000 rows
 _MOST_BYTES = 16 << 20
 
 
 def for_spark(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows for Spark; none is copied whose type it takes."""
+    """Convert rows for Spark; columns whose type it accepts are not copied."""
     for batch in batches:
         parts = max(-(-batch.num_rows // _MOST_ROWS), -(-batch.nbytes // _MOST_BYTES), 1)
         step = max(-(-batch.num_rows // parts), 1)
@@ -33,7 +33,7 @@ def _converted(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def as_spark_takes(type_: pa.DataType) -> pa.DataType:
-    """The Arrow type in which Spark takes values: nanoseconds are cut, UUIDs and fixed-length bytes are bytes."""
+    """The Arrow type that Spark accepts for values: nanoseconds are truncated, UUIDs and fixed bytes are bytes."""
     if isinstance(type_, pa.BaseExtensionType):
         return as_spark_takes(type_.storage_type)
     if pa.types.is_struct(type_):

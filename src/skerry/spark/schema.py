@@ -1,4 +1,4 @@
-"""Spark's types and those of a table's Arrow schema, in both directions; `docs/types.md` shows them side by side."""
+"""Conversion between Spark's types and a table's Arrow schema; `docs/types.md` shows them side by side."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _TO_SPARK: dict[pa.DataType, DataType] = {
     pa.binary(): spark_types.BinaryType(),
 }
 
-# What a frame may bring for types that Spark has not, or not with all their values.
+# Types of frames for columns that Spark cannot represent, or only in part.
 _STAND_INS: dict[pa.DataType, DataType] = {
     pa.time32("ms"): spark_types.TimeType(6),
     pa.time64("us"): spark_types.TimeType(6),
@@ -76,7 +76,7 @@ def to_spark_field(field: pa.Field) -> StructField:
 
 
 def to_spark_type(type_: pa.DataType) -> DataType:
-    """The Spark type of a table's column; the nearest one where Spark has no such type."""
+    """The Spark type of a table's column; the nearest one if Spark lacks it."""
     if pa.types.is_struct(type_):
         return StructType([to_spark_field(type_.field(index)) for index in range(type_.num_fields)])
     if pa.types.is_map(type_):
@@ -92,7 +92,7 @@ def to_spark_type(type_: pa.DataType) -> DataType:
 
 
 def written_by_spark(schema: pa.Schema) -> bool:
-    """Whether Spark's Parquet writer writes files of this schema as Iceberg wants them.
+    """Whether Spark's Parquet writer writes files of this schema as Iceberg requires.
 
     It gives list elements and map entries no field id, and has no types for fixed-length bytes, UUIDs, times of day and
     nanoseconds.
@@ -107,10 +107,10 @@ def written_by_spark(schema: pa.Schema) -> bool:
 
 
 def to_arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema of a frame's rows, without field ids: what a table created for them would have.
+    """The Arrow schema of a frame's rows, without field ids: the schema of a table created for them.
 
     Raises:
-        SchemaError: A type that no table can hold; the column is named.
+        SchemaError: A type cannot be stored in a table; the message names the column.
     """
     return pa.schema([_to_arrow_field(field, (field.name,)) for field in schema])
 

@@ -1,1 +1,1 @@
-"""Change records: frames and streams of them become upserts and deletes, exactly once."""
+"""Change records: turns frames and streams of them into upserts and deletes, exactly once."""

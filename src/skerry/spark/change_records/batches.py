@@ -1,8 +1,8 @@
-"""A batch of change records on the driver: taken over from Spark as Arrow, and parted into good and refused ones.
+"""Batches of change records on the driver: collected from Spark as Arrow, and split into good and refused ones.
 
-Records of JSON come as texts and are read here, all at once. Only those that look wrong, and columns that Arrow's
-parser does not read, go back to Spark (`skerry.spark.change_records.parsing`), which says of each what is wrong with
-it.
+JSON records arrive as texts and are parsed here, all at once. Only those that look wrong, and columns that Arrow's
+parser does not support, go back to Spark (`skerry.spark.change_records.parsing`), which reports what is wrong with
+each.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ REFUSED = pa.schema(
         pa.field("position", pa.string()),
     ]
 )
-"""What is told of a record that is refused."""
+"""The columns that describe a refused record."""
 
 _SHOWN = 100  # characters of a value in a reason
 
 
 @dataclass(frozen=True)
 class RecordBatch:
-    """What a batch of records comes to.
+    """A batch of records after parsing.
 
     Args:
-        records: Those that are good: columns of the table, and those of op, order and key before.
+        records: The good ones: columns of the table, and those of op, order and key before.
         op: Name of the column of op codes.
         order_by: Names of the columns that order them.
         before: Name of the struct with the key before.
-        refused: Those that are not, with the columns `REFUSED`.
-        fields: Rows with other fields than the table's.
+        refused: The refused ones, with the columns `REFUSED`.
+        fields: Rows with other fields than the table.
         columns: The columns of records that have types of their own.
     """
 
@@ -63,7 +63,7 @@ class RecordBatch:
 
 @dataclass(frozen=True)
 class _Columns:
-    """What columns of records are called, so that none has the name of one of the table."""
+    """Names for the columns of records that do not collide with those of the table."""
 
     op: str
     before: str
@@ -84,12 +84,12 @@ _FILE = "file"
 
 
 def take_over(parser: RecordParser, frame: DataFrame, names: FieldNames) -> RecordBatch:
-    """Take over the records of a frame and read them.
+    """Collect the records of a frame and parse them.
 
     Args:
-        parser: Reads them.
+        parser: Parses them.
         frame: The records.
-        names: Knows the fields of rows that came before.
+        names: Knows the fields of earlier rows.
 
     Raises:
         SchemaError: The frame lacks a column that the format names.
@@ -110,7 +110,7 @@ def take_over(parser: RecordParser, frame: DataFrame, names: FieldNames) -> Reco
 
 
 def _raw(parser: RecordParser, frame: DataFrame) -> DataFrame:
-    """The records as they are, with their place."""
+    """The unparsed records, with their position."""
     value = parser.value(frame)
     order = parser.frame_order(frame.withColumn(_PLACE, sf.lit(0)))
     kept = dict.fromkeys([*(name for name in order if name != _PLACE), *parser.position_columns(frame)])
@@ -121,7 +121,7 @@ def _raw(parser: RecordParser, frame: DataFrame) -> DataFrame:
 
 
 def _read(parser: RecordParser, raw: pa.Table, names: FieldNames) -> tuple[RecordBatch, np.ndarray]:
-    """Read records here; what is doubtful is told by its place."""
+    """Parse records here; doubtful ones are returned by position."""
     columns = _Columns.of(parser)
     inside = [path for path in parser.format.order_by if path in ORDER_FIELDS]
     order = tuple((path, pa.string() if ORDER_FIELDS[path] == "string" else pa.int64()) for path in inside)
@@ -142,7 +142,7 @@ def _read(parser: RecordParser, raw: pa.Table, names: FieldNames) -> tuple[Recor
 
 
 def _read_by_spark(parser: RecordParser, spark: SparkSession, raw: pa.Table) -> RecordBatch:
-    """Have Spark read records that were taken over."""
+    """Parse collected records with Spark."""
     columns = _Columns.of(parser)
     read = to_arrow(parser.parse(spark.createDataFrame(raw)))
     refused = _refused(spark, parser, read)
@@ -161,13 +161,13 @@ def _read_by_spark(parser: RecordParser, spark: SparkSession, raw: pa.Table) -> 
 
 
 def to_arrow(frame: DataFrame) -> pa.Table:
-    """A frame's rows, with Spark's own errors where there are none of ours."""
+    """A frame's rows; Spark's errors become errors of skerry if they are caused by one."""
     with original_errors():
         return frame.toArrow()
 
 
 def unused(wanted: str, names: Collection[str]) -> str:
-    """A column name that is not taken: the wanted one, lengthened if need be."""
+    """A column name that is not taken, made by lengthening another one if necessary."""
     while wanted in names:
         wanted += "_"
     return wanted
@@ -192,7 +192,7 @@ def _new_fields(parser: RecordParser, read: pa.Table) -> Sequence[NewFields]:
 
 
 def _refused(spark: SparkSession, parser: RecordParser, read: pa.Table) -> pa.Table:
-    """What is wrong with the records that are refused, in words."""
+    """The refused records, with the reasons in words."""
     if read.column("refused").null_count == read.num_rows:
         return REFUSED.empty_table()
     bad = read.select(["refused", "value", "record", "position"]).filter(pc.is_valid(read.column("refused")))
@@ -211,7 +211,7 @@ def _refused(spark: SparkSession, parser: RecordParser, read: pa.Table) -> pa.Ta
 
 
 def _in_words(reason: str, column: str | None, rows: pa.Table) -> pa.Table:
-    """Records that are refused for one reason, which holds `{value}` where the value belongs."""
+    """Records refused for one reason, in which `{value}` stands for the value."""
     count = rows.num_rows
     said: pa.Array | pa.ChunkedArray = pa.repeat(reason, count)
     if "{value}" in reason:
@@ -222,7 +222,7 @@ def _in_words(reason: str, column: str | None, rows: pa.Table) -> pa.Table:
 
 
 def _shown(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Values as messages show them."""
+    """Values as shown in messages."""
     cut = pc.utf8_slice_codeunits(values, 0, _SHOWN)
     is_long = pc.fill_null(pc.greater(pc.utf8_length(values), _SHOWN), False)
     shown = pc.if_else(is_long, pc.binary_join_element_wise(cut, "…", ""), cut)

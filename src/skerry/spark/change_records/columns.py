@@ -1,8 +1,8 @@
-"""How values of a table's columns stand in the JSON of change records, and how they are read without losing any.
+"""Columns in JSON change records: how the values of each type are written, and parsed without loss.
 
-A column is read by Spark's parser as its own type where the text of such a value in JSON is that of Spark's. What
-sources write in several ways (dates and times as numbers or as texts, decimals, UUIDs) is read as text and converted;
-the conversion gives null where a value does not fit, so that the record is refused and not the job ended.
+A column is parsed by Spark as its own type if Spark writes such values in JSON in the same way. Types that sources
+write in several ways (dates and times as numbers or texts, decimals, UUIDs) are read as text and converted; the
+conversion returns null for a value that does not fit, so that the record is refused and the job goes on.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _UUID = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 
 _NUMBERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64())
 _AS_THEY_ARE = frozenset((pa.bool_(), *_NUMBERS, pa.string(), pa.binary()))
-"""Types of which Spark's parser reads every value without loss, as Spark's type for such columns."""
+"""Types whose values Spark's parser reads without loss, with Spark's type for such columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class RecordColumn:
     Args:
         field: The table's column.
         read_as: The type that Spark's parser gives it.
-        convert: Makes it what is handed on; null where the value does not fit. None if it is that already.
-        arrow: The type that what is handed on is cast to, for types that count something; None to leave it.
+        convert: Converts it for the driver; null if the value does not fit. None if no conversion is needed.
+        arrow: The type that the converted values are cast to, for types that count something; None to leave them.
     """
 
     field: pa.Field
@@ -52,19 +52,19 @@ class RecordColumn:
         return str(self.field.name)
 
     def receive(self, values: pa.ChunkedArray) -> pa.ChunkedArray:
-        """Values as Spark has handed them on, in a type that `conform` accepts for the table's."""
+        """Values received from Spark, in a type that `conform` accepts for the table's."""
         return values if self.arrow is None else values.cast(self.arrow)
 
 
 def record_column(field: pa.Field, micros: int) -> RecordColumn:
-    """How a column of a table is read from JSON.
+    """Plan how a column of a table is parsed from JSON.
 
     Args:
         field: The column.
-        micros: How many microseconds a time counts that is a number.
+        micros: How many microseconds the unit of a numeric time has.
 
     Raises:
-        UnsupportedError: JSON cannot hold such values.
+        UnsupportedError: JSON cannot represent such values.
     """
     type_, text = field.type, spark_types.StringType()
     if type_ in _AS_THEY_ARE or pa.types.is_nested(type_):
@@ -90,7 +90,7 @@ def record_column(field: pa.Field, micros: int) -> RecordColumn:
 
 
 def _days(text: Column) -> Column:
-    """Days since 1970 from such a number, or from a date as text."""
+    """Days since 1970 from a number, or from a date as text."""
     return sf.coalesce(text.try_cast("int"), sf.unix_date(_without_zone(text).try_cast("date")))
 
 
@@ -99,7 +99,7 @@ def _instants(micros: int) -> Callable[[Column], Column]:
 
 
 def _local_times(micros: int) -> Callable[[Column], Column]:
-    """Microseconds of a local time: as if it were one of UTC, whatever the session's zone is."""
+    """Microseconds of a local time, as if it were in UTC, independent of the session's zone."""
     return lambda text: sf.coalesce(_number(text, micros), _micros_in_utc(_without_zone(text)))
 
 
@@ -128,7 +128,7 @@ def _without_zone(text: Column) -> Column:
 
 
 def _unrounded(precision: int, scale: int) -> Callable[[Column], Column]:
-    """Decimals that were read with all the digits that there is room for: none may be left over."""
+    """Decimals that were parsed with all available digits: null if any would be lost."""
 
     def convert(read: Column) -> Column:
         value = read.try_cast(f"decimal({precision},{scale})")

@@ -1,8 +1,8 @@
-"""Drift: a source whose rows are not those that the table was made for, and what the table needs to take them.
+"""Schema drift: differences between a source's rows and the table, and the schema changes that resolve them.
 
-Three differences count as drift, because a change of the table's schema cures them: a field that the table has no
-column for, a column that rows have no field for, and values of a wider type. Whatever else does not fit a column is
-wrong in itself, and refused.
+Three differences count as drift, because a change of the table's schema resolves them: a field without a column in the
+table, a column without a field in the rows, and values of a wider type. Any other value that does not fit a column is
+an error of the record, which is refused.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ _INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 
 
 class DriftMode(Enum):
-    """What becomes of a source that has changed."""
+    """What happens if a source has changed."""
 
     REFUSE = "refuse"
-    """The job ends and says how it has."""
+    """The job ends with a description of the difference."""
     EVOLVE = "evolve"
-    """The table's schema follows it."""
+    """The table's schema is changed accordingly."""
 
     @classmethod
     def parse(cls, text: str) -> DriftMode:
-        """Read a mode.
+        """Parse a mode.
 
         Raises:
-            SchemaError: There is no such mode.
+            SchemaError: The mode does not exist.
         """
         try:
             return cls(text.strip().lower())
@@ -55,8 +55,8 @@ class Drift:
     """How rows differ from a table.
 
     Args:
-        added: Fields that the table has no column for, with their types; null where no row has a value.
-        missing: Columns that some rows have no field for.
+        added: Fields without a column in the table, with their types; null where no row has a value.
+        missing: Columns without a field in some rows.
         wider: Columns with values of a wider type, and that type.
     """
 
@@ -77,14 +77,14 @@ class Drift:
 
 
 def find_drift(schema: pa.Schema, batch: RecordBatch) -> Drift:
-    """How a batch's rows differ from a table.
+    """Find how a batch's rows differ from a table.
 
     Args:
         schema: The table's columns.
-        batch: What was read.
+        batch: The parsed batch.
 
     Raises:
-        SchemaError: A new field has values of types that do not go together.
+        SchemaError: A new field has values of incompatible types.
     """
     added: dict[str, pa.DataType] = {}
     missing: dict[str, None] = {}
@@ -102,7 +102,7 @@ def find_drift(schema: pa.Schema, batch: RecordBatch) -> Drift:
 
 
 def _types(names: Sequence[str], fields: NewFields) -> dict[str, pa.DataType]:
-    """The types of new fields, as their values tell."""
+    """The types of new fields, inferred from their values."""
     options = arrow_json.ParseOptions(newlines_in_values=True)
     end_of_line = pa.scalar("\n", pa.large_string())
     texts = fields.texts.cast(pa.large_string())
@@ -110,7 +110,7 @@ def _types(names: Sequence[str], fields: NewFields) -> dict[str, pa.DataType]:
     try:
         read = arrow_json.read_json(pa.BufferReader(lines.buffers()[2]), parse_options=options)
     except pa.ArrowInvalid as error:
-        raise SchemaError(f"new fields {', '.join(names)} have values that do not go together: {error}") from None
+        raise SchemaError(f"new fields {', '.join(names)} have values of incompatible types: {error}") from None
     row = pa.struct(list(read.schema))
     for part in fields.path:
         row = row.field(part).type
@@ -118,7 +118,7 @@ def _types(names: Sequence[str], fields: NewFields) -> dict[str, pa.DataType]:
 
 
 def _stored(type_: pa.DataType) -> pa.DataType:
-    """The type of a new column: what looks like a time in JSON is a text all the same."""
+    """The type of a new column: JSON texts that look like times stay texts."""
     if pa.types.is_timestamp(type_):
         return pa.string()
     if pa.types.is_struct(type_):
@@ -129,7 +129,7 @@ def _stored(type_: pa.DataType) -> pa.DataType:
 
 
 def _wider(schema: pa.Schema, refused: pa.Table) -> dict[str, pa.DataType]:
-    """Columns of which all refused values but those of other kinds have a wider type."""
+    """Columns whose refused values all have a wider type, ignoring those of other kinds."""
     found = {}
     for name in pc.unique(refused.column("column")).drop_null().to_pylist():
         values = refused.column("value").filter(pc.equal(refused.column("column"), name))
@@ -153,7 +153,7 @@ def _numbers(values: pa.Array) -> list[Decimal]:
 
 
 def _wide_enough(type_: pa.DataType, numbers: Sequence[Decimal]) -> pa.DataType | None:
-    """The wider type that takes numbers which a type does not; None if there is none."""
+    """The wider type that can represent numbers that a type cannot; None if there is none."""
     if type_ in _INTEGERS:
         wider = [wide for wide in _INTEGERS if wide.bit_width > type_.bit_width]
         fitting = [
@@ -173,15 +173,15 @@ def _wide_enough(type_: pa.DataType, numbers: Sequence[Decimal]) -> pa.DataType 
 
 
 def evolve(table: Table, drift: Drift, key: Sequence[str]) -> bool:
-    """Change a table's schema so that it takes rows; what it has of that already stays as it is.
+    """Change a table's schema so that rows fit; changes that it already has are skipped.
 
     Args:
         table: The table.
         drift: How the rows differ.
-        key: Columns that must have a value all the same.
+        key: Columns that must remain required.
 
     Returns:
-        Whether anything was changed.
+        Whether the schema was changed.
 
     Raises:
         SchemaError: The table's format does not allow the change.

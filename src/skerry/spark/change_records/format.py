@@ -1,4 +1,4 @@
-"""What frames of change records look like."""
+"""The format of change records in a frame."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ _UNITS: Final = {"micros": 1, "millis": 1000}
 
 @dataclass(frozen=True, slots=True)
 class ChangeFormat:
-    """How the records of a frame say what has changed.
+    """How the records of a frame describe changes.
 
     Args:
         value: The column that holds a record as JSON text, in Debezium's envelope (`op`, `before`, `after`, `source`),
-            with or without `payload` around it; records whose value is null are passed over. If None, the frame has
-            the table's columns, typed, and the others that are named here.
+            with or without `payload` around it; records whose value is null are skipped. If None, the frame has
+            the table's columns, typed, and the other columns named here.
         op: The column of op codes (of the envelope, its field); see `skerry.jobs.change_records.OP_KINDS`.
-        order_by: What orders the records of a key: columns of the frame, and fields of the envelope, such as
-            `source.lsn`. If empty, records are in order as they stand in the frame.
+        order_by: The order of a key's records: columns of the frame, and fields of the envelope, such as
+            `source.lsn`. If empty, records are ordered as they are in the frame.
         before: The column (of the envelope, the field) with the row before the change, or its key.
-        position: Columns of the frame that tell where a record stands, for messages, as far as it has them. If it has
-            none of them, `file` is the file that Spark has read the record from.
-        timestamps: What whole numbers in columns of timestamps count: `micros` or `millis`; texts are read as ISO 8601.
+        position: Columns of the frame that locate a record, for messages; missing ones are ignored. If it has
+            none of them, `file` is the file that Spark read the record from.
+        timestamps: The unit of whole numbers in timestamp columns: `micros` or `millis`; texts are parsed as ISO 8601.
     """
 
     value: str | None = None
@@ -57,27 +57,27 @@ class ChangeFormat:
 
     def __post_init__(self) -> None:
         if isinstance(self.order_by, str):
-            raise SchemaError(f"order_by takes a tuple of names, found {self.order_by!r}")
+            raise SchemaError(f"order_by must be a tuple of names, found {self.order_by!r}")
         if self.timestamps not in _UNITS:
             raise SchemaError(f"timestamps must be {' or '.join(_UNITS)}, found {self.timestamps!r}")
 
     @property
     def micros(self) -> int:
-        """How many microseconds a whole number in a column of times counts."""
+        """How many microseconds the unit of a whole number in a column of times has."""
         return _UNITS[self.timestamps]
 
 
 DEBEZIUM: Final = ChangeFormat(value="value", order_by=("source.lsn",))
-"""Debezium's records of PostgreSQL, as Kafka's source gives them: JSON text in the column `value`."""
+"""Debezium's records of PostgreSQL, as read from Kafka: JSON text in the column `value`."""
 
 _BY_NAME: Final = {"debezium": DEBEZIUM, "rows": ChangeFormat()}
 
 
 def change_format(given: ChangeFormat | str) -> ChangeFormat:
-    """The format that a caller asks for.
+    """The format that a caller requests.
 
     Raises:
-        UnsupportedError: No format has that name.
+        UnsupportedError: No format has this name.
     """
     if isinstance(given, ChangeFormat):
         return given

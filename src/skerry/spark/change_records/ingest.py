@@ -1,4 +1,4 @@
-"""Following a source of changes: frames and streams of change records become upserts and deletes, exactly once."""
+"""Ingestion of change records: frames and streams become upserts and deletes, exactly once."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from skerry.table.summaries import ChangeSummary
 
 __all__ = ["IngestedChanges", "ingest_changes"]
 
-_MAX_EVOLUTIONS = 8  # of one batch: a new field may hide another one
+_MAX_EVOLUTIONS = 8  # per batch: a new field may hide another one
 
 
 @dataclass(frozen=True, slots=True)
 class IngestedChanges:
-    """What a batch of change records has done.
+    """The result of a batch of change records.
 
     Args:
-        batch: Its number in its stream; None if it is of none.
-        records: Records that were applied, those that others of the same key have overtaken included.
-        refused: Records that were not.
-        tables: What was done to each table, in their order.
+        batch: Its number in its stream; None without a stream.
+        records: Records that were applied, including those superseded by later ones of the same key.
+        refused: Records that were refused.
+        tables: The result for each table, in order.
     """
 
     batch: int | None
@@ -71,9 +71,10 @@ def ingest_changes(  # noqa: PLR0913  options, by name
 ) -> IngestedChanges | StreamingQuery:
     """Apply change records to a table, or to several: one snapshot per batch and table, each batch once.
 
-    Per key the last record by order says what row it has, or that it has none (`Table.apply_changes`). A record that
-    cannot be read or applied ends the job with its place, column and value, or goes to a table of its own. A source
-    whose rows have other fields or wider types than the table ends the job with the difference, or the tables follow.
+    For each key the last record decides which row it has, or that it has none (`Table.apply_changes`). A record that
+    cannot be read or applied ends the job with its position, column and value, or goes to a table of its own. If a
+    source's rows have other fields or wider types than the table, the job ends with the difference, or the tables are
+    changed accordingly.
 
     Example:
         records = spark.readStream.format("kafka")…load()
@@ -83,33 +84,33 @@ def ingest_changes(  # noqa: PLR0913  options, by name
         spark: The session.
         source: Records: a frame, or a streaming frame.
         table: The table, or several with the same columns; each gets all records.
-        format: What records look like: a `ChangeFormat`, `debezium` (JSON in the column `value`, as Kafka's source
-            gives it, ordered by `source.lsn`) or `rows` (typed columns and a column `op`).
+        format: The format of records: a `ChangeFormat`, `debezium` (JSON in the column `value`, as Kafka's source
+            returns it, ordered by `source.lsn`) or `rows` (typed columns and a column `op`).
         on: The key columns; those that identify a row of the (first) table if None.
-        checkpoint: For a stream, where it keeps how far it is.
-        stream: What names the stream in the tables, the same after a restart; the checkpoint's location if None.
-        batch: For a frame, which batch of the stream it is: a batch that a table has is not applied to it again.
-        query: For a frame, who counts the batches: see `Table.apply_changes`. A stream has the id that Spark gives it.
-        take_over: Go on under a name that another query has used, as one does whose checkpoint is lost.
-        poison: What becomes of records that cannot be applied: `fail`, or a table for them, which is made if it does
+        checkpoint: For a stream, where it stores its progress.
+        stream: The name of the stream in the tables, the same after a restart; the checkpoint's location if None.
+        batch: For a frame, its batch number in the stream: a batch that a table already has is not applied again.
+        query: For a frame, the query that counts the batches: see `Table.apply_changes`. Spark assigns a stream's.
+        take_over: Continue under a name that another query has used, for example after its checkpoint was lost.
+        poison: What happens to records that cannot be applied: `fail`, or a table for them, which is created if it does
             not exist; see `skerry.spark.change_records.refused.REFUSED_RECORDS`.
-        drift: What becomes of a source that has changed: `refuse` or `evolve`.
+        drift: What happens if a source has changed: `refuse` or `evolve`.
         blind: Write equality deletes into Iceberg tables without looking for the rows.
-        available_now: For a stream, end when what is there now is applied.
-        interval: For a stream, how often a batch begins: `5 seconds`; when the one before is done if None.
+        available_now: For a stream, end after applying what is available now.
+        interval: For a stream, how often a batch begins: `5 seconds`; after the previous one if None.
         ref: The branch.
         snapshot_properties: Further entries of the snapshot summary.
         report: Called after every batch.
 
     Returns:
-        What was done; of a streaming frame the running query.
+        The result; for a streaming frame the running query.
 
     Raises:
-        ConflictError: Others changed the same rows, again and again.
+        ConflictError: Other writers kept changing the same rows.
         CommitUnknownError: The outcome is unknown; nothing was cleaned up.
-        SchemaError: A record, or the source, does not fit; of a stream, the query ends with this text.
-        StreamNameError: The stream's name belongs to another query; likewise.
-        UnsupportedError: A table cannot take changes, or the session cannot run the stream.
+        SchemaError: A record, or the source, does not fit; a stream's query ends with this message.
+        StreamNameError: The stream's name belongs to another query; a stream's query ends with this message.
+        UnsupportedError: A table does not support changes, or the session cannot run the stream.
     """
     tables = (table,) if isinstance(table, Table) else tuple(table)
     job = _ChangeJob(
@@ -128,9 +129,11 @@ def ingest_changes(  # noqa: PLR0913  options, by name
             report(done)
         return done
     if not is_classic(spark):
-        raise UnsupportedError("a stream of change records needs a classic session; Spark Connect runs frames only")
+        raise UnsupportedError("change records need a classic session for streams; Spark Connect supports only frames")
     if checkpoint is None or batch is not None or query is not None:
-        raise SchemaError("a stream needs checkpoint=, where it keeps how far it is, and takes no batch= and no query=")
+        raise SchemaError(
+            "a stream needs checkpoint=, where it stores its progress, and accepts neither batch= nor query="
+        )
     name = StreamBatch(stream or checkpoint, 0, takes_over=take_over)
     return _start(job, source, checkpoint, name, available_now, interval, report)
 
@@ -162,7 +165,7 @@ def _start(
         try:
             done = job.run(frame, replace(stream, number=number, query=started.result()))
         except SkerryError as error:
-            raise TaskError(error) from error  # Spark hands on its text
+            raise TaskError(error) from error  # Spark passes its text on
         if report is not None:
             report(done)
 
@@ -191,7 +194,7 @@ class _ChangeJob:
     names: FieldNames = field(default_factory=FieldNames)
 
     def run(self, frame: DataFrame, batch: StreamBatch | None) -> IngestedChanges:
-        """Apply a batch: refused records first, then each table."""
+        """Apply a batch: first refused records, then each table."""
         read = self._read(frame)
         if read.refused.num_rows:
             if self.poison is None:
@@ -202,7 +205,7 @@ class _ChangeJob:
         return IngestedChanges(number, read.records.num_rows, read.refused.num_rows, done)
 
     def _read(self, frame: DataFrame) -> RecordBatch:
-        """The records, once the tables have what they need for them."""
+        """The records, after the tables were changed for them if necessary."""
         for _ in range(_MAX_EVOLUTIONS):
             schema = self._schema()
             read = self._take_over(frame, schema)
@@ -212,7 +215,7 @@ class _ChangeJob:
             if self.drift is DriftMode.REFUSE:
                 raise SchemaError(f"the source has changed: {drift.describe(schema)}", location=self.tables[0].name)
             changed = [evolve(table, drift, self.on) for table in self.tables]
-            if not any(changed):  # what is missing is null, and what is new has no value yet
+            if not any(changed):  # missing fields are null, and new ones have no values yet
                 return read
         raise SchemaError(f"the source has changed: {drift.describe(schema)}", location=self.tables[0].name)
 
@@ -225,14 +228,14 @@ class _ChangeJob:
         """The columns of all tables.
 
         Raises:
-            SchemaError: They are not the same.
+            SchemaError: They differ.
         """
         first, *others = (table.refresh().schema for table in self.tables)
         for table, schema in zip(self.tables[1:], others, strict=True):
             different = sorted(set(first.names) ^ set(schema.names))
             if different:
                 raise SchemaError(
-                    f"tables that follow one source have the same columns; {different[0]!r} is only in one of them",
+                    f"tables of one source must have the same columns; {different[0]!r} is only in one of them",
                     location=table.name,
                 )
         return first

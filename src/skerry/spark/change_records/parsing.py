@@ -1,8 +1,8 @@
-"""Change records as Spark expressions: JSON becomes columns, and what cannot be read says why, in one pass.
+"""Parsing of JSON change records in Spark expressions, with the reason for each record that cannot be parsed.
 
-One expression reads a record with the table's types. A second one looks which fields its row has, so that what is new
-in the source is noticed. Only a record that does not fit is read again, column by column, to name the one at fault.
-What comes out are columns with short names (`RecordParser.parse`), so that no name of a table gets into their way.
+One expression parses a record with the table's types. A second one extracts the names of its row's fields, so that new
+fields of the source are noticed. Only a record that does not fit is parsed again, column by column, to find the cause.
+The resulting columns have short names (`RecordParser.parse`), so that no name of the table collides with them.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _OPTIONS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
 
 @dataclass(frozen=True, slots=True)
 class Objection:
-    """Something that can be wrong with a record.
+    """Something that may be wrong with a record.
 
     Args:
-        condition: Whether it is, for a record that has been read.
-        reason: What is to be said, with `{value}` where the value belongs.
-        column: The column that is wrong, if it is one.
+        condition: Whether it applies to a parsed record.
+        reason: The message, with `{value}` in place of the value.
+        column: The column that is wrong, if any.
         value: The value.
         may_be_drift: Whether the record may only lack a field that the source has dropped.
     """
@@ -55,10 +55,10 @@ class Objection:
 
 @dataclass(frozen=True)
 class RecordParser:
-    """Reads records of JSON for a table.
+    """Parses JSON records for a table.
 
     Args:
-        format: What they look like.
+        format: Their format.
         schema: The table's columns.
         on: Its key columns.
     """
@@ -69,21 +69,21 @@ class RecordParser:
 
     @functools.cached_property
     def columns(self) -> tuple[RecordColumn, ...]:
-        """How each column of the table is read."""
+        """How each column of the table is parsed."""
         return tuple(record_column(field, self.format.micros) for field in self.schema)
 
     @functools.cached_property
     def keys(self) -> tuple[RecordColumn, ...]:
-        """How each key column is read."""
+        """How each key column is parsed."""
         return tuple(column for name in self.on for column in self.columns if column.name == name)
 
     def parse(self, frame: DataFrame) -> DataFrame:
-        """Records as columns, in the order of the frame; those whose value is null are left out.
+        """Turn records into columns, in the order of the frame; those whose value is null are left out.
 
         Returns:
-            A frame of `c<number>`, the table's columns after the change, of deletes before it; `k<number>`, the key
-            columns before an update; `o<number>`, what `order_by` names; `op`; `refused`, null or the number of the
-            objection against the record, of which then nothing else counts, and beside it `value`, what is wrong,
+            A frame of `c<number>`, the table's columns after the change, for deletes before it; `k<number>`, the key
+            columns before an update; `o<number>`, the columns of `order_by`; `op`; `refused`, null or the number of the
+            objection to the record, in which case the rest is undefined; `value`, what is wrong;
             `record`, its text, and `position`; `fields`, the names of the row's fields, and `body`, its text.
 
         Raises:
@@ -116,7 +116,7 @@ class RecordParser:
     # ---- the envelope ----
 
     def frame_order(self, frame: DataFrame) -> list[str]:
-        """Columns of the frame that order records."""
+        """Columns of the frame that define the order of records."""
         inside = {*ORDER_FIELDS, *self.schema.names}
         names = [name for name in self.format.order_by if name not in inside]
         for name in names:
@@ -137,7 +137,7 @@ class RecordParser:
         return sf.col(quoted(name)).cast("string")
 
     def position_columns(self, frame: DataFrame) -> list[str]:
-        """Columns of the frame that tell where a record stands."""
+        """Columns of the frame that locate a record."""
         return [name for name in self.format.position if name in frame.columns]
 
     @property
@@ -145,7 +145,7 @@ class RecordParser:
         return [name for name in self.format.order_by if name in ORDER_FIELDS]
 
     def _read(self, frame: DataFrame, order: Sequence[str]) -> DataFrame:
-        """The frame's records: their text, their place, and what the envelope says, whether in a payload or not."""
+        """The frame's records: their text, their position, and the envelope's fields, whether in a payload or not."""
         value = self.value(frame)
         read = frame.where(value.isNotNull()).select(
             value.alias("record"),
@@ -173,7 +173,7 @@ class RecordParser:
         return read.withColumn("names", sf.array_join(sf.json_object_keys("body"), FIELD_SEPARATOR))
 
     def _envelope_type(self, columns: Sequence[RecordColumn]) -> StructType:
-        """What is read of a record: some columns of the row after and of the row before, and what orders records."""
+        """The parsed type: some columns of the row after and of the row before, and the fields that order records."""
         text = StringType()
         row = StructType([StructField(column.name, column.read_as) for column in columns])
         fields = [StructField(self.format.op, text), StructField("after", row), StructField(self.format.before, row)]
@@ -187,7 +187,7 @@ class RecordParser:
         return StructType([*fields, StructField("payload", StructType(fields)), StructField(_CORRUPT, text)])
 
     def _position(self, frame: DataFrame) -> Column:
-        """Where a record stands, in words."""
+        """The position of a record, in words."""
         names = self.position_columns(frame)
         said = [sf.concat(sf.lit(f"{name} "), sf.col(quoted(name)).cast("string")) for name in names]
         return sf.concat_ws(", ", *said)
@@ -195,7 +195,7 @@ class RecordParser:
     # ---- the row ----
 
     def _with_values(self, read: DataFrame) -> DataFrame:
-        """The row's values, the key's before, and what orders the record."""
+        """The row's values, the key's before, and the order of the record."""
         before = sf.when(sf.col("op").isin(*_UPDATED), sf.col("before"))
         made = {f"c{number}": _converted(column, sf.col("row")) for number, column in enumerate(self.columns)}
         made |= {f"k{number}": _converted(column, before) for number, column in enumerate(self.keys)}
@@ -213,16 +213,16 @@ class RecordParser:
 
     @functools.cached_property
     def objections(self) -> tuple[Objection, ...]:
-        """What can be wrong with a record that has been read; the first that holds is told.
+        """Everything that can be wrong with a parsed record; the first that applies is reported.
 
-        The first of all is that some value could not be read: which one is looked for by `explain`.
+        The very first is that some value could not be parsed: `explain` finds out which.
         """
         op, is_gone, row = sf.col("op"), sf.col("is_gone"), sf.col("row")
         has_no_key = functools.reduce(operator.or_, (self._made(column).isNull() for column in self.keys))
         is_whole = row.isNotNull() & is_gone & ~has_no_key  # of what is deleted only the key counts
         found = [Objection(sf.col("is_corrupt") & ~sf.coalesce(is_whole, sf.lit(False)), "it cannot be read")]
         is_op = sf.coalesce(op.isin(*OP_KINDS), sf.lit(False))
-        found.append(Objection(~is_op, "op {value} is no op code", None, op))
+        found.append(Objection(~is_op, "op {value} is not an op code", None, op))
         found.append(Objection(row.isNull() & is_gone, f"a delete without a row in {self.format.before!r}"))
         found.append(Objection(row.isNull(), "the row in 'after' is null"))
         for column in self.columns:
@@ -242,7 +242,7 @@ class RecordParser:
         return tuple(found)
 
     def _misfits(self, column: RecordColumn) -> Iterator[Objection]:
-        """What can be wrong with a value that has been read."""
+        """What can be wrong with a parsed value."""
         raw = sf.col("row").getField(column.name)
         missing: Column | None = None
         if isinstance(column.read_as, StringType):
@@ -250,7 +250,7 @@ class RecordParser:
         elif isinstance(column.read_as, BinaryType):
             missing = raw.eqNullSafe(sf.lit(UNAVAILABLE).cast("binary"))
         if missing is not None:
-            reason = f"column {column.name!r}: the source has left out its value (REPLICA IDENTITY FULL tells it)"
+            reason = f"column {column.name!r}: the source has left out its value (REPLICA IDENTITY FULL includes it)"
             yield Objection(missing, reason, column.name)
         if column.convert is not None:
             yield Objection(raw.isNotNull() & self._made(column).isNull(), _does_not_fit(column), column.name, raw)
@@ -259,13 +259,13 @@ class RecordParser:
         return sf.col(f"c{self.columns.index(column)}")
 
     def explain(self, records: DataFrame) -> DataFrame:
-        """Why records cannot be read: their columns are tried one by one.
+        """Find out why records cannot be parsed, by trying their columns one by one.
 
         Args:
             records: A frame with the columns `record` and `position`.
 
         Returns:
-            A frame of `reason`, with `{value}` where the value belongs, `column` and `value`, beside the records.
+            A frame of `reason`, with `{value}` in place of the value, `column` and `value`, beside the records.
         """
         types = [replace(column, read_as=StringType(), convert=None) for column in self.columns]
         texts = sf.from_json("record", self._envelope_type(types), _OPTIONS)
@@ -290,7 +290,7 @@ class RecordParser:
             value = sf.when(is_it, sf.col("row").getField(column.name)).otherwise(value)
         for is_it, said in (
             (sf.col("is_corrupt"), "the envelope does not fit"),
-            (~sf.col("is_object"), "no JSON object"),
+            (~sf.col("is_object"), "not a JSON object"),
         ):
             reason = sf.when(is_it, said).otherwise(reason)
             column_name, value = sf.when(~is_it, column_name), sf.when(~is_it, value)
@@ -300,7 +300,7 @@ class RecordParser:
 
 
 def quoted(name: str) -> str:
-    """A column's name as Spark reads it."""
+    """A column's name, quoted for Spark."""
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -309,7 +309,7 @@ def _does_not_fit(column: RecordColumn) -> str:
 
 
 def _inside(envelope: Column, path: str) -> Column:
-    """A field of the envelope, whether it stands in a payload or not."""
+    """A field of the envelope, whether it is in a payload or not."""
     inner, outer = envelope.getField("payload"), envelope
     for part in path.split("."):
         inner, outer = inner.getField(part), outer.getField(part)

@@ -1,8 +1,8 @@
-"""What becomes of records that cannot be applied: the job ends, or they go to a table of their own.
+"""Records that cannot be applied: the job ends, or they go to a table of their own.
 
-In a table of their own they are committed once per batch, like the batch itself, and *before* it. If the job dies in
-between, the batch comes again: its refused records are there and are passed over, its good ones are applied. The other
-way round a record could be lost: once the batch is in the table, nobody looks at its records any more.
+They are committed to that table once per batch, *before* the batch itself. If the job dies in
+between, the batch is repeated: its refused records are already there and are skipped, its good ones are applied. In
+the reverse order a record could be lost: a batch that is in the table is never read again.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ REFUSED_RECORDS = pa.schema(
 
 
 def poison_table(poison: str | Table, catalog: Catalog, format: str) -> Table | None:
-    """Where refused records go; None if the job is to end.
+    """The table for refused records; None if the job is to end.
 
     Args:
-        poison: `fail`, a table, or the name of one, which is made if it does not exist.
-        catalog: Where it is looked for.
-        format: The table format that it is made in.
+        poison: `fail`, a table, or the name of one, which is created if it does not exist.
+        catalog: The catalog of that name.
+        format: The table format to create it in.
 
     Raises:
-        SchemaError: It lacks a column.
+        SchemaError: The table lacks a column.
     """
     if isinstance(poison, Table):
         table = poison
@@ -68,7 +68,7 @@ def refuse_batch(refused: pa.Table) -> SchemaError:
     first = refused.slice(0, 1).to_pylist()[0]
     more = f"; {refused.num_rows - 1:,} more records of the batch are refused" if refused.num_rows > 1 else ""
     where = f"record at {first['position']}: " if first["position"] else "a record: "
-    return SchemaError(f"{where}{first['reason']}{more}; poison= takes a table for such records")
+    return SchemaError(f"{where}{first['reason']}{more}; poison= can name a table for such records")
 
 
 def keep_refused(table: Table, refused: pa.Table, batch: StreamBatch | None) -> None:

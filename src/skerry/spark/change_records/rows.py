@@ -1,4 +1,4 @@
-"""Change records whose columns have types already: taken over from Spark as Arrow, and checked column by column."""
+"""Change records with typed columns: collected from Spark as Arrow, and checked column by column."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _GONE = pa.array([op for op, kind in OP_KINDS.items() if kind == DELETE])
 
 
 def take_over_rows(frame: DataFrame, format: ChangeFormat, schema: pa.Schema, on: tuple[str, ...]) -> RecordBatch:
-    """Take over the records of a frame that has the table's columns.
+    """Collect the records of a frame that has the table's columns.
 
     Args:
         frame: The records.
-        format: Which columns say what.
+        format: The roles of the columns.
         schema: The table's columns.
         on: Its key columns.
 
@@ -48,7 +48,7 @@ def take_over_rows(frame: DataFrame, format: ChangeFormat, schema: pa.Schema, on
     op = records.column(format.op).cast(pa.string())
     is_gone = _mask(pc.is_in(op, _GONE))
     checked = _Checked(records, position)
-    checked.refuse(~_mask(pc.is_in(op, _KNOWN)), "op {value} is no op code", None, op)
+    checked.refuse(~_mask(pc.is_in(op, _KNOWN)), "op {value} is not an op code", None, op)
     for name in own:
         matters = np.ones(len(is_gone), bool) if name in on else ~is_gone
         checked.refuse_misfits(schema.field(name), matters, in_key=name in on)
@@ -71,7 +71,7 @@ def take_over_rows(frame: DataFrame, format: ChangeFormat, schema: pa.Schema, on
 
 
 class _Checked:
-    """Records, and what is wrong with some of them; the first objection to each counts."""
+    """Records, and what is wrong with some of them; the first objection to each is reported."""
 
     def __init__(self, records: pa.Table, position: list[str]) -> None:
         self._records = records
@@ -84,7 +84,7 @@ class _Checked:
         self._position = pc.binary_join_element_wise(*said, ", ") if said else pa.nulls(records.num_rows, pa.string())
 
     def refuse(self, mask: Mask, reason: str, column: str | None, values: pa.ChunkedArray | None) -> None:
-        """Refuse records, with `{value}` in the reason where the value belongs."""
+        """Refuse records; `{value}` in the reason stands for the value."""
         chosen = np.flatnonzero(mask & ~self._is_refused)
         if not len(chosen):
             return
@@ -102,7 +102,7 @@ class _Checked:
         self._found.append(pa.table([said, name, value, text, self._position.take(rows)], schema=REFUSED))
 
     def refuse_misfits(self, field: pa.Field, matters: Mask, *, in_key: bool) -> None:
-        """Refuse records whose value does not fit a column, or is null where it must not be."""
+        """Refuse records with a value that does not fit its column, or with a null in a required one."""
         column = self._records.column(field.name)
         is_null = _mask(column.is_null())
         if in_key:
@@ -117,13 +117,13 @@ class _Checked:
             self.refuse(wrong & matters, reason, field.name, _as_text(column))
 
     def parted(self) -> tuple[pa.Table, pa.Table]:
-        """The good records, and what is told of the refused ones."""
+        """The good records, and the descriptions of the refused ones."""
         refused = pa.concat_tables(self._found) if self._found else REFUSED.empty_table()
         return self._records.filter(pa.array(~self._is_refused)), refused
 
 
 def _misfits(column: pa.Table, schema: pa.Schema, first: int) -> Iterator[int]:
-    """The rows whose value cannot become the column's type, by halving."""
+    """The rows whose value cannot be converted to the column's type, by bisection."""
     try:
         conform(column, schema).read_all()
     except SchemaError:

@@ -1,1 +1,1 @@
-"""The data source `skerry`: `format("skerry")` of frames and streams, to read and to write."""
+"""The data source `skerry`: `format("skerry")` for reading and writing frames and streams."""

@@ -1,4 +1,4 @@
-"""Writing frames and streams through Python workers: tasks write and sketch, the driver publishes once."""
+"""Writers of frames and streams in Python workers: tasks write and sketch, the driver publishes once."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _BATCH, _QUERY = "streaming.sql.batchId", "sql.streaming.queryId"
 
 @dataclass(frozen=True)
 class _Written(WriterCommitMessage):  # type: ignore[misc]
-    """What a task has written, and for which query: whoever commits is not told."""
+    """The message of a task: what it wrote, and for which query, as the committing process does not know it."""
 
     share: Any
     query: str | None = None
 
 
 def _told(property: str) -> str | None:
-    """What Spark tells the tasks of a query."""
+    """The properties that Spark gives the tasks of a query."""
     context = TaskContext.get()
     return None if context is None else context.getLocalProperty(property)
 
@@ -58,16 +58,16 @@ def _publish(
     with write.owned(shares):
         is_new = write.publish(options.connector(), shares, batch)
     if batch is not None and not is_new:
-        _LOG.warning("batch %d of stream %r is in the table already: nothing was written", batch.number, batch.stream)
+        _LOG.warning("batch %d of stream %r is already in the table: nothing was written", batch.number, batch.stream)
 
 
 class FrameWriter(DataSourceArrowWriter):  # type: ignore[misc]
     """Writes a frame.
 
     Args:
-        options: What the caller said.
-        write: What the table's format makes of it.
-        batch: The batch of a stream that the frame is, committed once.
+        options: The caller's options.
+        write: The table format's write.
+        batch: The batch of a stream that the frame is, if any; committed only once.
     """
 
     def __init__(self, options: SourceOptions, write: TableWrite, batch: StreamBatch | None) -> None:
@@ -80,7 +80,7 @@ class FrameWriter(DataSourceArrowWriter):  # type: ignore[misc]
         return _Written(self._write.share(iterator), _told(_QUERY))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Publish what all tasks have written, with the table's statistics, as one snapshot."""
+        """Publish what all tasks have written, with the table's statistics, in one snapshot."""
         _publish(self._options, self._write, messages, self._batch)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -89,12 +89,12 @@ class FrameWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
 
 class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
-    """Writes a stream: each batch is committed once, however often Spark sends it.
+    """Writes a stream: each batch is committed once, however often Spark repeats it.
 
     Args:
-        options: What the caller said.
-        write: What the table's format makes of it.
-        stream: What names the stream, the same after a restart.
+        options: The caller's options.
+        write: The table format's write.
+        stream: The stream's name, the same after a restart.
     """
 
     def __init__(self, options: SourceOptions, write: TableWrite, stream: str) -> None:
@@ -108,10 +108,10 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         return _Written(share, _told(_QUERY))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Publish a batch, unless the table has it."""
+        """Publish a batch, unless the table already has it."""
         batch = StreamBatch(self._stream, batchId, takes_over=self._options.takes_over)
         _publish(self._options, self._write.of_batch(batchId), messages, batch)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Remove what is not committed of a batch."""
+        """Remove what was written for a batch and not committed."""
         _abort(self._write.of_batch(batchId), messages)

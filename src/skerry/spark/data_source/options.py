@@ -1,4 +1,4 @@
-"""What `.option(…)` says to the data source `skerry`."""
+"""Options of the data source `skerry`."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _SUMMARY_PREFIX = "snapshot-property."
 
 
 class Use(enum.Enum):
-    """What a source is asked for."""
+    """The uses of a data source."""
 
     READ = "reads"
     WRITE = "batch writes"
-    STREAM_READ = "streams that are read"
-    STREAM_WRITE = "streams that are written"
+    STREAM_READ = "streaming reads"
+    STREAM_WRITE = "streaming writes"
 
 
 _EVERY = frozenset(Use)
@@ -56,13 +56,13 @@ _OPTIONS = {
     "batch": _WRITE,
     "query": _WRITE,
     "take-over": _WRITES,
-    "checkpointlocation": _EVERY,  # Spark hands its own on
+    "checkpointlocation": _EVERY,  # Spark passes on its own
     "queryname": _EVERY,
 }
 
 
 class SourceOptions:
-    """The options of one read or write; names in any case. Picklable.
+    """The options of one read or write; names are case-insensitive. Picklable.
 
     Args:
         options: As Spark gives them.
@@ -83,22 +83,22 @@ class SourceOptions:
         }
 
     def check(self, use: Use) -> None:
-        """Refuse options that would be passed over.
+        """Refuse options that would be ignored.
 
         Raises:
-            SchemaError: An option is for other uses.
+            SchemaError: An option is for another use.
         """
         for name in self._options:
             uses = _OPTIONS.get(name, _EVERY)
             if use not in uses:
                 wanted = " and ".join(sorted(found.value for found in uses))
-                raise SchemaError(f"option {name} is for {wanted}: it says nothing here")
+                raise SchemaError(f"option {name} is only for {wanted}")
 
     def load(self) -> Table:
-        """The table.
+        """Load the table.
 
         Raises:
-            NotFoundError: There is none of that name.
+            NotFoundError: The table does not exist.
             SchemaError: No catalog or no table is named.
         """
         table = self._options.get("table") or self._options.get("path")
@@ -109,7 +109,7 @@ class SourceOptions:
         return skerry.connect(self._options["catalog"], create=False, **self._catalog_properties).load_table(table)
 
     def connector(self) -> TableConnector:
-        """The table as frames and streams see it.
+        """The table's connector, for frames and streams.
 
         Raises:
             SkerryError: As `load`.
@@ -138,7 +138,7 @@ class SourceOptions:
         """The snapshot to read.
 
         Raises:
-            SchemaError: It is no number.
+            SchemaError: It is not a number.
         """
         text = self._options.get("snapshot")
         if text is not None and not text.lstrip("-").isdecimal():
@@ -152,36 +152,36 @@ class SourceOptions:
 
     @property
     def tells_changes(self) -> bool:
-        """Whether a stream tells rows that go and rows that change."""
+        """Whether a stream delivers deleted and updated rows."""
         return self._flag("changes")
 
     @property
     def skips_changes(self) -> bool:
-        """Whether a stream of new rows passes over other commits."""
+        """Whether a stream of new rows skips other commits."""
         return self._flag("skip-changes")
 
     @property
     def start(self) -> str:
-        """Where a stream begins."""
+        """Where a stream starts."""
         return self._options.get("start", EARLIEST)
 
     @property
     def limits(self) -> Limits:
-        """How much a batch of a stream takes.
+        """The limits on a batch of a stream.
 
         Raises:
-            SchemaError: A limit is no whole number above 0.
+            SchemaError: A limit is not a whole number above 0.
         """
         return Limits(self._count("max-files-per-batch"), self._count("max-snapshots-per-batch"))
 
     @property
     def consumer(self) -> str | None:
-        """Under which name the table notes how far a stream that is read has come."""
+        """The name under which the table records how far a stream has read."""
         return self._options.get("consumer")
 
     @property
     def checkpoint(self) -> str | None:
-        """Where Spark keeps how far a stream has come, if the reader is told."""
+        """Where Spark stores how far a stream has read, if the reader knows it."""
         return self._options.get("checkpointlocation")
 
     @property
@@ -218,10 +218,10 @@ class SourceOptions:
 
     @property
     def stream(self) -> str:
-        """What names a stream that is written, the same after a restart.
+        """The name of a stream that is written, the same after a restart.
 
         Raises:
-            SchemaError: Nothing does.
+            SchemaError: No option names it.
         """
         name = self._options.get("stream") or self._options.get("checkpointlocation")
         if not name:
@@ -233,7 +233,7 @@ class SourceOptions:
 
     @property
     def takes_over(self) -> bool:
-        """Whether a stream goes on under a name that another query has used."""
+        """Whether a stream continues under a name that another query has used."""
         return self._flag("take-over")
 
     @property
@@ -241,7 +241,7 @@ class SourceOptions:
         """The batch of a stream that a frame is.
 
         Raises:
-            SchemaError: The options that name it are not complete, or make no sense.
+            SchemaError: The options that name it are incomplete or invalid.
         """
         said = {name: self._options.get(name) for name in ("stream", "batch", "query")}
         stream, number = said["stream"], said["batch"]
@@ -250,7 +250,7 @@ class SourceOptions:
             if alone is None and not self.takes_over:
                 return None
             raise SchemaError(
-                f"option {alone or 'take-over'} is about a batch of a stream, which is committed once: a frame needs "
+                f"option {alone or 'take-over'} is for a batch of a stream, which is committed once: a frame needs "
                 'both .option("stream", name) and .option("batch", number), as foreachBatch numbers it'
             )
         if not number.isdecimal():

@@ -1,8 +1,8 @@
-"""Spark's filters as predicates of ours, so that planning leaves out files and reading leaves out rows.
+"""Conversion of Spark's filters to predicates, so that planning skips files and reading skips rows.
 
-A filter is taken whole or not at all. What is taken, Spark does not test again: a filter is taken only if our predicate
-is true for exactly the rows for which Spark's is, which holds for columns whose values Spark has as they are, and for
-constants that reach Python as they were: not all do.
+A filter is converted as a whole or not at all. Spark does not test converted filters again, so a filter is converted
+only if the predicate is true for exactly the same rows: if Spark has the column's values unchanged, and the
+constants reach Python unchanged, which not all do.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["push_filters"]
 _NS_PER_US: Final = 1000
 _EPOCH: Final = datetime.datetime(1970, 1, 1)
 _MICROSECOND: Final = datetime.timedelta(microseconds=1)
-# PySpark computes decimals in a context of 28 digits: one with as many may be rounded.
+# PySpark computes decimals in a context of 28 digits: one with as many may have been rounded.
 _EXACT_DIGITS: Final = 27
 _AS_THEY_ARE: Final = frozenset(
     (
@@ -51,14 +51,14 @@ _COMPARISONS: Final[dict[type[spark.Filter], Operator]] = {
 
 
 def push_filters(filters: Iterable[spark.Filter], schema: pa.Schema) -> tuple[list[Predicate], list[spark.Filter]]:
-    """Take the filters that can be said in our words.
+    """Convert the filters that can be expressed as predicates.
 
     Args:
-        filters: Conditions that all hold for the rows that are wanted.
+        filters: Conditions that all must hold.
         schema: The table's columns.
 
     Returns:
-        Predicates, and the filters that were not taken.
+        Predicates, and the filters that were not converted.
     """
     taken: list[Predicate] = []
     left: list[spark.Filter] = []
@@ -80,7 +80,7 @@ def _predicate(found: spark.Filter, schema: pa.Schema) -> Predicate | None:
 
 
 def _is_as_it_is(type_: pa.DataType) -> bool:
-    """Whether Spark has the values of a column as they are: it has no nanoseconds, times of day, or UUIDs."""
+    """Whether Spark has the values of a column unchanged: it has no nanoseconds, times of day, or UUIDs."""
     return family_of(type_) in _AS_THEY_ARE and not (pa.types.is_timestamp(type_) and type_.unit == "ns")
 
 
@@ -88,10 +88,10 @@ def _is_as_it_is(type_: pa.DataType) -> bool:
 
 
 def _syntax(found: spark.Filter) -> Syntax:
-    """A filter as a condition that was written.
+    """The syntax tree of a filter.
 
     Raises:
-        UnsupportedError: We have no words for it.
+        UnsupportedError: It cannot be expressed.
     """
     say = _SAY.get(type(found))
     if say is None:
@@ -155,10 +155,10 @@ def _literal(value: Any) -> Value:
 
 
 def _own(value: Any) -> tuple[LiteralKind, Any]:
-    """A Python value as literals hold it.
+    """A Python value in the form of literals.
 
     Raises:
-        UnsupportedError: It is of another kind.
+        UnsupportedError: It has another type.
     """
     match value:
         case None:

@@ -1,11 +1,11 @@
-"""The data source `skerry`: `format("skerry")` of frames and streams, to read and to write.
+"""The data source `skerry`: `format("skerry")` for reading and writing frames and streams.
 
 Rows pass through Python workers as Arrow batches. Writers sketch them on the way, and the driver commits all files
-with the table's statistics once. `skerry.spark.ingest` lets Spark's own Parquet writer write, which is twice as fast;
-this is for code that wants a format by name, and for streams.
+with the table's statistics once. `skerry.spark.ingest` uses Spark's own Parquet writer, which is twice as fast;
+this is for code that needs a format by name, and for streams.
 
 Every step (planning, each task, commit, abort) may run in a Python process of its own, so a step knows only what is
-pickled with the reader or writer. What the table's format does of it is in `skerry.table.connector.connector`.
+pickled with the reader or writer. The table format's part is in `skerry.table.connector.connector`.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ __all__ = ["SkerryDataSource", "register"]
 
 
 def register(spark: SparkSession) -> None:
-    """Let a session read and write `format("skerry")`; docs/spark.md has its options.
+    """Let a session read and write `format("skerry")`; its options are in docs/spark.md.
 
-    Settings that `skerry.spark.read` relies on are made, too, unless the session has them otherwise: Parquet columns
+    Settings that `skerry.spark.read` relies on are set too, unless the session already sets them: Parquet columns
     are found by field id, and the cost-based optimizer is on, with its reordering of joins.
     """
     if isinstance(spark, SparkSession):
-        # Spark looks a name up in the thread's active session, both here and at each read: make it this one, as
-        # `createDataFrame` does. With another active that has the source, registering it is refused here.
+        # Spark looks a name up in the thread's active session, here and at each read: activate this one, as
+        # `createDataFrame` does. If another session with the source is active, registering is refused here.
         SparkSession._activeSession = spark
         SparkSession._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
     spark.dataSource.register(SkerryDataSource)
@@ -61,11 +61,11 @@ class SkerryDataSource(DataSource):  # type: ignore[misc]
 
     @classmethod
     def name(cls) -> str:
-        """What `format` takes."""
+        """The name for `format`."""
         return "skerry"
 
     def schema(self) -> StructType:
-        """The columns that a read delivers."""
+        """The columns of a read."""
         options = SourceOptions(self.options)
         if options.tells_changes:
             return to_spark_schema(table_stream(options).schema)
@@ -81,7 +81,7 @@ class SkerryDataSource(DataSource):  # type: ignore[misc]
         return reader(options, list(schema.names))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """Write to the table, as the options and the frame's mode say.
+        """Write to the table, as the options and the frame's mode specify.
 
         Raises:
             SchemaError: The frame's columns or the options do not fit; nothing was written.
@@ -100,7 +100,7 @@ class SkerryDataSource(DataSource):  # type: ignore[misc]
         """Write a stream's batches to the table, each once.
 
         Raises:
-            SchemaError: The stream's columns or the options do not fit, or nothing names the stream.
+            SchemaError: The stream's columns or the options do not fit, or the stream has no name.
         """
         options = SourceOptions(self.options)
         options.check(Use.STREAM_WRITE)
@@ -131,7 +131,7 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
         self._pushed: list[Predicate] = []
 
     def __getstate__(self) -> dict[str, Any]:
-        """What tasks get: no table, which stays with the process that plans."""
+        """The state for tasks: without the table, which stays in the planning process."""
         return {"_options": self._options, "_columns": self._columns, "_pushed": []}
 
     @cached_property
@@ -139,7 +139,7 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
         return self._options.connector()
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One task per piece of the scan; one without any where there are none, as Spark wants one."""
+        """One task per piece of the scan; an empty one if there are none, as Spark requires one."""
         options = self._options
         where: str | Predicate | None = options.where
         if self._pushed:
@@ -156,14 +156,14 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
 
 
 class _FilteringReader(_Reader):
-    """Takes the conditions of a query, too.
+    """A reader that also accepts the conditions of a query.
 
-    Spark 4.1 to 4.3 keep what a reader makes of the filters of one scan for every other scan of the same frame, one
-    without filters included, and so would read too few rows there. Whoever wants this says so, frame by frame.
+    Spark 4.1 to 4.3 apply the filters of one scan of a frame to all other scans of it, including scans
+    without filters, and so may read too few rows. It is therefore opt-in, frame by frame.
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
-        """Take the filters that can be said in our words; Spark tests the others itself."""
+        """Accept the filters that can be converted to predicates; Spark tests the others itself."""
         options = self._options
         everything = self._exchange.scan(None, None, options.snapshot, options.ref)
         self._pushed, left = push_filters(filters, everything.schema)

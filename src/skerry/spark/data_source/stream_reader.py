@@ -23,11 +23,11 @@ __all__ = ["StreamReader", "table_stream"]
 
 
 def table_stream(options: SourceOptions, columns: Sequence[str] | None = None) -> TableStream:
-    """The stream that options describe.
+    """The stream described by options.
 
     Args:
         options: The options.
-        columns: What the caller's schema names, if it is known.
+        columns: The columns of the caller's schema, if known.
     """
     chosen = columns if columns is not None else options.columns
     if chosen is not None and options.tells_changes:
@@ -55,13 +55,13 @@ class _Share(InputPartition):  # type: ignore[misc]
 
 
 class StreamReader(DataSourceStreamReader):  # type: ignore[misc]
-    """Tells Spark how far a table has come, and reads what is between two offsets.
+    """Reports a table's offsets to Spark, and reads the rows between two of them.
 
-    Spark does not say where the next batch begins when it asks where it ends. The reader keeps that in mind; after a
-    restart it looks it up in the checkpoint, if it is told where that is, else the first batch has no limits.
+    Spark does not say where the next batch begins when it asks where it ends. The reader remembers that; after a
+    restart it looks it up in the checkpoint if it knows the location, otherwise the first batch has no limits.
 
     Args:
-        options: What the caller said.
+        options: The caller's options.
         columns: The columns of the caller's schema.
     """
 
@@ -71,7 +71,7 @@ class StreamReader(DataSourceStreamReader):  # type: ignore[misc]
         self._last: TableOffset | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """What tasks get: no table, which stays with the process that plans."""
+        """The state for tasks: without the table, which stays in the planning process."""
         return {"_options": self._options, "_columns": self._columns, "_last": None}
 
     @cached_property
@@ -83,18 +83,18 @@ class StreamReader(DataSourceStreamReader):  # type: ignore[misc]
         return self._source.initial()
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Where a stream begins that never ran; Spark asks after it has asked where the first batch ends."""
+        """The start of a new stream; Spark asks for it after the end of the first batch."""
         return self._initial.encode()
 
     def latestOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Where the next batch ends."""
+        """The end of the next batch."""
         initial = self._initial
         if self._last is None and self._options.checkpoint is not None:
             self._last = self._find_last(self._options.checkpoint) or initial
         return self._source.latest(self._last).encode()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Tasks that read what is between two offsets; one that reads nothing if there is nothing."""
+        """Tasks that read the rows between two offsets; an empty one if there are none."""
         source = self._source
         begin, self._last = source.decode(start), source.decode(end)
         source.hold(begin, self._last)
@@ -107,14 +107,14 @@ class StreamReader(DataSourceStreamReader):  # type: ignore[misc]
             yield from for_spark(task.batches())
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Spark has done with all before an offset."""
+        """Everything before an offset was processed."""
         self._source.commit(self._source.decode(end))
 
     def stop(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no resource is open."""
 
     def _find_last(self, checkpoint: str) -> TableOffset | None:
-        """The end of the last batch that Spark has planned, as the checkpoint's log of offsets says."""
+        """The end of the last batch that Spark planned, from the checkpoint's log of offsets."""
         source = self._source
         storage = source.storage
         logs = [status.location for status in storage.list_folder(join(checkpoint, "offsets")).files]
@@ -125,7 +125,7 @@ class StreamReader(DataSourceStreamReader):  # type: ignore[misc]
             try:
                 offset = source.decode(json.loads(line))
             except (ValueError, AttributeError, FormatError):
-                continue  # the version, Spark's own record, another source
+                continue  # the version, Spark's own record, or another source
             if offset.table == source.identity:
                 return offset
         return None

@@ -1,1 +1,1 @@
-"""Tables as frames, and queries over them: planned here, read by Spark, with statistics in its plans."""
+"""Tables as frames, and queries over them: planned by skerry, read by Spark, with statistics in its plans."""

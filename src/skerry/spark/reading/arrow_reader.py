@@ -1,4 +1,4 @@
-"""Rows of planned files through Python workers, for what Spark's own reader cannot read."""
+"""Frames whose rows are read by Python workers, for files that Spark's own reader cannot read."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ class ShareReader(Protocol[ShareIn]):
 def read_through_arrow(
     spark: SparkSession, reader: ShareReader[Share], shares: Sequence[Share], schema: StructType, row_count: int
 ) -> DataFrame:
-    """A frame whose tasks each read one share.
+    """A frame with one task per share.
 
-    Spark judges the size of such a frame by the rows that the workers are started with. So a range as long as the
-    result starts them, and all of it but one number per task is filtered out before it gets to a worker.
+    Spark estimates the size of such a frame from the rows that the workers are started with. They are therefore started
+    by a range as long as the result, filtered to one number per task before it gets to a worker.
 
     Args:
         spark: The session, classic or Spark Connect.
         reader: Reads the rows.
         shares: Files or parts of files.
-        schema: The columns of the reader as Spark has them.
-        row_count: About how many rows there are.
+        schema: The columns of the reader in Spark's types.
+        row_count: Approximate number of rows.
     """
     step = max(1, -(-row_count // len(shares)))
     starts = spark.range(0, step * len(shares), 1, len(shares)).where(f"id % {step} = 0")

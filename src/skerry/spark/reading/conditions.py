@@ -1,4 +1,4 @@
-"""A table's predicate as a condition of Spark: both order NaN above every other value, so it keeps the same rows."""
+"""Conversion of a table's predicate to a condition of Spark: both order NaN above all other values."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _US_PER_DAY = 86_400_000_000
 
 
 def to_condition(predicate: Predicate) -> SparkColumn:
-    """The condition that is true for exactly the rows that a predicate keeps.
+    """The condition that is true for exactly the rows of a predicate.
 
     Args:
         predicate: Bound to columns of types that Spark has.
@@ -83,7 +83,7 @@ def _negated(condition: SparkColumn, negated: bool) -> SparkColumn:
 
 
 def _literal(type_: pa.DataType, value: Any) -> SparkColumn:
-    """A physical value as a constant of the column's own type, which Spark can hand to its Parquet reader."""
+    """A physical value as a constant of the column's own type, which Spark can pass to its Parquet reader."""
     if pa.types.is_date(type_):
         return sf.date_from_unix_date(sf.lit(value))
     if pa.types.is_timestamp(type_):

@@ -1,9 +1,9 @@
-"""Which data files Spark's own Parquet reader reads as the table means them.
+"""Selection of the data files that Spark's own Parquet reader reads correctly.
 
-Spark finds columns by field id, and what a file lacks is null to it. That is right for most files. It is wrong where
-rows are deleted, where a missing column has a value (a partition's, or a default), and where a file has another column
-by the name of a wanted one: conditions reach Spark's Parquet reader by name, and skip row groups by the wrong column's
-statistics. Of the promotions of types it has some, and fails on conditions over a promoted decimal.
+Spark finds columns by field id, and columns that a file lacks are null. That is correct for most files. It is wrong if
+rows are deleted, if a missing column has a value (a partition's, or a default), and if a file has another column
+with the name of a requested one: conditions reach Spark's Parquet reader by name, and skip row groups by the wrong
+column's statistics. It supports some type promotions, but fails on conditions over a promoted decimal.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NOT_IN_SPARK = (pa.types.is_time, pa.types.is_fixed_size_binary, pa.types.is_nu
 
 
 def read_by_spark(schema: pa.Schema) -> bool:
-    """Whether Spark's Parquet reader has all of these columns: types it knows, and none that no file stores."""
+    """Whether Spark's Parquet reader supports all of these columns: known types, and stored in files."""
     return not any(is_metadata_column(number) for number in all_ids(schema)) and all(
         _is_known(field.type) for field in schema
     )
@@ -54,12 +54,12 @@ def _children(type_: pa.DataType) -> list[pa.Field]:
 
 @dataclass(frozen=True)
 class FileChoice:
-    """Decides about the files of one read.
+    """Decides which files of one read Spark reads.
 
     Args:
         storage: Access to the files.
-        schema: The columns that are read, those of the condition included, with field ids.
-        history: All schemas that the table has had.
+        schema: The columns to read, including those of the condition, with field ids.
+        history: All schemas of the table, present and past.
         has_name_mapping: Whether the table has files without field ids.
     """
 
@@ -70,15 +70,15 @@ class FileChoice:
 
     @property
     def has_changed(self) -> bool:
-        """Whether columns may have another name or type in some file, or another column theirs."""
+        """Whether columns may have another name or type in some file, or another column their name."""
         return self.has_name_mapping or any(not agrees(schema, self.schema) for schema in self.history)
 
     def divide(
         self, tasks: Iterable[FileScanTask], known: Mapping[str, DataFile]
     ) -> tuple[list[FileScanTask], list[FileScanTask]]:
-        """Divide files into those that Spark's reader reads right and the others.
+        """Split files into those that Spark's reader reads correctly and the others.
 
-        Footers are read only where neither the table's history nor its metadata tells.
+        Footers are read only if neither the table's history nor its metadata gives the answer.
 
         Args:
             tasks: The files.
@@ -110,9 +110,9 @@ class FileChoice:
 
 
 def agrees(old: Iterable[pa.Field], new: Iterable[pa.Field], *, is_nested: bool = False) -> bool:
-    """Whether files of an older schema have the wanted columns by their names and in their types, or not at all.
+    """Whether files of an older schema have the requested columns with the same names and types, or not at all.
 
-    A struct must have all its wanted fields: Spark takes one without any for null.
+    A struct must have all its requested fields: Spark reads one without any as null.
     """
     known = list(old)
     by_name = {field.name.casefold(): field for field in known}
@@ -136,7 +136,7 @@ def _is_same(old: pa.DataType, new: pa.DataType) -> bool:
 
 
 def _fits_fields(stored: Sequence[pa.Field], wanted: Sequence[pa.Field], constants: Collection[int]) -> bool:
-    """Whether Spark's reader finds the wanted columns, and nothing else in their stead."""
+    """Whether Spark's reader finds the requested columns, and no others in their place."""
     by_name = {field.name.casefold(): field for field in stored}
     by_id = {int((field.metadata or {}).get(b"PARQUET:field_id", -1)): field for field in stored}
     if len(by_name) < len(stored):

@@ -1,4 +1,4 @@
-"""Iceberg tables as frames: Spark's own scan over the files that it reads right, the others through Python workers."""
+"""Iceberg tables as frames: Spark's own scan of the files that it reads correctly, Python workers for the others."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ _NAME_MAPPING_PROPERTY = "schema.name-mapping.default"
 
 @dataclass(frozen=True)
 class IcebergRead:
-    """One read of an Iceberg table on its way to a frame.
+    """One read of an Iceberg table as a frame.
 
     Args:
         spark: The session.
-        scan: What is read.
-        tests_rows: Whether rows that the scan does not want are left out, and not only files.
+        scan: The scan.
+        tests_rows: Whether rows are filtered by the condition, not only files.
     """
 
     spark: SparkSession
@@ -79,13 +79,13 @@ class IcebergRead:
         return frames[0] if len(frames) == 1 else frames[0].union(frames[1])
 
     def outline(self) -> DataFrame:
-        """A relation without files that has the columns and the table's name."""
+        """A relation without files that has the table's columns and name."""
         without_files = open_files(self.spark, to_spark_schema(self.scan.row_reader().schema), [])
         return with_statistics(without_files, PlanStatistics(0, 0), self.scan.state.name)
 
     @property
     def file_count(self) -> int:
-        """How many files are read."""
+        """Number of files to read."""
         return len(self._tasks)
 
     # ---- which files ----
@@ -123,7 +123,7 @@ class IcebergRead:
         }
 
     def _check_session(self, schema: pa.Schema, is_native: bool) -> None:
-        """Refuse a session that would read other columns, and warn of one that reads statistics in vain.
+        """Refuse a session that would read other columns, and warn of one that ignores statistics.
 
         Raises:
             SchemaError: Columns would be found by name, and names have changed.
@@ -138,7 +138,7 @@ class IcebergRead:
     # ---- frames ----
 
     def _native(self, reader: RowReader, tasks: Sequence[FileScanTask]) -> DataFrame:
-        """A frame of Spark's own scan over exactly these files."""
+        """A frame of Spark's own scan of exactly these files."""
         wanted = reader.schema
         tested = [field for field in reader.read_schema if field.name not in wanted.names]
         schema = pa.schema([*(reader.read_schema.field(name) for name in wanted.names), *tested])
@@ -175,7 +175,7 @@ class IcebergRead:
 
     @cached_property
     def _distinct_counts(self) -> Mapping[int, Estimate]:
-        """What sketches say of all rows of the files that are read, by field id; conditions come later in the plan."""
+        """Distinct counts from sketches, by field id, of all rows of the files; conditions apply later in the plan."""
         snapshot = self.scan.snapshot_id
         assert snapshot is not None
         state = self.scan.state
@@ -185,7 +185,7 @@ class IcebergRead:
 
 
 def _row_count(task: FileScanTask) -> int:
-    """Rows of a file but for deleted ones, as far as metadata tells."""
+    """Rows of a file without deleted ones, as far as metadata gives them."""
     own = (DeleteKind.VECTOR, DeleteKind.POSITIONS)
     deleted = sum(
         delete.record_count

@@ -1,8 +1,8 @@
-"""Files that have gone from under a frame: the error that says so, in place of a page of Spark's own.
+"""Error for files that were deleted after a frame was created, instead of a page of Spark's own.
 
-A frame is bound to the files of a snapshot. When it is used after these have been compacted away and the snapshot has
-expired, Spark's reader fails far from any code of ours. PySpark turns exceptions of the JVM into its own in one place;
-what it has no class for is looked at here as well.
+A frame is bound to the files of a snapshot. If it is used after these were compacted and the snapshot has
+expired, Spark's reader fails outside of skerry's code. PySpark converts exceptions of the JVM in one place;
+those that it has no class for are examined here too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _original: Callable[[Any], Any] = captured.convert_exception
 
 
 def explain_lost_files(location: str, name: str) -> None:
-    """From now on, a lost file of a table ends a job with an error that says so.
+    """Make jobs that miss a file of a table end with an error that explains it.
 
     Args:
         location: The table's folder.
@@ -42,13 +42,13 @@ def _convert(exception: Any) -> Any:
 
 
 def _lost_file(text: str) -> NotFoundError | None:
-    """The error for a file of one of the tables that frames were made of; None if it is another failure."""
+    """The error for a file of one of the tables with frames; None for another failure."""
     found = _LOST.search(text)
     name = next((name for root, name in _tables.items() if found is not None and is_within(root, found[1])), None)
     if found is None or name is None:
         return None
     return NotFoundError(
-        f"a data file of table {name} has gone: the snapshot to which the frame is bound has expired, or the table was "
-        "dropped, since the frame was made; read the table again",
+        f"a data file of table {name} is missing: the snapshot of the frame has expired, or the table was "
+        "dropped, since the frame was created; read the table again",
         location=found[1],
     )

@@ -1,4 +1,4 @@
-"""Files as frames of Spark's own Parquet scan, and what is known of them in the plan: what both table formats need."""
+"""Frames of Spark's own Parquet scan with statistics in the plan, for both table formats."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from skerry.storage import MOVED_TO
 __all__ = ["is_on", "nullable", "open_files", "projection", "reaches", "told", "warn_of_blind_optimizer"]
 
 _BROADCAST_SETTING = "spark.sql.autoBroadcastJoinThreshold"
-# Dates are those of today's calendar, whoever wrote them.
+# Dates are in today's calendar, for all writers.
 _OPTIONS = {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}
 _PATTERN = re.compile(r"[{}\[\]*?\\]")
 
 
 def reaches(spark: SparkSession, locations: Iterable[str], options: Iterable[str]) -> bool:
-    """Whether Spark can open files; a Connect server's access is not known here, but for its file system.
+    """Whether Spark can open files; for a Connect server only its file system is known.
 
     Args:
         spark: The session.
         locations: The files.
-        options: The names of the options by which our storage reaches them.
+        options: The names of the options with which our storage opens them.
     """
     if MOVED_TO in options:
         return False
@@ -81,7 +81,7 @@ def _literal_path(path: str) -> str:
 
 
 def told(frame: DataFrame, statistics: PlanStatistics, name: str) -> DataFrame:
-    """A frame of files with what is known about them; on Spark Connect a hint, if they are small."""
+    """Add statistics to a frame of files; on Spark Connect a hint, if they are small."""
     spark = frame.sparkSession
     if is_classic(spark):
         return with_statistics(frame, statistics, name)
@@ -90,7 +90,7 @@ def told(frame: DataFrame, statistics: PlanStatistics, name: str) -> DataFrame:
 
 
 def projection(read: StructType, wanted: StructType) -> list[Column]:
-    """The wanted columns, without what was read for the condition only."""
+    """Select the requested columns, without those read only for the condition."""
     return [_part_of((field.name,), read[field.name].dataType, field.dataType).alias(field.name) for field in wanted]
 
 
@@ -105,7 +105,7 @@ def _part_of(path: tuple[str, ...], read: DataType, wanted: DataType) -> Column:
 
 
 def nullable(type_: Any) -> Any:
-    """A type as Spark's Parquet reader delivers it: whatever files say, anything may be null."""
+    """A type as Spark's Parquet reader returns it: all values may be null, whatever the files say."""
     if isinstance(type_, StructType):
         return StructType([StructField(f.name, nullable(f.dataType), True, f.metadata) for f in type_])
     if isinstance(type_, ArrayType):
@@ -114,11 +114,11 @@ def nullable(type_: Any) -> Any:
 
 
 def warn_of_blind_optimizer(spark: SparkSession, depth: int) -> None:
-    """Warn of a session that reads statistics in vain.
+    """Warn of a session that ignores statistics.
 
     Args:
         spark: The session.
-        depth: How many calls lie between this one and the user's.
+        depth: Number of calls between this one and the user's.
     """
     if is_classic(spark) and not is_on(spark, OPTIMIZER_SETTING):
         message = f"Spark ignores row counts and statistics of columns while {OPTIMIZER_SETTING} is false"
@@ -134,7 +134,7 @@ _UNITS = {"": 0, "b": 0, "k": 10, "kb": 10, "m": 20, "mb": 20, "g": 30, "gb": 30
 
 
 def _bytes(text: str | None) -> int:
-    """A number of bytes as Spark's settings have it: `10MB`, `10485760b`, `-1`."""
+    """Parse a number of bytes in Spark's settings: `10MB`, `10485760b`, `-1`."""
     text = (text or "-1").strip().lower()
     digits = text.rstrip("bkmg")
     return int(digits) << _UNITS.get(text[len(digits) :], 0)

@@ -1,7 +1,7 @@
-"""Paimon tables as frames: Spark's own scan over Parquet files that are read as they are, the others through workers.
+"""Paimon tables as frames: Spark's own scan of Parquet files that need no merging, Python workers for the others.
 
-Files of today's column names are found by name, which every writer of Paimon gives them; field ids not all of them do.
-In primary-key tables a file of its own may have records that take rows away, whatever its metadata says of them: their
+Columns of files with the current names are found by name, as all writers of Paimon write names but not all write field
+ids. In primary-key tables even a single file may contain delete records, whatever its metadata says: the records'
 kinds are a column of the scan.
 """
 
@@ -45,12 +45,12 @@ _ADDS: Final = (0, 2)
 
 @dataclass(frozen=True)
 class PaimonRead:
-    """One read of a Paimon table on its way to a frame.
+    """One read of a Paimon table as a frame.
 
     Args:
         spark: The session.
-        scan: What is read.
-        tests_rows: Whether rows that the scan does not want are left out, and not only files.
+        scan: The scan.
+        tests_rows: Whether rows are filtered by the condition, not only files.
     """
 
     spark: SparkSession
@@ -70,13 +70,13 @@ class PaimonRead:
         return reduce(DataFrame.union, frames)
 
     def outline(self) -> DataFrame:
-        """A relation without files that has the columns and the table's name."""
+        """A relation without files that has the table's columns and name."""
         without_files = open_files(self.spark, to_spark_schema(self.scan.schema), [])
         return with_statistics(without_files, PlanStatistics(0, 0), self.scan.own_reader().state.name)
 
     @property
     def file_count(self) -> int:
-        """How many files are read."""
+        """Number of files to read."""
         return sum(len(part.splits.files) for part in self._parts)
 
     @cached_property
@@ -91,14 +91,14 @@ class PaimonRead:
 
 @dataclass(frozen=True)
 class _BranchRead:
-    """What is read of one branch.
+    """The read of one branch.
 
     Args:
         spark: The session.
         reader: Reads the splits.
-        splits: What is read.
-        tests_rows: As of `PaimonRead`.
-        are_all: Whether those are all files of the branch.
+        splits: The splits to read.
+        tests_rows: As in `PaimonRead`.
+        are_all: Whether they are all files of the branch.
     """
 
     spark: SparkSession
@@ -122,7 +122,7 @@ class _BranchRead:
     # ---- which files ----
 
     def _divide(self, reader: SplitReader) -> tuple[list[SplitFile], list[Split]]:
-        """The files that Spark's reader reads right, and splits of the others."""
+        """The files that Spark's reader reads correctly, and splits of the others."""
         splits = list(self.splits)
         schema = reader.read_schema
         locations = [file.location for split in splits for file in split.files]
@@ -147,7 +147,7 @@ class _BranchRead:
     # ---- frames ----
 
     def _native(self, reader: SplitReader, files: Sequence[SplitFile]) -> DataFrame:
-        """A frame of Spark's own scan over exactly these files."""
+        """A frame of Spark's own scan of exactly these files."""
         wanted, read = reader.columns, reader.read_schema
         tested = [field for field in read if field.name not in wanted.names]
         schema = pa.schema([*(read.field(field.name) for field in wanted), *tested])
@@ -156,7 +156,7 @@ class _BranchRead:
         if has_kinds:
             stored = StructType([*stored, StructField(VALUE_KIND, ByteType())])
         statistics = self._statistics(schema, files)
-        options = filter_options(schema, statistics, without_nan=())  # Paimon counts none
+        options = filter_options(schema, statistics, without_nan=())  # Paimon does not count NaNs
         frame = open_files(self.spark, stored, [file.location for file in files], options)
         frame = told(frame, statistics, self._state.name)
         if has_kinds:
@@ -185,18 +185,18 @@ class _BranchRead:
 
     @cached_property
     def _known(self) -> dict[str, ColumnStatistics]:
-        """What is known of all rows of the files that are read; conditions come later in the plan."""
+        """Statistics of all rows of the files to read; conditions apply later in the plan."""
         return file_statistics(self._state, self.splits.files, are_all=self.are_all)
 
 
 def _is_native(file: SplitFile, fits: set[int]) -> bool:
-    """Whether Spark's reader reads a file right, rows aside that its kinds take away."""
+    """Whether Spark's reader reads a file correctly, except for rows deleted by their kinds."""
     is_plain = file.file_format == "parquet" and file.deletion_vector is None and file.schema_id in fits
     return is_plain and not name(file.location).startswith(("_", "."))
 
 
 def _row_count(file: SplitFile) -> int:
-    """Rows of a file but for deleted ones, as far as metadata tells."""
+    """Rows of a file without deleted ones, as far as metadata gives them."""
     vector = file.deletion_vector
     return max(0, file.row_count - (vector.cardinality or 0 if vector is not None else 0))
 

@@ -1,8 +1,8 @@
-"""How far Spark's Parquet reader may leave out row groups and pages by what a query asks.
+"""Options of Spark's Parquet filters, which must not skip row groups or pages with matching rows.
 
-Spark puts a query's conditions to Parquet's own filters, which see some values in another way than Spark: there 0.0 and
--0.0 differ, NaN is in no statistics of many writers though Spark has it above all other numbers, and days of October
-1582 are other days (`skerry.spark.old_calendar`). What the filters have left out, Spark cannot find again.
+Spark passes a query's conditions to Parquet's own filters, which treat some values differently: there 0.0 and
+-0.0 differ, many writers leave NaN out of statistics though Spark orders it above all other numbers, and days of
+October 1582 are other days (`skerry.spark.old_calendar`). Spark cannot recover rows that the filters skipped.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from skerry.table.rows.schema import Leaf, leaves
 
 __all__ = ["filter_options"]
 
-# Dictionaries and Bloom filters know no second zero; statistics are read with both.
+# Dictionaries and Bloom filters distinguish two zeros; statistics include both.
 _BY_VALUE: Final = dict.fromkeys(("parquet.filter.dictionary.enabled", "parquet.filter.bloom.enabled"), "false")
 _BY_BOUNDS: Final = dict.fromkeys(("parquet.filter.stats.enabled", "parquet.filter.columnindex.enabled"), "false")
 
 
 def filter_options(schema: pa.Schema, statistics: PlanStatistics, without_nan: Collection[int]) -> dict[str, str]:
-    """Options of a Parquet read that turn off the filters which would leave out rows that a query wants.
+    """Options of a Parquet read that turn off filters which would skip matching rows.
 
     Args:
-        schema: The columns that are read.
-        statistics: What is known of the files.
-        without_nan: Field ids of columns that are known to hold no NaN.
+        schema: The columns to read.
+        statistics: Statistics of the files.
+        without_nan: Field ids of columns that are known to contain no NaN.
     """
     options: dict[str, str] = {}
     for leaf in leaves(schema):

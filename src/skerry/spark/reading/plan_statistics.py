@@ -1,6 +1,6 @@
-"""What Spark's cost-based optimizer may know about a relation, in the words of its own statistics.
+"""Statistics of a relation for Spark's cost-based optimizer, in Spark's own format.
 
-Spark takes a distinct count for known only together with a count of nulls.
+Spark uses a distinct count only together with a count of nulls.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _UNKNOWN_LENGTH = 20
 
 @dataclass(frozen=True, slots=True)
 class ColumnSummary:
-    """What a plan knows about a column.
+    """A plan's statistics of a column.
 
     Args:
-        distinct_count: Distinct values, nulls not counted; None if unknown, and likewise the others.
+        distinct_count: Distinct values without nulls; None if unknown, as for all others.
         null_count: Nulls.
-        min: Least value, as Spark writes it in its statistics; None for types of which Spark takes none.
-        max: Greatest value, likewise.
+        min: Minimum in the text form of Spark's statistics; None for types without one.
+        max: Maximum in the text form of Spark's statistics; None for types without one.
         average_length: Bytes per value in memory.
         max_length: Bytes of the longest value.
     """
@@ -52,12 +52,12 @@ class ColumnSummary:
 
 @dataclass(frozen=True, slots=True)
 class PlanStatistics:
-    """What a plan knows about the rows of a relation.
+    """A plan's statistics of the rows of a relation.
 
     Args:
         row_count: Rows, before any condition.
         size_bytes: Bytes of the files.
-        columns: What is known of the atomic columns, by name.
+        columns: Statistics of the atomic columns, by name.
     """
 
     row_count: int
@@ -66,7 +66,7 @@ class PlanStatistics:
 
     @property
     def memory_bytes(self) -> int:
-        """About the bytes that the rows take in memory."""
+        """Approximate memory use of the rows."""
         lengths = (summary.average_length or _UNKNOWN_LENGTH for summary in self.columns.values())
         return max(1, self.row_count * (_ROW_OVERHEAD_BYTES + sum(lengths)))
 
@@ -101,15 +101,15 @@ def summarize(
     statistics: Mapping[int, Estimate],
     defaults: frozenset[int],
 ) -> PlanStatistics:
-    """Describe the rows of files.
+    """Compute the statistics of the rows of files.
 
     Args:
         columns: The atomic columns.
-        required: Field ids of those that hold no null.
+        required: Field ids of those without nulls.
         files: The files with their metrics.
         row_count: Rows in them that are not deleted.
-        statistics: Distinct counts by field id, of the rows of all files that are read.
-        defaults: Field ids of columns that have a value where a file has none.
+        statistics: Distinct counts by field id, of all rows of the files to read.
+        defaults: Field ids of columns that have a value if a file lacks them.
     """
     summaries = {}
     for column in columns:
@@ -139,12 +139,12 @@ def describe(
     row_count: int,
     size_bytes: int,
 ) -> PlanStatistics:
-    """Describe rows of which statistics are known.
+    """Compute the statistics of rows from those of columns.
 
     Args:
         columns: The atomic columns.
-        required: Field ids of those that hold no null.
-        known: What is known of them, by name.
+        required: Field ids of those without nulls.
+        known: Known statistics, by name.
         row_count: Rows.
         size_bytes: Bytes of their files.
     """
@@ -168,7 +168,7 @@ def describe(
 
 
 def without_nan(files: Sequence[DataFile], schema: pa.Schema) -> frozenset[int]:
-    """Field ids of the numbers of which metrics tell that no file has a NaN."""
+    """Field ids of the numeric columns that contain no NaN in any file, according to metrics."""
 
     def has_none(file: DataFile, number: int) -> bool:
         return file.nan_value_counts.get(number) == 0 or _lacks(file, number)
@@ -178,12 +178,12 @@ def without_nan(files: Sequence[DataFile], schema: pa.Schema) -> frozenset[int]:
 
 
 def _lacks(file: DataFile, field_id: int) -> bool:
-    """Whether a file, which tells of its columns, has none of that id."""
+    """Whether a file with metrics lacks the column of an id."""
     return bool(file.column_sizes) and field_id not in file.column_sizes
 
 
 def _distinct(found: Estimate | None, most: int) -> int | None:
-    """A distinct count that holds for these rows, even if only as an upper bound; one that is stale does not count."""
+    """A distinct count that applies to these rows, possibly as an upper bound; a stale one is ignored."""
     if found is None or found.ndv is None or found.freshness.state not in _BELIEVED:
         return None
     return min(max(round(found.ndv), 1), most)
@@ -202,7 +202,7 @@ _LENGTHS = {
 
 
 def _lengths(column: Leaf, files: Sequence[DataFile]) -> tuple[int | None, int | None]:
-    """Average and greatest bytes of a value."""
+    """Average and maximum size of a value in bytes."""
     number = column.field_id
     bounds = [
         len(bound)
@@ -216,9 +216,9 @@ def _lengths(column: Leaf, files: Sequence[DataFile]) -> tuple[int | None, int |
 
 
 def _length_of(type_: pa.DataType, bounds: Sequence[int], stored: float) -> tuple[int | None, int | None]:
-    """Average and greatest bytes of a value.
+    """Average and maximum size of a value in bytes.
 
-    No metadata tells the length of texts: that of the bounds is taken, or the stored size if it is more.
+    No metadata has the length of texts: the bounds' is used, or the stored size if that is larger.
 
     Args:
         type_: Of the values.
@@ -238,7 +238,7 @@ def _length_of(type_: pa.DataType, bounds: Sequence[int], stored: float) -> tupl
 
 
 def _text(type_: pa.DataType, value: Any) -> str | None:
-    """A bound as Spark reads it back; None for types of which it takes none (text, bytes, local timestamps)."""
+    """A bound as Spark parses it; None for types without bounds in Spark (text, bytes, local timestamps)."""
     if value is None:
         return None
     if pa.types.is_boolean(type_):

@@ -1,8 +1,8 @@
-"""What a query asks of the rows of each table, as Spark's optimizer has found out.
+"""Conditions of a query on each table, extracted from Spark's optimized plan.
 
-It brings every condition as near to the tables as it can, infers some, and computes what is constant in them. What then
-stands directly over a table is told in Spark's SQL, and said again here in the words of our own conditions. What those
-have no word for is left out: the rest still leaves all rows that the query can want.
+The optimizer pushes every condition as close to the tables as possible, infers some, and folds constants. Conditions
+directly over a table are read as Spark's SQL and translated to skerry's conditions. Those that cannot be translated
+are left out: the rest still holds for all rows that the query can use.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00"})
 
 
 def pushed_conditions(frame: DataFrame, schemas: Mapping[str, pa.Schema]) -> dict[str, str]:
-    """The condition that holds for all rows of a table that a query can want, for the tables of which there is one.
+    """The condition that holds for all rows of a table that a query can use, for tables that have one.
 
     Args:
         frame: The query, of a classic session.
-        schemas: The tables' columns, by the name that their relations have.
+        schemas: The tables' columns, by the names of their relations.
 
     Returns:
-        SQL text as scans take it, by table.
+        SQL conditions for scans, by table.
     """
     found: dict[str, list[str | None]] = {}
     for table, condition in _relations(frame._jdf.queryExecution().optimizedPlan(), None):
@@ -55,7 +55,7 @@ def pushed_conditions(frame: DataFrame, schemas: Mapping[str, pa.Schema]) -> dic
 
 
 def _relations(plan: Any, condition: str | None) -> Iterator[tuple[str | None, str | None]]:
-    """The relations of files in a plan, each with the condition that stands directly over it."""
+    """The file relations in a plan, each with the condition directly over it."""
     if is_relation(plan):
         yield relation_table(plan), condition
         return
@@ -66,15 +66,15 @@ def _relations(plan: Any, condition: str | None) -> Iterator[tuple[str | None, s
 
 
 def to_own_sql(text: str, schema: pa.Schema, zone: str) -> str | None:
-    """A condition in our own words, without the parts that we have none for.
+    """Translate a condition to skerry's SQL, without the parts that cannot be translated.
 
     Args:
         text: A condition on one table in Spark's SQL.
         schema: The table's columns.
-        zone: The time zone in which the text tells points in time.
+        zone: The time zone of the points in time in the text.
 
     Returns:
-        A condition that is true for all rows for which the given one is; None if nothing is left of it.
+        A condition that is true for all rows for which the given one is; None if nothing can be translated.
     """
     try:
         tree = sqlglot.parse_one(text, dialect=_DIALECT)
@@ -97,11 +97,11 @@ def to_own_sql(text: str, schema: pa.Schema, zone: str) -> str | None:
 
 
 class _Words:
-    """Says a condition again, all of it or nothing.
+    """Translates a condition, as a whole or not at all.
 
     Args:
         schema: The table's columns.
-        zone: The time zone in which points in time are told.
+        zone: The time zone of points in time.
     """
 
     def __init__(self, schema: pa.Schema, zone: str) -> None:
@@ -109,10 +109,10 @@ class _Words:
         self._zone = zone
 
     def of(self, node: Any) -> str:
-        """A condition.
+        """Translate a condition.
 
         Raises:
-            UnsupportedError: We have no word for a part of it.
+            UnsupportedError: A part of it cannot be translated.
         """
         node = node.unnest()
         comparisons = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
@@ -131,7 +131,7 @@ class _Words:
             case exp.StartsWith(expression=exp.Literal(is_string=True)):
                 prefix = node.expression.name
                 if not set(prefix).isdisjoint("%_\\"):
-                    raise UnsupportedError("a prefix that LIKE would take for a pattern")
+                    raise UnsupportedError("a prefix that LIKE would treat as a pattern")
                 return f"{self._column(node.this)} LIKE {_quoted(prefix + '%')}"
             case exp.Column():
                 return self._column(node)
@@ -140,7 +140,7 @@ class _Words:
                 if isinstance(node.this.unnest(), exp.Column):
                     return f"{self._column(node.this)} {sign} {self._value(node.expression)}"
                 return f"{self._value(node.this)} {sign} {self._column(node.expression)}"
-        raise UnsupportedError(f"no word for {node.key}")
+        raise UnsupportedError(f"{node.key} cannot be translated")
 
     def _column(self, node: Any) -> str:
         node = node.unnest()
@@ -148,17 +148,17 @@ class _Words:
             raise UnsupportedError("only columns of the table are known")
         names = [part.name for part in node.parts]
         if names[-1] not in self._schema.names or (len(names) > 1 and self._is_struct(names[0])):
-            raise UnsupportedError("no column of the table, or perhaps a field of a struct")
+            raise UnsupportedError("not a column of the table, or perhaps a field of a struct")
         return '"' + names[-1].replace('"', '""') + '"'
 
     def _is_struct(self, name: str) -> bool:
         return name in self._schema.names and pa.types.is_struct(self._schema.field(name).type)
 
     def _value(self, node: Any) -> str:
-        """A constant.
+        """Translate a constant.
 
         Raises:
-            UnsupportedError: It is none, or none that can be said for certain.
+            UnsupportedError: It is not a constant, or an ambiguous one.
         """
         node = node.unnest()
         if isinstance(node, exp.Literal):
@@ -171,7 +171,7 @@ class _Words:
             return f"-{self._value(node.this)}"
         if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal):
             return self._of_type(node.this, node.to)
-        raise UnsupportedError(f"no constant: {node.key}")
+        raise UnsupportedError(f"not a constant: {node.key}")
 
     def _of_type(self, literal: Any, type_: Any) -> str:
         kinds = exp.DataType.Type
@@ -186,7 +186,7 @@ class _Words:
         }
         if literal.is_string and type_.this in words:
             return words[type_.this](literal.name)
-        raise UnsupportedError(f"no word for a constant of type {type_}")
+        raise UnsupportedError(f"a constant of type {type_} cannot be translated")
 
 
 def _quoted(text: str) -> str:
@@ -194,17 +194,17 @@ def _quoted(text: str) -> str:
 
 
 def _moment(text: str, zone: str) -> str:
-    """A point in time told in UTC.
+    """Convert a point in time to UTC.
 
     Raises:
-        UnsupportedError: It is not certain which one is meant.
+        UnsupportedError: It does not exist or is ambiguous.
     """
     if zone in _UTC:
         return f"{text}+00:00"
     try:
         local = datetime.datetime.fromisoformat(text).replace(tzinfo=zoneinfo.ZoneInfo(zone))
     except (ValueError, zoneinfo.ZoneInfoNotFoundError):
-        raise UnsupportedError(f"no moment: {text!r} in {zone}") from None
+        raise UnsupportedError(f"not a valid local time: {text!r} in {zone}") from None
     if local.utcoffset() != local.replace(fold=1).utcoffset():
-        raise UnsupportedError(f"clocks in {zone} show {text} twice")
+        raise UnsupportedError(f"ambiguous local time: {text} in {zone}")
     return local.astimezone(datetime.UTC).isoformat(" ")

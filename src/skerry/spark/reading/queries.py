@@ -1,8 +1,8 @@
-"""SQL over tables of a catalog, each of them planned here and read by Spark.
+"""SQL queries over tables of a catalog, which skerry plans and Spark reads.
 
-Where a query names tables is told by Spark's own parser, so that whatever its grammar allows is understood; on Spark
-Connect, which has none that we could ask, by sqlglot. What a query asks of each table is told by Spark's optimizer:
-files that cannot have such rows are then left out, and the query is made again over the others.
+Spark's own parser finds the names of tables in a query, so that its whole grammar is supported; on Spark
+Connect, where it is not accessible, sqlglot does. Spark's optimizer finds the conditions on each table:
+files without matching rows are then left out, and the query is built again over the others.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ from skerry.spark.runtime.settings import FIELD_ID_SETTING, OPTIMIZER_SETTING
 __all__ = ["sql"]
 
 _KEPT = 64
-"""Tables, and parts of tables, whose frames are kept from one query to the next."""
+"""Tables, and parts of tables, whose frames are cached between queries."""
 
 
 def sql(
     spark: SparkSession, query: str, catalog: Catalog | str | os.PathLike[str], *, namespace: str | None = None
 ) -> DataFrame:
-    """Run a query whose tables are those of a catalog, with their statistics in the plan.
+    """Run a query over tables of a catalog, with their statistics in the plan.
 
-    Conditions of the query choose files, as far as Spark's optimizer finds that they concern one table alone. A name
-    that Spark resolves itself (a view of the session, a table of its own catalogs) is left to it. The session is as
-    before afterwards: no view stays. On Spark Connect rows are the same, and small tables have broadcast hints.
+    Conditions of the query select files if Spark's optimizer finds that they concern a single table. Names
+    that Spark resolves itself (a view of the session, a table of its own catalogs) are left to it. The session is
+    unchanged afterwards: no view remains. On Spark Connect rows are the same, and small tables have broadcast hints.
 
     Args:
         spark: The session, classic or Spark Connect.
         query: The query, in Spark's SQL.
         catalog: The catalog, or what `skerry.connect` takes.
-        namespace: Where tables are that are named without one.
+        namespace: The namespace of tables named without one.
 
     Returns:
         The result as a frame; nothing has been read yet. It is bound to the tables' newest snapshots.
 
     Raises:
-        FormatError: Spark Connect: the query cannot be read.
+        FormatError: Spark Connect: the query cannot be parsed.
         NotFoundError: Neither Spark nor the catalog has such a table.
-        UnsupportedError: The text is no query: it would change something.
+        UnsupportedError: The text is not a query: it would change something.
     """
     tables = catalog if isinstance(catalog, Catalog) else skerry.connect(catalog, create=False)
     found = _resolve(spark, query, tables, namespace)
@@ -74,7 +74,7 @@ def sql(
 def _fewer(
     spark: SparkSession, table: Table, settings: tuple[str | None, ...], where: str, whole: TableFrame
 ) -> TableFrame | None:
-    """The files that can hold rows for which a condition is true, if those are not all."""
+    """The files that may contain rows for which a condition is true, if they are not all."""
     if table.scan(where=where).file_count == whole.file_count:
         return None
     return _frame(_Asked(spark, table, settings, where))
@@ -82,14 +82,14 @@ def _fewer(
 
 @dataclass(frozen=True)
 class _Asked:
-    """A table of which a frame is wanted; equal ones have the same frame.
+    """A request for a frame of a table; equal ones share the frame.
 
     Args:
         spark: The session.
         table: The table.
-        settings: Settings of the session that make a difference.
-        where: The condition that chooses files.
-        state: Its name and version, which tell it from others.
+        settings: Settings of the session that affect it.
+        where: The condition that selects files.
+        state: Its name and version, which distinguish it from others.
     """
 
     spark: SparkSession
@@ -112,7 +112,7 @@ def _frame(asked: _Asked) -> TableFrame:
 
 @dataclass(frozen=True, slots=True)
 class _Resolved:
-    """A query whose tables are known.
+    """A query whose tables are resolved.
 
     Args:
         spark: The session.
@@ -125,12 +125,12 @@ class _Resolved:
     tables: Mapping[str, Table]
 
     def run(self, frames: Mapping[str, DataFrame]) -> DataFrame:
-        """Make the query over frames of the tables."""
+        """Run the query over frames of the tables."""
         return self.spark.sql(self.query, **frames) if frames else self.spark.sql(self.query)
 
 
 def _resolve(spark: SparkSession, query: str, catalog: Catalog, namespace: str | None) -> _Resolved:
-    """Give the catalog's tables in a query names of their own.
+    """Replace the catalog's tables in a query by names of their own.
 
     Raises:
         NotFoundError: Neither Spark nor the catalog has such a table.
@@ -160,7 +160,7 @@ def _resolve(spark: SparkSession, query: str, catalog: Catalog, namespace: str |
 
 
 def _literal(text: str) -> str:
-    """A text as it stands in a format string."""
+    """Escape a text for a format string."""
     return text.replace("{", "{{").replace("}", "}}")
 
 
@@ -172,7 +172,7 @@ def _load(catalog: Catalog, name: str) -> Table:
 
 
 def _places(spark: SparkSession, query: str) -> tuple[list[Place], set[str]]:
-    """The tables that a query names, and the names that it gives to queries of its own."""
+    """The tables that a query names, and the names of its own subqueries."""
     if not is_classic(spark):
         return names_by_sqlglot(query)
     parsed: Any = spark._jsparkSession.sessionState().sqlParser().parsePlan(query)

@@ -1,6 +1,6 @@
-"""Tables as frames: planned here, read by Spark's own Parquet reader where that reads right, with our statistics.
+"""Tables as frames: planned by skerry, read by Spark's own Parquet reader if possible, with statistics in the plan.
 
-A frame is bound to the snapshot that its table showed when it was made.
+A frame is bound to the snapshot that the table had when it was created.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ def read(
     ref: str | None = None,
     as_of: datetime | None = None,
 ) -> DataFrame:
-    """Read a table as a frame whose plan knows the table's statistics.
+    """Read a table as a frame whose plan has the table's statistics.
 
-    Files are found here, by partitions and bounds. Spark's own vectorised reader reads those that it reads right; those
-    with deleted rows, without field ids, in other formats, or of a schema that Spark mistakes, and those of Paimon
-    tables that must be merged, come through Python workers. On a classic session the plan holds row counts and, for
+    Files are selected by partitions and bounds. Spark's own vectorised reader reads those that it reads correctly;
+    those with deleted rows, without field ids, in other formats, or of a schema that Spark misreads, and Paimon
+    tables that need merging, are read by Python workers. On a classic session the plan has row counts and, for
     selected atomic columns, counts of distinct values and nulls, bounds and lengths; on Spark Connect a small table has
     a broadcast hint.
 
     Args:
         spark: The session, classic or Spark Connect.
-        table: The table, in the state that it shows.
+        table: The table, at its loaded state.
         columns: Names of the columns to read, nested ones dotted; all if None.
-        where: Only rows for which this is true: SQL text or a PyArrow expression. It chooses files, which
-            conditions put on the frame cannot.
+        where: Only rows for which this is true: SQL text or a PyArrow expression. Unlike
+            conditions on the frame, it selects files.
         snapshot: Read this snapshot.
         ref: Read the tip of this branch or tag.
-        as_of: Read what was current at this time.
+        as_of: Read the table as of this time.
 
     Raises:
-        NotFoundError: There is no such snapshot or reference, or a file is missing.
+        NotFoundError: The snapshot or reference does not exist, or a file is missing.
         SchemaError: Columns or the condition do not fit; or the session finds Parquet columns by name, and names have
             changed.
     """
@@ -65,9 +65,9 @@ class TableFrame:
 
     Args:
         frame: The rows.
-        outline: What Spark's optimizer can plan a query over, to tell what it asks of the table: the frame itself if it
-            is one relation of files, else a relation without files by the table's name.
-        file_count: How many data files are read.
+        outline: The frame from which Spark's optimizer finds the conditions on the table: the frame itself if it
+            is one relation of files, otherwise a relation without files with the table's name.
+        file_count: Number of data files to read.
     """
 
     frame: DataFrame
@@ -76,11 +76,11 @@ class TableFrame:
 
 
 def read_candidates(spark: SparkSession, table: Table, where: str | None) -> TableFrame:
-    """Read the files of a table that can hold rows which a condition wants; rows that it does not want may be there.
+    """Read the files of a table that may contain rows for a condition; other rows may be included.
 
     Args:
         spark: A classic session.
-        table: The table, in the state that it shows.
+        table: The table, at its loaded state.
         where: The condition as SQL; None for all files.
 
     Raises:
@@ -94,7 +94,7 @@ def read_candidates(spark: SparkSession, table: Table, where: str | None) -> Tab
 
 
 def version_of(table: Table) -> str:
-    """What distinguishes the state that a table shows from others: other rows or columns are another version."""
+    """Distinguishes the loaded state of a table from others: other rows or columns are another version."""
     return f"{table.location} {table.version}"
 
 
@@ -102,7 +102,7 @@ _READERS: Final[dict[str, Callable[[SparkSession, Any, bool], IcebergRead | Paim
     "iceberg": IcebergRead,
     "paimon": PaimonRead,
 }
-"""What makes frames of scans, by table format."""
+"""Creates frames of scans, by table format."""
 
 
 def _reading(spark: SparkSession, table: Table, scan: Any, *, tests_rows: bool = True) -> IcebergRead | PaimonRead:

@@ -1,8 +1,8 @@
-"""Statistics in a plan of Spark, where its cost-based optimizer looks for them.
+"""Statistics in Spark plans, where its cost-based optimizer looks for them.
 
-Spark keeps statistics of V1 relations in their `CatalogTable`. Such a table is made here for the one relation; no
-catalog hears of it. All numbers cross to the JVM as one JSON text: column by column, calls take longer than planning
-does. What is the same for all relations is looked up in the JVM once.
+Spark keeps statistics of V1 relations in their `CatalogTable`. One is created here for each relation, in no
+catalog. All numbers are passed to the JVM as one JSON text: calls per column take longer than planning
+does. Objects that are the same for all relations are looked up in the JVM once.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _RELATION = "LogicalRelation"
 
 
 def with_statistics(frame: DataFrame, statistics: PlanStatistics, name: str) -> DataFrame:
-    """The same rows with statistics in the plan.
+    """Add statistics to the plan of a frame.
 
     Args:
-        frame: Of a classic session: the files of one Parquet relation, or anything whose plan Spark shall not look
-            into, like rows from Python workers.
-        statistics: What is known of its rows.
-        name: The table's name, for those who read plans.
+        frame: A frame of a classic session: the files of one Parquet relation, or anything whose plan Spark shall not
+            inspect, such as rows from Python workers.
+        statistics: The statistics of its rows.
+        name: The table's name, for readers of plans.
     """
     spark = frame.sparkSession
     classes = _classes(spark._jvm)
@@ -63,7 +63,7 @@ def is_relation(plan: Any) -> bool:
 
 
 def relation_table(relation: Any) -> str | None:
-    """The name of the table that a relation was given; None if it has none."""
+    """The name of the table given to a relation; None if it has none."""
     table = relation.catalogTable()
     return str(table.get().identifier().unquotedString()) if table.isDefined() else None
 
@@ -87,7 +87,7 @@ class _Classes:
     defaults: Mapping[str, Any]
 
     def table(self, name: str, schema: Any, statistics: Any) -> Any:
-        """The description of a table that holds statistics; what is not said here is as Spark has it by default."""
+        """The description of a table with statistics; everything else has Spark's defaults."""
         namespace, _, table = name.rpartition(".")
         given = {
             **self.defaults,

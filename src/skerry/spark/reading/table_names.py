@@ -1,4 +1,4 @@
-"""Where a query names tables: as Spark's parser has understood it, or, without a JVM, as sqlglot has."""
+"""Names of tables in a query, as parsed by Spark or, without a JVM, by sqlglot."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["Place", "is_query", "names_by_sqlglot", "names_in_plan", "not_a_quer
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One place where a query names a table.
+    """One occurrence of a table's name in a query.
 
     Args:
         parts: The name.
-        start: Where it begins in the text.
-        stop: Where it ends.
+        start: Its start in the text.
+        stop: Its end.
         has_alias: Whether the query gives it another name.
     """
 
@@ -37,11 +37,11 @@ _STATEMENTS = tuple(f"{_LOGICAL}.{kind}" for kind in ("Command", "ParsedStatemen
 
 
 def is_query(gateway: Any, plan: Any) -> bool:
-    """Whether a text asks for rows, and neither changes nor describes anything.
+    """Whether a text is a query, which neither changes nor describes anything.
 
     Args:
         gateway: To the JVM.
-        plan: What Spark's parser made of the text.
+        plan: The result of Spark's parser.
     """
     if plan.nodeName() == "UnresolvedWith":
         plan = plan.child()
@@ -49,7 +49,7 @@ def is_query(gateway: Any, plan: Any) -> bool:
 
 
 def not_a_query(text: str) -> UnsupportedError:
-    """The error that says of a statement that it is none."""
+    """The error for a statement that is not a query."""
     return UnsupportedError(
         f"sql runs queries, and no other statements ({text.strip():.30}…): rows are changed by table.append, delete, "
         "upsert and merge, or skerry.spark.ingest and merge; what is not about the catalog's tables goes to spark.sql"
@@ -57,10 +57,10 @@ def not_a_query(text: str) -> UnsupportedError:
 
 
 def names_in_plan(plan: Any, *, has_alias: bool = False) -> tuple[list[Place], set[str]]:
-    """The tables that a query names, and the names that it gives to queries of its own, in lower case.
+    """The tables that a query names, and the names of its own subqueries, in lower case.
 
     Args:
-        plan: What Spark's parser made of the query.
+        plan: The result of Spark's parser.
         has_alias: Whether the plan is named by what stands around it.
     """
     kind = plan.nodeName()
@@ -85,23 +85,23 @@ def names_in_plan(plan: Any, *, has_alias: bool = False) -> tuple[list[Place], s
 
 
 def names_by_sqlglot(query: str) -> tuple[list[Place], set[str]]:
-    """The same without Spark.
+    """Like `names_in_plan`, without Spark.
 
     Raises:
-        FormatError: The text is no query that sqlglot can read.
+        FormatError: The text is not a query that sqlglot can parse.
         UnsupportedError: It is another statement.
     """
     try:
         tree = sqlglot.parse_one(query, dialect="spark")
     except (SqlglotError, RecursionError) as error:
-        raise FormatError(f"no SQL query: {error}") from None
+        raise FormatError(f"not a valid SQL query: {error}") from None
     if not isinstance(tree, exp.Query | exp.Values):
         raise not_a_query(query)
     places = []
     for table in tree.find_all(exp.Table):
         identifiers = [part for part in table.parts if isinstance(part, exp.Identifier)]
         if len(identifiers) < len(table.parts):
-            continue  # a function that gives a table
+            continue  # a table-valued function
         start, stop = identifiers[0].meta["start"], identifiers[-1].meta["end"] + 1
         places.append(Place(tuple(part.name for part in identifiers), start, stop, bool(table.alias)))
     return places, {cte.alias.lower() for cte in tree.find_all(exp.CTE)}

@@ -1,1 +1,1 @@
-"""Spark itself: Java, sessions and their settings, Python workers, tasks on executors, errors and progress of jobs."""
+"""The Spark runtime: Java, sessions and settings, Python workers, tasks on executors, errors and progress of jobs."""

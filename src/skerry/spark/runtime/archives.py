@@ -1,8 +1,8 @@
-"""Modules in zip archives, which Spark's Python workers import PySpark from.
+"""Faster imports from zip archives, from which Spark's Python workers import PySpark.
 
-Before every task a worker tells Python's importers to forget what they know (`importlib.invalidate_caches`), as files
-may have come. Python 3.11 then reads the list of an archive anew, once per package that was imported from it: a third
-of a second for each task. Here an archive is read again only if it is another one than before.
+Before every task a worker invalidates the caches of Python's importers (`importlib.invalidate_caches`), as new files
+may have arrived. Python 3.11 then rereads an archive's directory once per package that was imported from it: a third
+of a second for each task. Here an archive is reread only if it has changed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["SteadyArchive", "keep_archives"]
 
 
 class SteadyArchive(zipimport.zipimporter):
-    """An importer of modules in an archive, which reads the archive's list again only where the file has changed.
+    """An importer from an archive that rereads the archive's directory only if the file has changed.
 
     Args:
         path: The archive, or a folder in it.
@@ -26,7 +26,7 @@ class SteadyArchive(zipimport.zipimporter):
         self._seen = self._state()
 
     def invalidate_caches(self) -> None:
-        """Forget what is known of the archive, if it has changed."""
+        """Invalidate the cached directory if the archive has changed."""
         state = self._state()
         if state != self._seen:
             self._seen = state
@@ -41,7 +41,7 @@ class SteadyArchive(zipimport.zipimporter):
 
 
 def keep_archives() -> None:
-    """Let this process, and those forked from it, import from archives by `SteadyArchive`."""
+    """Make this process, and those forked from it, import from archives with `SteadyArchive`."""
     sys.path_hooks[:] = [SteadyArchive if hook is zipimport.zipimporter else hook for hook in sys.path_hooks]
     for path, finder in list(sys.path_importer_cache.items()):
         if type(finder) is zipimport.zipimporter:

@@ -1,4 +1,4 @@
-"""Tasks on Spark's executors: the distributed twin of `skerry.table.work.tasks.ThreadExecutor`."""
+"""Tasks on Spark's executors: the distributed counterpart of `skerry.table.work.tasks.ThreadExecutor`."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 _NUMBERED = StructType([StructField("number", LongType()), StructField("value", BinaryType())])
-_CONNECT_PARALLELISM = 64  # a Connect server does not tell its own
+_CONNECT_PARALLELISM = 64  # a Connect server does not report its own
 
 
 @dataclass(frozen=True, slots=True)
 class SparkExecutor:
     """Runs tasks on the executors of a Spark session.
 
-    A task that fails with an error of skerry ends the job with that error; Spark tries it as often as it is told to
+    A task that fails with an error of skerry ends the job with that error, after Spark has retried it
     (`spark.task.maxFailures`). Tasks run in waves, so that the results waiting on the driver are bounded.
 
     Args:
@@ -41,7 +41,7 @@ class SparkExecutor:
     spark: SparkSession
 
     def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
-        """Yield the results in the order of the tasks; the first error ends the job and is raised as it was."""
+        """Yield the results in the order of the tasks; the first error ends the job and is raised unchanged."""
         run = self._run_classic if is_classic(self.spark) else self._run_connect
         remaining = iter(tasks)
         while wave := list(itertools.islice(remaining, self._wave_size())):
@@ -70,7 +70,7 @@ class SparkExecutor:
 
 
 def _run(function: Callable[[Any], Any], task: Any) -> Any:
-    """Run one task in a worker; an error of ours is marked, so that the driver finds it in Spark's."""
+    """Run one task in a worker; an error of skerry is marked, so that the driver finds it in Spark's."""
     try:
         return function(task)
     except SkerryError as error:

@@ -1,7 +1,7 @@
-"""Errors that end a Spark job, found again on the driver as the errors of skerry that they were.
+"""Transport of skerry's errors from executors to the driver, through the text of Spark's errors.
 
-What fails on an executor arrives as text inside other errors' text. So an error is written into its message between
-marks, as JSON and never as a pickle: the text of a row may stand there too.
+A failure on an executor arrives as part of other errors' text. An error is therefore written into its message between
+marks, as JSON and never as a pickle: the text may also contain values of rows.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _FIELDS = ("message", "location", "offset", "rule")
 
 
 class TaskError(Exception):
-    """Raised in a Python worker in place of an error of ours, which its text carries.
+    """Raised in a Python worker instead of an error of skerry, which its text contains.
 
     Args:
-        error: The error; anything in it that is neither text nor number is left behind.
+        error: The error; attributes that are neither text nor number are dropped.
     """
 
     def __init__(self, error: SkerryError) -> None:
@@ -39,7 +39,7 @@ class TaskError(Exception):
 
 
 class RefusedRecordError(SchemaError):
-    """A record of a source file that does not fit, before anyone has looked where it stands and why.
+    """A record of a source file that does not fit, before its position and the cause are known.
 
     Args:
         message: What is wrong.
@@ -65,10 +65,10 @@ class RefusedRecordError(SchemaError):
 
 
 def refuse(**state: Column | str) -> Column:
-    """A column that ends the job with a `SchemaError` when a row evaluates it.
+    """A column that ends the job with a `SchemaError` when it is evaluated for a row.
 
     Args:
-        state: What `RefusedRecordError` takes, constant or computed from the row.
+        state: Arguments of `RefusedRecordError`, constant or computed from the row.
     """
     entries = [(value if isinstance(value, Column) else sf.lit(value)).alias(key) for key, value in state.items()]
     text = sf.base64(sf.to_json(sf.struct(*entries)).cast("binary"))
@@ -76,7 +76,7 @@ def refuse(**state: Column | str) -> Column:
 
 
 def error_of(failure: BaseException) -> SkerryError | None:
-    """The error of ours that ended a Spark job; None if it was none."""
+    """The error of skerry that ended a Spark job; None for other errors."""
     found = _MARK.search(str(failure))
     if found is None:
         return None
@@ -99,7 +99,7 @@ _CLASSES = {name: class_ for name, class_ in vars(skerry.errors).items() if name
 
 @contextlib.contextmanager
 def original_errors() -> Iterator[None]:
-    """Raise the error of ours that ended a Spark job instead of Spark's; leave any other as it is."""
+    """Raise the error of skerry that ended a Spark job instead of Spark's; other errors are unchanged."""
     try:
         yield
     except SkerryError:

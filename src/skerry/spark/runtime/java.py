@@ -1,4 +1,4 @@
-"""Finding a Java that Spark can run on, the machine's own or the one that ships on PyPI.
+"""Search for a Java that Spark can run on: the machine's own, or the one from PyPI.
 
 Spark 4 needs Java 17 or newer; up to Spark 4.1 the Hadoop inside it also fails on Java 23 and newer, which lack
 `Subject.getSubject`. Spark starts Java with `--add-modules=jdk.incubator.vector`. The small runtime of the PyPI package
@@ -39,7 +39,7 @@ OLDEST = 17
 """The oldest Java that Spark 4 runs on."""
 
 NEWEST_BEFORE_SPARK_4_2 = 22
-"""The newest Java that Spark 4.0 and 4.1 run on; later ones know no limit."""
+"""The newest Java that Spark 4.0 and 4.1 run on; later versions have no limit."""
 
 COMMON_PLACES: tuple[str, ...] = (
     "/usr/lib/jvm/*",
@@ -51,7 +51,7 @@ COMMON_PLACES: tuple[str, ...] = (
     "~/.sdkman/candidates/java/*",
     "~/.jdks/*",
 )
-"""Patterns of Java homes looked at when neither `JAVA_HOME` nor `PATH` has a Java that will do."""
+"""Patterns of Java homes to try if neither `JAVA_HOME` nor `PATH` has a suitable Java."""
 
 _VECTOR_MODULE = "jdk.incubator.vector"
 _SETTING = re.compile(r"^\s*(java\.home|java\.version) = (.+?)\s*$", re.MULTILINE)
@@ -71,7 +71,7 @@ exec {java} "$@"
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java installation that was started once to see what it is.
+    """A Java installation, as examined by starting it once.
 
     Args:
         home: Its directory, which holds `bin/java`.
@@ -88,7 +88,7 @@ def parse_version(text: str) -> int:
     """Return the feature release of a Java version string: 17 for `17.0.15`, 8 for `1.8.0_452`, 26 for `26-ea`.
 
     Raises:
-        ValueError: The text does not begin like a Java version.
+        ValueError: The text does not begin with a Java version.
     """
     match = re.match(r"(?:1\.)?(\d+)", text)
     if match is None:
@@ -97,7 +97,7 @@ def parse_version(text: str) -> int:
 
 
 def probe(executable: str | Path) -> Java | None:
-    """Start a `java` executable to learn its home and version; None if it is no working Java."""
+    """Start a `java` executable to learn its home and version; None if it does not work."""
     for arguments, has_vector_module in (([f"--add-modules={_VECTOR_MODULE}"], True), ([], False)):
         command = [str(executable), "-XshowSettings:properties", *arguments, "-version"]
         try:
@@ -119,7 +119,7 @@ def find_java(spark_version: str, environ: Mapping[str, str] = os.environ, place
         places: Patterns of further homes, `COMMON_PLACES` by default.
 
     Raises:
-        MissingDependencyError: None of them has a Java for this Spark; names those that are too old or too new.
+        MissingDependencyError: None of them has a suitable Java; the message names those that are too old or too new.
     """
     has_limit = tuple(int(part) for part in spark_version.split(".")[:2]) < (4, 2)
     newest = NEWEST_BEFORE_SPARK_4_2 if has_limit else math.inf
@@ -182,7 +182,7 @@ def java_home(java: Java) -> Path:
 
 
 def _write_executable(path: Path, text: str) -> None:
-    """Write a script so that no other process ever sees half of it; keep one that is there already."""
+    """Write a script atomically; keep an existing one."""
     if path.is_file() and path.read_text() == text and os.access(path, os.X_OK):
         return
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
-"""Expressions that Spark's SQL has no name for, built in the JVM of a classic session.
+"""Expressions that Spark's SQL cannot express, built in the JVM of a classic session.
 
-Calling a Java method from generated code costs what the method costs; a Python function would move every row to
+Calling a Java method from generated code costs only the method itself; a Python function would move every row to
 another process and back.
 """
 
@@ -17,7 +17,7 @@ __all__ = ["Jvm", "is_classic"]
 
 
 def is_classic(spark: SparkSession) -> bool:
-    """Whether the session runs on a JVM of this process; a Spark Connect session has none that we could reach."""
+    """Whether the session runs on a JVM of this process; that of a Spark Connect session is not accessible."""
     return hasattr(spark, "_jsparkSession")
 
 
@@ -36,7 +36,7 @@ class Jvm:
         self._bridge = self._jvm.org.apache.spark.sql.classic.ExpressionUtils
 
     def call_static(self, class_name: str, method: str, result: str, *arguments: Column) -> Column:
-        """A static Java method of the arguments; null if one of them is null.
+        """Call a static Java method; null if an argument is null.
 
         Args:
             class_name: The Java class.
@@ -60,7 +60,7 @@ class Jvm:
         )
 
     def call(self, target: Column, method: str, result: str, *arguments: Column) -> Column:
-        """A Java method of the object that a column holds; null if the object or an argument is null."""
+        """Call a Java method of the object in a column; null if the object or an argument is null."""
         return self._column(
             self._catalyst.objects.Invoke(
                 self._expression(target),
@@ -87,7 +87,7 @@ class Jvm:
         )
 
     def micros(self, timestamp: Column, type_: str) -> Column:
-        """Microseconds since 1970-01-01 00:00 (UTC) as `bigint`, whatever the session's time zone.
+        """Microseconds since 1970-01-01 00:00 (UTC) as `bigint`, independent of the session's time zone.
 
         Args:
             timestamp: The column.
@@ -100,7 +100,7 @@ class Jvm:
         )
 
     def not_null(self, column: Column) -> Column:
-        """A column known to hold no null, which makes it `required` in a Parquet file."""
+        """Mark a column as free of nulls, which makes it `required` in a Parquet file."""
         return self._column(self._catalyst.KnownNotNull(self._expression(column)))
 
     def _column(self, expression: Any) -> Column:

@@ -1,4 +1,4 @@
-"""Watching a Spark job: how many rows and bytes it has read and written so far."""
+"""Progress of a Spark job: how many rows and bytes it has read and written so far."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _cancel(spark: SparkSession, tag: str) -> None:
 
 
 def _progress(spark: SparkSession, tag: str) -> JobProgress:
-    """What the tagged jobs have read and written, counted over their stages; a Connect server does not tell."""
+    """What the tagged jobs have read and written, summed over their stages; a Connect server does not report it."""
     if not is_classic(spark):
         return JobProgress("write")
     context: Any = spark.sparkContext._jsc.sc()

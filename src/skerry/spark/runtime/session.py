@@ -1,7 +1,7 @@
-"""Local Spark, ready to use: Java found, our workers prepared, and the Iceberg connector added on request.
+"""Configured Spark sessions: finds Java, prepares Python workers, and adds the Iceberg connector on request.
 
-Every setting made here is a default. What the caller passes in `config`, what stands in `spark-defaults.conf` and what
-`PYSPARK_SUBMIT_ARGS` says is left as it is.
+Every setting made here is a default. Settings in `config`, in `spark-defaults.conf` and in
+`PYSPARK_SUBMIT_ARGS` take precedence.
 """
 
 from __future__ import annotations
@@ -55,28 +55,28 @@ def session(
     packages: Iterable[str] = (),
     iceberg_catalog: str | os.PathLike[str] | None = None,
 ) -> SparkSession:
-    """Start Spark, or return the session that runs already.
+    """Start Spark, or return the running session.
 
-    Defaults made: UTC as the session time zone, so that a file lands as the same instants on every machine; Parquet
+    Defaults: UTC as the session time zone, so that a file gives the same instants on every machine; Parquet
     columns found by field id, and the cost-based optimizer with its reordering of joins, which `read` relies on; no web
-    UI; a log of nothing but errors that no exception tells; on a local master a driver heap of a quarter of the memory
-    (1 to 8 GiB) and this very Python for the workers.
+    UI; a log of only those errors that no exception reports; on a local master a driver heap of a quarter of the memory
+    (1 to 8 GiB) and this Python for the workers.
 
     Args:
         app_name: Name of the application.
         master: A Spark master, or the URL of a Spark Connect server (`sc://host:port`), which needs no Java here.
-        config: Spark settings; they win over every default made here.
+        config: Spark settings, which override all defaults made here.
         packages: Maven coordinates (`group:artifact:version`) of jars to fetch and add; not to a Connect server.
         iceberg_catalog: Warehouse folder of an embedded catalog, as `skerry.connect` takes it. Spark's own Iceberg
             connector is then added and configured to the same catalog file, under the name `skerry`:
             `spark.table("skerry.nyc.flights")`.
 
     Raises:
-        MissingDependencyError: PySpark is not installed, or its client for Spark Connect; or no Java that it runs on is
+        MissingDependencyError: PySpark is not installed, or its client for Spark Connect; or no suitable Java is
             found.
-        UnsupportedError: There is no Iceberg connector for the installed version of Spark; or jars are to be added to a
+        UnsupportedError: There is no Iceberg connector for the installed version of Spark; or jars were requested for a
             Connect server.
-        SkerryError: Spark did not start, or a running session lacks what was asked for.
+        SkerryError: Spark did not start, or a running session lacks what was requested.
     """
     try:
         from pyspark.errors import PySparkRuntimeError
@@ -219,7 +219,7 @@ def _append(settings: dict[str, str], key: str, items: Iterable[str]) -> None:
 
 
 def _in_ivy_cache(packages: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Split packages into the jars of those fetched before and those still to fetch.
+    """Split packages into jars that were fetched before and packages still to fetch.
 
     Spark asks its registries again at every start, which costs seconds, fails without a network, and lets processes
     that start together trip over each other. Only our own packages are looked up, because they need no others.
@@ -277,7 +277,7 @@ def _configuration_folder(environ: Mapping[str, str]) -> Path | None:
 
 
 def _log_settings(environ: Mapping[str, str]) -> Path | None:
-    """Our Log4j file, unless there is one where Spark looks for it."""
+    """Our Log4j file, unless Spark finds another one."""
     folder = _configuration_folder(environ)
     if folder is not None and any(folder.glob("log4j2.*")):
         return None
@@ -285,7 +285,7 @@ def _log_settings(environ: Mapping[str, str]) -> Path | None:
 
 
 def _launch_environment(master: str) -> dict[str, str]:
-    """Return the environment variables that Spark's start needs and the process does not have."""
+    """Return the environment variables that Spark needs to start and the process lacks."""
     import pyspark
 
     environment = {"JAVA_HOME": str(java_home(find_java(pyspark.__version__)))}
@@ -299,7 +299,7 @@ def _launch_environment(master: str) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables for the time that Spark takes to start."""
+    """Set environment variables while Spark starts."""
     before = {key: os.environ.get(key) for key in variables}
     os.environ.update(variables)
     try:
@@ -313,13 +313,13 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 def _require_connector(spark: SparkSession) -> None:
-    """Refuse a session that was started earlier, without the connector."""
+    """Refuse a running session without the connector."""
     jvm: Any = spark._jvm
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     try:
         jvm.java.lang.Class.forName("org.apache.iceberg.spark.SparkCatalog", False, loader)
     except Exception as error:
         raise SkerryError(
-            "a Spark session without Iceberg's connector runs already: stop it (`spark.stop()`) and start again "
+            "a Spark session without Iceberg's connector is already running: stop it (`spark.stop()`) and start again "
             "with `iceberg_catalog=`"
         ) from error

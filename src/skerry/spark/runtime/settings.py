@@ -1,6 +1,6 @@
-"""Settings of a Spark session: those that reading tables needs, and any changed for a while.
+"""Settings of a Spark session: those that reading tables needs, and temporary changes of others.
 
-Spark lets no single read or write choose them.
+Spark does not allow them per read or write.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ FIELD_ID_SETTING = "spark.sql.parquet.fieldId.read.enabled"
 """Whether Spark's Parquet reader finds columns by field id."""
 
 OPTIMIZER_SETTING = "spark.sql.cbo.enabled"
-"""Whether Spark's optimizer looks at statistics of rows and columns, beside sizes."""
+"""Whether Spark's optimizer uses statistics of rows and columns, in addition to sizes."""
 
 READ_SETTINGS = {FIELD_ID_SETTING: "true", OPTIMIZER_SETTING: "true", "spark.sql.cbo.joinReorder.enabled": "true"}
-"""What a session needs so that `skerry.spark.read` is right and of use."""
+"""What `skerry.spark.read` needs to be correct and useful."""
 
 _lock = threading.Lock()
 _changed: dict[tuple[SparkSession, str], tuple[int, str | None]] = {}  # how many need the change, and the value before
 
 
 def apply_defaults(spark: SparkSession) -> None:
-    """Make the settings for reading, where the session says nothing of its own."""
+    """Set the settings for reading, unless the session already sets them."""
     present = spark.conf.getAll
     for key, value in READ_SETTINGS.items():
         if key not in present:

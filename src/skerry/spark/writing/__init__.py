@@ -1,1 +1,1 @@
-"""Data on its way in: raw files, databases and frames become data files, which the driver commits."""
+"""Incoming data: raw files, databases and frames become data files, which the driver commits."""

@@ -1,8 +1,8 @@
-"""Writing a frame as data files of a table by our own writer, inside Spark's tasks.
+"""Writing a frame as data files of a table with skerry's own writer, inside Spark's tasks.
 
 For types that Spark's Parquet writer cannot write, for storage that Hadoop has no client or no credentials for, and for
-Spark Connect. Every row passes through a Python worker, at about half the speed of Spark's writer; in return the files
-need no second look: their metrics and samples are made on the way.
+Spark Connect. Every row passes through a Python worker, at about half the speed of Spark's writer; but the files need
+no second read: their metrics and samples are computed on the way.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ _RESULT = StructType([StructField("file", BinaryType())])
 
 
 def write_frame_as_arrow(frame: DataFrame, layout: FileLayout, origin: Column | None = None) -> list[WrittenFile]:
-    """Write a frame by our own writer.
+    """Write a frame with skerry's own writer.
 
-    Rows of a partitioned table are brought together by partition first, as in
+    Rows of a partitioned table are first gathered by partition, as in
     `skerry.spark.writing.spark_writer.write_frame`.
 
     Args:
         frame: Rows that fit the table's schema.
-        layout: How the table wants its files.
+        layout: How the table's files are written.
         origin: The file that a row comes from, for messages.
 
     Returns:
-        The files, in alphabetical order of their locations. What repeated or killed tasks have left beside them in the
+        The files, ordered by location. Files that repeated or killed tasks have left in the
         layout's folder is removed.
 
     Raises:
@@ -68,7 +68,7 @@ def write_frame_as_arrow(frame: DataFrame, layout: FileLayout, origin: Column | 
 
 
 def _add_key(layout: FileLayout, key: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Append a text to every row that is the same for all rows of a partition; the order of the rows changes."""
+    """Append a text to every row that identifies its partition; the order of the rows changes."""
     number = unused_name("number", layout.schema.names)
     for batch in batches:
         with marked_errors():
@@ -93,7 +93,7 @@ def _write(layout: FileLayout, columns: Sequence[str], batches: Iterable[pa.Reco
 
 @contextlib.contextmanager
 def marked_errors() -> Iterator[None]:
-    """Let an error of ours find its way out of the Python worker."""
+    """Pass skerry's errors out of the Python worker."""
     try:
         yield
     except SkerryError as error:

@@ -1,8 +1,8 @@
-"""Where a refused record stands, and which of its values is wrong.
+"""Diagnosis of a refused record: its line in the file, and the value that is wrong.
 
-The job that refuses a record knows its file and its text, or the column and the value. Only then, once, that one file
-is read again line by line to find its line; and the record is parsed once per column, with that column's type alone, to
-find the column. All of it is done by the parser that refused the record, so that both agree.
+The job that refuses a record knows its file and its text, or the column and the value. Only then that one file is
+read again line by line to find the line; and the record is parsed once per column, with only that column typed, to
+find the column. Everything is done by the parser that refused the record, so that both agree.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from skerry.spark.runtime.settings import changed_settings
 __all__ = ["RecordFormat", "explain", "plain_location"]
 
 _CORRUPT = "_corrupt"
-_OF_FILES = frozenset({"header", "multiline", "compression", "encoding"})  # options that say nothing of one record
+_OF_FILES = frozenset({"header", "multiline", "compression", "encoding"})  # options that do not affect a single record
 _ONE_PARTITION = {"spark.sql.files.maxPartitionBytes": str(2**62)}
 _SHOWN = 100  # characters of a value in a message
 
 
 @dataclass(frozen=True, slots=True)
 class RecordFormat:
-    """How the records of a source are read.
+    """How the records of a source are parsed.
 
     Args:
         format: `csv` or `json`.
@@ -48,7 +48,7 @@ class RecordFormat:
 
     @property
     def has_header(self) -> bool:
-        """Whether the first line of a file holds names."""
+        """Whether the first line of a file contains names."""
         return self.format == "csv" and self.options.get("header", "true").lower() != "false"
 
     @property
@@ -73,12 +73,12 @@ class RecordFormat:
 
 
 def plain_location(location: str) -> str:
-    """A file's location as people write it; Spark tells it percent-encoded, and local ones with `file:///`."""
+    """A file's location without percent-encoding and, for local files, without the scheme that Spark adds."""
     return re.sub(r"^file:/+", "/", unquote(location))
 
 
 def explain(spark: SparkSession, format: RecordFormat, error: RefusedRecordError) -> SchemaError:
-    """Say where a refused record stands and what is wrong with it.
+    """Describe the position of a refused record and what is wrong with it.
 
     Args:
         spark: The session.
@@ -86,7 +86,7 @@ def explain(spark: SparkSession, format: RecordFormat, error: RefusedRecordError
         error: What the job knew.
 
     Returns:
-        An error that names line, column and value, as far as they can be found, and the file as its location.
+        An error with line, column and value, as far as they can be found, and the file as its location.
     """
     location = None if error.location is None else plain_location(error.location)
     line, record = (None, None) if location is None else _find(spark, format, location, error)
@@ -111,7 +111,7 @@ def _what_is_wrong(spark: SparkSession, format: RecordFormat, record: str) -> st
     row = spark.range(1).select(*(column.alias(f"c{index}") for index, column in enumerate(parsed))).first()
     if row is None or row[0] is None or row[0][_CORRUPT] is not None:
         if format.format == "json":
-            return f"no JSON object: {_shown(record)}"
+            return f"not a JSON object: {_shown(record)}"
         return f"{_value_count(format, record)} values instead of {len(names)}: {_shown(record)}"
     for name, typed in zip(names, row[1:], strict=True):
         if typed[_CORRUPT] is not None:
@@ -136,8 +136,8 @@ def _value_count(format: RecordFormat, record: str) -> int:
 def _find(
     spark: SparkSession, format: RecordFormat, location: str, error: RefusedRecordError
 ) -> tuple[int | None, str | None]:
-    """The number and the text of the first line that holds the record; None where that cannot be told."""
-    path = re.sub(r"([\\*?\[\]{}])", r"\\\1", location)  # the name itself, no pattern
+    """The number and the text of the first line with the record; None if that cannot be determined."""
+    path = re.sub(r"([\\*?\[\]{}])", r"\\\1", location)  # the literal name, not a pattern
     reader = spark.read
     for option in ("encoding", "lineSep"):
         if option.lower() in format.options:

@@ -1,7 +1,7 @@
-"""Frames on their way in: a Spark frame becomes one of exactly the table's columns, types and field ids.
+"""Conversion of incoming Spark frames to exactly the table's columns, types and field ids.
 
-The rules are those of `skerry.table.rows.incoming`, which also checks names and types here; this module only says them
-in Spark's words. A value that does not fit ends the job, and no row of it is committed.
+The rules are those of `skerry.table.rows.incoming`, which also checks names and types here; this module expresses them
+in Spark. A value that does not fit ends the job, and none of its rows is committed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def check_frame(frame: DataFrame, schema: pa.Schema) -> None:
     """Check the names and types of a frame's columns against a table's schema, before any row is read.
 
     Raises:
-        SchemaError: Unknown, doubled or missing columns (the nearest name is proposed), or types that do not fit.
+        SchemaError: Unknown, duplicate or missing columns (the nearest name is proposed), or types that do not fit.
     """
     conform(pa.Table.from_batches([empty_batch(to_arrow_schema(frame.schema))]), schema)
 
@@ -61,7 +61,7 @@ def conform_frame(frame: DataFrame, schema: pa.Schema, origin: Column | None = N
         A frame with the table's columns in its order, with field ids, and not nullable where the table requires values.
 
     Raises:
-        SchemaError: As `check_frame`. What is wrong with a value is found when the frame is written: the job then ends
+        SchemaError: As in `check_frame`. Wrong values are found when the frame is written: the job then ends
             with an error that `skerry.spark.runtime.failures.error_of` finds.
     """
     check_frame(frame, schema)
@@ -80,7 +80,7 @@ def conform_frame(frame: DataFrame, schema: pa.Schema, origin: Column | None = N
 
 
 def check_values(frame: DataFrame, schema: pa.Schema, origin: Column) -> DataFrame:
-    """Check a frame's values before they leave for Python workers, which do not know the file that a row comes from.
+    """Check a frame's values before they reach Python workers, which do not know the file that a row comes from.
 
     Args:
         frame: The rows.
@@ -88,8 +88,8 @@ def check_values(frame: DataFrame, schema: pa.Schema, origin: Column) -> DataFra
         origin: The file that a row comes from.
 
     Returns:
-        A frame whose top-level columns hold no null where the table requires values, and no value that does not fit;
-        what is nested is left to the workers.
+        A frame whose top-level columns have no null where the table requires values, and no value that does not fit;
+        nested values are left to the workers.
     """
     check_frame(frame, schema)
     conversion = _Conversion(_origin(origin), None)
@@ -108,7 +108,7 @@ def _origin(origin: Column | None) -> Column:
 
 
 def _without_nulls(frame: DataFrame, schema: pa.Schema, conversion: _Conversion) -> DataFrame:
-    """Let a null in any column that requires values end the job: one check, which keeps the generated code small."""
+    """End the job at a null in any column that requires values: one check, which keeps the generated code small."""
     required = {field.name for field in schema if not field.nullable}
     names = [field.name for field in frame.schema if field.nullable and field.name in required]
     if not names:
@@ -126,7 +126,7 @@ def _quoted(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Conversion:
-    """Makes columns of types that `conform` accepts into columns of the table's types.
+    """Converts columns of types that `conform` accepts to the table's types.
 
     Args:
         origin: The file that a row comes from, or null.
@@ -149,7 +149,7 @@ class _Conversion:
         return self._not_null(converted, target)
 
     def values(self, column: Column, source: DataType, target: pa.DataType, path: tuple[str, ...]) -> Column:
-        """A column's values in the target's type; one that would change ends the job."""
+        """Convert a column's values to the target's type; one that would change ends the job."""
         if isinstance(source, StructType) and pa.types.is_struct(target):
             return self._struct(column, source, target, path)
         wanted = to_spark_type(target)

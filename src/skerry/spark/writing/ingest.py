@@ -1,9 +1,9 @@
-"""Landing data through Spark: files or a frame become data files, and the driver commits them with their statistics.
+"""Ingestion through Spark: files or a frame become data files, and the driver commits them with their statistics.
 
-For Iceberg tables that is two Spark jobs and one commit. The first writes the rows, by Spark's own Parquet writer where
-that can do it. The second looks at the written files, each in a task: footers, sketches, NaNs, partition. Then the
-driver publishes all of it as one snapshot with one statistics file. `skerry.spark.writing.paimon_ingest` is Paimon's
-way.
+For Iceberg tables that takes two Spark jobs and one commit. The first writes the rows, with Spark's own Parquet writer
+if possible. The second reads the written files, each in a task: footers, sketches, NaNs, partition. Then the
+driver publishes everything as one snapshot with one statistics file. Paimon's equivalent is
+`skerry.spark.writing.paimon_ingest`.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ __all__ = ["IngestSummary", "ingest", "land"]
 
 @dataclass(frozen=True, slots=True)
 class IngestSummary:
-    """What an ingest did.
+    """The result of an ingestion.
 
     Args:
-        snapshot_id: The snapshot that it made; None if there was nothing to land.
+        snapshot_id: The new snapshot; None if there were no rows.
         files: Data files written.
-        rows: Rows in them; in tables with a primary key, of which the last row of a key counts, they may be fewer than
+        rows: Rows in them; in tables with a primary key, where the last row of a key counts, they may be fewer than
             were given.
         bytes: Their size.
-        seconds: How long it took, the commit included.
+        seconds: Duration, including the commit.
     """
 
     snapshot_id: int | None = None
@@ -79,16 +79,16 @@ def ingest(
     Args:
         spark: The session, classic or Spark Connect.
         source: A file, a folder or a glob that the session can read, a table or query of a database, or a frame.
-        table: The table; `skerry.spark.infer_schema` tells what one made for the files would look like.
-        format: `csv`, `json`, `parquet`, `orc` or `jdbc`; by the path's ending if None.
+        table: The table; `skerry.spark.infer_schema` returns a schema to create one for the files.
+        format: `csv`, `json`, `parquet`, `orc` or `jdbc`; by the path's extension if None.
         options: Options of Spark's reader of that format.
         ref: The branch to append to.
         snapshot_properties: Further entries of the snapshot summary.
         progress: True for a bar, or a callable that gets `JobProgress` records.
 
     Raises:
-        NotFoundError: There is no such file.
-        SchemaError: Columns, types or a value do not fit; the table is as it was.
+        NotFoundError: The file does not exist.
+        SchemaError: Columns, types or a value do not fit; the table is unchanged.
         UnsupportedError: The format or an option is unknown.
         ConflictError: Other writers won every race; the files written were removed.
         CommitUnknownError: The outcome is unknown; nothing was cleaned up.
@@ -140,7 +140,7 @@ def _into_paimon(table: Table, rows: Source, publication: Publication, progress:
         state = publish_shares(inner, layout, shares, publication)
     snapshot = state.snapshot if state is not None else None
     if state is not None and snapshot is not None and layout.rows_wait(publication.mode):
-        # the files are those of the commit alone
+        # all files of the layout belong to the commit
         row_count = sum(waiting.row_count for share in shares for waiting in share.rows)
         with after_publish("looking at the files of the commit"):
             files = [entry.file for entry in delta_entries(state, snapshot)]
@@ -156,18 +156,18 @@ _LANDINGS: Final = {"iceberg": _into_iceberg, "paimon": _into_paimon}
 
 
 def land(source: Source | DataFrame, layout: FileLayout, *, progress: Watcher | None = None) -> list[WrittenFile]:
-    """Write rows as data files of a table and describe them; a commit may then name them.
+    """Write rows as data files of a table and describe them, for a commit.
 
     Args:
         source: The rows.
-        layout: How the table wants its files. They go to its folder, which must be fresh.
+        layout: How the table's files are written; its folder must be new.
         progress: Called with the progress.
 
     Returns:
         The files with metrics and samples; none is empty.
 
     Raises:
-        SchemaError: Columns, types or a value do not fit. Whatever was written is removed.
+        SchemaError: Columns, types or a value do not fit. All written files are removed.
     """
     rows = source if isinstance(source, Source) else Source(source)
     spark = rows.frame.sparkSession
@@ -187,7 +187,7 @@ def land(source: Source | DataFrame, layout: FileLayout, *, progress: Watcher | 
 def _described(
     spark: SparkSession, layout: FileLayout, locations: list[str], owned: OwnedFiles, progress: Watcher | None
 ) -> Iterator[WrittenFile]:
-    """Describe files in a Spark job. Spark writes a file without rows when a frame has none; it is removed."""
+    """Describe files in a Spark job. Spark writes a file without rows for an empty frame; it is removed."""
     done = JobProgress("sketch", total_files=len(locations))
     tasks = [DescribeTask(location, layout, is_sorted=True) for location in locations]
     for file in SparkExecutor(spark).map(describe_file, tasks):

@@ -1,7 +1,7 @@
 """Tables and queries of databases, read through JDBC.
 
-Passwords stand in options and in URLs; what Spark and drivers say of a failure may repeat them. So failures are told in
-words from which every secret that was given is taken out, and without the errors behind them.
+Passwords are in options and in URLs; messages of Spark and drivers may repeat them. Failures are therefore reported
+with all given secrets removed from their text, and without the errors that caused them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ JDBC_OPTIONS = (
     "refreshKrb5Config",
 )
 
-# DriverManager does not look into the jars that a session was given; Spark loads a class that it is told.
+# DriverManager does not search the jars that a session was given; Spark loads a class by name.
 _DRIVERS = {
     "mariadb": "org.mariadb.jdbc.Driver",
     "mysql": "com.mysql.cj.jdbc.Driver",
@@ -63,7 +63,7 @@ class JdbcConnection:
     """How a database is reached.
 
     Args:
-        options: Options of Spark's reader, as they were given.
+        options: Options of Spark's reader, as given.
     """
 
     options: Mapping[str, str] = field(repr=False)
@@ -72,14 +72,14 @@ class JdbcConnection:
         lower = {option.lower() for option in JDBC_OPTIONS}
         for option in self.options:
             if option.lower() in ("dbtable", "query"):
-                raise UnsupportedError(f"the jdbc option {option!r} cannot be chosen: the source is the table or query")
+                raise UnsupportedError(f"the jdbc option {option!r} cannot be set: the source is the table or query")
             if option.lower() not in lower:
                 raise UnsupportedError(f"there is no jdbc option {option!r}{nearest(option, JDBC_OPTIONS)}")
         if "url" not in {option.lower() for option in self.options}:
             raise UnsupportedError("format='jdbc' needs the option url: jdbc:postgresql://host/database")
 
     def read(self, spark: SparkSession, source: str) -> DataFrame:
-        """A table, or what a query gives, as a frame.
+        """Read a table, or the result of a query, as a frame.
 
         Args:
             spark: The session; it must have the driver (`session(packages=[…])`).
@@ -95,14 +95,14 @@ class JdbcConnection:
 
     @property
     def _driver(self) -> dict[str, str]:
-        """The driver's class, if it is not said and the URL tells it."""
+        """The driver's class, if it is not given but the URL determines it."""
         lower = {option.lower(): str(value) for option, value in self.options.items()}
         found = _DRIVERS.get(lower["url"].removeprefix("jdbc:").partition(":")[0].lower())
         return {} if found is None or "driver" in lower else {"driver": found}
 
     @contextmanager
     def errors(self, source: str) -> Iterator[None]:
-        """Failures as ours, without secrets."""
+        """Convert failures to errors of skerry, without secrets."""
         try:
             yield
         except (Py4JJavaError, PySparkException) as failure:
@@ -112,7 +112,7 @@ class JdbcConnection:
         raise error from None
 
     def error(self, failure: BaseException, source: str | None = None) -> SkerryError:
-        """What a failure is called here."""
+        """The error of skerry for a failure."""
         text = str(failure)
         if "ClassNotFoundException" in text or "No suitable driver" in text:
             return MissingDependencyError(

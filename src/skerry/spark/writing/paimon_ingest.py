@@ -1,9 +1,9 @@
-"""Landing rows in Paimon tables: tasks write data files by bucket, and the driver publishes them in one commit.
+"""Ingestion into Paimon tables: tasks write data files by bucket, and the driver publishes them in one commit.
 
-Rows are brought together before they are written. Those of a bucket of a primary-key table come to one task, which
-gives their sequence numbers and keeps the order that they had in the frame: the last row of a key counts, as in one
-process. Those of other tables come together by partition and bucket, so that each becomes a file or a few and not one
-per task; large ones Spark divides again. Rows of dynamic buckets wait for the driver: one writer must know all keys.
+Rows are gathered before they are written. Those of a bucket of a primary-key table are sent to one task, which
+assigns their sequence numbers and keeps their order in the frame: the last row of a key counts, as in one
+process. Those of other tables are gathered by partition and bucket, so that each becomes one file or a few instead of
+one per task; Spark divides large ones. Rows of dynamic buckets wait for the driver: one writer must know all keys.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ _RESULT = StructType([StructField("share", BinaryType())])
 def land_shares(
     source: Source, layout: ShareLayout, mode: WriteMode, *, progress: Watcher | None = None
 ) -> list[Share]:
-    """Write rows as data files of a Paimon table, or as rows that wait for whoever publishes.
+    """Write rows as data files of a Paimon table, or as rows that wait for the commit.
 
     Args:
         source: The rows.
-        layout: How the table wants its files, of a job that writes nothing else.
-        mode: What will become of the rows.
+        layout: How the table's files are written, for a job that writes nothing else.
+        mode: What happens to existing rows.
         progress: Called with the progress.
 
     Returns:
-        What the tasks have written, in their order.
+        The results of the tasks, in order.
 
     Raises:
-        SchemaError: Columns, types or a value do not fit. Whatever was written is removed.
+        SchemaError: Columns, types or a value do not fit. All written files are removed.
     """
     spark = source.frame.sparkSession
     try:
@@ -80,7 +80,7 @@ def _write_frame(frame: DataFrame, layout: ShareLayout, mode: WriteMode, origin:
 
 
 def _brought_together(rows: DataFrame, layout: ShareLayout) -> DataFrame:
-    """The rows, those of a bucket side by side; with further columns behind those that they had."""
+    """Gather the rows of each bucket; columns for that are appended."""
     files = layout.files
     if not files.schema.partition_keys and files.options.bucket < 0:
         return rows
@@ -99,7 +99,7 @@ def _brought_together(rows: DataFrame, layout: ShareLayout) -> DataFrame:
 
 
 def _add_place(layout: ShareLayout, column: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Append to every row what is the same for all rows of its bucket and of no other."""
+    """Append to every row a value that identifies its bucket."""
     files, totals = layout.files, layout.book.total_buckets
     router = Router(files, lambda partition: totals.get(partition, files.options.bucket))
     keys = {*files.schema.partition_keys, *(files.schema.bucket_keys if files.options.bucket > 0 else ())}
@@ -107,7 +107,7 @@ def _add_place(layout: ShareLayout, column: str, batches: Iterable[pa.RecordBatc
     for batch in batches:
         with marked_errors():
             given = [name for name in batch.schema.names if name in keys]
-            places = [] if given else [b""]  # without any, all rows are in one place
+            places = [] if given else [b""]  # without any, all rows belong together
             of_row = np.zeros(batch.num_rows, np.int32)
             start = 0
             for rows in conform(batch.select(given), schema) if given else ():

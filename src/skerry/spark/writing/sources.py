@@ -1,8 +1,8 @@
-"""Raw data as a frame: CSV, JSON, Parquet and ORC files, read with the table's schema if there is one; databases.
+"""Raw data as frames: CSV, JSON, Parquet and ORC files, read with the table's schema if there is one; databases.
 
-A record that does not fit ends the job that reads it. Spark's readers are told to keep such a record's text, and a
-filter over that column refuses it, so that the check happens in the one pass that the data takes anyway. What the
-filter knows is the file and the text; `skerry.spark.writing.bad_records` then looks for line, column and value.
+A record that does not fit ends the job that reads it. Spark's readers keep such a record's text in a column, and a
+filter on that column refuses it, so that the check needs no extra pass over the data. The
+filter knows the file and the text; `skerry.spark.writing.bad_records` then looks for line, column and value.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _SUFFIXES = {
 }
 _COMPRESSED = frozenset({".gz", ".bz2", ".zst", ".snappy", ".lz4", ".deflate"})
 
-# Spark takes any option and ignores what it does not know; a misspelt one would go unnoticed.
+# Spark ignores unknown options; a misspelt one would go unnoticed.
 _FILE_OPTIONS = "pathGlobFilter recursiveFileLookup modifiedBefore modifiedAfter ignoreCorruptFiles ignoreMissingFiles"
 _TEXT_OPTIONS = (
     "encoding charset lineSep locale dateFormat timestampFormat timestampNTZFormat timeFormat timeZone multiLine "
@@ -73,13 +73,13 @@ _LONGEST_RECORD = 1 << 20  # characters
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Rows on their way into a table.
+    """Incoming rows.
 
     Args:
         frame: The rows, with the source's column names.
         origin: The file that a row comes from; None if that is unknown.
-        format: How records were read that may turn out not to fit; None if they have types of their own.
-        database: Where the rows come from, if it is a database.
+        format: How records that may not fit are parsed; None if they have types of their own.
+        database: The database that the rows come from, if any.
     """
 
     frame: DataFrame
@@ -88,7 +88,7 @@ class Source:
     database: JdbcConnection | None = None
 
     def error(self, failure: BaseException) -> SkerryError | None:
-        """The error of ours behind a failed job over the frame, with line, column and value; None if there is none."""
+        """The error of skerry that ended a job over the frame, with line, column and value; None for other errors."""
         error = failure if isinstance(failure, SkerryError) else error_of(failure)
         if isinstance(error, RefusedRecordError) and self.format is not None:
             return explain(self.frame.sparkSession, self.format, error)
@@ -98,7 +98,7 @@ class Source:
 
 
 def detect_format(source: str) -> str:
-    """The format that a path's ending names.
+    """The format named by a path's extension.
 
     Raises:
         UnsupportedError: It names none.
@@ -109,7 +109,7 @@ def detect_format(source: str) -> str:
     found = _SUFFIXES.get(suffixes[-1]) if suffixes else None
     if found is None:
         raise UnsupportedError(
-            f"its name does not tell the format; name it (format, --format): {' or '.join(FORMATS)}", location=source
+            f"its name does not show the format; give it (format, --format): {' or '.join(FORMATS)}", location=source
         )
     return found
 
@@ -130,14 +130,14 @@ def open_source(
 
     Args:
         spark: The session.
-        source: A file, a folder or a glob, at any location that the session's Hadoop can read; of a database a table or
-            a query.
-        format: `csv`, `json`, `parquet`, `orc` or `jdbc`; by the path's ending if None.
+        source: A file, a folder or a glob, at any location that the session's Hadoop can read; for a database a table
+            or a query.
+        format: `csv`, `json`, `parquet`, `orc` or `jdbc`; by the path's extension if None.
         options: Options of Spark's reader of that format.
         schema: The table's schema; types are inferred if None.
 
     Raises:
-        NotFoundError: There is no such file.
+        NotFoundError: The file does not exist.
         SchemaError: Columns do not fit the table.
         MissingDependencyError: The session has no driver for a database.
         StorageError: A database cannot be reached, or refuses.
@@ -164,19 +164,19 @@ def open_source(
 def infer_schema(
     spark: SparkSession, source: str, *, format: str | None = None, options: Mapping[str, str] | None = None
 ) -> pa.Schema:
-    """The schema that a table for these files would have. CSV and JSON files are read once for it.
+    """Infer the schema of a table for files. CSV and JSON files are read once for it.
 
     Times of day without a zone become timestamps without one.
 
     Args:
         spark: The session.
-        source: As `open_source` takes it.
-        format: Likewise.
-        options: Likewise.
+        source: As in `open_source`.
+        format: As in `open_source`.
+        options: As in `open_source`.
 
     Raises:
-        NotFoundError: There is no such file.
-        SchemaError: A column has a type that no table can hold, or there is none.
+        NotFoundError: The file does not exist.
+        SchemaError: A column has a type that tables cannot store, or there are no columns.
         UnsupportedError: The format or an option is unknown.
     """
     if (format or "").lower() == "jdbc":
@@ -200,7 +200,7 @@ def _checked(source: str, format: str | None, options: Mapping[str, str] | None)
     known = {option.lower() for option in _OPTIONS[format]}
     for option in options or {}:
         if option.lower() in _OURS:
-            raise UnsupportedError(f"the {format} option {option!r} cannot be chosen: the table's schema decides")
+            raise UnsupportedError(f"the {format} option {option!r} cannot be set: the table's schema decides")
         if option.lower() not in known:
             raise UnsupportedError(f"there is no {format} option {option!r}{nearest(option, _OPTIONS[format])}")
     result = {} if format != "csv" else {"header": "true", **({"sep": "\t"} if ".tsv" in source.lower() else {})}
@@ -213,13 +213,13 @@ def _checked(source: str, format: str | None, options: Mapping[str, str] | None)
 
 @contextmanager
 def _read_errors(source: str) -> Iterator[None]:
-    """Spark's errors about files as ours."""
+    """Convert Spark's errors about files to errors of skerry."""
     try:
         with original_errors():
             yield
     except AnalysisException as error:
         if error.getCondition() == "PATH_NOT_FOUND":
-            raise NotFoundError("there is no such file", location=source) from None
+            raise NotFoundError("file does not exist", location=source) from None
         raise SkerryError(f"Spark cannot read it: {error}", location=source) from error
     except Py4JJavaError as error:
         found = _file_error(error)
@@ -231,7 +231,7 @@ def _read_errors(source: str) -> Iterator[None]:
 def _names_in_source(
     spark: SparkSession, source: str, format: str, options: Mapping[str, str], schema: pa.Schema
 ) -> list[str]:
-    """The columns that the files have; those of a CSV file in their order."""
+    """The columns of the files; those of a CSV file in order."""
     lower = {option.lower(): value for option, value in options.items()}
     if format == "csv":
         return schema.names if lower["header"].lower() == "false" else spark.read.options(**options).csv(source).columns
@@ -250,10 +250,10 @@ def _only(options: Mapping[str, str], names: str) -> dict[str, str]:
 
 
 def _readable_type(format: str, field: pa.Field) -> DataType:
-    """The type to read a column as: the table's, but with more decimals, so that none is rounded away unseen.
+    """The type to read a column as: the table's, but with more decimals, so that none is silently rounded.
 
     Raises:
-        UnsupportedError: Text of this format cannot hold such values.
+        UnsupportedError: Text of this format cannot represent such values.
     """
     nested = pa.types.is_nested(field.type)
     if not (written_by_spark(pa.schema([field])) or (nested and format == "json")) or (nested and format == "csv"):
@@ -301,7 +301,7 @@ _READING = re.compile(r"FAILED_READ_FILE.*?while reading file (\S+?)\.?\s", re.D
 
 
 def _file_error(failure: BaseException) -> SkerryError | None:
-    """What Spark says about a file that cannot be read."""
+    """The error for a file that Spark cannot read."""
     text = str(failure)
     file = _CSV_FILE.search(text)
     location = None if file is None else plain_location(file[1])

@@ -1,7 +1,7 @@
-"""Writing a frame as data files of a table by Spark's own Parquet writer.
+"""Writing a frame as data files of a table with Spark's own Parquet writer.
 
-All files go to the layout's folder, which no other write uses. Spark shows them when its whole job has succeeded, and
-none belongs to the table before the driver commits it: what a killed job leaves behind is one folder.
+All files go to the layout's folder, which no other write uses. Spark shows them after its whole job has succeeded, and
+none belongs to the table before the driver commits it: a killed job leaves a single folder.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ __all__ = [
     "write_settings",
 ]
 
-# The layout's codecs are in PyArrow's words.
+# The layout uses PyArrow's names of codecs.
 _CODECS = {"lz4": "lz4_raw", "none": "uncompressed"}
 
-# How many bytes Spark gives to a task when it brings rows together, and among how many it deals them out at first.
+# How many bytes Spark gives to a task when it gathers rows, and the initial number of tasks.
 _ADVISORY = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
 _REDUCERS = "spark.sql.adaptive.coalescePartitions.initialPartitionNum"
 _MANY_REDUCERS = 512
 
 _SETTINGS = {
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # the default is INT96, which Iceberg does not know
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # the default is INT96, which Iceberg does not allow
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.writeLegacyFormat": "false",
     "spark.sql.parquet.fieldId.write.enabled": "true",
@@ -52,7 +52,7 @@ _SETTINGS = {
 
 
 def spark_can_write(spark: SparkSession, layout: FileLayout) -> bool:
-    """Whether Spark's own Parquet writer can write a table's files: format, types, and the place where they go."""
+    """Whether Spark's own Parquet writer can write a table's files: format, types, and location."""
     is_parquet = layout.file_format == "parquet"
     return (
         is_parquet
@@ -63,14 +63,14 @@ def spark_can_write(spark: SparkSession, layout: FileLayout) -> bool:
 
 
 def write_frame(frame: DataFrame, layout: FileLayout, origin: Column | None = None) -> list[str]:
-    """Write a frame by Spark's own Parquet writer.
+    """Write a frame with Spark's own Parquet writer.
 
-    Rows of a partitioned table are first brought together by partition, so that each partition becomes one file or,
+    Rows of a partitioned table are first gathered by partition, so that each partition becomes one file or,
     when it is large, a few; Spark splits the largest and merges the small ones by their measured size.
 
     Args:
         frame: Rows that fit the table's schema, in a session for which `spark_can_write`.
-        layout: How the table wants its files.
+        layout: How the table's files are written.
         origin: The file that a row comes from, for messages.
 
     Returns:
@@ -103,10 +103,10 @@ def write_frame(frame: DataFrame, layout: FileLayout, origin: Column | None = No
 
 
 def _with_own_names(locations: Sequence[str]) -> Iterator[str]:
-    """The same files, no two of the same name: Paimon, to which a table may migrate, tells them apart by their names.
+    """Give the files distinct names: Paimon, to which a table may migrate, distinguishes files by name.
 
-    Spark's tasks name their files alike in every folder of a partition. In object stores they stay so: to rename a file
-    is to copy it there.
+    Spark's tasks use the same name in every folder of a partition. In object stores these are kept: renaming a file
+    means copying it there.
     """
     taken: set[str] = set()
     for location in locations:
@@ -131,7 +131,7 @@ def _options(layout: FileLayout) -> dict[str, str]:
 
 
 def unused_name(wanted: str, names: Iterable[str]) -> str:
-    """A column name that no other is like but for case: the wanted one, lengthened if need be."""
+    """A column name that differs from all others, ignoring case, made by lengthening another one if necessary."""
     taken = {existing.lower() for existing in names}
     while wanted in taken:
         wanted += "_"
@@ -163,7 +163,7 @@ _ORDERS = {
 
 
 def _transformed(jvm: Jvm, layout: FileLayout, source_id: int, transform: str) -> tuple[Column, pa.DataType]:
-    """A transform's values with the type that says how to write them as text."""
+    """A transform's values with the type that defines their text form."""
     source = next(leaf for leaf in leaves(layout.schema) if leaf.field_id == source_id)
     column = sf.col(".".join("`" + part.replace("`", "``") + "`" for part in source.path))
     value = transform_column(jvm, column, source.type, transform)
@@ -175,7 +175,7 @@ def _transformed(jvm: Jvm, layout: FileLayout, source_id: int, transform: str) -
 
 
 def hadoop_location(location: str) -> str:
-    """A location as Hadoop names it: its S3 client goes by `s3a`."""
+    """A location in Hadoop's form: its S3 client uses `s3a`."""
     return "s3a://" + location.removeprefix("s3://") if location.startswith("s3://") else location
 
 
@@ -185,7 +185,7 @@ def has_file_system(spark: SparkSession, location: str, options: Iterable[str]) 
     Args:
         spark: A classic session.
         location: A file or folder.
-        options: The names of the options by which our storage reaches it.
+        options: The names of the options with which our storage opens it.
     """
     scheme, separator, _ = hadoop_location(location).partition("://")
     if not separator or scheme == "file":
@@ -200,27 +200,27 @@ def has_file_system(spark: SparkSession, location: str, options: Iterable[str]) 
     return True
 
 
-# Options by which a catalog or its user gives credentials to our storage, which Hadoop's clients do not see.
+# Options that give a catalog's or its user's credentials to our storage; Hadoop's clients do not see them.
 _CREDENTIALS = ("s3.access-key-id", "s3.session-token", "gcs.oauth2.token", "adls.account-key", "adls.sas-token")
 
 
 def write_settings(spark: SparkSession, layout: FileLayout) -> dict[str, str]:
-    """The settings that a write needs."""
+    """The settings for a write."""
     if layout.is_partitioned:
         return {**_SETTINGS, **rebalance_settings(spark, layout.target_file_size_bytes)}
     return _SETTINGS
 
 
 def rebalance_settings(spark: SparkSession, target_bytes: int) -> dict[str, str]:
-    """The settings by which Spark brings rows together, as far as the session does not say otherwise.
+    """The settings with which Spark gathers rows, unless the session sets them.
 
-    A task that gets too much is split, and with it every partition that has rows in it, not only the large one. There
-    are many small tasks at first, therefore, so that the large partition has one for itself; Spark puts small ones
+    A task that gets too much is split, and with it every partition in it, not only the large one. Therefore there
+    are many small tasks at first, so that a large partition has its own; Spark then merges small ones.
     together again.
 
     Args:
         spark: The session.
-        target_bytes: How much a task should get.
+        target_bytes: Target size of a task.
     """
     said = spark.conf.getAll
     settings = {}

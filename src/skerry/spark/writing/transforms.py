@@ -1,7 +1,7 @@
 """Iceberg's partition transforms as expressions of Spark's JVM, and a folder name for every partition.
 
-The values agree with `skerry.iceberg.partitioning.transforms`, which has the last word: it computes the partition
-values that are committed. Here they only send rows that belong together to the same file.
+The values agree with `skerry.iceberg.partitioning.transforms`, which is authoritative: it computes the partition
+values that are committed. Here they only send the rows of a partition to the same file.
 
 Spec: Iceberg spec, Partition Transforms, Appendix B.
 """
@@ -42,8 +42,7 @@ def transform_column(jvm: Jvm, column: Column, type_: pa.DataType, transform: st
 
     Returns:
         A column of the source's type (decimals of 38 digits) for `identity`, `truncate` and `void`, else of type int or
-        bigint; null
-        where the source is.
+        bigint; null where the source is.
 
     Raises:
         UnsupportedError: The transform is unknown, or not computed for this type.
@@ -67,8 +66,8 @@ def transform_column(jvm: Jvm, column: Column, type_: pa.DataType, transform: st
 def partition_key(columns: Iterable[tuple[Column, pa.DataType]]) -> Column:
     """One text per partition: equal for two rows exactly if all their partition values are equal.
 
-    Spark names folders after it. It tells null from an empty text, holds only characters that need no escaping in a
-    path, and replaces what is long or has other characters by its SHA-256.
+    Spark names folders after it. It distinguishes null from an empty text, has only characters that need no escaping in
+    a path, and replaces long texts and those with other characters by their SHA-256.
 
     Args:
         columns: Partition values with their types.
@@ -107,7 +106,7 @@ def _micros(jvm: Jvm, column: Column, type_: pa.TimestampType) -> Column:
 
 
 def _unscaled(jvm: Jvm, column: Column) -> Column:
-    """The `BigInteger` behind a decimal."""
+    """The `BigInteger` of a decimal."""
     return jvm.call(jvm.call(column, "toJavaBigDecimal", _BIG_DECIMAL), "unscaledValue", _BIG_INTEGER)
 
 
@@ -153,14 +152,14 @@ def _hash_bytes(jvm: Jvm, column: Column) -> Column:
 
 
 def _truncate(jvm: Jvm, column: Column, type_: pa.DataType, width: int) -> Column:
-    """Numbers round down to a multiple, text keeps its first code points, binary its first bytes.
+    """Round numbers down to a multiple; keep the first code points of text, the first bytes of binary values.
 
     Spec: Iceberg spec, Truncate Transform Details.
     """
     if pa.types.is_string(type_) or pa.types.is_binary(type_):
         return sf.substring(column, 1, width)
     if pa.types.is_integer(type_):
-        # `sum` wraps around below the least value, as Iceberg's own arithmetic does; `+` would be an error
+        # `sum` wraps around below the minimum, as Iceberg's own arithmetic does; `+` would be an error
         sql, boxed = ("int", "java.lang.Integer") if pa.types.is_int32(type_) else ("bigint", "java.lang.Long")
         above = jvm.call_static(_MATH, "floorMod", sql, column, sf.lit(width).cast(sql))
         return jvm.call_static(boxed, "sum", sql, column, sf.negative(above))
