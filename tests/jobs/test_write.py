@@ -164,7 +164,7 @@ def test_sorted_rows_of_many_partitions_wait_on_disk(layout_of, monkeypatch, spo
 def test_rows_that_come_by_partition_are_written_once(layout_of, monkeypatch):
     monkeypatch.setattr(write, "MAX_OPEN_FILES", 3)
     monkeypatch.setattr(write, "MAX_BUFFERED_BYTES", 3_000)
-    monkeypatch.setattr(write, "RowSpool", None)  # nothing waits on disk
+    monkeypatch.setattr(write, "SpillFile", None)  # nothing waits on disk
     layout = layout_of(partition_by=["day"], properties={"write.parquet.row-group-size-bytes": "1000"})
     files = write_batches(layout, batches(layout, rows(3_000, days=10).sort_by("day"), 50))
     assert len(files) == 10

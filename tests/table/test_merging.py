@@ -21,7 +21,7 @@ from skerry.table.merging import (
     Update,
     key_predicate,
 )
-from skerry.table.merging.clauses import read_clauses
+from skerry.table.merging.clauses import parse_clauses
 from skerry.table.predicate import row_mask
 from skerry.table.rows.keys import KeyIndex
 
@@ -61,9 +61,9 @@ def rules_of(matched=(), not_matched=(), by_source=(), source=SOURCE, table=TABL
         source,
         table,
         on,
-        matched=read_clauses(matched, "when_matched", (Update, Delete)),
-        not_matched=read_clauses(not_matched, "when_not_matched", (Insert,)),
-        not_matched_by_source=read_clauses(by_source, "when_not_matched_by_source", (Update, Delete)),
+        matched=parse_clauses(matched, "when_matched", (Update, Delete)),
+        not_matched=parse_clauses(not_matched, "when_not_matched", (Insert,)),
+        not_matched_by_source=parse_clauses(by_source, "when_not_matched_by_source", (Update, Delete)),
     )
 
 

@@ -44,7 +44,7 @@ def compress_zstd(data: Buffer, *, level: int = 3, content_size: bool = True) ->
     Args:
         data: Contiguous bytes.
         level: 1 (fast) to 22 (small); negative levels are faster still.
-        content_size: Whether the frame header tells the size of the content. Puffin requires it; Amudai omits it.
+        content_size: Whether the frame header states the size of the content. Puffin requires it; Amudai omits it.
 
     Returns:
         The frame, without a checksum.

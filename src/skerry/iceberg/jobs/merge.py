@@ -29,8 +29,8 @@ from skerry.table.merging import (
     MergeRules,
     MergeSource,
     bind_rules,
+    index_source,
     key_predicate,
-    read_source,
 )
 from skerry.table.merging.rules import Rows
 from skerry.table.predicate import Predicate, disjunction
@@ -94,7 +94,7 @@ def _merge(
     keys = (on,) if isinstance(on, str) else tuple(on)
 
     def attempt(state: TableState) -> RowChanges:
-        source = read_source(rows, keys, state.schema)
+        source = index_source(rows, keys, state.schema)
         if unique or blind:
             _refuse_repeated(source)
         rules = bind_rules(source, state.schema, clauses)

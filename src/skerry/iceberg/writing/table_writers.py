@@ -18,7 +18,7 @@ from skerry.iceberg.writing.layout import FileLayout
 from skerry.storage import join
 from skerry.table.files.data_file import WrittenFile
 from skerry.table.owned_files import give_up
-from skerry.table.rows.row_spool import RowSpool
+from skerry.table.rows.spill_file import SpillFile
 from skerry.table.statistics.sketching import BatchSketcher
 
 __all__ = ["PartitionedWriter", "write_batches"]
@@ -67,7 +67,7 @@ class PartitionedWriter:
         self._layout = layout
         self._partitions: dict[tuple[Any, ...], _Partition] = {}
         self._open: dict[tuple[Any, ...], _Partition] = {}
-        self._spool: RowSpool | None = None
+        self._spool: SpillFile | None = None
         self.buffered_bytes = 0
         self._freed_bytes = 0  # of rows that were written out, while others of the same batches still wait
         self._taken_bytes = 0
@@ -161,7 +161,7 @@ class PartitionedWriter:
         rows = partition.take()
         if self._layout.sorts or not self._may_open(partition):
             if self._spool is None:
-                self._spool = RowSpool(self._layout.file_schema)
+                self._spool = SpillFile(self._layout.file_schema)
             for batch in _gathered(rows, self._layout.file_schema):
                 self._spool.add(partition.values, batch)
                 partition.spooled_bytes += batch.nbytes

@@ -23,8 +23,8 @@ from skerry.table.merging import (
     MergeRules,
     MergeSource,
     bind_rules,
+    index_source,
     key_predicate,
-    read_source,
     refuse_repeated,
 )
 from skerry.table.merging.rules import Rows
@@ -113,7 +113,7 @@ def merge(request: ChangeRequest, data: Any, on: str | Sequence[str], clauses: M
     keys = (on,) if isinstance(on, str) else tuple(on)
 
     def prepare(state: PaimonState) -> _Merge:
-        source = read_source(rows, keys, state.arrow_schema)
+        source = index_source(rows, keys, state.arrow_schema)
         return _Merge(state.arrow_schema, source, bind_rules(source, state.arrow_schema, clauses))
 
     return transform_rows(request, prepare)

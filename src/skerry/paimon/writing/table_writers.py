@@ -31,7 +31,7 @@ from skerry.paimon.writing.key_sorting import file_rows, order_records
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.paimon.writing.routing import Router
 from skerry.table.owned_files import give_up
-from skerry.table.rows.row_spool import RowSpool
+from skerry.table.rows.spill_file import SpillFile
 
 __all__ = ["KIND_COLUMN", "AppendWriter", "KeyedWriter", "WrittenRows", "write_rows"]
 
@@ -98,7 +98,7 @@ class AppendWriter:
         self._buckets: dict[_Bucket, BucketFiles] = {}
         self._open: dict[_Bucket, int] = {}  # and how many bytes had come with the bucket's last rows
         self._taken_bytes = 0
-        self._spool: RowSpool | None = None
+        self._spool: SpillFile | None = None
         self._spooled: set[_Bucket] = set()
         self._written: list[WrittenDataFile] = []
         self._row_count = 0
@@ -160,7 +160,7 @@ class AppendWriter:
             self._note(files)
         elif waiting := files.take():
             if self._spool is None:
-                self._spool = RowSpool(waiting[0].schema)
+                self._spool = SpillFile(waiting[0].schema)
             for batch in pa.concat_tables(waiting).combine_chunks().to_batches():
                 self._spool.add(files.place.key, batch)
             self._spooled.add(files.place.key)

@@ -181,10 +181,10 @@ def _new_fields(parser: RecordParser, read: pa.Table) -> Sequence[NewFields]:
     names = read.column("fields")
     own = set(parser.schema.names)
     found = [tuple(text.split(FIELD_SEPARATOR)) for text in pc.unique(names.drop_null()).to_pylist()]
-    others = [told for told in found if set(told) != own]
+    others = [fields for fields in found if set(fields) != own]
     if not others:
         return ()
-    chosen = pc.is_in(names, pa.array([FIELD_SEPARATOR.join(told) for told in others]))
+    chosen = pc.is_in(names, pa.array([FIELD_SEPARATOR.join(fields) for fields in others]))
     return (NewFields(tuple(others), _one_array(read.column("body").filter(chosen))),)
 
 
@@ -203,10 +203,10 @@ def _refused(spark: SparkSession, parser: RecordParser, read: pa.Table) -> pa.Ta
         found.append(_in_words(objection.reason, objection.column, bad.filter(pa.array(codes == code))))
     unread = bad.filter(pa.array(codes == 0))
     if unread.num_rows:
-        told = to_arrow(parser.explain(spark.createDataFrame(unread.select(["record", "position"]))))
-        for group in told.select(["reason", "column"]).group_by(["reason", "column"]).aggregate([]).to_pylist():
-            is_it = pc.equal(told.column("reason"), group["reason"])  # a reason names its column
-            found.append(_in_words(group["reason"], group["column"], told.filter(is_it)))
+        explained = to_arrow(parser.explain(spark.createDataFrame(unread.select(["record", "position"]))))
+        for group in explained.select(["reason", "column"]).group_by(["reason", "column"]).aggregate([]).to_pylist():
+            is_it = pc.equal(explained.column("reason"), group["reason"])  # a reason names its column
+            found.append(_in_words(group["reason"], group["column"], explained.filter(is_it)))
     return pa.concat_tables(found)
 
 

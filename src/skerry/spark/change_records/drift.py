@@ -89,8 +89,8 @@ def find_drift(schema: pa.Schema, batch: RecordBatch) -> Drift:
     added: dict[str, pa.DataType] = {}
     missing: dict[str, None] = {}
     for found in batch.fields:
-        told = dict.fromkeys(name for names in found.names for name in names)
-        new = [name for name in told if name not in schema.names]
+        known = dict.fromkeys(name for names in found.names for name in names)
+        new = [name for name in known if name not in schema.names]
         if new:
             types = _types(new, found)
             added |= {name: type_ for name, type_ in types.items() if pa.types.is_null(added.get(name, pa.null()))}

@@ -23,8 +23,8 @@ from skerry.spark.reading.native_scan import (
     open_files,
     projection,
     reaches,
-    told,
     warn_of_blind_optimizer,
+    with_statistics_or_hint,
 )
 from skerry.spark.reading.parquet_filters import filter_options
 from skerry.spark.reading.plan_statistics import PlanStatistics, summarize, without_nan
@@ -146,7 +146,7 @@ class IcebergRead:
         statistics = self._statistics(schema, tasks)
         options = filter_options(schema, statistics, without_nan([self._files[place] for place in locations], schema))
         files = open_files(self.spark, to_spark_schema(schema), locations, options)
-        frame = told(files, statistics, self.scan.state.name)
+        frame = with_statistics_or_hint(files, statistics, self.scan.state.name)
         if self.tests_rows and not all(task.matches_all for task in tasks):
             frame = frame.where(to_condition(reader.predicate))
         if any(field.type != schema.field(field.name).type for field in wanted):
@@ -160,7 +160,7 @@ class IcebergRead:
         schema = nullable(to_spark_schema(reader.schema))
         threads = replace(reader, threads=1)
         frame = read_through_arrow(self.spark, threads, shares, schema, sum(map(_row_count, tasks)))
-        return told(frame, self._statistics(reader.schema, tasks), self.scan.state.name)
+        return with_statistics_or_hint(frame, self._statistics(reader.schema, tasks), self.scan.state.name)
 
     def _statistics(self, schema: pa.Schema, tasks: Sequence[FileScanTask]) -> PlanStatistics:
         top_level = [leaf for leaf in leaves(schema) if len(leaf.path) == 1]

@@ -22,7 +22,15 @@ from skerry.spark.runtime.settings import OPTIMIZER_SETTING
 from skerry.spark.writing.spark_writer import hadoop_location, has_file_system
 from skerry.storage import MOVED_TO
 
-__all__ = ["is_on", "nullable", "open_files", "projection", "reaches", "told", "warn_of_blind_optimizer"]
+__all__ = [
+    "is_on",
+    "nullable",
+    "open_files",
+    "projection",
+    "reaches",
+    "warn_of_blind_optimizer",
+    "with_statistics_or_hint",
+]
 
 _BROADCAST_SETTING = "spark.sql.autoBroadcastJoinThreshold"
 # Dates are in today's calendar, for all writers.
@@ -80,7 +88,7 @@ def _literal_path(path: str) -> str:
     return _PATTERN.sub(r"\\\g<0>", path)
 
 
-def told(frame: DataFrame, statistics: PlanStatistics, name: str) -> DataFrame:
+def with_statistics_or_hint(frame: DataFrame, statistics: PlanStatistics, name: str) -> DataFrame:
     """Add statistics to a frame of files; on Spark Connect a hint, if they are small."""
     spark = frame.sparkSession
     if is_classic(spark):

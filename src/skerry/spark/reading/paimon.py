@@ -27,7 +27,14 @@ from skerry.paimon.statistics.columns import file_statistics
 from skerry.spark.reading.arrow_reader import read_through_arrow
 from skerry.spark.reading.conditions import to_condition
 from skerry.spark.reading.file_choice import agrees, read_by_spark
-from skerry.spark.reading.native_scan import nullable, open_files, projection, reaches, told, warn_of_blind_optimizer
+from skerry.spark.reading.native_scan import (
+    nullable,
+    open_files,
+    projection,
+    reaches,
+    warn_of_blind_optimizer,
+    with_statistics_or_hint,
+)
 from skerry.spark.reading.parquet_filters import filter_options
 from skerry.spark.reading.plan_statistics import PlanStatistics, describe
 from skerry.spark.reading.relations import with_statistics
@@ -158,7 +165,7 @@ class _BranchRead:
         statistics = self._statistics(schema, files)
         options = filter_options(schema, statistics, without_nan=())  # Paimon does not count NaNs
         frame = open_files(self.spark, stored, [file.location for file in files], options)
-        frame = told(frame, statistics, self._state.name)
+        frame = with_statistics_or_hint(frame, statistics, self._state.name)
         if has_kinds:
             frame = frame.where(sf.col(VALUE_KIND).isin(*_ADDS)).drop(VALUE_KIND)
         if self.tests_rows and not all(file.matches_all for file in files):
@@ -172,7 +179,7 @@ class _BranchRead:
         files = [file for split in splits for file in split.files]
         schema = nullable(to_spark_schema(reader.columns))
         frame = read_through_arrow(self.spark, reader, splits, schema, sum(map(_row_count, files)))
-        return told(frame, self._statistics(reader.columns, files), self._state.name)
+        return with_statistics_or_hint(frame, self._statistics(reader.columns, files), self._state.name)
 
     def _statistics(self, schema: pa.Schema, files: Sequence[SplitFile]) -> PlanStatistics:
         return describe(

@@ -60,9 +60,9 @@ def _relations(plan: Any, condition: str | None) -> Iterator[tuple[str | None, s
         yield relation_table(plan), condition
         return
     over = plan.condition().sql() if plan.nodeName() == "Filter" else None
-    for nested, told in ((plan.children(), over), (plan.subqueries(), None)):
+    for nested, over_it in ((plan.children(), over), (plan.subqueries(), None)):
         for index in range(nested.size()):
-            yield from _relations(nested.apply(index), told)
+            yield from _relations(nested.apply(index), over_it)
 
 
 def to_own_sql(text: str, schema: pa.Schema, zone: str) -> str | None:

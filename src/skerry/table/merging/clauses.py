@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from skerry.errors import SchemaError
 
-__all__ = ["Clause", "Clauses", "Delete", "Insert", "Update", "read_clauses"]
+__all__ = ["Clause", "Clauses", "Delete", "Insert", "Update", "parse_clauses"]
 
 Where: TypeAlias = "str | pc.Expression | None"
 
@@ -63,7 +63,7 @@ Clauses: TypeAlias = "Clause | str | Sequence[Clause | str] | None"
 _BY_NAME: dict[str, type[Clause]] = {"update": Update, "delete": Delete, "insert": Insert}
 
 
-def read_clauses(given: Clauses, parameter: str, allowed: Iterable[type[Clause]]) -> tuple[Clause, ...]:
+def parse_clauses(given: Clauses, parameter: str, allowed: Iterable[type[Clause]]) -> tuple[Clause, ...]:
     """The clauses of one parameter of a merge, in order.
 
     Args:

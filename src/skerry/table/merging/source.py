@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from skerry.errors import SchemaError, UnsupportedError
-from skerry.table.merging.clauses import Clauses, Delete, Insert, Update, read_clauses
+from skerry.table.merging.clauses import Clauses, Delete, Insert, Update, parse_clauses
 from skerry.table.merging.rules import MergeRules, MergeSource, Rows
 from skerry.table.rows.incoming import conform
 from skerry.table.rows.keys import KeyIndex
 from skerry.table.rows.schema import nearest
 
-__all__ = ["MergeClauses", "bind_rules", "read_source", "refuse_repeated"]
+__all__ = ["MergeClauses", "bind_rules", "index_source", "refuse_repeated"]
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class MergeClauses:
     not_matched_by_source: Clauses = None
 
 
-def read_source(rows: pa.Table, on: Sequence[str], schema: pa.Schema) -> MergeSource:
+def index_source(rows: pa.Table, on: Sequence[str], schema: pa.Schema) -> MergeSource:
     """Convert the rows of a source to the table's types and index their keys; columns of its own stay unchanged.
 
     Raises:
@@ -73,9 +73,9 @@ def bind_rules(source: MergeSource, schema: pa.Schema, clauses: MergeClauses) ->
         source.rows.schema,
         schema,
         source.on,
-        matched=read_clauses(clauses.matched, "when_matched", (Update, Delete)),
-        not_matched=read_clauses(clauses.not_matched, "when_not_matched", (Insert,)),
-        not_matched_by_source=read_clauses(
+        matched=parse_clauses(clauses.matched, "when_matched", (Update, Delete)),
+        not_matched=parse_clauses(clauses.not_matched, "when_not_matched", (Insert,)),
+        not_matched_by_source=parse_clauses(
             clauses.not_matched_by_source, "when_not_matched_by_source", (Update, Delete)
         ),
     )

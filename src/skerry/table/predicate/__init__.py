@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skerry.errors import SchemaError, UnsupportedError
-from skerry.table.predicate.arrow import read_expression, row_mask
+from skerry.table.predicate.arrow import parse_expression, row_mask
 from skerry.table.predicate.binding import bind
 from skerry.table.predicate.nodes import (
     ALWAYS_FALSE,
@@ -88,7 +88,7 @@ def parse(where: str | pc.Expression | Predicate | None, schema: pa.Schema) -> P
         if isinstance(where, str):
             return bind(parse_condition(where), schema, text=where)
         if isinstance(where, pc.Expression):
-            return bind(read_expression(where), schema, ieee=True)
+            return bind(parse_expression(where), schema, ieee=True)
     except RecursionError:
         raise UnsupportedError("the condition is nested too deeply") from None
     raise SchemaError(f"a condition must be SQL text or a PyArrow expression, found {type(where).__name__}")

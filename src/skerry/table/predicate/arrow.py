@@ -39,7 +39,7 @@ __all__ = [
     "arrow_scalar",
     "arrow_storage",
     "field_references",
-    "read_expression",
+    "parse_expression",
     "row_mask",
 ]
 
@@ -76,7 +76,7 @@ def _values_of(column: Column, batch: pa.RecordBatch) -> pa.Array:
 
 
 def _test(predicate: Predicate, values: pa.Array) -> pa.BooleanArray:
-    """Test the values of the one column that a condition without children is of."""
+    """Test the values of the column of a condition without children."""
     match predicate:
         case IsNull(_, negated):
             return pc.is_valid(values) if negated else pc.is_null(values)
@@ -143,7 +143,7 @@ def arrow_array(values: tuple[Any, ...], type_: pa.DataType) -> pa.Array:
 # ---- expressions to conditions ----
 
 
-def read_expression(expression: pc.Expression) -> Syntax:
+def parse_expression(expression: pc.Expression) -> Syntax:
     """Parse a PyArrow expression as a condition.
 
     Supported are comparisons of a field with a literal, `&`, `|`, `~`, `isin`, `is_null`, `is_valid`, `is_nan`,

@@ -127,12 +127,12 @@ def describe_changes(changes: ChangedRows, schema: pa.Schema, ordinal: int, snap
         snapshot_id: The snapshot that the commit made.
     """
     count = changes.rows.num_rows
-    told = (
+    described = (
         pa.array(_NAMES).take(pa.array(changes.types)),
         pa.array(np.full(count, ordinal, np.int32)),
         pa.array(np.full(count, snapshot_id, np.int64)),
     )
-    return pa.Table.from_arrays([*changes.rows.columns, *told], schema=schema)
+    return pa.Table.from_arrays([*changes.rows.columns, *described], schema=schema)
 
 
 def tell_inserts(batch: pa.RecordBatch, schema: pa.Schema, ordinal: int, snapshot_id: int) -> pa.RecordBatch:

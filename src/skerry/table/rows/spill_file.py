@@ -13,12 +13,12 @@ import pyarrow as pa
 
 from skerry.table.rows.schema import empty_batch
 
-__all__ = ["RowSpool"]
+__all__ = ["SpillFile"]
 
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
-class RowSpool:
+class SpillFile:
     """A spill file with rows by key, in the folder for temporary files.
 
     Args:
