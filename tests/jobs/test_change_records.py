@@ -379,7 +379,7 @@ def test_tables_that_cannot_follow_say_why(tmp_path: Path) -> None:
     summed = make_table(
         tmp_path, "paimon fixed", "summed", **{"merge-engine": "aggregation", "fields.amount.aggregate-function": "sum"}
     )
-    with pytest.raises(UnsupportedError, match="merge-engine=aggregation: change records say whole rows"):
+    with pytest.raises(UnsupportedError, match="merge-engine=aggregation: change records hold whole rows"):
         summed.apply_changes(change, order_by="lsn")
     table = make_table(tmp_path, "paimon fixed", "plain")
     with pytest.raises(UnsupportedError, match="with primary key id, shop are applied by that key only"):

@@ -147,7 +147,7 @@ def test_commits_that_change_rows_end_a_stream_of_new_rows(table):
     stream = source(table)
     _, at = drained(stream)
     table.overwrite(rows(10), "k = 0")
-    with pytest.raises(UnsupportedError, match="snapshot 4 took rows away or changed some"):
+    with pytest.raises(UnsupportedError, match="snapshot 4 deleted or changed rows"):
         drained(stream, at)
     table.append(rows(11))
     assert keys(drained(source(table, skip_changes=True), at)[0]) == [[11]]
@@ -234,7 +234,7 @@ def test_other_tables_and_pasts_are_refused(table, tmp_path):
     stream = source(table)
     _, at = drained(stream)
     table.rollback(2)
-    with pytest.raises(NotFoundError, match="snapshot 3, to which the stream has come, is not in the table any more"):
+    with pytest.raises(NotFoundError, match="snapshot 3, which the stream has reached, is no longer in the table"):
         stream.latest(at)
     table.append(rows(7))
     with pytest.raises(NotFoundError, match="it was rolled back"):

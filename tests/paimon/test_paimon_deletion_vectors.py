@@ -94,12 +94,12 @@ def damaged(change: str) -> tuple[bytes, int, int | None]:
     [
         ("short", "11 bytes, expected at least 12"),
         ("magic", "expected magic 5e43f2d0 or d1d33964, found 5f43f2d0"),
-        ("length", "the index manifest's 26 bytes make it 26"),
-        ("stated", "length 26, the index manifest's 27 bytes make it 27"),
+        ("length", "expected 26 by the index manifest's 26 bytes"),
+        ("stated", "length 26, expected 27 by the index manifest's 27 bytes"),
         ("truncated", "length 26 in 33 bytes"),
         ("crc", "CRC-32"),
         ("bitmap", "cookie"),
-        ("cardinality", "3 rows, the index manifest says 4"),
+        ("cardinality", "3 rows, expected 4 by the index manifest"),
         ("fewer", "3 positions, expected at most 2"),
     ],
 )

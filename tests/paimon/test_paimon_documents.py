@@ -443,11 +443,11 @@ def new_branch(paths: TablePaths, name: str, *, tag: str | None = None) -> Table
 
 @pytest.mark.parametrize("name", ["", " ", "a/b", "..", ".hidden", "a\\b", "a\0"])
 def test_names_that_lead_elsewhere_are_refused(paths: TablePaths, name: str) -> None:
-    with pytest.raises(SchemaError, match="cannot be the name"):
+    with pytest.raises(SchemaError, match="is not a valid "):
         create_tag(STORAGE, paths, name, snapshot_of(4))
-    with pytest.raises(SchemaError, match="cannot be the name"):
+    with pytest.raises(SchemaError, match="is not a valid "):
         new_branch(paths, name)
-    with pytest.raises(SchemaError, match="cannot be the name"):
+    with pytest.raises(SchemaError, match="is not a valid "):
         write_consumer(STORAGE, paths, name, 1)
 
 
@@ -524,7 +524,7 @@ def test_main_never_moves_away_from_its_own_snapshots(paths: TablePaths) -> None
         fast_forward(STORAGE, paths, "dev")
     for number in (5, 6, 7):
         STORAGE.write(dev.snapshot(number), encode_snapshot(snapshot_of(number, commitUser="another")))
-    with pytest.raises(ConflictError, match="gone different ways"):
+    with pytest.raises(ConflictError, match="have diverged"):
         fast_forward(STORAGE, paths, "dev")
     assert latest_snapshot(STORAGE, paths) == read_snapshot(STORAGE, paths, 6)
     new_branch(paths, "empty")
@@ -533,7 +533,7 @@ def test_main_never_moves_away_from_its_own_snapshots(paths: TablePaths) -> None
     far = on_branch(paths, "far")
     STORAGE.write(far.schema(0), json.dumps(SCHEMA).encode())
     STORAGE.write(far.snapshot(9), encode_snapshot(snapshot_of(9)))
-    with pytest.raises(ConflictError, match="begins behind the newest snapshot 6"):
+    with pytest.raises(ConflictError, match="starts after the newest snapshot 6"):
         fast_forward(STORAGE, paths, "far")
 
 
@@ -556,7 +556,7 @@ def test_changelogs_outlive_snapshots(paths: TablePaths) -> None:
         STORAGE.write(paths.changelog(number), encode_snapshot(snapshot_of(number, changelogManifestList="m")))
     assert changelog_ids(STORAGE, paths) == [1, 2]
     assert read_changelog(STORAGE, paths, 2).changelog_manifest_list == "m"
-    with pytest.raises(NotFoundError, match="no changelog of snapshot 3"):
+    with pytest.raises(NotFoundError, match="snapshot 3 has no changelog"):
         read_changelog(STORAGE, paths, 3)
     STORAGE.write(paths.changelog(4), encode_snapshot(snapshot_of(5)))
     with pytest.raises(FormatError, match="the changelog is of 5"):

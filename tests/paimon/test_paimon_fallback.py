@@ -266,8 +266,8 @@ def test_branches_that_do_not_go_together(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("branch", "error", "message"),
     [
-        ("tr", NotFoundError, "scan.fallback-branch=tr: there is no such branch; there are: rt"),
-        ("../../rt", SchemaError, "cannot be the name of a branch"),
+        ("tr", NotFoundError, "scan.fallback-branch=tr: the branch does not exist; there are: rt"),
+        ("../../rt", SchemaError, "is not a valid branch name"),
     ],
 )
 def test_branches_that_are_not_there(tmp_path: Path, branch: str, error: type[Exception], message: str) -> None:

@@ -235,7 +235,7 @@ def test_the_kernel_sets_the_bits_of_its_twin(hashed: int, count: int) -> None:
 
 
 def test_types_without_bloom_filters_are_refused() -> None:
-    with pytest.raises(SchemaError, match="no Bloom filters of columns of type DECIMAL"):
+    with pytest.raises(SchemaError, match="cannot have Bloom filters"):
         BloomFilterBuilder(DECIMAL)
     with pytest.raises(SchemaError, match="0 items"):
         BloomFilterBuilder(INT, items=0)
@@ -302,7 +302,7 @@ def test_other_versions_are_refused() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda data: b"", "magic takes 8 bytes, 0 are left"),
+        (lambda data: b"", "magic needs 8 bytes, 0 are left"),
         (lambda data: b"\1" + data[1:], "expected magic 1493475289347502"),
         (lambda data: data[:12] + i32(1 << 30) + data[16:], "the head of 1073741824 bytes"),
         (lambda data: data[:16] + i32(1 << 30) + data[20:], "number of columns is 1073741824"),
@@ -319,7 +319,7 @@ def test_damaged_containers_are_refused(change: Any, message: str) -> None:
 def test_an_index_is_of_its_file() -> None:
     leaf = Comparison(Column(7, ("c",), pa.int32()), Operator.EQ, 1)
     for kind, (encode, _) in EXACT.items():
-        with pytest.raises(FormatError, match="an index of 3 rows of a file of 4"):
+        with pytest.raises(FormatError, match="an index of 3 rows for a file of 4"):
             select(INT, kind, encode(INT, [1, 2, 1]), leaf, 4)
 
 
@@ -352,5 +352,5 @@ def test_the_number_of_rows_is_checked_before_room_is_made_for_them(kind: str) -
     index = bytearray(EXACT[kind][0](INT, [1, 2, 1]))
     at = 5 if kind == "range-bitmap" else 1
     index[at : at + 4] = i32((1 << 31) - 1)
-    with pytest.raises(FormatError, match="an index of 2147483647 rows of a file of 3"):
+    with pytest.raises(FormatError, match="an index of 2147483647 rows for a file of 3"):
         select(INT, kind, bytes(index), IsNull(Column(7, ("c",), pa.int32())), 3)

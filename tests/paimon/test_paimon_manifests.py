@@ -287,8 +287,8 @@ def _no_record(schema: Any, fields: Any, record: Any) -> None:
 
 BAD = [
     (_version, UnsupportedError, "version 3 is not supported, only 2"),
-    (_no_version, FormatError, "there is no field _VERSION"),
-    (_no_name, FormatError, "there is no field _FILE_NAME"),
+    (_no_version, FormatError, "field _VERSION is missing"),
+    (_no_name, FormatError, "field _FILE_NAME is missing"),
     (_kind, FormatError, "field _KIND cannot be 2"),
     (_size, FormatError, "field _FILE_SIZE cannot be -1"),
     (_source, FormatError, "file source 7 is unknown"),
@@ -309,7 +309,7 @@ def test_files_of_another_size_or_cut_short_are_refused(tmp_path: Path) -> None:
     location = str(tmp_path / "manifest")
     STORAGE.write(location, data)
     assert len(read_manifest(STORAGE, location, size=len(data))) == 3
-    with pytest.raises(FormatError, match=f"has {len(data)} bytes, its manifest list says 5"):
+    with pytest.raises(FormatError, match=f"has {len(data)} bytes, expected 5 by its manifest list"):
         read_manifest(STORAGE, location, size=5)
     for end in range(0, len(data), 7):
         with pytest.raises(FormatError):
@@ -336,11 +336,11 @@ def test_vectors_beyond_their_file_are_refused() -> None:
     for vector in (DeletionVectorMeta("f", 90, 20), DeletionVectorMeta("f", -1, 5), DeletionVectorMeta("f", 1, -5)):
         entry = IndexManifestEntry(bytes(12), 0, "DELETION_VECTORS", "index-0", 100, 1, (vector,))
         STORAGE.write(location, encode_index_manifest([entry]), overwrite=True)
-        with pytest.raises(FormatError, match="the deletion vector of f lies outside of its file of 100 bytes"):
+        with pytest.raises(FormatError, match="the deletion vector of f is outside its file of 100 bytes"):
             read_index_manifest(STORAGE, location)
     gone = IndexManifestEntry(bytes(12), 0, "HASH", "index-0", 100, 1, kind=FileKind.DELETE)
     STORAGE.write(location, encode_index_manifest([gone]), overwrite=True)
-    with pytest.raises(FormatError, match="an index manifest adds files, found kind 1"):
+    with pytest.raises(FormatError, match="index manifests only add files, found kind 1"):
         read_index_manifest(STORAGE, location)
 
 

@@ -162,19 +162,19 @@ def test_schemas_are_united(state: PaimonState) -> None:
     assert columns(state)["m"] == "7 MAP<STRING NOT NULL, BIGINT>"
     assert state.schema.field("new").description == "fresh"
     assert change(state, lambda draft: draft.unite(other)).schema.id == state.schema.id
-    with pytest.raises(SchemaError, match="column 'v' is INT, and not struct"):
+    with pytest.raises(SchemaError, match="column 'v' is INT, not struct"):
         change(state, lambda draft: draft.unite(pa.schema([("v", pa.struct([("a", pa.int8())]))])))
 
 
 BAD: list[tuple[Step, str]] = [
-    (lambda draft: draft.add("id", "INT", None, False, None), "there is a column 'id' already"),
+    (lambda draft: draft.add("id", "INT", None, False, None), "column 'id' already exists"),
     (lambda draft: draft.add("", "INT", None, False, None), "a column needs a name"),
-    (lambda draft: draft.add("x", "INT", None, True, None), "cannot be NOT NULL: rows that exist have no value"),
+    (lambda draft: draft.add("x", "INT", None, True, None), "cannot be NOT NULL: existing rows have no value"),
     (lambda draft: draft.add("x", "INTT", None, False, None), "there is no Paimon type 'INTT'"),
     (lambda draft: draft.add("x", "INT", None, False, "a"), "default value 'a' is no INT"),
     (lambda draft: draft.add("x", pa.list_(pa.int8()), None, False, "a"), "can have no default value"),
-    (lambda draft: draft.add("v.x", "INT", None, False, None), "column 'v' is no ROW"),
-    (lambda draft: draft.add("q.x", "INT", None, False, None), r"a name that has a dot in it is written \['q.x'\]"),
+    (lambda draft: draft.add("v.x", "INT", None, False, None), "column 'v' is not a ROW"),
+    (lambda draft: draft.add("q.x", "INT", None, False, None), r"write a name that contains a dot as \['q.x'\]"),
     (lambda draft: draft.add("_KEY_x", "INT", None, False, None), "a name that Paimon uses itself"),
     (lambda draft: draft.delete("dt"), "part of a key of the table, and cannot be deleted"),
     (lambda draft: draft.delete("id"), "part of a key of the table, and cannot be deleted"),
@@ -183,18 +183,18 @@ BAD: list[tuple[Step, str]] = [
     (lambda draft: draft.delete("l.element.x"), "the last column of ROW 'l.element' cannot be deleted"),
     (lambda draft: draft.delete("l.element"), "is part of a type"),
     (lambda draft: draft.rename("dt", "day"), "part of a key of the table, and cannot be renamed"),
-    (lambda draft: draft.rename("v", "id"), "there is a column 'id' already"),
+    (lambda draft: draft.rename("v", "id"), "column 'id' already exists"),
     (lambda draft: draft.rename("v", ""), "a column needs a name"),
     (lambda draft: draft.rename("m.value", "x"), "is part of a type"),
     (lambda draft: draft.update("id", "DECIMAL(20, 0)", None, None), "cannot be of another type"),
     (lambda draft: draft.update("v", "SMALLINT", None, None), "cannot change from INT to SMALLINT"),
     (lambda draft: draft.update("m.key", "BYTES", None, None), "keys of map 'm' cannot be changed"),
     (lambda draft: draft.update("id", None, False, None), "cannot be null"),
-    (lambda draft: draft.update("v", None, True, None), "rows that exist may have nulls"),
+    (lambda draft: draft.update("v", None, True, None), "existing rows may have nulls"),
     (lambda draft: draft.set_default("v", "x"), "default value 'x' is no INT"),
-    (lambda draft: draft.move("v", draft.position_of("v", "s.a")), "not of one ROW"),
-    (lambda draft: draft.move("v", draft.position_of("v", "v")), "not of one ROW"),
-    (lambda draft: draft.identify(["id"]), "the primary key of a Paimon table never changes"),
+    (lambda draft: draft.move("v", draft.position_of("v", "s.a")), "not in the same ROW"),
+    (lambda draft: draft.move("v", draft.position_of("v", "v")), "not in the same ROW"),
+    (lambda draft: draft.identify(["id"]), "the primary key of a Paimon table cannot change"),
 ]
 
 

@@ -1,7 +1,7 @@
-"""Changes of a table: where and how rows are changed, done again after conflicts, and committed with their files.
+"""Changes of a table: they are made on the newest state, repeated after conflicts, and committed with their files.
 
-A conflict that the commit loop cannot get over means that the work was done for a state that is gone: rows were spread
-over other buckets, or files that were rewritten are no longer there. Then everything is done again on the new state.
+A conflict that the commit loop cannot resolve means that the work was done for an outdated state: rows have moved
+to other buckets, or files that were rewritten no longer exist. Then everything is repeated on the new state.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Result = TypeVar("Result")
 
 
 class _FileOperation(Protocol):
-    """An operation that publishes files which were written for it."""
+    """An operation that publishes files written for it."""
 
     files: tuple[WrittenDataFile, ...]
     superseded: list[WrittenDataFile]
@@ -43,9 +43,9 @@ class ChangeRequest:
     Args:
         target: The branch.
         properties: The snapshot's properties.
-        commit_id: Who commits what; a commit that was made already is not made again.
+        commit_id: Who commits what; a commit that exists already is not repeated.
         watermark: Event time that the rows have reached.
-        books: The buckets of branches as they were known last; kept by whoever writes to a table again and again.
+        books: The last known buckets by branch; kept by writers that write to a table repeatedly.
         executor: Where files are read and written.
         watcher: Called with the progress.
     """
@@ -60,10 +60,10 @@ class ChangeRequest:
 
 
 def redo_after_conflicts(request: ChangeRequest, attempt: Callable[[PaimonState], Result]) -> Result:
-    """Do work on the newest state, again when others have changed what it relied on.
+    """Do work on the newest state, and repeat it when others have changed what it relied on.
 
     Raises:
-        ConflictError: They did so again and again.
+        ConflictError: They did so on every attempt.
     """
     state = request.target.load()
     for wait in retry_policy(state).waits_s():
@@ -78,15 +78,15 @@ def redo_after_conflicts(request: ChangeRequest, attempt: Callable[[PaimonState]
 
 
 def commit_files(request: ChangeRequest, operation: _FileOperation, indexes: Iterable[str] = ()) -> PaimonState:
-    """Commit an operation, and remove the files that belong to nothing afterwards.
+    """Commit an operation, and remove the files that nothing refers to afterwards.
 
     Args:
         request: Where to.
         operation: The operation; its files are owned here.
-        indexes: Index files that were written for it.
+        indexes: Index files written for it.
 
     Raises:
-        ConflictError: Other writers won every race, or it does not go together with what they did.
+        ConflictError: Other writers won every race, or the operation conflicts with what they did.
         CommitUnknownError: The outcome is unknown; nothing was cleaned up.
     """
     with owned_files(request.target.storage) as files:

@@ -1,8 +1,8 @@
-"""Commits to a Paimon table: a decided change becomes manifests, lists and one snapshot file that is created or not.
+"""Commits to a Paimon table: a change becomes manifests, lists and one snapshot file that is created atomically.
 
-A snapshot's name is its number, so that the file can be created by one writer only: `skerry.storage` creates it where
-there is none, atomically, on file systems and object stores alike. Everything else that a commit writes has a name of
-its own. After a lost race those files are removed; after an unknown outcome nothing is (`skerry.table.owned_files`).
+A snapshot's name is its number, so that only one writer can create the file: `skerry.storage` creates it only if it
+does not exist, atomically, on file systems and object stores alike. All other files of a commit have unique
+names. After a lost race those files are removed; after an unknown outcome nothing is (`skerry.table.owned_files`).
 
 Spec: docs/formats/paimon.md § 3.1, § 4; Paimon spec, Snapshot.
 """
@@ -47,9 +47,9 @@ class StagedCommit:
     """What one attempt has written and is about to publish.
 
     Args:
-        base: The state that the attempt builds on.
-        snapshot: The snapshot to be.
-        named: Names of the data, changelog and index files that were written for the change.
+        base: The state on which the attempt is based.
+        snapshot: The new snapshot.
+        named: Names of the data, changelog and index files written for the change.
     """
 
     base: PaimonState
@@ -59,7 +59,7 @@ class StagedCommit:
 
 @dataclass(slots=True)
 class _Staging:
-    """One attempt, whose files are owned before they are written."""
+    """One attempt, which owns its files before it writes them."""
 
     base: PaimonState
     files: OwnedFiles
@@ -67,7 +67,7 @@ class _Staging:
     counts: dict[str, int] = field(default_factory=dict)
 
     def write(self, kind: str, data: bytes) -> str:
-        """Write a file `<kind>-<uuid>-<n>` of the folder of manifests, and tell its name."""
+        """Write a file `<kind>-<uuid>-<n>` of the folder of manifests, and return its name."""
         number = self.counts.get(kind, 0)
         self.counts[kind] = number + 1
         name = f"{kind}-{self.id}-{number}"
@@ -78,7 +78,7 @@ class _Staging:
 
 
 def retry_policy(state: PaimonState) -> RetryPolicy:
-    """How often a table's options want a commit to be tried.
+    """How often a commit is retried, by the table's options.
 
     Spec: docs/formats/paimon.md § 4.1; Paimon documentation, Configurations, `commit.max-retries`,
     `commit.min-retry-wait`, `commit.max-retry-wait`, `commit.timeout`.
@@ -116,7 +116,7 @@ class PaimonTarget:
         """The newest state.
 
         Raises:
-            NotFoundError: There is no such table or branch.
+            NotFoundError: The table or branch does not exist.
         """
         self.newest = load_state(self.storage, self._location, branch=self._branch, table=self._name)
         return self.newest
@@ -130,15 +130,15 @@ class PaimonTarget:
         return staged.named
 
     def publish(self, staged: StagedCommit) -> PaimonState:
-        """Create the snapshot file, and sort the outcomes: committed, conflict, refused, unknown."""
+        """Create the snapshot file, and classify the outcome: committed, conflict, refused, unknown."""
         base, snapshot = staged.base, staged.snapshot
         try:
             base.storage.write(base.paths.snapshot(snapshot.id), encode_snapshot(snapshot))
         except AlreadyExistsError as error:
-            # A store that lost the answer to a request sends it again, and then finds what it has written itself.
+            # A store that lost the answer to a request repeats it, and then finds its own file.
             if self.find_published(staged) is None:
                 raise CommitUnknownError(
-                    f"snapshot {snapshot.id} was there, and is not any more: {error}", location=base.name
+                    f"snapshot {snapshot.id} existed, and no longer does: {error}", location=base.name
                 ) from error
         except AccessDeniedError as error:
             with suppress(Exception):
@@ -147,17 +147,17 @@ class PaimonTarget:
             raise NotPublishedError(error) from error.__cause__
         except StorageError as error:
             raise CommitUnknownError(
-                f"snapshot {snapshot.id} may or may not have been made: {error}", location=base.name
+                f"snapshot {snapshot.id} may or may not have been created: {error}", location=base.name
             ) from error
-        with after_publish("the hint at the newest snapshot"):  # it spares others a look, and may be wrong
+        with after_publish("the hint at the newest snapshot"):  # it saves others a listing, and may be wrong
             write_hint(base.storage, base.paths, snapshot.id)
         self.newest = replace(base, snapshot=snapshot)
         return self.newest
 
     def find_published(self, staged: StagedCommit) -> PaimonState | None:
-        """Read the snapshot of the staged one's number back.
+        """Read back the snapshot that has the staged one's number.
 
-        Where there is none, the request may be under way, or the snapshot may have been made and expired.
+        If there is none, the request may be under way, or the snapshot may have been created and expired.
 
         Raises:
             ConflictError: The snapshot is another writer's.
@@ -167,7 +167,7 @@ class PaimonTarget:
             return None
         own = decode_snapshot(encode_snapshot(staged.snapshot))
         if found.delta_manifest_list != own.delta_manifest_list or _who(found) != _who(own):
-            raise ConflictError(f"snapshot {own.id} was made by another writer", location=staged.base.name)
+            raise ConflictError(f"snapshot {own.id} was created by another writer", location=staged.base.name)
         self.newest = replace(staged.base, snapshot=staged.snapshot)
         return self.newest
 
@@ -201,7 +201,7 @@ def _stage(staging: _Staging, change: TableChange) -> StagedCommit:
         commit_user=change.commit_id.user,
         commit_identifier=change.commit_id.identifier,
         commit_kind=change.kind,
-        # never before its predecessor's, whatever the clocks of the writers say
+        # never before its predecessor's, even if the writers' clocks disagree
         time_millis=max(int(time.time() * 1000), previous.time_millis if previous is not None else 0),
         total_record_count=_total_rows(base) + added - deleted,
         delta_record_count=added - deleted,
@@ -230,7 +230,7 @@ def _total_rows(base: PaimonState) -> int:
         return 0
     if base.snapshot.total_record_count is not None:
         return base.snapshot.total_record_count
-    return sum(entry.file.row_count for entry in live_entries(base))  # old versions did not tell
+    return sum(entry.file.row_count for entry in live_entries(base))  # not recorded by old versions
 
 
 def _watermark(previous: Snapshot | None, watermark: int | None) -> int | None:
@@ -265,7 +265,7 @@ def _write_list(staging: _Staging, manifests: Iterable[ManifestFileMeta]) -> tup
 
 
 def _write_manifests(staging: _Staging, entries: Sequence[ManifestEntry]) -> list[ManifestFileMeta]:
-    """Write entries as manifests; nothing for no entries."""
+    """Write entries as manifests; none for no entries."""
     base = staging.base
     written = []
     for start in range(0, len(entries), _MOST_ENTRIES):
@@ -276,7 +276,7 @@ def _write_manifests(staging: _Staging, entries: Sequence[ManifestEntry]) -> lis
 
 
 def _base_manifests(staging: _Staging) -> list[ManifestFileMeta]:
-    """All manifests of the base, merged where they are too many or too small."""
+    """All manifests of the base, merged if there are too many or if they are too small."""
     base = staging.base
     if base.snapshot is None:
         return []

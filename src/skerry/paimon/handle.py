@@ -30,7 +30,7 @@ class PaimonHandle(TableRefs):
         state: A state of its main branch.
     """
 
-    # ---- making and finding ----
+    # ---- creating and opening ----
 
     @classmethod
     def create(
@@ -45,7 +45,7 @@ class PaimonHandle(TableRefs):
         comment: str | None = None,
         name: str | None = None,
     ) -> Self:
-        """Make a table.
+        """Create a table.
 
         Args:
             storage: Access to its files.
@@ -53,12 +53,12 @@ class PaimonHandle(TableRefs):
             schema: Its columns.
             partition_by: Names of the partition keys.
             primary_key: Names of the columns that identify a row.
-            properties: Its options, in Paimon's words.
-            comment: What it is.
+            properties: Its options, by Paimon's names.
+            comment: Its description.
             name: Its name, for messages; the folder's if None.
 
         Raises:
-            AlreadyExistsError: There is a table already.
+            AlreadyExistsError: The table already exists.
             SchemaError: A column, key or option does not fit.
             UnsupportedError: An option is not supported; the message names it.
         """
@@ -72,7 +72,7 @@ class PaimonHandle(TableRefs):
         """Load a table.
 
         Raises:
-            NotFoundError: There is none.
+            NotFoundError: It does not exist.
         """
         return cls(load_state(storage, location, table=name))
 
@@ -95,7 +95,7 @@ class PaimonHandle(TableRefs):
         executor: Executor | None = None,
         watcher: Watcher | None = None,
     ) -> ChangeRequest:
-        """What jobs that change rows want to know; `keep` it afterwards to see what they did."""
+        """A request for jobs that change rows; pass it to `keep` afterwards to see what they did."""
         return ChangeRequest(
             self._target(ref),
             dict(snapshot_properties or {}),
@@ -105,7 +105,7 @@ class PaimonHandle(TableRefs):
         )
 
     def keep(self, request: ChangeRequest) -> PaimonState:
-        """Go on with the newest state that a request has seen: what follows a publish step reads nothing more."""
+        """Adopt the newest state that a request has seen, so that later work need not read it again."""
         state = request.target.newest or request.target.load()
         if state.branch == MAIN_BRANCH:
             self.state = state
@@ -118,6 +118,6 @@ class PaimonHandle(TableRefs):
 
     @property
     def version(self) -> str:
-        """What tells the rows at hand from others: the state, and that of the branch that it falls back to."""
+        """Identifies the current rows: the state, and that of the branch that it falls back to."""
         fallback = fallback_state(self.state)
         return self.state.version if fallback is None else f"{self.state.version} {fallback.version}"

@@ -1,1 +1,1 @@
-"""Cleaning: which files the snapshots of a table need, and what may go."""
+"""Cleaning: which files the snapshots of a table need, and which may be deleted."""

@@ -1,4 +1,4 @@
-"""Which files of a table belong to which snapshots, so that those which belong to none that stay can go.
+"""Which files of a table belong to which snapshots, so that files of removed snapshots only can be deleted.
 
 Spec: docs/formats/paimon.md § 1.1, § 3.1, § 5, § 13.4.
 """
@@ -37,7 +37,7 @@ _Named = TypeVar("_Named", ManifestEntry, ManifestFileMeta)
 
 
 class FileUse(Enum):
-    """What a file is for."""
+    """What a file is used for."""
 
     DATA = "data file"
     MANIFEST = "manifest"
@@ -51,9 +51,9 @@ class PaimonFile:
     """A file of a table.
 
     Args:
-        location: Where it lies.
+        location: Where it is.
         use: What it is for.
-        size_bytes: Its size; 0 where metadata does not tell.
+        size_bytes: Its size; 0 where metadata does not record it.
     """
 
     location: str
@@ -62,11 +62,11 @@ class PaimonFile:
 
 
 class MetadataReader:
-    """Reads metadata files, each once; those that are gone count as empty where that is allowed.
+    """Reads metadata files, each once; missing files count as empty where that is allowed.
 
     Args:
         state: The table.
-        lenient: Whether a missing file is no error: what others have expired before.
+        lenient: Whether missing files are allowed: others may have expired them before.
         executor: Where `load` reads.
     """
 
@@ -78,16 +78,16 @@ class MetadataReader:
         self._lists: dict[str, list[ManifestFileMeta]] = {}
 
     def load(self, run: Sequence[Snapshot]) -> None:
-        """Read side by side what `reachable` wants to know of a run of snapshots.
+        """Read in parallel what `reachable` needs to know of a run of snapshots.
 
         Raises:
             FormatError: Metadata is corrupt.
-            NotFoundError: It is gone, and that is not allowed.
+            NotFoundError: A file is missing, and that is not allowed.
         """
         names = dict.fromkeys(name for snapshot in run for name in _lists_of(snapshot) if name is not None)
         lists = [name for name in names if name not in self._lists]
         self._lists.update(zip(lists, self._read(read_manifest_list, lists), strict=True))
-        later = {snapshot.base_manifest_list for snapshot in run[1:]}  # nothing that its predecessors did not tell
+        later = {snapshot.base_manifest_list for snapshot in run[1:]}  # adds nothing to what its predecessors list
         named = dict.fromkeys(found.file_name for name in names if name not in later for found in self._lists[name])
         manifests = [name for name in named if name not in self._manifests]
         self._manifests.update(zip(manifests, self._read(read_manifest, manifests), strict=True))
@@ -110,7 +110,7 @@ class MetadataReader:
         return self._manifests[name]
 
     def _read(self, read: Callable[[Storage, str], list[_Named]], names: Sequence[str]) -> Iterator[list[_Named]]:
-        """Read files, several in a task; where there are few, no task is sent out."""
+        """Read files, several in a task; a few are read here without tasks."""
         work = functools.partial(_read_files, read, self._state.storage, self._lenient)
         locations = [self._state.paths.manifest(name) for name in names]
         is_little = len(locations) <= _TASK_FILES
@@ -144,10 +144,10 @@ def kept_snapshots(state: PaimonState, gone: Iterable[int] = ()) -> list[list[Sn
 
     Args:
         state: A state of any branch.
-        gone: Snapshots of its branch that count no longer.
+        gone: Snapshots of its branch that no longer count.
 
     Returns:
-        Runs of snapshots that follow upon each other.
+        Runs of consecutive snapshots.
     """
     expired = set(gone)
     runs: list[list[Snapshot]] = []
@@ -162,7 +162,7 @@ def kept_snapshots(state: PaimonState, gone: Iterable[int] = ()) -> list[list[Sn
 
 
 def kept_changelogs(state: PaimonState) -> list[Snapshot]:
-    """What is left of snapshots of all branches that have expired before their changelogs."""
+    """What is left of snapshots of all branches that expired before their changelogs."""
     found = []
     for branch in [MAIN_BRANCH, *branch_names(state.storage, state.paths)]:
         paths = on_branch(state.paths, branch)
@@ -177,9 +177,9 @@ def reachable(
 
     Args:
         state: The table.
-        run: Snapshots that follow upon each other.
+        run: Consecutive snapshots.
         reader: Reads metadata.
-        mentioned: Whether all data files count that its manifests name, and not only those that are alive in it.
+        mentioned: Whether to count all data files that its manifests name, not only the live ones.
     """
     layout = WriteLayout(state.name, state.location, state.storage, state.schema, state.branch)
     reader.load(run)

@@ -1,6 +1,6 @@
-"""A Paimon table as cleaning sees it: all that its branches, tags, changelogs and consumers hold on to.
+"""A Paimon table as cleaning sees it: everything that its branches, tags, changelogs and consumers refer to.
 
-The table is its folder, so that there are no states which only a listing shows.
+The table is its folder, so that there are no states that are found only by a listing.
 
 Spec: docs/formats/paimon.md § 1.1, § 13.
 """
@@ -24,7 +24,7 @@ __all__ = ["ReachablePaimonTable"]
 
 
 class ReachablePaimonTable:
-    """Tells which files a Paimon table needs; see `skerry.table.reachability.ReachableTable`.
+    """Finds the files that a Paimon table needs; see `skerry.table.reachability.ReachableTable`.
 
     Args:
         state: A state of its main branch.
@@ -44,7 +44,7 @@ class ReachablePaimonTable:
 
     @property
     def identity(self) -> str:
-        """Its folder and when its first schema was made: tables have no id of their own."""
+        """Its folder and the creation time of its first schema: tables have no id of their own."""
         first = min(schema_ids(self.storage, self._paths), default=0)
         return f"{self.location} {self._state.schema_by_id(first).time_millis}"
 
@@ -55,7 +55,7 @@ class ReachablePaimonTable:
 
     @property
     def storage(self) -> Storage:
-        """Where it lies."""
+        """Access to its files."""
         return self._state.storage
 
     @property
@@ -72,10 +72,10 @@ class ReachablePaimonTable:
         return [on_branch(self._paths, branch) for branch in names]
 
     def newest(self) -> str:
-        """Load the newest state: what lies in the folders that name files, of all branches.
+        """Load the newest state, including the contents of the folders that name files, of all branches.
 
         Raises:
-            NotFoundError: The table is gone.
+            NotFoundError: The table no longer exists.
         """
         self._state = load_state(self.storage, self.location, table=self.name)
         found = sorted((file.location, file.size_bytes, file.modified.timestamp()) for file in self._metadata_files())
@@ -98,7 +98,7 @@ class ReachablePaimonTable:
     def _metadata_files(self) -> Iterator[FileStatus]:
         """Schemas, snapshots, tags, changelogs, consumers and marks of streams of all branches, and hints.
 
-        What begins with a dot is still being written, or never was.
+        Names that begin with a dot are files that are still being written, or were abandoned.
         """
         for paths in self._branches():
             folders = (

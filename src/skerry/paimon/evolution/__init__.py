@@ -1,1 +1,1 @@
-"""Evolution: schemas and options that change."""
+"""Evolution: changes of schemas and options."""

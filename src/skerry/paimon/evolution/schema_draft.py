@@ -1,7 +1,7 @@
 """A schema while it is being changed: columns found by name, edited by field id, at every depth.
 
-Members of ROWs are columns with ids of their own. Elements of arrays, keys and values of maps have none: they are part
-of their column's type, and are reached as `element`, `key` and `value`.
+Members of ROWs are columns with ids of their own. Elements of arrays and keys and values of maps have none: they are
+part of their column's type, and are addressed as `element`, `key` and `value`.
 
 Spec: docs/formats/paimon.md § 2.5; Paimon spec, Schema.
 """
@@ -35,22 +35,22 @@ from skerry.table.rows.schema import nearest
 __all__ = ["Path", "SchemaDraft"]
 
 Path = str | Sequence[str]
-"""A column: its name, a dotted path into its type, or the path as a sequence, for names that have dots in them."""
+"""A column: its name, a dotted path into its type, or the path as a sequence, for names that contain dots."""
 
 _RULE: Final = "docs/formats/paimon.md § 2.5"
 _Siblings = tuple[DataField, ...]
 
 
 class SchemaDraft:
-    """A schema in the making.
+    """A schema that is being changed.
 
     Args:
-        schema: Where it begins.
-        allow_incompatible: Whether rows that exist may come to break the schema: a column that becomes NOT NULL.
+        schema: The schema to start from.
+        allow_incompatible: Whether existing rows may violate the new schema: a column that becomes NOT NULL.
 
     Attributes:
         fields: The columns as they are now.
-        renamed: New names of top-level columns, by the names that they had at the beginning.
+        renamed: New names of top-level columns, by their original names.
     """
 
     def __init__(self, schema: TableSchema, *, allow_incompatible: bool = False) -> None:
@@ -62,7 +62,7 @@ class SchemaDraft:
 
     @property
     def renamed(self) -> dict[str, str]:
-        """New names of top-level columns, by the names that they had at the beginning."""
+        """New names of top-level columns, by their original names."""
         now = {field.id: field.name for field in self.fields}
         return {name: now[number] for number, name in self._names.items() if now.get(number, name) != name}
 
@@ -78,7 +78,7 @@ class SchemaDraft:
             raise SchemaError("a column needs a name")
         if required:
             raise SchemaError(
-                f"column {_written(path)!r} cannot be NOT NULL: rows that exist have no value for it", rule=_RULE
+                f"column {_written(path)!r} cannot be NOT NULL: existing rows have no value for it", rule=_RULE
             )
         number = self._next_id()
         field = DataField(number, name, self._type(path, type_), doc)
@@ -87,13 +87,13 @@ class SchemaDraft:
 
         def added(siblings: _Siblings) -> _Siblings:
             if any(other.name == name for other in siblings):
-                raise SchemaError(f"there is a column {_written(path)!r} already")
+                raise SchemaError(f"column {_written(path)!r} already exists")
             return (*siblings, field)
 
         self._edit_siblings(path, parts, added)
 
     def delete(self, path: Path) -> None:
-        """Take a column away, with all that is nested in it."""
+        """Delete a column, with everything nested in it."""
         parts = self._parts(path)
         self._refuse_key(parts, (*self._schema.partition_keys, *self._schema.primary_keys), "deleted")
 
@@ -114,7 +114,7 @@ class SchemaDraft:
 
         def renamed(siblings: _Siblings) -> _Siblings:
             if name != parts[-1] and any(other.name == name for other in siblings):
-                raise SchemaError(f"column {_written(path)!r} cannot be renamed: there is a column {name!r} already")
+                raise SchemaError(f"column {_written(path)!r} cannot be renamed: column {name!r} already exists")
             return tuple(replace(field, name=name) if field.name == parts[-1] else field for field in siblings)
 
         self._edit_siblings(path, parts, renamed)
@@ -122,7 +122,7 @@ class SchemaDraft:
     def update(
         self, path: Path, type_: pa.DataType | PaimonType | str | None, required: bool | None, doc: str | None
     ) -> None:
-        """Widen a column's type, say whether it may be null, describe it."""
+        """Widen a column's type, set its nullability, or describe it."""
         parts = self._parts(path)
         if type_ is not None:
             wanted = self._type(path, type_)
@@ -133,7 +133,7 @@ class SchemaDraft:
             self._edit_field(path, parts, lambda field: replace(field, description=doc))
 
     def set_default(self, path: Path, value: Any) -> None:
-        """Say what writers put where they have no value; None takes that back. Rows that exist stay as they are."""
+        """Set the value that writers use if they have none; None removes it. Existing rows stay as they are."""
         parts = self._parts(path)
         self._edit_field(path, parts, lambda field: self._with_default(path, field, value))
 
@@ -142,7 +142,7 @@ class SchemaDraft:
 
         Args:
             path: The column.
-            place: Gives its position among the others.
+            place: Returns its position among the others.
         """
         parts = self._parts(path)
 
@@ -155,15 +155,15 @@ class SchemaDraft:
         self._edit_siblings(path, parts, moved)
 
     def position_of(self, path: Path, other: Path, *, offset: int = 0) -> Callable[[list[DataField], DataField], int]:
-        """Where `other` stands among the columns that `path` is one of.
+        """The position of `other` among the columns of its ROW, of which `path` is one.
 
         Args:
             path: The column that moves.
-            other: The column that it goes in front of.
-            offset: 1 to go behind it.
+            other: The column before which it is moved.
+            offset: 1 to move it after that column.
 
         Raises:
-            SchemaError: They are not of the same ROW, or one and the same.
+            SchemaError: They are not members of the same ROW, or are the same column.
         """
         target = self._parts(other)
 
@@ -172,21 +172,23 @@ class SchemaDraft:
                 for position, candidate in enumerate(others):
                     if candidate.name == target[-1]:
                         return position + offset
-            raise SchemaError(f"column {_written(path)!r} cannot be moved to {_written(other)!r}: not of one ROW")
+            raise SchemaError(
+                f"column {_written(path)!r} cannot be moved to {_written(other)!r}: they are not in the same ROW"
+            )
 
         return place
 
     def identify(self, paths: Sequence[Path]) -> None:
-        """Say which columns identify a row: those that the table was made with.
+        """Declare which columns identify a row: those that the table was created with.
 
         Raises:
-            SchemaError: They are others.
+            SchemaError: They differ.
         """
         if [_written(path) for path in paths] != list(self._schema.primary_keys):
-            raise SchemaError("the primary key of a Paimon table never changes", rule="docs/formats/paimon.md § 2.5")
+            raise SchemaError("the primary key of a Paimon table cannot change", rule="docs/formats/paimon.md § 2.5")
 
     def unite(self, schema: pa.Schema) -> None:
-        """Add the columns of another schema that this one lacks, and widen those that are wider there."""
+        """Add the columns that only another schema has, and widen those that are wider there."""
         self._unite((), schema)
 
     def _unite(self, prefix: tuple[str, ...], fields: Iterable[pa.Field]) -> None:
@@ -200,7 +202,7 @@ class SchemaDraft:
                 continue
             if pa.types.is_nested(field.type):
                 if not _is_like(found, field.type):
-                    raise SchemaError(f"column {_written(path)!r} is {found}, and not {field.type}")
+                    raise SchemaError(f"column {_written(path)!r} is {found}, not {field.type}")
                 self._unite(path, _arrow_children(field.type))
                 continue
             wanted = self._type(path, field.type)
@@ -210,10 +212,10 @@ class SchemaDraft:
     # ---- finding ----
 
     def _find(self, parts: Sequence[str]) -> PaimonType:
-        """The type of what a path names.
+        """The type at a path.
 
         Raises:
-            SchemaError: There is nothing of that name.
+            SchemaError: The path does not exist.
         """
         type_: PaimonType = RowType(self.fields)
         for part in parts:
@@ -225,7 +227,7 @@ class SchemaDraft:
         return type_
 
     def _parts(self, path: Path, *, new: bool = False) -> list[str]:
-        """A path's names; the last may be one that there is not yet."""
+        """A path's names; the last need not exist yet if it is new."""
         if not isinstance(path, str):
             parts = list(path)
         else:
@@ -235,8 +237,8 @@ class SchemaDraft:
                 above = _descend(RowType(self.fields), parent) if dot else []
                 if above is None:
                     raise SchemaError(
-                        f"no ROW {parent!r} for column {path!r} to be in; a name that has a dot in it is written "
-                        f"[{path!r}]"
+                        f"there is no ROW {parent!r} that could contain column {path!r}; write a name that "
+                        f"contains a dot as [{path!r}]"
                     )
                 found = [*above, name]
             parts = found if found is not None else path.split(".")
@@ -246,14 +248,14 @@ class SchemaDraft:
         return parts
 
     def _row_parts(self, parts: list[str]) -> list[str]:
-        """The ROW that holds new members: that of an array's elements or a map's values is meant by its name, too."""
+        """The ROW that new members are added to; the name of an array or a map means its elements or values."""
         type_ = self._find(parts)
         if isinstance(type_, ArrayType | MultisetType):
             return self._row_parts([*parts, "element"])
         if isinstance(type_, MapType):
             return self._row_parts([*parts, "value"])
         if not isinstance(type_, RowType):
-            raise SchemaError(f"column {'.'.join(parts)!r} is no ROW, and cannot take columns")
+            raise SchemaError(f"column {'.'.join(parts)!r} is not a ROW, and cannot have columns")
         return parts
 
     def _refuse_key(self, parts: Sequence[str], keys: Iterable[str], what: str) -> None:
@@ -264,7 +266,7 @@ class SchemaDraft:
     # ---- editing ----
 
     def _edit_siblings(self, path: Path, parts: Sequence[str], edit: Callable[[_Siblings], _Siblings]) -> None:
-        """Replace the members of the ROW that the last of a path is in."""
+        """Replace the members of the ROW that contains the last name of a path."""
 
         def edited(type_: PaimonType) -> PaimonType:
             if not isinstance(type_, RowType):
@@ -306,8 +308,8 @@ class SchemaDraft:
             return old
         if not nullable and not self._allow_incompatible:
             raise SchemaError(
-                f"column {_written(path)!r} cannot become NOT NULL: rows that exist may have nulls in it; allow "
-                "incompatible changes if you know that they have none"
+                f"column {_written(path)!r} cannot become NOT NULL: existing rows may have nulls in it; allow "
+                "incompatible changes if you know that there are none"
             )
         self._refuse_key(parts, self._schema.primary_keys, "null")
         return replace(old, nullable=nullable)
@@ -347,7 +349,7 @@ def _whole(parts: Sequence[str]) -> str:
 
 
 def _children(type_: PaimonType) -> Iterator[tuple[str, PaimonType]]:
-    """The types in a type, with the names that they are reached by."""
+    """The types within a type, with the names that address them."""
     match type_:
         case RowType(fields):
             yield from ((field.name, field.type) for field in fields)
@@ -365,7 +367,7 @@ def _all_paths(type_: PaimonType) -> Iterator[tuple[str, ...]]:
 
 
 def _descend(type_: PaimonType, path: str) -> list[str] | None:
-    """The names of a dotted path; a column of that very name comes first."""
+    """The names of a dotted path; a column whose name is the whole path takes precedence."""
     children = list(_children(type_))
     for name, _ in children:
         if name == path:
@@ -379,7 +381,7 @@ def _descend(type_: PaimonType, path: str) -> list[str] | None:
 
 
 def _rebuilt(type_: PaimonType, parts: Sequence[str], edit: Callable[[PaimonType], PaimonType]) -> PaimonType:
-    """A type in which what a path leads to is edited."""
+    """A type with an edit applied at a path."""
     if not parts:
         return edit(type_)
     first, rest = parts[0], parts[1:]
@@ -397,7 +399,7 @@ def _rebuilt(type_: PaimonType, parts: Sequence[str], edit: Callable[[PaimonType
                 return replace(type_, key=_rebuilt(key, rest, edit))
             return replace(type_, value=_rebuilt(value, rest, edit))
         case AtomicType():
-            raise SchemaError(f"there is nothing in a type {type_}")
+            raise SchemaError(f"type {type_} contains no other types")
 
 
 def _is_like(type_: PaimonType, arrow: pa.DataType) -> bool:

@@ -1,7 +1,7 @@
 """Schema evolution: changes recorded by name, applied to the newest schema when they are committed.
 
-A change says `rename a to b`, not `the schema is now this`, so that after a lost race it is applied to the schema that
-the other writer has left. Options that name columns follow renamed ones.
+A change says `rename a to b`, not `the schema is now this`, so that after a lost race it is applied to the schema
+written by the other writer. Options that name columns follow renames.
 
 Spec: docs/formats/paimon.md § 2.5, § 2.7; Paimon spec, Schema, Update Schema; Paimon Java, `SchemaManager`.
 """
@@ -36,7 +36,7 @@ SchemaStep = Callable[[SchemaDraft], None]
 
 
 class SchemaChange(Protocol):
-    """What a caller wants done to a schema, stated so that it can be applied to whatever schema there is."""
+    """A requested change of the schema, stated so that it can be applied to any schema."""
 
     def apply(self, base: PaimonState) -> TableSchema | None:
         """Decide the next schema; None if there is nothing to do."""
@@ -48,8 +48,8 @@ class ChangeSchema:
     """Change the columns of a table.
 
     Args:
-        steps: What to change, in this order.
-        allow_incompatible: Whether rows that exist may come to break the schema.
+        steps: The changes, in order.
+        allow_incompatible: Whether existing rows may violate the new schema.
     """
 
     steps: tuple[SchemaStep, ...]
@@ -60,7 +60,7 @@ class ChangeSchema:
 
         Raises:
             SchemaError: A change does not fit the columns, keys or options as they are now.
-            UnsupportedError: A type is not done here.
+            UnsupportedError: A type is not supported.
         """
         before = base.schema
         draft = SchemaDraft(before, allow_incompatible=self.allow_incompatible)
@@ -88,8 +88,8 @@ class ChangeOptions:
 
     Args:
         updates: Options to set.
-        removals: Names of options to forget.
-        comment: What the table is; None to leave that as it is.
+        removals: Names of options to remove.
+        comment: The table's description; None leaves it as it is.
     """
 
     updates: Mapping[str, str] = field(default_factory=dict)
@@ -100,8 +100,8 @@ class ChangeOptions:
         """Decide the next schema; None if the options stay as they are.
 
         Raises:
-            SchemaError: An option cannot change, or does not go together with the others.
-            UnsupportedError: An option has a value that is not known.
+            SchemaError: An option cannot change, or conflicts with the others.
+            UnsupportedError: An option has an unknown value.
         """
         before = base.schema
         options = {name: text for name, text in before.options.items() if name not in self.removals}
@@ -121,7 +121,7 @@ class ChangeOptions:
 
 
 def _check_shards(before: Mapping[str, str], after: Mapping[str, str]) -> None:
-    """Refuse to bring shards into a table that has none.
+    """Refuse to introduce shards into a table that has none.
 
     Raises:
         SchemaError: A format of its files would become that of Amudai.
@@ -130,21 +130,21 @@ def _check_shards(before: Mapping[str, str], after: Mapping[str, str]) -> None:
         wants = [options.get(name, "").strip().lower() == FileFormat.AMUDAI.value for options in (before, after)]
         if wants == [False, True]:
             raise SchemaError(
-                f"{name} cannot become amudai: other engines fail on a table as soon as it has one shard; create a "
+                f"{name} cannot become amudai: other engines fail on a table that has even one shard; create a "
                 "table with file_format='amudai'",
                 rule=_RULE,
             )
 
 
 def commit_schema(state: PaimonState, change: SchemaChange) -> PaimonState:
-    """Commit a change of the schema, again on the new schema after every lost race.
+    """Commit a change of the schema; after a lost race it is applied to the new schema.
 
     Args:
         state: Any state of the branch.
-        change: What to do.
+        change: The change.
 
     Returns:
-        The newest state of the branch, with the change in it.
+        The newest state of the branch, including the change.
 
     Raises:
         ConflictError: Other writers won every race.
@@ -220,12 +220,12 @@ _IMMUTABLE: Final = frozenset(
         "type",
     )
 )
-"""Options that files which exist were written by."""
+"""Options that determine how existing files were written."""
 _NEVER_UNSET: Final = ("ignore-delete", "ignore-update-before")
 
 
 def _check_change(before: Mapping[str, str], after: Mapping[str, str], name: str) -> None:
-    """Refuse a changed option that what was written so far does not go together with.
+    """Refuse to change an option that existing data depends on.
 
     Raises:
         SchemaError: It cannot change.

@@ -1,4 +1,4 @@
-"""Which types hold all values of others, so that a column may change to them without losing anything.
+"""Which types include all values of others, so that a column can be changed to them without loss.
 
 Spec: docs/formats/paimon.md § 2.5; Paimon Java, `DataTypeCasts` (implicit casts): without those that lose digits.
 """
@@ -26,8 +26,8 @@ def is_wider(old: PaimonType, new: PaimonType) -> bool:
     """Whether every value of a type is one of another, nulls aside.
 
     Args:
-        old: The type that is.
-        new: The type that is to be.
+        old: The current type.
+        new: The new type.
     """
     if not isinstance(old, AtomicType) or not isinstance(new, AtomicType):
         return str(old).removesuffix(" NOT NULL") == str(new).removesuffix(" NOT NULL")

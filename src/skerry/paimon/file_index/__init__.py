@@ -1,7 +1,7 @@
-"""File indexes: which rows of a data file a condition leaves, before the file is opened.
+"""File indexes: which rows of a data file may satisfy a condition, before the file is opened.
 
-An index only ever says that rows need not be read: what it does not know, and types of indexes that are not known here,
-leave everything. It describes the file in the file's own schema; columns whose type has changed since are passed over.
+An index only ever says that rows need not be read: what it does not cover, and index types that are not known here,
+exclude nothing. It describes the file in the file's own schema; columns whose type has changed since are skipped.
 
 Spec: docs/formats/paimon.md § 12.2; Paimon spec, File Index.
 """
@@ -51,7 +51,7 @@ class _RowIndex(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """A type of indexes: for which columns there are such, and how one is read."""
+    """A type of index: which columns can have it, and how it is read."""
 
     can_index: Callable[[AtomicType], bool]
     decode: Callable[[Cursor, AtomicType, int], _RowIndex | BloomFilter]
@@ -67,7 +67,7 @@ _KINDS: Final[Mapping[str, _Kind]] = {
 
 @dataclass(frozen=True, slots=True)
 class FileIndex:
-    """The indexes of one data file; each is decoded when a condition asks for it.
+    """The indexes of one data file; each is decoded when a condition needs it.
 
     Args:
         columns: The indexes by type for each column, by the column's name in the file's schema.
@@ -83,18 +83,18 @@ class FileIndex:
         """Find the indexes of a data file.
 
         Args:
-            data: Its file of indexes, or the index that the manifest holds.
+            data: Its index file, or the index embedded in the manifest.
             row_count: Rows of the data file.
-            location: The file of indexes, for messages.
+            location: The index file, for messages.
 
         Raises:
-            FormatError: The bytes are no file index, or damaged.
-            UnsupportedError: It is of another version.
+            FormatError: The bytes are not a valid file index.
+            UnsupportedError: Its version is unknown.
         """
         return cls(decode_container(data, location=location), row_count)
 
     def select(self, predicate: Predicate, columns: Mapping[int, IndexedColumn]) -> RowSet:
-        """The rows that may fulfil a condition.
+        """The rows that may satisfy a condition.
 
         Args:
             predicate: The condition.
@@ -105,8 +105,8 @@ class FileIndex:
             int64[n] Positions, ascending; none if the file need not be read. None where the indexes leave all rows.
 
         Raises:
-            FormatError: An index is damaged, or of another number of rows.
-            UnsupportedError: An index is of another version.
+            FormatError: An index is corrupt, or is of another number of rows.
+            UnsupportedError: An index has an unknown version.
         """
         match predicate:
             case Constant(value):

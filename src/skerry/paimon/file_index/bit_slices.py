@@ -39,9 +39,9 @@ class SlicedNumbers:
 
         Args:
             existing: int64[n] Rows that have a number.
-            slices: Rows that have bit 0, bit 1, …; what is not among `existing` does not count.
+            slices: Rows that have bit 0, bit 1, …; those that are not in `existing` are ignored.
             row_count: Rows of the data file.
-            cursor: Where they stand, for messages.
+            cursor: Where they are, for messages.
 
         Raises:
             FormatError: A row is not in the file, or there are more bits than numbers have.

@@ -4,7 +4,7 @@
     version 2 = 2 rows values has_null [null_offset null_length] blocks (first_value offset)* length block* bitmap*
     block     = entries (value offset length)*
 
-An offset below 0 stands for a single row: -1 - offset.
+An offset below 0 encodes a single row: -1 - offset.
 
 Spec: docs/formats/paimon.md § 12.4; Paimon spec, File Index, Index: Bitmap.
 """
@@ -51,7 +51,7 @@ class _Entry:
 
 @dataclass(frozen=True, slots=True)
 class BitmapIndex:
-    """An index read from a file; bitmaps are decoded when they are asked for.
+    """An index read from a file; bitmaps are decoded when they are needed.
 
     Args:
         row_count: Rows of the data file.
@@ -72,8 +72,8 @@ class BitmapIndex:
         """Read an index of either version.
 
         Raises:
-            FormatError: The bytes are none.
-            UnsupportedError: It is of another version.
+            FormatError: The bytes are not a valid bitmap index.
+            UnsupportedError: Its version is unknown.
         """
         version = cursor.take(U8, "version")
         if version not in (_VERSION_1, _VERSION_2):
@@ -81,18 +81,18 @@ class BitmapIndex:
         cursor.check_row_count(row_count)
         value_count = cursor.size("number of values")
         null = None
-        if cursor.flag("the flag of nulls"):
+        if cursor.flag("the flag for nulls"):
             offset = cursor.take(I32, "offset of the nulls")
             null = _Entry(offset, cursor.take(I32, "length of the nulls") if version == _VERSION_2 else _UNKNOWN_LENGTH)
         read = _entries_1 if version == _VERSION_1 else _entries_2
         found = list(read(cursor, type_, value_count))
         if len(found) != value_count:
-            raise cursor.error(f"{len(found)} values in blocks, {value_count} in all are claimed")
+            raise cursor.error(f"{len(found)} values in blocks, expected {value_count}")
         keys, entries = tuple(key for key, _ in found), tuple(entry for _, entry in found)
         return cls(row_count, null, keys, entries, cursor.rest())
 
     def select(self, leaf: Leaf) -> npt.NDArray[np.int64]:
-        """The rows whose keys fulfil a condition.
+        """The rows whose keys satisfy a condition.
 
         Args:
             leaf: On keys (`skerry.paimon.file_index.keys`).
@@ -101,7 +101,7 @@ class BitmapIndex:
             int64[n], ascending.
 
         Raises:
-            FormatError: A bitmap is damaged.
+            FormatError: A bitmap is corrupt.
         """
         nulls = self._rows(self.null) if self.null is not None else np.zeros(0, np.int64)
         if isinstance(leaf, IsNull):

@@ -63,7 +63,7 @@ class BloomFilter:
         """Read a filter.
 
         Raises:
-            FormatError: The bytes are none.
+            FormatError: The bytes are not a valid Bloom filter.
         """
         hash_count = cursor.size("number of hash functions")
         bits = np.frombuffer(cursor.bytes(cursor.left, "bits"), np.uint8)
@@ -72,7 +72,7 @@ class BloomFilter:
         return cls(hash_count, bits, type_)
 
     def may_match(self, leaf: Leaf) -> bool:
-        """Whether a row may fulfil a condition.
+        """Whether a row may satisfy a condition.
 
         Args:
             leaf: On keys (`skerry.paimon.file_index.keys`).
@@ -87,7 +87,7 @@ class BloomFilter:
     def may_contain(self, key: Any) -> bool:
         """Whether a key may be in the column."""
         hashes = [hash_key(self.type, key)]
-        if key == 0 and isinstance(key, float):  # 0.0 and -0.0 are equal, and hashed apart
+        if key == 0 and isinstance(key, float):  # 0.0 and -0.0 are equal, but hash differently
             hashes = [hash_key(self.type, 0.0), hash_key(self.type, -0.0)]
         return any(hashed is None or _contains(self.bits, self.hash_count, hashed) for hashed in hashes)
 
@@ -97,7 +97,7 @@ def _contains(bits: npt.NDArray[np.uint8], hash_count: int, hashed: int) -> bool
 
 
 def places(hashed: int, hash_count: int, bit_count: int) -> list[int]:
-    """The bits that a hash sets: 32-bit arithmetic, as Java's int has it."""
+    """The bits that a hash sets, in 32-bit arithmetic like Java's int."""
     first, second = _signed(hashed, 32), _signed(hashed >> 32, 32)
     found = []
     for i in range(1, hash_count + 1):
@@ -107,10 +107,10 @@ def places(hashed: int, hash_count: int, bit_count: int) -> list[int]:
 
 
 def hash_key(type_: AtomicType, key: Any) -> int | None:
-    """Hash one key; the plain twin of the kernels below.
+    """Hash one key; the plain counterpart of the kernels below.
 
     Returns:
-        The hash as a signed 64-bit number; None if the type has no such key.
+        The hash as a signed 64-bit number; None if the type does not have such a key.
     """
     if type_.root in _BYTES:
         return _signed(xxhash.xxh64_intdigest(key, seed=0), 64)
@@ -138,22 +138,22 @@ def _signed(number: int, bits: int) -> int:
 
 
 class BloomFilterBuilder:
-    """A filter in the making.
+    """Builds a filter.
 
     Args:
         type_: The type of the column.
         items: How many distinct values are expected (`file-index.bloom-filter.<column>.items`).
-        fpp: How often a value that is not there may seem to be (`file-index.bloom-filter.<column>.fpp`).
+        fpp: The false positive probability (`file-index.bloom-filter.<column>.fpp`).
 
     Raises:
-        SchemaError: The type has no Bloom filters, or the numbers make no sense.
+        SchemaError: The type cannot have Bloom filters, or the numbers are out of range.
     """
 
     def __init__(self, type_: AtomicType, items: int = DEFAULT_ITEMS, fpp: float = DEFAULT_FPP) -> None:
         if not can_index(type_):
-            raise SchemaError(f"there are no Bloom filters of columns of type {type_}")
+            raise SchemaError(f"columns of type {type_} cannot have Bloom filters")
         if items < 1 or not 0 < fpp < 1:
-            raise SchemaError(f"a Bloom filter of {items} items that errs with probability {fpp}")
+            raise SchemaError(f"a Bloom filter of {items} items with false positive probability {fpp} is not possible")
         self._type = type_
         wanted = int(-items * math.log(fpp) / (math.log(2) ** 2))
         bit_count = wanted + 8 - wanted % 8
@@ -162,7 +162,7 @@ class BloomFilterBuilder:
         self._has_values = False
 
     def update(self, values: pa.Array | pa.ChunkedArray) -> None:
-        """Add the values of a column, in the Arrow type that goes with its type; nulls are passed over."""
+        """Add the values of a column, in the Arrow type of its type; nulls are skipped."""
         for chunk in values.chunks if isinstance(values, pa.ChunkedArray) else [values]:
             present = chunk.drop_null()
             if len(present):
@@ -183,7 +183,7 @@ def hash_column(type_: AtomicType, values: pa.Array) -> _Words:
 
     Args:
         type_: The column's type.
-        values: Without nulls, in the Arrow type that goes with it.
+        values: Without nulls, in the Arrow type of its type.
 
     Returns:
         int64[n].
@@ -204,7 +204,7 @@ def _longs(type_: AtomicType, values: pa.Array) -> _Words:
     """The values as the numbers that are hashed."""
     if type_.root is TypeRoot.FLOAT:
         bits = values.to_numpy().astype(np.float32)
-        bits[np.isnan(bits)] = np.nan  # Java knows one NaN
+        bits[np.isnan(bits)] = np.nan  # Java has a single NaN
         return bits.view(np.int32).astype(np.int64)
     if type_.root is TypeRoot.DOUBLE:
         wide = values.to_numpy().astype(np.float64)

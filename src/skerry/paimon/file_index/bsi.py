@@ -1,4 +1,4 @@
-"""Bit-sliced indexes: numbers of a column, those below 0 apart by their absolute value.
+"""Bit-sliced indexes: the numbers of a column; negative ones are kept separately, by their absolute value.
 
     index  = 1 rows has_positive [sliced] has_negative [sliced]
     sliced = 1 min max existing slices bitmap*
@@ -67,14 +67,14 @@ class BitSlicedIndex:
         """Read an index.
 
         Raises:
-            FormatError: The bytes are none.
-            UnsupportedError: It is of another version.
+            FormatError: The bytes are not a valid bit-sliced index.
+            UnsupportedError: Its version is unknown.
         """
         _check_version(cursor)
         cursor.check_row_count(row_count)
         found = []
         for sign, name in ((1, "numbers from 0 on"), (-1, "numbers below 0")):
-            if cursor.flag(f"the flag of {name}"):
+            if cursor.flag(f"the flag for {name}"):
                 sliced, least = _take_sliced(cursor, row_count)
                 found.append((sliced.rows, sign * (sliced.numbers.astype(np.int64) + least)))
         rows = np.concatenate([rows for rows, _ in found]) if found else np.zeros(0, np.int64)
@@ -86,7 +86,7 @@ class BitSlicedIndex:
         return cls(row_count, rows, numbers[order])
 
     def select(self, leaf: Leaf) -> npt.NDArray[np.int64]:
-        """The rows whose keys fulfil a condition on keys: int64[n], ascending."""
+        """The rows whose keys satisfy a condition on keys: int64[n], ascending."""
         if isinstance(leaf, IsNull) and not leaf.negated:
             return complement(self.rows, self.row_count)
         chosen = np.zeros(len(self.rows), bool)
@@ -108,7 +108,7 @@ def _check_version(cursor: Cursor) -> None:
 
 
 def _take_sliced(cursor: Cursor, row_count: int) -> tuple[SlicedNumbers, int]:
-    """Read the numbers of one sign, and what is to be added to each."""
+    """Read the numbers of one sign, and the offset to add to each."""
     _check_version(cursor)
     least, _ = cursor.take(I64, "least number"), cursor.take(I64, "greatest number")
     existing = _take_bitmap(cursor, row_count)

@@ -31,15 +31,15 @@ def decode_container(data: Buffer, *, location: str | None = None) -> dict[str, 
     """Find the indexes of a data file.
 
     Args:
-        data: A file of indexes, or the one that a manifest holds.
+        data: An index file, or the index embedded in a manifest.
         location: The file, for messages.
 
     Returns:
         The indexes by type for each column; None for an index of a column without values.
 
     Raises:
-        FormatError: The bytes are no such container, or damaged.
-        UnsupportedError: It is of another version.
+        FormatError: The bytes are not a valid container.
+        UnsupportedError: Its version is unknown.
     """
     whole = Cursor(memoryview(data).cast("B"), "file index", location)
     magic = whole.take(I64, "magic")
@@ -62,13 +62,13 @@ def decode_container(data: Buffer, *, location: str | None = None) -> dict[str, 
             start, size = head.take(I32, "start of an index"), head.take(I32, "length of an index")
             indexes[type_] = None if start == _EMPTY else whole.part(start, size, f"index {type_!r} of {name!r}")
         if name in columns:
-            raise head.error(f"column {name!r} stands there twice")
+            raise head.error(f"column {name!r} is listed twice")
         columns[name] = indexes
     return columns
 
 
 def encode_container(columns: Mapping[str, Mapping[str, bytes | None]]) -> bytes:
-    """Lay out indexes.
+    """Encode a container of indexes.
 
     Args:
         columns: The indexes by type for each column; None for an index of a column without values.
@@ -93,7 +93,7 @@ def encode_container(columns: Mapping[str, Mapping[str, bytes | None]]) -> bytes
     return b"".join([*head, I32.pack(0), *body])
 
 
-# Java's modified UTF-8: 0 in two bytes, and characters beyond 16 bits as two surrogates of three bytes each --------
+# Java's modified UTF-8: 0 is two bytes, and characters beyond 16 bits are two surrogates of three bytes each -----
 
 
 def _take_text(cursor: Cursor, what: str) -> str:

@@ -1,4 +1,4 @@
-"""A place in the bytes of an index, and checked reading from there on."""
+"""A position in the bytes of an index, with checked reads."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ I64: Final = struct.Struct(">q")
 
 @dataclass(slots=True)
 class Cursor:
-    """Reads big-endian numbers one after the other.
+    """Reads big-endian numbers in sequence.
 
     Args:
         data: The bytes.
         what: What they are, for messages.
         location: The file, for messages.
-        offset: Where in it the bytes begin, for messages.
+        offset: Offset of the bytes within it, for messages.
         position: Where to read next.
     """
 
@@ -35,18 +35,18 @@ class Cursor:
 
     @property
     def left(self) -> int:
-        """Bytes behind the place."""
+        """Bytes after the position."""
         return len(self.data) - self.position
 
     def error(self, problem: str, position: int | None = None) -> FormatError:
-        """What is wrong at a position, the current one by default."""
+        """The error for a problem at a position, the current one by default."""
         at = self.offset + (self.position if position is None else position)
         return FormatError(
             f"{self.what}: {problem}", location=self.location, offset=at, rule="docs/formats/paimon.md § 12.2"
         )
 
     def take(self, form: struct.Struct, name: str) -> Any:
-        """The next number.
+        """Read the next number.
 
         Raises:
             FormatError: The bytes end within it.
@@ -54,7 +54,7 @@ class Cursor:
         return form.unpack(self.bytes(form.size, name))[0]
 
     def size(self, name: str) -> int:
-        """The next int32, a number of things.
+        """Read the next int32, a count or length.
 
         Raises:
             FormatError: It is negative, or the bytes end within it.
@@ -65,20 +65,20 @@ class Cursor:
         return number
 
     def check_row_count(self, expected: int) -> None:
-        """Hold the next int32, the rows of the data file that an index is of, against what is known of the file.
+        """Check the next int32, the row count that an index claims, against the data file's.
 
         Raises:
             FormatError: The file has another number of rows.
         """
         number = self.size("number of rows")
         if number != expected:
-            raise self.error(f"an index of {number} rows of a file of {expected}", self.position - I32.size)
+            raise self.error(f"an index of {number} rows for a file of {expected}", self.position - I32.size)
 
     def count(self, name: str, least_bytes: int) -> int:
-        """The next int32, a number of things that follow and take so many bytes each at least.
+        """Read the next int32, a count of items that follow and take at least `least_bytes` each.
 
         Raises:
-            FormatError: So many do not fit.
+            FormatError: The items would not fit.
         """
         number = self.size(name)
         if number * least_bytes > self.left:
@@ -86,18 +86,18 @@ class Cursor:
         return number
 
     def bytes(self, size: int, name: str) -> memoryview:
-        """The next bytes.
+        """Read the next bytes.
 
         Raises:
-            FormatError: There are not so many.
+            FormatError: There are fewer.
         """
         if not 0 <= size <= self.left:
-            raise self.error(f"{name} takes {size} bytes, {self.left} are left")
+            raise self.error(f"{name} needs {size} bytes, {self.left} are left")
         self.position += size
         return self.data[self.position - size : self.position]
 
     def flag(self, name: str) -> bool:
-        """The next byte, 0 or 1.
+        """Read the next byte, 0 or 1.
 
         Raises:
             FormatError: It is neither.
@@ -108,14 +108,14 @@ class Cursor:
         return bool(value)
 
     def rest(self) -> Cursor:
-        """A cursor of its own over what follows."""
+        """An independent cursor over the remaining bytes."""
         return Cursor(self.data[self.position :], self.what, self.location, self.offset + self.position)
 
     def part(self, start: int, size: int, name: str) -> Cursor:
-        """A cursor of its own over some of the bytes.
+        """An independent cursor over some of the bytes.
 
         Raises:
-            FormatError: They are not there.
+            FormatError: They are out of range.
         """
         if start < 0 or not 0 <= size <= len(self.data) - start:
             raise self.error(f"{name} of {size} bytes at {start} in {len(self.data)} bytes")

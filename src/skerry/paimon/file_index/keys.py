@@ -1,8 +1,8 @@
-"""Values as indexes hold them: what a column's values and a condition's literals become before they are compared.
+"""Keys: values as indexes store them, and conditions on them.
 
-Paimon's indexes see timestamps as milliseconds (up to 3 digits of a second's fraction) or microseconds, decimals as
-their unscaled number, and strings as bytes. With 7 digits and more a timestamp loses some on the way: what an index
-says about it is only that a row may match.
+Paimon's indexes store timestamps as milliseconds (up to 3 fractional digits) or microseconds, decimals as their
+unscaled number, and strings as bytes. Timestamps with 7 and more digits lose precision: an index can only say that a
+row may match.
 
 Spec: docs/formats/paimon.md § 12.3, § 12.4; Paimon spec, File Index.
 """
@@ -50,7 +50,7 @@ _LOSSY_FROM = 7
 
 
 def key_form(type_: AtomicType) -> struct.Struct | None:
-    """How an index lays out values of a type of fixed width; None for strings."""
+    """The layout of values of a fixed-width type in an index; None for strings."""
     return None if type_.root in _TEXTS else _FORMS[type_.root]
 
 
@@ -71,16 +71,16 @@ def take_key(cursor: Cursor, type_: AtomicType) -> Any:
 
 
 def is_lossy(type_: AtomicType) -> bool:
-    """Whether different values of the type may be the same to an index."""
+    """Whether different values of the type may have the same key."""
     return type_.root in _TIMESTAMPS and type_.precision >= _LOSSY_FROM
 
 
 def as_key(type_: AtomicType, value: Any) -> Any:
-    """What a value of a condition is to an index.
+    """The key of a literal of a condition.
 
     Args:
         type_: The column's type in the file.
-        value: As predicates hold values of the Arrow type that goes with it: timestamps in s, ms, µs or ns by their
+        value: As predicates hold values of the corresponding Arrow type: timestamps in s, ms, µs or ns by their
             precision.
     """
     if isinstance(value, str):
@@ -116,7 +116,7 @@ def loosened(leaf: Leaf, type_: AtomicType) -> Leaf:
     return leaf
 
 
-# Which keys a condition wants ---------------------------------------------------------------------------------------
+# Which keys a condition selects ---------------------------------------------------------------------------------------
 
 
 def matches(leaf: Leaf) -> Callable[[Any], bool]:
@@ -152,16 +152,16 @@ _COMPARE: Final[dict[Operator, Callable[[Any], Callable[[Any], bool]]]] = {
 
 
 def intervals_of(leaf: Leaf, rank: Callable[[Any, bool], Any], first: Any, end: Any) -> Sequence[Interval]:
-    """Which part of an order a condition wants.
+    """The part of an order that a condition selects.
 
     Args:
         leaf: On keys; not one on nulls.
-        rank: Where in the order the first key stands that is not below a key (False) or above it (True).
+        rank: The position in the order of the first key that is not below a key (False) or that is above it (True).
         first: Where the order begins.
         end: Where it ends.
 
     Returns:
-        Intervals that do not overlap; a key that is nowhere in the order may give empty ones.
+        Intervals that do not overlap; a key that is not in the order may give empty ones.
     """
     match leaf:
         case Comparison(_, operator, value):
@@ -192,7 +192,7 @@ def intervals_of(leaf: Leaf, rank: Callable[[Any, bool], Any], first: Any, end: 
 
 
 def _gaps(intervals: Sequence[Interval], first: Any, end: Any) -> list[Interval]:
-    """What lies between ascending intervals."""
+    """The gaps between ascending intervals."""
     starts = [first, *(high for _, high in intervals)]
     ends = [*(low for low, _ in intervals), end]
     return [(low, high) for low, high in zip(starts, ends, strict=True) if low < high]

@@ -50,7 +50,7 @@ class RangeBitmapIndex:
 
     Args:
         row_count: Rows of the data file.
-        keys: The values, ascending; the place of each is its code.
+        keys: The values, ascending; the index of each is its code.
         codes: The code of every row that is not null.
     """
 
@@ -63,8 +63,8 @@ class RangeBitmapIndex:
         """Read an index.
 
         Raises:
-            FormatError: The bytes are none.
-            UnsupportedError: It is of another version.
+            FormatError: The bytes are not a valid range bitmap.
+            UnsupportedError: Its version is unknown.
         """
         head = _take_head(cursor)
         head.check_row_count(row_count)
@@ -79,7 +79,7 @@ class RangeBitmapIndex:
         return cls(row_count, keys, _take_codes(cursor.rest(), row_count, cardinality))
 
     def select(self, leaf: Leaf) -> npt.NDArray[np.int64]:
-        """The rows whose keys fulfil a condition on keys: int64[n], ascending."""
+        """The rows whose keys satisfy a condition on keys: int64[n], ascending."""
         if isinstance(leaf, IsNull):
             return self.codes.rows if leaf.negated else complement(self.codes.rows, self.row_count)
         chosen = np.zeros(len(self.codes.rows), bool)
@@ -89,7 +89,7 @@ class RangeBitmapIndex:
         return self.codes.rows[chosen]
 
     def _rank(self, value: Any, is_behind: bool) -> int:
-        """The keys below a value, or those that are not above it: NaN, the last one, is above all others."""
+        """The number of keys below a value, or not above it; NaN, the last one, is above all others."""
         end = len(self.keys)
         if end and isinstance(self.keys[-1], float) and math.isnan(self.keys[-1]):
             end -= 1
@@ -97,7 +97,7 @@ class RangeBitmapIndex:
 
 
 def _take_head(cursor: Cursor) -> Cursor:
-    """Read the size of a head and its version; the cursor stands behind the head then."""
+    """Read the size of a head and its version; leaves the cursor after the head."""
     size = cursor.size("size of the head")
     head = cursor.part(cursor.position, size, "the head")
     version = head.take(U8, "version")
@@ -132,7 +132,7 @@ def _take_keys(cursor: Cursor, type_: AtomicType, cardinality: int) -> tuple[Any
 
 
 def _take_chunk(chunk: Cursor, area: Cursor, type_: AtomicType, first_code: int) -> list[Any]:
-    """Read a chunk's first key, which stands in its head, and the further ones."""
+    """Read a chunk's first key, which is in its head, and the remaining ones."""
     version = chunk.take(U8, "version of a chunk")
     if version != _VERSION:
         raise UnsupportedError(f"chunk of version {version} in a range bitmap", location=chunk.location)
@@ -167,8 +167,8 @@ def _take_codes(cursor: Cursor, row_count: int, cardinality: int) -> SlicedNumbe
     existing_length = head.size("length of the existing rows")
     index_length = head.size("length of the index of slices")
     if index_length != 2 * I32.size * slice_count:
-        raise head.error(f"{index_length} bytes of the places of {slice_count} slices")
-    places = np.frombuffer(head.bytes(index_length, "places of the slices"), ">i4").reshape(-1, 2).tolist()
+        raise head.error(f"{index_length} bytes of the positions of {slice_count} slices")
+    places = np.frombuffer(head.bytes(index_length, "positions of the slices"), ">i4").reshape(-1, 2).tolist()
     existing = _bitmap(cursor.part(cursor.position, existing_length, "the existing rows"), row_count)
     cursor.bytes(existing_length, "existing rows")
     body = cursor.rest()

@@ -1,4 +1,4 @@
-"""Rows of a file that an index leaves: none, some, or all of them."""
+"""Row sets: the rows of a file that an index leaves, which are none, some, or all."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy.typing as npt
 __all__ = ["ALL_ROWS", "NO_ROWS", "RowSet", "complement", "intersection", "union"]
 
 RowSet: TypeAlias = npt.NDArray[np.int64] | None
-"""int64[n] Positions, ascending and distinct; None for every row, or where nothing is known."""
+"""int64[n] Positions, ascending and distinct; None for every row, or if nothing is known."""
 
 ALL_ROWS: RowSet = None
 NO_ROWS = np.zeros(0, np.int64)
 
 
 def intersection(sets: Iterable[RowSet]) -> RowSet:
-    """Rows that lie in every set."""
+    """Rows that are in every set."""
     result: RowSet = ALL_ROWS
     for rows in sets:
         if result is None:
@@ -29,7 +29,7 @@ def intersection(sets: Iterable[RowSet]) -> RowSet:
 
 
 def union(sets: Iterable[RowSet]) -> RowSet:
-    """Rows that lie in any set."""
+    """Rows that are in any set."""
     parts: list[npt.NDArray[np.int64]] = []
     for rows in sets:
         if rows is None:
@@ -39,7 +39,7 @@ def union(sets: Iterable[RowSet]) -> RowSet:
 
 
 def complement(rows: npt.NDArray[np.int64], row_count: int) -> npt.NDArray[np.int64]:
-    """Rows of a file that do not lie in a set."""
+    """Rows of a file that are not in a set."""
     others = np.ones(row_count, bool)
     others[rows] = False
     return np.flatnonzero(others).astype(np.int64, copy=False)

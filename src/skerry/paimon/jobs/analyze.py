@@ -1,7 +1,7 @@
-"""Sketching what is not sketched yet, and publishing sketches of all rows.
+"""Analyze: sketching the rows that are not sketched yet, and publishing sketches of all rows.
 
-Files of append tables are read one by one. In primary-key tables the rows of a bucket are what is left of all its files
-together, so that a bucket is read as a whole, and its sample stands for all of its files.
+Files of append tables are read one by one. In primary-key tables the rows of a bucket result from merging all its
+files, so that a bucket is read as a whole, and its sample covers all of its files.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ def analyze(request: ChangeRequest, columns: Sequence[str] | None = None, *, ful
 
     Args:
         request: The branch.
-        columns: Dotted names; those that the table's options choose if None.
-        full: Whether to sketch all files anew.
+        columns: Dotted names; those that the table's options select if None.
+        full: Whether to sketch all files again.
 
     Raises:
         SchemaError: A column does not exist.
-        ConflictError: Others wrote to the table again and again.
+        ConflictError: Others kept changing the table.
     """
 
     def attempt(state: PaimonState) -> AnalyzeSummary:
@@ -102,7 +102,7 @@ def _columns(state: PaimonState, names: Sequence[str] | None) -> set[int]:
 
 
 def _pending(state: PaimonState, groups: GroupSamples) -> tuple[GroupSamples, list[list[ManifestEntry]]]:
-    """The samples that hold exactly, and the files that the others are of, in parts that are read together."""
+    """The samples that are exact, and the files of the others, in parts that are read together."""
     live = live_entries(state)
     has_keys = bool(state.schema.primary_keys)
     parts: dict[object, list[ManifestEntry]] = {}
@@ -111,7 +111,7 @@ def _pending(state: PaimonState, groups: GroupSamples) -> tuple[GroupSamples, li
         parts.setdefault(part, []).append(entry)
     part_of = {key_of(entry.file.file_name): part for part, entries in parts.items() for entry in entries}
     good = [row for row, group in enumerate(groups.groups) if group.exact and group.files.keys() <= part_of.keys()]
-    while True:  # a group that reaches into a part which must be read does not hold either
+    while True:  # a group that overlaps a part which must be read is not exact either
         covered = {file for row in good for file in groups.groups[row].files}
         bad = {part for file, part in part_of.items() if file not in covered}
         left = [row for row in good if all(part_of[file] not in bad for file in groups.groups[row].files)]
@@ -159,7 +159,7 @@ def _part(splits: FileSplits, entries: Sequence[ManifestEntry], *, has_keys: boo
 
 
 def _sketch(state: PaimonState, columns: set[int], part: _Part) -> list[SketchedFile]:
-    """The samples of a part: its first file has those of all rows, further ones have none of their own."""
+    """The samples of a part: its first file holds those of all rows, the others have none."""
     sketcher, rows = BatchSketcher(state.arrow_schema, columns), 0
     for batch in SplitReader(state, state.arrow_schema).batches([part.split]):
         sketcher.update(batch)

@@ -29,10 +29,10 @@ __all__ = [
 
 
 def append(request: ChangeRequest, data: Any) -> PaimonState:
-    """Add rows, or in a primary-key table records by key.
+    """Add rows; in a primary-key table, records by key.
 
     Args:
-        request: Where to.
+        request: The branch.
         data: Anything with the Arrow C stream interface.
     """
     state = request.target.load()
@@ -53,13 +53,13 @@ def _append(request: ChangeRequest, state: PaimonState, data: Any) -> PaimonStat
 def append_batches(
     request: ChangeRequest, state: PaimonState, batches: Iterable[pa.RecordBatch], *, exclusive: bool = False
 ) -> tuple[WrittenRows, PaimonState]:
-    """Write batches of a state's columns, `KIND_COLUMN` perhaps behind them, and commit them.
+    """Write batches of a state's columns, optionally followed by `KIND_COLUMN`, and commit them.
 
     Args:
-        request: Where to.
+        request: The branch.
         state: The state that they were made for.
         batches: The rows.
-        exclusive: Whether nobody else may have written to the same buckets since.
+        exclusive: Whether other writers must not have written to the same buckets since.
 
     Returns:
         What was written, and the state after the commit.
@@ -82,12 +82,12 @@ def commit_rows(
     """Commit rows that were written.
 
     Args:
-        request: Where to.
+        request: The branch.
         layout: How they were written.
         written: The files.
         book: The buckets as they were before.
         indexes: The keys of dynamic buckets; None for other tables.
-        exclusive: Whether nobody else may have written to the same buckets since.
+        exclusive: Whether other writers must not have written to the same buckets since.
     """
     operation = AppendRows(
         layout,
@@ -105,7 +105,7 @@ def commit_rows(
 def known_buckets(
     request: ChangeRequest, state: PaimonState, layout: WriteLayout
 ) -> tuple[BucketBook, DynamicBuckets | None]:
-    """The buckets of a state, none where no writer asks for any, and the keys of those that are dynamic."""
+    """The buckets of a state, none where no writer needs them, and the keys of dynamic buckets."""
     if not layout.has_keys and layout.options.bucket < 0:
         return BucketBook(), None
     known = request.books.get(state.branch)
@@ -128,13 +128,13 @@ def overwrite_partitions(
     *,
     dynamic: bool = False,
 ) -> RowChanges:
-    """Put rows in the place of whole partitions.
+    """Replace whole partitions with rows.
 
     Args:
-        request: Where to.
+        request: The branch.
         data: The new rows; None for none.
-        choose: Which of the partitions that exist are replaced; all of them if None.
-        dynamic: Replace just those that get rows.
+        choose: Which of the existing partitions are replaced; all of them if None.
+        dynamic: Replace only the partitions that get rows.
     """
     state = request.target.load()
     layout = WriteLayout.of(state)

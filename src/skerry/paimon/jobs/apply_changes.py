@@ -29,17 +29,17 @@ def apply_changes(
 ) -> ChangeSummary:
     """Apply change records to a Paimon table with a primary key, in one commit.
 
-    Nobody looks whether keys are there: their records take the place of those before. With the option
-    `sequence.field`, a record that is older than the one it meets does nothing.
+    Existing keys are not looked up: the records replace those before. With the option
+    `sequence.field`, a record that is older than the one it meets has no effect.
 
     Args:
         request: The table.
         data: The records; anything with the Arrow C stream interface, held in memory.
-        columns: What is what in them; the key is the table's.
+        columns: The roles of their columns; the key is the table's.
         batch: The batch of a stream, which is committed once.
 
     Raises:
-        ConflictError: Others changed the same buckets, again and again.
+        ConflictError: Others kept changing the same buckets.
         SchemaError: The records do not fit, or lack columns of the table.
         UnsupportedError: The table has no primary key, or does not merge rows by their last record.
     """
@@ -98,13 +98,13 @@ def _check_paimon(state: PaimonState, columns: RecordColumns) -> None:
     engine = state.options.merge_engine
     if engine is not MergeEngine.DEDUPLICATE:
         raise UnsupportedError(
-            f"table option merge-engine={engine.value}: change records say whole rows, which need deduplicate",
+            f"table option merge-engine={engine.value}: change records hold whole rows, which require deduplicate",
             location=state.name,
         )
 
 
 def _with_kinds(net: NetChanges, state: PaimonState) -> list[pa.RecordBatch]:
-    """Rows of the table with their kinds; what deletes do not tell of required columns is made up, and never read."""
+    """Rows of the table with their kinds; required columns missing from deletes get unused placeholders."""
     schema = state.arrow_schema
     gone = net.is_gone
     rows = net.rows
@@ -113,8 +113,8 @@ def _with_kinds(net: NetChanges, state: PaimonState) -> list[pa.RecordBatch]:
         blank = np.flatnonzero(np.asarray(column.is_null()) & gone)
         if len(blank):
             raise SchemaError(
-                f"a delete has no value of column {name!r}, which decides by the option sequence.field whether it is "
-                "newer than the row; let the records tell it",
+                f"a delete has no value of column {name!r}, which is a sequence.field and decides whether the delete "
+                "is newer than the row; include the column in the records",
                 location=state.name,
             )
     if net.deletes:
@@ -126,7 +126,7 @@ def _with_kinds(net: NetChanges, state: PaimonState) -> list[pa.RecordBatch]:
 
 
 def _filled(rows: pa.Table, field: pa.Field, gone: np.ndarray[Any, np.dtype[np.bool_]]) -> pa.Table:
-    """Put some value into a required column where the row is gone and nothing is known of it."""
+    """Fill a required column with a placeholder where the row is deleted and its value is unknown."""
     some = _some_value(field.type)
     if field.name not in rows.column_names:
         return rows.append_column(field, pa.repeat(some, rows.num_rows))

@@ -1,9 +1,10 @@
 """Compaction: fewer files and sorted runs, the same rows.
 
-What is to be done is planned from metadata (`compaction_plan`), bucket by bucket; every bucket is then done by a task
-of its own (`compaction_tasks`), which can run anywhere, and all are committed together. What others append meanwhile
-stays: they write to level 0, from which only the files are taken that were there. If they compacted, or deleted rows,
-those buckets are found by committing halves, and are planned and done again; all others are in the table by then.
+The work is planned from metadata (`compact_plan`), bucket by bucket; every bucket is then processed by a task of its
+own (`compact_tasks`), which can run anywhere, and all are committed together. Rows that others append meanwhile stay:
+they are written to level 0, from which only the files known to the plan are taken. If others compacted, or deleted
+rows, the buckets concerned are found by committing halves, and are planned and processed again; all others are in the
+table by then.
 
 Spec: docs/formats/paimon.md § 10.5.
 """
@@ -37,7 +38,7 @@ __all__ = ["compact", "compact_due"]
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    """A task and what came of it."""
+    """A task and its result."""
 
     task: BucketTask
     result: TaskResult
@@ -49,12 +50,12 @@ class _Done:
 
 @dataclass(frozen=True, slots=True)
 class _Round:
-    """What came of one attempt.
+    """The outcome of one attempt.
 
     Args:
         counts: What was committed.
         lost: Tasks whose files others have changed.
-        conflict: How that was found.
+        conflict: The error by which that was found.
     """
 
     counts: CompactSummary
@@ -73,15 +74,15 @@ def compact(
     """Compact a branch.
 
     Args:
-        request: Where to, and where tasks run.
-        rules: What is worth the work.
-        target_file_size: Bytes that files should have; `target-file-size` if None.
-        dry_run: Only tell what would be done.
-        once: Leave to others what they have changed meanwhile.
+        request: The branch, and where tasks run.
+        rules: Which buckets to compact.
+        target_file_size: Target size of files in bytes; `target-file-size` if None.
+        dry_run: Only report what would be done.
+        once: Skip buckets that others have changed meanwhile.
 
     Raises:
-        ConflictError: Others changed the files of all buckets again and again.
-        UnsupportedError: The table is of a kind that is not compacted here; the message names the option.
+        ConflictError: Others kept changing the files of all buckets.
+        UnsupportedError: Tables of this kind are not compacted; the message names the option.
     """
     state = request.target.load()
     tasks = plan_compaction(state, _layout(state, target_file_size), rules)
@@ -105,7 +106,7 @@ def compact(
         except Exception as error:
             if not counts.groups:
                 raise
-            log_after_publish("compacting the other buckets", error)  # there are some in the table
+            log_after_publish("compacting the other buckets", error)  # some are in the table
             break
     if found.conflict is not None and not counts.groups:
         raise found.conflict
@@ -113,13 +114,13 @@ def compact(
 
 
 def compact_due(request: ChangeRequest, state: PaimonState) -> None:
-    """Compact the buckets that a commit has given too many sorted runs, as every writer of Paimon does.
+    """Compact the buckets that have too many sorted runs after a commit, as every writer of Paimon does.
 
-    Nothing is done in tables with the option `write-only`, and it is no error if it cannot be done: the rows are in the
+    Tables with the option `write-only` are skipped, and a failure is not an error: the rows are in the
     table, and the next writer tries again.
 
     Args:
-        request: Where to, as the commit was asked for: its books are those of the writer.
+        request: That of the commit: its books are those of the writer.
         state: The state after the commit.
     """
     if not state.schema.primary_keys or state.snapshot is None or state.options.write_only:
@@ -148,14 +149,14 @@ def _layout(state: PaimonState, target_file_size: int | None) -> WriteLayout:
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """Tasks of one state, done and committed."""
+    """Tasks of one state, run and committed."""
 
     request: ChangeRequest
     state: PaimonState
     layout: WriteLayout
 
     def run(self, tasks: Sequence[BucketTask]) -> _Round:
-        """Do tasks and commit them; of those that are not in the table afterwards no file is left."""
+        """Run tasks and commit them; files of tasks that could not be committed are removed."""
         with self.layout.owned_files({self.layout.bucket_folder(*task.place) for task in tasks}) as owned:
             return self._commit(_units(list(self._do(tasks, owned))), owned)
 
@@ -172,7 +173,7 @@ class _Attempt:
                 self.request.watcher(JobProgress("compact", files, total, rows, size))
 
     def _commit(self, units: Sequence[Sequence[_Done]], owned: OwnedFiles) -> _Round:
-        """Commit units at once, else each half of them; once one is in the table, those go that cannot follow it."""
+        """Commit units at once, or else halves of them; once one is in the table, conflicting ones are given up."""
         done = [one for unit in units for one in unit]
         try:
             return _Round(self._replace(done))
@@ -200,7 +201,7 @@ class _Attempt:
         return _Round(CompactSummary(None), tuple(one.task for one in done), conflict)
 
     def _replace(self, done: Sequence[_Done]) -> CompactSummary:
-        """Put new files in the place of others, in one commit."""
+        """Replace files with new ones, in one commit."""
         layout, results = self.layout, [one.result for one in done]
         gone = [key for one in done for key in one.task.vectors]
         index = IndexChange()
@@ -220,7 +221,7 @@ class _Attempt:
 
 
 def _units(done: Sequence[_Done]) -> list[list[_Done]]:
-    """What can be committed without the rest: each task, but all together that share index files."""
+    """What can be committed separately: each task, except that tasks which share index files stay together."""
     shared: dict[tuple[bytes, int], list[_Done]] = {}
     units: list[list[_Done]] = []
     for one in done:
@@ -293,7 +294,7 @@ _SUMS = (
 
 
 def _added(left: CompactSummary, right: CompactSummary) -> CompactSummary:
-    """Two counts as one."""
+    """The sum of two counts."""
     reasons = {why: left.reasons.get(why, 0) + right.reasons.get(why, 0) for why in {**left.reasons, **right.reasons}}
     sums = {name: getattr(left, name) + getattr(right, name) for name in _SUMS}
     return replace(left, snapshot_id=right.snapshot_id or left.snapshot_id, reasons=reasons, **sums)

@@ -41,8 +41,8 @@ class CompactionUnit:
 
     Args:
         output_level: The level that its result is written to.
-        runs: The runs that are merged: always the newest ones.
-        drops_deletes: Whether nothing older remains beneath, so that deletes have done their work.
+        runs: The runs to merge: always the newest ones.
+        drops_deletes: Whether no older level remains, so that deletes can be dropped.
     """
 
     output_level: int
@@ -57,12 +57,12 @@ class CompactionUnit:
 
 @dataclass(frozen=True, slots=True)
 class TreeShape:
-    """When a bucket's tree is out of shape.
+    """Limits for the shape of a bucket's tree.
 
     Args:
-        trigger: So many sorted runs are too many.
-        size_ratio: How much larger, in percent, the next run may be to be merged with the ones before it.
-        max_size_amplification: How much there may be on top of the oldest run, in percent of it.
+        trigger: Number of sorted runs from which on they are merged.
+        size_ratio: How much larger, in percent, the next run may be to be merged with those before it.
+        max_size_amplification: Limit for the size of all newer runs, in percent of the oldest run.
         num_levels: Levels, level 0 included.
     """
 
@@ -73,7 +73,7 @@ class TreeShape:
 
     @classmethod
     def from_options(cls, options: CoreOptions) -> TreeShape:
-        """The shape that a table's options want."""
+        """The shape that a table's options ask for."""
         return cls(
             options.compaction_trigger,
             options.size_ratio,
@@ -82,7 +82,7 @@ class TreeShape:
         )
 
     def max_level(self, runs: Sequence[SortedRun]) -> int:
-        """The highest level; a tree that is higher already stays so."""
+        """The highest level; a tree that is already higher stays so."""
         return max(self.num_levels - 1, *(run.level for run in runs), 1)
 
 
@@ -104,11 +104,11 @@ def _age(file: DataFileMeta) -> tuple[int, int, int, str]:
 
 
 def plan_full(runs: Sequence[SortedRun], shape: TreeShape) -> CompactionUnit | None:
-    """Merge all runs to the highest level; None if that is done already.
+    """Merge all runs to the highest level; None if that has been done.
 
     Args:
         runs: As `sorted_runs` gives them.
-        shape: The wanted shape.
+        shape: The desired shape.
     """
     if not runs:
         return None
@@ -119,11 +119,11 @@ def plan_full(runs: Sequence[SortedRun], shape: TreeShape) -> CompactionUnit | N
 
 
 def plan_universal(runs: Sequence[SortedRun], shape: TreeShape) -> CompactionUnit | None:
-    """Merge the newest runs when there are too many; None if the tree is in shape.
+    """Merge the newest runs if there are too many; None if the tree is in shape.
 
     Args:
         runs: As `sorted_runs` gives them.
-        shape: The wanted shape.
+        shape: The desired shape.
 
     Spec: docs/formats/paimon.md § 10.5.
     """
@@ -141,7 +141,7 @@ def plan_universal(runs: Sequence[SortedRun], shape: TreeShape) -> CompactionUni
 
 
 def _grown(sizes: Sequence[int], count: int, size_ratio: int) -> int:
-    """How many of the newest runs to merge, beginning with `count`, as long as the next one is not much larger."""
+    """How many of the newest runs to merge: at least `count`, and more as long as the next one is not much larger."""
     size = sum(sizes[:count])
     while count < len(sizes) and size * (100 + size_ratio) >= sizes[count] * 100:
         size += sizes[count]
@@ -150,7 +150,7 @@ def _grown(sizes: Sequence[int], count: int, size_ratio: int) -> int:
 
 
 def _unit(runs: Sequence[SortedRun], count: int, shape: TreeShape) -> CompactionUnit:
-    """Merge the newest `count` runs, and more where the result would have to go to level 0."""
+    """Merge the newest `count` runs, and more if the result would have to be at level 0."""
     top = shape.max_level(runs)
     level = runs[count].level - 1 if count < len(runs) else top
     while level <= 0 and count < len(runs):
@@ -170,14 +170,14 @@ def plan_small_files(
     must: Collection[str] = (),
     is_ordered: bool = False,
 ) -> list[list[ManifestEntry]]:
-    """Which files of an append table's bucket become one.
+    """Which files of an append table's bucket are joined into one.
 
     Args:
         entries: The bucket's files.
-        target_bytes: What a file should have.
-        least: So many small files are joined, even if they do not fill one.
-        must: Names of files that are written anew in any case: those with deleted rows, or all that there are.
-        is_ordered: Whether rows stay in the order of their sequence numbers, so that only neighbours are joined.
+        target_bytes: Target size of a file.
+        least: Number of small files from which on they are joined, even if they do not fill one.
+        must: Names of files that are rewritten in any case: those with deleted rows, or all files.
+        is_ordered: Whether rows keep the order of their sequence numbers, so that only neighbours are joined.
 
     Returns:
         Groups of files, each in the order of their sequence numbers.

@@ -1,4 +1,4 @@
-"""Compaction bucket by bucket: what there is to do in a state, and one bucket of it done, wherever that is.
+"""Compaction bucket by bucket: finding what to do in a state, and compacting one bucket in a task.
 
 Spec: docs/formats/paimon.md § 10.5.
 """
@@ -36,7 +36,7 @@ __all__ = ["BucketTask", "CompactionRules", "RewriteReason", "TaskResult", "plan
 
 
 class RewriteReason(Enum):
-    """Why files of a bucket are written anew."""
+    """Why files of a bucket are rewritten."""
 
     ASKED = "asked for"
     """All buckets are to be merged."""
@@ -50,13 +50,14 @@ class RewriteReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CompactionRules:
-    """What is worth the work.
+    """Which buckets to compact.
 
     Args:
-        full: Merge every bucket to one run of its highest level, or write all files of an append table anew; else
-            only what is out of shape.
+        full: Merge every bucket to one run of its highest level, or rewrite all files of an append table; else only
+            what is out of shape.
         choose: Only these partitions (rows with arity).
-        min_input_files: So many small files of an append table are made one; `compaction.min.file-num` if None.
+        min_input_files: Number of small files of an append table from which on they are joined;
+            `compaction.min.file-num` if None.
         buckets: Only these buckets of partitions.
     """
 
@@ -71,9 +72,9 @@ class BucketTask:
     """What compaction does in one bucket; picklable.
 
     Args:
-        entries: The files that are merged, in the order in which their rows follow each other.
+        entries: The files to merge, in the order of their rows.
         reason: Why it is rewritten.
-        unit: How a tree is changed; None in append tables.
+        unit: How the tree is changed; None in append tables.
         vectors: The deletion vectors of its files.
     """
 
@@ -95,11 +96,11 @@ class BucketTask:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What came of a task; picklable.
+    """The result of a task; picklable.
 
     Args:
-        removed: Files that are written anew or move to another level.
-        moved: Files under their new level.
+        removed: Files that are rewritten or move to another level.
+        moved: Files at their new level.
         written: New files.
     """
 
@@ -112,7 +113,7 @@ class TaskResult:
 
 
 def plan_compaction(state: PaimonState, layout: WriteLayout, rules: CompactionRules) -> list[BucketTask]:
-    """What there is to do in a state."""
+    """The tasks to do in a state."""
     live = live_entries(state)
     if rules.choose is not None:
         chosen = set(rules.choose({entry.partition for entry in live}))
@@ -164,19 +165,19 @@ def _tree_task(layout: WriteLayout, entries: Sequence[ManifestEntry], full: bool
 
 
 def run_task(state: PaimonState, layout: WriteLayout, task: BucketTask) -> TaskResult:
-    """Write the files of a bucket anew; if that fails, what was written is removed.
+    """Rewrite the files of a bucket; if that fails, what was written is removed.
 
     Args:
         state: The state that was planned.
-        layout: How the table wants its files.
-        task: What to do.
+        layout: How the table's files are written.
+        task: The task.
     """
     splits = FileSplits(state, layout, task.vectors)
     return _merge_tree(state, layout, splits, task) if task.unit is not None else _join(state, layout, splits, task)
 
 
 def _join(state: PaimonState, layout: WriteLayout, splits: FileSplits, task: BucketTask) -> TaskResult:
-    """One file after the other, deleted rows left out."""
+    """Join files one after the other, leaving out deleted rows."""
     place = _place(layout, task.entries[0])
     first = min(entry.file.min_sequence_number for entry in task.entries)
     files = BucketFiles(layout, place, source=FileSource.COMPACT, first_sequence_number=first)
@@ -195,7 +196,7 @@ def _place(layout: WriteLayout, entry: ManifestEntry) -> BucketPlace:
 
 
 def _merge_tree(state: PaimonState, layout: WriteLayout, splits: FileSplits, task: BucketTask) -> TaskResult:
-    """Merge overlapping files; large ones that overlap with nothing only move to the new level."""
+    """Merge overlapping files; large files that overlap no other only move to the new level."""
     unit = task.unit
     assert unit is not None
     removed: list[ManifestEntry] = []
@@ -214,7 +215,7 @@ def _merge_tree(state: PaimonState, layout: WriteLayout, splits: FileSplits, tas
             if len(section) > 1 or _must_be_written(layout, section[0], unit):
                 pending.append(section)
                 continue
-            flush()  # or its file would reach over the one that stays
+            flush()  # or its file would overlap the one that stays
             (entry,) = section
             if entry.file.level != unit.output_level:
                 removed.append(entry)
@@ -227,7 +228,7 @@ def _merge_tree(state: PaimonState, layout: WriteLayout, splits: FileSplits, tas
 
 
 def _must_be_written(layout: WriteLayout, entry: ManifestEntry, unit: CompactionUnit) -> bool:
-    """Whether a file is written anew though it overlaps with no other: small ones, and those with deletes to drop."""
+    """Whether a file that overlaps no other is rewritten all the same: small ones, and those with deletes to drop."""
     file = entry.file
     return file.file_size < layout.target_file_size // 2 or (unit.drops_deletes and file.delete_row_count != 0)
 
@@ -255,6 +256,6 @@ def _merge_sections(
 
 
 def _kept(records: Records, unit: CompactionUnit) -> Records:
-    """The records that still say something: where nothing lies beneath, deletes do not."""
+    """The records that still have an effect: deletes have none if no older level remains."""
     adds = (records.kinds & 1) == 0
     return records.take(adds.nonzero()[0]) if unit.drops_deletes and not adds.all() else records

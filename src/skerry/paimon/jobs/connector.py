@@ -1,4 +1,4 @@
-"""Paimon tables as frames and streams see them."""
+"""Paimon tables as data frames and streams use them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class PaimonConnector:
 
 @dataclass(frozen=True)
 class _Write:
-    """Everything that is written has a name of its job."""
+    """A write whose files all carry the id of its job in their names."""
 
     layout: paimon_publish.ShareLayout
     publication: Publication

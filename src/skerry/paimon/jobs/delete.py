@@ -1,6 +1,6 @@
-"""Delete the rows that a condition holds for, and overwrite: delete and append in one commit.
+"""Delete the rows that satisfy a condition, and overwrite: delete and append in one commit.
 
-Rows of append tables are found by position; rows of primary-key tables are taken away by records of kind -D with their
+Rows of append tables are found by position; rows of primary-key tables are deleted by records of kind -D with their
 keys.
 
 Spec: docs/formats/paimon.md § 4.3, § 8.5, § 12.1.
@@ -31,11 +31,11 @@ __all__ = ["delete", "overwrite"]
 
 
 def delete(request: ChangeRequest, where: str | Any) -> RowChanges:
-    """Delete the rows that a condition holds for; whole partitions by metadata alone.
+    """Delete the rows that satisfy a condition; whole partitions by metadata alone.
 
     Raises:
-        ConflictError: Others changed the same rows, again and again.
-        FormatError: `where` is no condition.
+        ConflictError: Others kept changing the same rows.
+        FormatError: `where` is not a valid condition.
         SchemaError: `where` does not fit the table's columns, or is None.
         UnsupportedError: The table's merge engine knows no deletes.
     """
@@ -55,10 +55,10 @@ def delete(request: ChangeRequest, where: str | Any) -> RowChanges:
 
 
 def overwrite(request: ChangeRequest, data: Any, where: str | Any = None) -> RowChanges:
-    """Replace the rows that a condition holds for, all rows if it is None, in one commit.
+    """Replace the rows that satisfy a condition, all rows if it is None, in one commit.
 
-    Whole partitions are replaced by metadata alone, if the new rows lie in them: elsewhere there may be buckets
-    already, which go on as they are.
+    Whole partitions are replaced by metadata alone if the new rows belong to them: other partitions may have buckets
+    already, which are continued.
     """
     if where is None:
         return overwrite_partitions(request, data, None)
@@ -80,7 +80,7 @@ def overwrite(request: ChangeRequest, data: Any, where: str | Any = None) -> Row
 
 
 def _positions(job: RowJob, predicate: Predicate) -> dict[str, Positions]:
-    """int64[n] Positions of the rows of a predicate, by name of the data file."""
+    """Positions of the rows of a predicate, by name of the data file; int64[n] each."""
     splits = job.splits(predicate)
     reader = job.reader(pa.schema(PLACE_FIELDS), predicate, tasks=len(splits))
     return merged_positions(list(job.run("find", functools.partial(find_rows, reader), splits, file_count)))

@@ -1,8 +1,8 @@
-"""Forgetting old snapshots, and deleting the files that only they need.
+"""Expiring old snapshots, and deleting the files that only they need.
 
-Snapshots go first, the oldest first, then their files: whoever is stopped in between leaves files that nothing refers
-to, and no snapshot without its files. What tags, branches and the snapshots that stay need is never deleted, and no
-snapshot goes that a consumer has still to read.
+Snapshots are deleted first, oldest first, then their files: an interrupted run leaves files that nothing refers
+to, and no snapshot without its files. What tags, branches and the remaining snapshots need is never deleted, and no
+snapshot expires that a consumer has yet to read.
 
 Spec: docs/formats/paimon.md § 13.4.
 """
@@ -32,12 +32,12 @@ __all__ = ["ExpiryRule", "expire_snapshots", "plan_expired"]
 
 @dataclass(frozen=True, slots=True)
 class ExpiryRule:
-    """Which snapshots may go.
+    """Which snapshots may expire.
 
     Args:
-        keep_at_least: So many of the newest stay, however old.
-        keep_at_most: Of more than so many the oldest go, however young.
-        before_millis: Only snapshots from before this time go otherwise, in milliseconds since 1970.
+        keep_at_least: Number of newest snapshots that stay, at any age.
+        keep_at_most: Number of snapshots beyond which the oldest expire, at any age.
+        before_millis: Otherwise only snapshots from before this time expire, in milliseconds since 1970.
     """
 
     keep_at_least: int
@@ -46,10 +46,10 @@ class ExpiryRule:
 
     @classmethod
     def of(cls, state: PaimonState, keep_last: int | None, older_than: datetime | None) -> ExpiryRule:
-        """What a caller wants, and where nothing is said the table's options.
+        """The rule by a caller's arguments, and by the table's options for those that are not given.
 
         Raises:
-            SchemaError: An argument or option makes no sense.
+            SchemaError: An argument or option is not valid.
             UnsupportedError: Changelogs are to be kept longer than snapshots.
         """
         options = state.options
@@ -76,17 +76,17 @@ class ExpiryRule:
         if keep_last is None and older_than is not None:
             least, most = 1, 2**31 - 1
         if least < 1 or most < least:
-            raise SchemaError(f"options snapshot.num-retained: at least {least} and at most {most} makes no sense")
+            raise SchemaError(f"options snapshot.num-retained: at least {least} and at most {most} is not a range")
         return cls(least, most, before)
 
 
 def plan_expired(snapshots: Sequence[Snapshot], rule: ExpiryRule, next_wanted: int | None = None) -> list[Snapshot]:
-    """The snapshots that go: the oldest ones, until the first that stays.
+    """The snapshots that expire: the oldest ones, up to the first that stays.
 
     Args:
         snapshots: All of a branch, ascending.
-        rule: Which may go.
-        next_wanted: The first snapshot that a consumer wants.
+        rule: Which may expire.
+        next_wanted: The first snapshot that a consumer has yet to read.
     """
     gone = []
     for place, snapshot in enumerate(snapshots):
@@ -111,8 +111,8 @@ def expire_snapshots(
 
     Args:
         state: The branch.
-        rule: Which may go.
-        dry_run: Only tell what would go.
+        rule: Which may expire.
+        dry_run: Only report what would expire.
         executor: Where manifests are read; threads of this process by default.
         watcher: Called with the progress.
 
@@ -145,7 +145,7 @@ def expire_snapshots(
     if not dry_run:
         for snapshot in gone:
             storage.delete([paths.snapshot(snapshot.id)])
-        with suppress(SkerryError):  # a hint spares others a look, and may be wrong
+        with suppress(SkerryError):  # a hint saves others a listing, and may be wrong
             write_hint(storage, paths, gone[-1].id + 1, earliest=True)
         storage.delete([file.location for file in inside])
         if watcher is not None:
@@ -155,7 +155,7 @@ def expire_snapshots(
 
 
 def _only_in(state: PaimonState, gone: Sequence[Snapshot], executor: Executor | None) -> list[PaimonFile]:
-    """The files that some snapshots need and no others."""
+    """The files that only certain snapshots need."""
     reader = MetadataReader(state, lenient=True, executor=executor)
     needed = reachable(state, gone, reader, mentioned=True)
     strict = MetadataReader(state, executor=executor)

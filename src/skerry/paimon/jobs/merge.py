@@ -1,4 +1,4 @@
-"""Merge rows into a Paimon table by key: the rules are those of every merge, the rows are read and written whole."""
+"""Merge rows into a Paimon table by key: with the rules of every merge, but rows are read and written whole."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ _STEP_ROWS = 1 << 17
 
 
 def upsert(request: ChangeRequest, data: Any, on: Sequence[str]) -> RowChanges:
-    """Update the rows that have the keys of new rows, and insert the new rows whose keys no row has.
+    """Update the rows whose keys are among the new rows, and insert the other new rows.
 
     Args:
-        request: Where to.
+        request: The branch.
         data: The new rows, with all columns of the table.
         on: The key columns; in a primary-key table its primary key.
 
     Raises:
-        SchemaError: The data does not fit the table, or a key is in it twice; the message names it.
+        SchemaError: The data does not fit the table, or has a key twice; the message names it.
         UnsupportedError: `on` is not the primary key of a table that has one.
     """
     rows = open_stream(data).read_all()
@@ -93,7 +93,7 @@ def _refuse_repeated(index: KeyIndex, rows: pa.Table, keys: Sequence[str]) -> No
 
 
 def _matching(job: RowJob, index: KeyIndex, keys: Sequence[str], among: Predicate) -> dict[str, Positions]:
-    """Positions of the rows that have one of the keys, by name of the data file; only of files that can hold one."""
+    """Positions of the rows that have one of the keys, by name of the data file; only of files that can have one."""
     splits, schema = job.splits(among), job.state.arrow_schema
     columns = pa.schema([*(schema.field(key) for key in keys), *PLACE_FIELDS])
     work = functools.partial(find_keys, job.reader(columns, tasks=len(splits)), index, keys)
@@ -104,10 +104,10 @@ def merge(request: ChangeRequest, data: Any, on: str | Sequence[str], clauses: M
     """Merge rows into a table; see `skerry.iceberg.jobs.merge.merge`.
 
     Raises:
-        ConflictError: Others changed the same rows, again and again.
-        FormatError: A condition or value is no SQL.
+        ConflictError: Others kept changing the same rows.
+        FormatError: A condition or value is not valid SQL.
         SchemaError: The source, a condition or a value does not fit, or several of its rows match one of the table.
-        UnsupportedError: The table's merge engine makes something else of rows that are written.
+        UnsupportedError: The table's merge engine does not simply replace rows.
     """
     rows = open_stream(data).read_all()
     keys = (on,) if isinstance(on, str) else tuple(on)
@@ -137,7 +137,7 @@ class _Merge:
         return disjunction([keys, self._rules.by_source_predicate()]) if self._rules.has_by_source else keys
 
     def decide(self, batch: pa.RecordBatch) -> Decided:
-        """What becomes of rows of the table."""
+        """Decide what happens to rows of the table."""
         rows = self._source.index.find([batch.column(name) for name in self._source.on])
         hit = rows >= 0
         refuse_repeated(self._source, self._rules, rows[hit])
@@ -151,11 +151,11 @@ class _Merge:
         return Decided(decided[~is_update], updated, new, np.unique(rows[hit]))
 
     def added(self, matched: Iterable[Rows]) -> Iterator[pa.RecordBatch]:
-        """The rows of the source that match nothing, as they are inserted."""
+        """The rows of the source that match no row, as they are inserted."""
         is_matched = np.zeros(self._source.rows.num_rows, bool)
         for rows in matched:
             is_matched[rows] = True
-        first = self._source.index.first  # a match is told of the first row with the key
+        first = self._source.index.first  # a match is recorded for the first row with the key
         new = np.flatnonzero((first < 0) | ~is_matched[np.maximum(first, 0)])
         if self._rules.inserts:
             for start in range(0, len(new), _STEP_ROWS):

@@ -1,9 +1,9 @@
-"""Committing each batch of a stream to a Paimon table once, whoever sends it how often.
+"""Committing each batch of a stream to a Paimon table exactly once, even if it is sent repeatedly.
 
-A batch is committed in the name of a user that is its query's own, its number the commit's identifier: Paimon's way,
-which its other engines understand. That holds while the snapshot is there. So that the expiry of snapshots cannot make
-a batch come twice, a mark beside the table says how far the stream has come (`skerry.paimon.metadata.stream_marks`),
-and by the count of which query.
+A batch is committed under a user name that is unique to its query, with its number as the commit identifier. That is
+Paimon's convention, and its other engines understand it. It works as long as the snapshot exists. So that the expiry of
+snapshots cannot let a batch in twice, a mark in the table's folder records how far the stream has come
+(`skerry.paimon.metadata.stream_marks`), and for which query.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def commit_once(request: ChangeRequest, batch: StreamBatch, work: Callable[[Chan
     Args:
         request: The branch.
         batch: The batch.
-        work: Does it with another request, whose commits are the batch's. What it has written when its commit turns
-            out to be there already is removed as after any other failure.
+        work: Does it with another request, whose commits are the batch's. If its commit turns out to exist already,
+            what it has written is removed as after any other failure.
 
     Returns:
         Whether it was done now.
@@ -52,9 +52,9 @@ def commit_once(request: ChangeRequest, batch: StreamBatch, work: Callable[[Chan
         CommitUnknownError: The outcome is unknown: that of this attempt, or of an earlier one whose snapshot may have
             expired since.
         StreamNameError: The stream's name belongs to another query; nothing was done.
-        SkerryError: Whatever the work raises; nothing was committed.
+        SkerryError: Any error of the work; nothing was committed.
     """
-    state = request.target.load()  # before the mark is read: who marks later commits later
+    state = request.target.load()  # before the mark is read: writers set marks before they commit
     before = mark = read_mark(state, batch.stream)
     if _is_there(state, before, batch):
         return False
@@ -73,18 +73,18 @@ def commit_once(request: ChangeRequest, batch: StreamBatch, work: Callable[[Chan
     except CommitUnknownError:
         raise
     except SkerryError:
-        if mark is not before:  # tried by nobody else, and provably without success
+        if mark is not before:  # no other writer tried it, and this attempt provably failed
             with suppress(SkerryError):
                 _restore(state, mark, before)
         raise
     request.target.newest = once.newest
-    with after_publish("marking the batch"):  # its snapshot says so for a while
+    with after_publish("marking the batch"):  # its snapshot records it for a while
         write_mark(state, replace(mark, is_published=True, query=batch.query))
     return True
 
 
 def _restore(state: PaimonState, mark: StreamMark, before: StreamMark | None) -> None:
-    """Put back the mark that was there before, unless another query has put its own there meanwhile."""
+    """Restore the previous mark, unless another query has set its own meanwhile."""
     if read_mark(state, mark.stream) != mark:
         return
     if before is None:
@@ -98,9 +98,9 @@ def _commit_id(mark: StreamMark) -> CommitId:
 
 
 def _is_of(mark: StreamMark, batch: StreamBatch) -> bool:
-    """Whether a mark is that of a batch; one that does not say who counts may be, where the query does not take over.
+    """Whether a mark is that of a batch; a mark without a query may be, unless the query takes the name over.
 
-    A name that is taken over may come to a number that the mark has by the count of the query before.
+    A stream name that is taken over may reach a number that the previous query has already marked.
     """
     return mark.batch == batch.number and (mark.query == batch.query or (mark.query is None and not batch.takes_over))
 
@@ -109,7 +109,7 @@ def _is_there(state: PaimonState, mark: StreamMark | None, batch: StreamBatch) -
     """Whether the table has a batch, or a later one of its query.
 
     Raises:
-        CommitUnknownError: It was tried, and snapshots have expired since, of which one may be its.
+        CommitUnknownError: It was tried, and snapshots that have expired since may include its own.
         StreamNameError: The stream's name belongs to another query.
     """
     if mark is None or not has_batch(LastBatch(mark.batch, mark.query), batch, state.name):
@@ -130,11 +130,11 @@ def _is_there(state: PaimonState, mark: StreamMark | None, batch: StreamBatch) -
 
 
 class _BatchIsThereError(SkerryError):
-    """Somebody else has committed the batch meanwhile; what was written for it belongs to nothing."""
+    """Another writer has committed the batch meanwhile; nothing refers to what was written for it."""
 
 
 class _OnceTarget(PaimonTarget):
-    """A branch to which what is committed is committed as one batch of a stream."""
+    """A branch in which every commit is committed as one batch of a stream."""
 
     def __init__(self, target: PaimonTarget, state: PaimonState, mark: StreamMark) -> None:
         super().__init__(target.storage, state.location, state.branch or MAIN_BRANCH, state.name)
@@ -142,7 +142,7 @@ class _OnceTarget(PaimonTarget):
         self._after = mark.after
 
     def stage(self, base: PaimonState, change: TableChange, files: OwnedFiles) -> StagedCommit:
-        """Stage a change in the stream's name.
+        """Stage a change under the stream's name.
 
         Raises:
             _BatchIsThereError: The table has the batch.

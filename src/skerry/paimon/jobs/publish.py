@@ -1,15 +1,15 @@
-"""Publishing what tasks have written to a Paimon table: as new rows, in place of others, or by key; each batch once.
+"""Publishing what tasks have written to a Paimon table: appending, overwriting or upserting; each batch once.
 
 Tasks write with `write_share`, wherever they run; the driver publishes what all of them have written, as one snapshot.
 
-**Who writes buckets.** Rows of append tables become data files where they are: their sequence numbers stand in the
-manifest only, where publishing puts the files of one bucket one behind the other. In primary-key tables a record's
-number stands in its file and decides which record of a key counts, so that one writer must give the numbers of a
-bucket; in dynamic buckets one writer must also know all keys of a partition. Whoever can bring the rows of a bucket
-into one task says so (`owns_buckets`), and the task writes them; if a bucket comes in several shares all the same, the
-later ones are written again behind the earlier. Spark's Python data source cannot ask for such a distribution: there
-tasks leave their rows in files sorted by bucket, and publishing writes bucket by bucket, with the memory of what a
-writer sorts at a time. That also makes one file of a bucket's rows and not one per task.
+**Who writes buckets.** Rows of append tables become data files in the tasks: their sequence numbers are recorded in the
+manifest only, where publishing numbers the files of one bucket consecutively. In primary-key tables a record's number
+is stored in its file and decides which record of a key counts, so that one writer must assign the numbers of a bucket;
+in dynamic buckets one writer must also know all keys of a partition. Callers that can bring the rows of a bucket into
+one task say so (`owns_buckets`), and the task writes them; if a bucket is nevertheless in several shares, the later
+ones are rewritten with higher numbers. Spark's Python data source cannot ask for such a distribution: there tasks leave
+their rows in files sorted by bucket, and publishing writes bucket by bucket, with the memory of what a writer sorts at
+a time. That also writes a bucket's rows to one file instead of one per task.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from skerry.table.stream_batch import StreamBatch
 __all__ = ["Share", "ShareLayout", "check_publication", "owned_shares", "publish", "publish_shares", "write_share"]
 
 _FOLDER = "skerry-rows"
-"""The folder of rows that wait; none of Paimon's, and what is forgotten there counts as an orphan."""
+"""The folder of spilled rows; Paimon does not know it, and abandoned files there count as orphans."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,9 @@ class ShareLayout:
     """What tasks need to write their shares; picklable.
 
     Args:
-        files: How the table wants its data files. Everything that is written with it has names of one job.
-        book: The buckets that tasks write to; empty where they do not need to know.
-        owns_buckets: Whether all rows of a bucket come to one task.
+        files: How the table's data files are written. Everything written with it carries the id of one job in its name.
+        book: The buckets that tasks write to; empty if they need not know.
+        owns_buckets: Whether all rows of a bucket are in one task.
     """
 
     files: WriteLayout
@@ -72,7 +72,7 @@ class ShareLayout:
             table: The table.
             publication: How the rows will be published.
             owns_buckets: Whether the caller brings all rows of a bucket to one task, which then writes the bucket. It
-                makes no difference to append tables, and to dynamic buckets, whose rows wait for one writer.
+                makes no difference to append tables, or to dynamic buckets, whose rows are spilled for one writer.
 
         Raises:
             SchemaError: The publication does not fit the table.
@@ -89,11 +89,11 @@ class ShareLayout:
 
     @property
     def waiting_folder(self) -> str:
-        """Where rows wait."""
+        """Where rows are spilled."""
         return join(self.files.location, _FOLDER)
 
     def rows_wait(self, mode: WriteMode) -> bool:
-        """Whether tasks leave rows to whoever publishes, and write no data files."""
+        """Whether tasks leave rows to the publisher, and write no data files."""
         return mode is WriteMode.UPSERT or (self.files.has_keys and not self.owns_buckets)
 
 
@@ -111,7 +111,7 @@ class Share:
 
     @property
     def locations(self) -> list[str]:
-        """All files of it."""
+        """All its files."""
         return [location for file in self.files for location in file.locations] + [rows.location for rows in self.rows]
 
 
@@ -120,11 +120,11 @@ def check_publication(state: PaimonState, publication: Publication) -> None:
 
     Raises:
         SchemaError: The key columns of an upsert are missing, or not those of the table.
-        UnsupportedError: Upserts are to be blind.
+        UnsupportedError: The upserts would be blind.
     """
     if publication.blind:
         raise UnsupportedError(
-            "Paimon tables have no blind upserts: append replaces rows by primary key without a look at them",
+            "Paimon tables have no blind upserts: append replaces rows by primary key without reading them",
             location=state.name,
         )
     if publication.mode is not WriteMode.UPSERT:
@@ -143,11 +143,11 @@ def check_publication(state: PaimonState, publication: Publication) -> None:
 
 
 def write_share(layout: ShareLayout, mode: WriteMode, batches: Iterable[pa.RecordBatch]) -> Share:
-    """Write a task's rows; if that fails, nothing of them is left.
+    """Write a task's rows; if that fails, all their files are removed.
 
     Args:
-        layout: How the table wants them.
-        mode: What will become of them.
+        layout: How they are written.
+        mode: How they will be published.
         batches: Rows whose columns fit the table's.
 
     Raises:
@@ -190,7 +190,7 @@ def publish(
     """Publish what all tasks have written, as one snapshot; see `publish_shares`.
 
     Returns:
-        Whether it was published now; else the table had the batch, and what was written again is removed.
+        Whether it was published now; if not, the table had the batch, and what was written again is removed.
     """
     return publish_shares(table, layout, shares, publication, batch=batch) is not None
 
@@ -207,9 +207,9 @@ def publish_shares(
 
     Args:
         table: The table.
-        layout: The layout that it was written with.
+        layout: The layout that the shares were written with.
         shares: What was written.
-        publication: How.
+        publication: How to publish it.
         batch: The batch of a stream, which is committed once.
 
     Returns:
@@ -217,7 +217,7 @@ def publish_shares(
         removed.
 
     Raises:
-        ConflictError: Other writers changed the same rows again and again; what was written is removed.
+        ConflictError: Other writers kept changing the same rows; what was written is removed.
         CommitUnknownError: The outcome is unknown; nothing was cleaned up.
         SchemaError: Rows or keys do not fit; what was written is removed.
     """
@@ -244,7 +244,7 @@ class _Write:
         self.waiting = [rows for share in shares for rows in share.rows]
 
     def commit(self, request: ChangeRequest) -> None:
-        """Commit what was written, as the mode says."""
+        """Commit what was written, by its mode."""
         _PUBLISHERS[self._publication.mode](self, request)
 
     # ---- modes ----
@@ -260,7 +260,7 @@ class _Write:
         commit_files(request, operation)
 
     def overwrite(self, request: ChangeRequest, *, dynamic: bool = False) -> None:
-        """Put the rows in place of all others, or of those of the partitions that they fall into."""
+        """Replace all rows, or those of the partitions that get rows."""
         files = self._layout.files
         if self._layout.rows_wait(self._publication.mode):
             schema = files.schema.arrow_schema
@@ -276,7 +276,7 @@ class _Write:
         commit_files(request, operation)
 
     def upsert(self, request: ChangeRequest) -> None:
-        """Put the rows in place of those with their keys."""
+        """Replace the rows that have the same keys."""
         if not self.waiting:
             return
         if self._layout.files.has_keys:
@@ -286,7 +286,7 @@ class _Write:
         rows = pa.RecordBatchReader.from_batches(schema, (batch for _, batch in self._waiting_batches()))
         upsert(request, rows, self._publication.on)
 
-    # ---- rows that wait ----
+    # ---- spilled rows ----
 
     def _waiting_batches(self) -> Iterator[tuple[Group, pa.RecordBatch]]:
         for group, batches in read_groups(self._layout.files.storage, self.waiting):
@@ -294,7 +294,7 @@ class _Write:
                 yield group, batch
 
     def _rows(self, state: PaimonState, *, unique: bool = False) -> Iterator[pa.RecordBatch]:
-        """The rows that wait, bucket by bucket, with the columns of a state."""
+        """The spilled rows, bucket by bucket, with the columns of a state."""
         storage, schema = self._layout.files.storage, self._layout.files.schema.arrow_schema
         for _, batches in read_groups(storage, self.waiting):
             checked = _refuse_repeated(batches, state.schema.primary_keys) if unique else batches
@@ -310,10 +310,10 @@ _PUBLISHERS: dict[WriteMode, Callable[[_Write, ChangeRequest], None]] = {
 
 
 def _refuse_repeated(batches: Iterable[pa.RecordBatch], keys: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The batches of a bucket, unless two rows of them have one key.
+    """The batches of a bucket, checked for repeated keys.
 
     Raises:
-        SchemaError: They do; the message names the key.
+        SchemaError: Two rows have one key; the message names it.
     """
     seen: list[pa.RecordBatch] = []
     for batch in batches:
@@ -332,10 +332,10 @@ def _refuse_repeated(batches: Iterable[pa.RecordBatch], keys: Sequence[str]) -> 
 
 
 def _in_order(layout: WriteLayout, shares: Sequence[Share]) -> tuple[WrittenRows, list[WrittenDataFile]]:
-    """The files of all shares, so that no two records of a bucket have one sequence number.
+    """The files of all shares, renumbered so that no two records of a bucket have the same sequence number.
 
     Returns:
-        The files, and those that were written again for it.
+        The files, and those that were rewritten for it.
     """
     ends: dict[tuple[bytes, int], int] = {}
     files: list[WrittenDataFile] = []

@@ -1,8 +1,8 @@
-"""Rows of primary-key tables that change: records behind those that their buckets have.
+"""Row changes in primary-key tables: new records with higher sequence numbers than those of their buckets.
 
-A task decides about all rows of a bucket and writes its records, whose sequence numbers nobody else gives meanwhile.
-What belongs to other buckets, rows with a new key and new rows, is written when all tasks are done, behind what they
-wrote: a row may take the key that another one had.
+A task decides about all rows of a bucket and writes its records; no other task assigns sequence numbers in that bucket
+meanwhile. Records for other buckets, rows with a new key and new rows are written when all tasks are done, with higher
+sequence numbers: a row may take over the key of another.
 
 Spec: docs/formats/paimon.md § 7, § 8.5, § 8.7.
 """
@@ -41,10 +41,10 @@ __all__ = ["DeleteRows", "change_records", "refuse_deletes"]
 
 
 def refuse_deletes(job: RowJob) -> None:
-    """Refuse tables in which a record of kind -D does not take a row away.
+    """Refuse tables in which a record of kind -D does not delete a row.
 
     Raises:
-        UnsupportedError: This is one; the message names the option.
+        UnsupportedError: This is such a table; the message names the option.
     """
     options = job.layout.options
     removes = options.options.get(f"{options.merge_engine.value}.remove-record-on-delete", "false").lower() == "true"
@@ -56,17 +56,17 @@ def refuse_deletes(job: RowJob) -> None:
         )
     if options.rowkind_field is not None:
         raise UnsupportedError(
-            f"table option rowkind.field={options.rowkind_field}: rows are deleted by rows that say so",
+            f"table option rowkind.field={options.rowkind_field}: rows are deleted by writing rows of that kind",
             location=job.state.name,
         )
 
 
 class DeleteRows:
-    """Takes the rows of a predicate away, and puts others in their place; a `RowTransform`.
+    """Deletes the rows of a predicate, and adds others; a `RowTransform`.
 
     Args:
         predicate: Which rows.
-        rows: Those that come.
+        rows: Those to add.
     """
 
     def __init__(self, predicate: Predicate, rows: Iterable[pa.RecordBatch] = ()) -> None:
@@ -79,11 +79,11 @@ class DeleteRows:
         return self._predicate
 
     def decide(self, batch: pa.RecordBatch) -> Decided:
-        """All of them go."""
+        """Delete all of them."""
         return Decided(np.arange(batch.num_rows), np.zeros(0, np.int64), batch.slice(0, 0))
 
     def added(self, matched: Iterable[Any]) -> Iterable[pa.RecordBatch]:
-        """The rows that come."""
+        """The rows to add."""
         return self._rows
 
     def __getstate__(self) -> dict[str, Any]:
@@ -91,11 +91,11 @@ class DeleteRows:
 
 
 def change_records(job: RowJob, transform: RowTransform) -> RowChanges:
-    """Decide about the rows of a table, bucket by bucket, and commit the records that say so.
+    """Decide about the rows of a table, bucket by bucket, and commit the resulting records.
 
     Raises:
         ConflictError: Another writer has changed the same buckets since; the work must be done again.
-        UnsupportedError: Records do not take rows away in this table.
+        UnsupportedError: Records do not delete rows in this table.
     """
     refuse_deletes(job)
     layout, state = job.layout, job.state
@@ -124,7 +124,7 @@ def change_records(job: RowJob, transform: RowTransform) -> RowChanges:
 
 
 def _records(parts: Iterable[ChangedBucket], added: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What is written when all tasks are done."""
+    """The records to write when all tasks are done."""
     moved = itertools.chain.from_iterable(part.moved for part in parts)
     return itertools.chain(with_kind(moved, UPDATE_AFTER_KIND), with_kind(added, INSERT_KIND))
 

@@ -1,6 +1,6 @@
-"""Rows of append tables that change where they are: found by position, and put into effect in one commit.
+"""Row changes in append tables: rows are found by position, and changed in one commit.
 
-Files are rewritten without the rows, or deletion vectors name them where the table has those.
+Files are rewritten without the rows, or deletion vectors list them if the table has those.
 
 Spec: docs/formats/paimon.md § 4.3, § 12.1.
 """
@@ -43,7 +43,7 @@ def file_count(split: Split) -> int:
 
 
 def merged_positions(parts: Iterable[Mapping[str, Positions]]) -> dict[str, Positions]:
-    """int64[n] Positions by name of the data file, ascending, of parts that may have the same files."""
+    """Positions by name of the data file, ascending, of parts that may have the same files; int64[n] each."""
     found: dict[str, list[Positions]] = {}
     for part in parts:
         for file, positions in part.items():
@@ -59,18 +59,18 @@ def replace_positions(
     updates: bool = False,
     unless: Predicate | None = None,
 ) -> RowChanges:
-    """Take rows away by position, and add others in the same commit.
+    """Delete rows by position, and add others in the same commit.
 
     Args:
         job: The attempt.
         found: Positions by name of the data file.
-        new: The rows that come.
-        updates: Whether they are those that go, as they are now.
-        unless: Rows that would have been found, had they been there. Who adds a row because there is none with its key
-            must do the work again when a rival has added one.
+        new: The rows to add.
+        updates: Whether they are updated versions of the deleted rows.
+        unless: Rows that would have been found, had they existed. A row that is added because its key does not exist
+            requires the work to be repeated when a rival has added one with its key.
 
     Raises:
-        ConflictError: Another writer has changed what was relied on; the work must be done again.
+        ConflictError: Another writer has changed what was relied on; the work must be repeated.
     """
     layout, state = job.layout, job.state
     live = {entry.file.file_name: entry for entry in live_entries(state)} if found else {}
@@ -124,10 +124,10 @@ def replace_positions(
 
 
 def _refuse_new_rows(job: RowJob, predicate: Predicate, base: PaimonState) -> None:
-    """Refuse a base that has files which may hold rows of a predicate, and which the job has not seen.
+    """Refuse a base with files that may hold rows of a predicate and that the job has not seen.
 
-    Compaction moves rows and adds none. A rival's copy of rows that it has left alone counts as new: the work is done
-    once more, and nothing is lost.
+    Compaction moves rows and adds none. A rival's copy of rows that it has not changed counts as new: the work is
+    repeated, and nothing is lost.
 
     Raises:
         ConflictError: There are such files.

@@ -1,6 +1,6 @@
-"""What changes of rows do in tasks, wherever these run: find rows, decide about them, write files and records.
+"""Row changes in tasks, which may run anywhere: find rows, decide about them, write files and records.
 
-Tasks are given the state that was read, as values; what they return is small where rows stay where they are.
+Tasks receive the state that was read as a value; their results are small if rows stay where they are.
 """
 
 from __future__ import annotations
@@ -79,13 +79,13 @@ class RowJob:
 
     @classmethod
     def of(cls, request: ChangeRequest, state: PaimonState) -> RowJob:
-        """Begin.
+        """Start an attempt.
 
         Raises:
-            UnsupportedError: The table is of a kind whose rows are not changed.
+            UnsupportedError: Rows of tables of this kind cannot be changed.
         """
         layout = WriteLayout.of(state)
-        check_rewritable(layout.schema, "rows of such tables are not changed", state.name)
+        check_rewritable(layout.schema, "rows of such tables cannot be changed", state.name)
         return cls(request, state, layout)
 
     def splits(self, predicate: Predicate) -> PlannedSplits:
@@ -94,7 +94,7 @@ class RowJob:
         return planner.plan(self.state.snapshot).splits
 
     def reader(self, columns: pa.Schema, predicate: Predicate = ALWAYS_TRUE, *, tasks: int = 1) -> SplitReader:
-        """A reader of rows for so many tasks; where there are few, each has several threads."""
+        """A reader of rows for a number of tasks; if there are few, each has several threads."""
         at_once = min(max(tasks, 1), _threads())
         return SplitReader(self.state, columns, predicate, _threads() // at_once, _MEMORY_BYTES // at_once)
 
@@ -106,7 +106,7 @@ class RowJob:
         files: Callable[[_Task], int],
         owned: OwnedFiles | None = None,
     ) -> Iterator[_Result]:
-        """Send tasks out, and tell of the files that they have done; `owned` owns those that they write."""
+        """Submit tasks, and report the files that they have processed; `owned` owns those that they write."""
         done, total = 0, sum(map(files, tasks))
         executor = self.request.executor
         results = executor.map(function, tasks) if owned is None else owned.map(executor, function, tasks)
@@ -126,13 +126,13 @@ def _threads() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What becomes of a batch of rows.
+    """The decision about a batch of rows.
 
     Args:
-        deleted: int64[n] Rows of the batch that go.
-        updated: int64[m] Rows that get a new form.
-        rows: Their new form, with the table's columns.
-        matched: int64[k] What the transform wants to know again when it is asked for new rows.
+        deleted: int64[n] Rows of the batch to delete.
+        updated: int64[m] Rows to update.
+        rows: Their new version, with the table's columns.
+        matched: int64[k] What the transform needs again when it is asked for new rows.
     """
 
     deleted: npt.NDArray[np.int64]
@@ -150,14 +150,14 @@ class RowTransform(Protocol):
         ...
 
     def decide(self, batch: pa.RecordBatch) -> Decided:
-        """What becomes of rows, with all columns of the table; called once for each batch, in whatever process."""
+        """Decide about rows, with all columns of the table; called once for each batch, in any process."""
         ...
 
     def added(self, matched: Iterable[npt.NDArray[np.int64]]) -> Iterable[pa.RecordBatch]:
-        """Rows that are new, when all others are decided.
+        """Rows to add, when all others are decided.
 
         Args:
-            matched: What the decisions said.
+            matched: `matched` of all decisions.
         """
         ...
 
@@ -167,12 +167,12 @@ class RowTransform(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DecidedPlaces:
-    """What was decided about the rows of a split; picklable.
+    """The decisions about the rows of a split; picklable.
 
     Args:
-        places: int64[n] Positions of the rows that lose their form, ascending, by name of the data file.
+        places: int64[n] Positions of the rows that are deleted or updated, ascending, by name of the data file.
         deleted: How many of them are deleted.
-        updated: The new form of the others.
+        updated: The new version of the others.
         matched: See `Decided`.
     """
 
@@ -183,7 +183,7 @@ class DecidedPlaces:
 
 
 def find_rows(reader: SplitReader, split: Split) -> dict[str, Positions]:
-    """The positions of what a reader of `PLACE_FIELDS` finds, by name of the data file."""
+    """The positions of the rows that a reader of `PLACE_FIELDS` finds, by name of the data file."""
     return _positions_by_file(reader.batches([split]))
 
 
@@ -223,7 +223,7 @@ def decide_places(reader: SplitReader, transform: RowTransform, split: Split) ->
 
 
 def _positions_by_file(batches: Iterable[pa.RecordBatch]) -> dict[str, Positions]:
-    """int64[n] Positions by name of the data file, ascending, of batches that end with `PLACE_FIELDS`."""
+    """Positions by name of the data file, ascending, of batches that end with `PLACE_FIELDS`; int64[n] each."""
     parts: dict[str, list[Positions]] = {}
     for batch in batches:
         files = batch.column(PLACE_FIELDS[0].name).dictionary_encode()
@@ -236,12 +236,12 @@ def _positions_by_file(batches: Iterable[pa.RecordBatch]) -> dict[str, Positions
 
 @dataclass(frozen=True, slots=True)
 class FileRewrite:
-    """A file whose rows are written again, without some; picklable.
+    """A file to be rewritten without some of its rows; picklable.
 
     Args:
         entry: The file.
-        split: It alone, with its deletion vector.
-        gone: int64[n] Positions of the rows that go, ascending.
+        split: The file alone, with its deletion vector.
+        gone: int64[n] Positions of the rows to drop, ascending.
     """
 
     entry: ManifestEntry
@@ -250,7 +250,7 @@ class FileRewrite:
 
 
 def rewrite_file(state: PaimonState, layout: WriteLayout, task: FileRewrite) -> list[WrittenDataFile]:
-    """Write a file's rows again, without some."""
+    """Rewrite a file without some of its rows."""
     entry = task.entry
     folder = layout.bucket_folder(entry.partition, entry.bucket)
     place = BucketPlace(entry.partition, entry.bucket, entry.total_buckets, folder)
@@ -286,13 +286,13 @@ class BucketRows:
 
 @dataclass(frozen=True, slots=True)
 class ChangedBucket:
-    """What was decided about a bucket; picklable.
+    """The decisions about a bucket; picklable.
 
     Args:
-        files: The records that were written to the bucket.
-        deleted: Rows that are deleted.
-        updated: Rows that have a new form.
-        moved: The new form of those whose key is another now, so that they may belong elsewhere.
+        files: The records written to the bucket.
+        deleted: Number of deleted rows.
+        updated: Number of updated rows.
+        moved: The new version of rows whose key has changed, so that they may belong to other buckets.
         matched: See `Decided`.
     """
 
@@ -310,13 +310,13 @@ def with_kind(batches: Iterable[pa.RecordBatch], kind: int) -> Iterator[pa.Recor
 
 
 def change_bucket(layout: WriteLayout, reader: SplitReader, transform: RowTransform, task: BucketRows) -> ChangedBucket:
-    """Decide about the rows of a bucket, and write records that say so behind those that it has.
+    """Decide about the rows of a bucket, and write records with higher sequence numbers for those that change.
 
     Args:
-        layout: How the table wants its files.
+        layout: How the table's files are written.
         reader: Reads the table's columns.
         transform: Decides.
-        task: The bucket, which nobody else writes to.
+        task: The bucket, which has no other writer.
     """
     split = task.splits[0]
     totals, newest = {split.partition: split.total_buckets}, {(split.partition, split.bucket): task.next_sequence - 1}

@@ -1,4 +1,4 @@
-"""Rows that take each other's place, as a caller decides row by row: what a merge needs of a Paimon table."""
+"""Row-by-row transformations of a Paimon table, decided by the caller, as a merge needs them."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ __all__ = ["transform_rows"]
 
 
 def transform_rows(request: ChangeRequest, prepare: Callable[[PaimonState], RowTransform]) -> RowChanges:
-    """Read rows, decide about them, and commit what was decided; again on the new state if others were first.
+    """Read rows, decide about them, and commit the decisions; repeated on the new state if others committed first.
 
     Args:
-        request: Where to, and where tasks run.
+        request: The branch, and where tasks run.
         prepare: Makes the transform for a state.
 
     Raises:
-        ConflictError: Others changed the same rows, again and again.
-        UnsupportedError: The table's merge engine makes something else of rows that are written.
+        ConflictError: Others kept changing the same rows.
+        UnsupportedError: The table's merge engine does not simply replace rows.
     """
 
     def attempt(state: PaimonState) -> RowChanges:
@@ -44,7 +44,7 @@ def _transform_records(job: RowJob, transform: RowTransform) -> RowChanges:
     engine = job.layout.options.merge_engine
     if engine is not MergeEngine.DEDUPLICATE:
         raise UnsupportedError(
-            f"table option merge-engine={engine.value}: rows that are written do not simply take the place of others",
+            f"table option merge-engine={engine.value}: written rows do not simply replace those with their key",
             location=job.state.name,
         )
     return change_records(job, transform)

@@ -1,11 +1,12 @@
-"""Reading a Paimon table as a stream: what was there, then snapshot by snapshot what came.
+"""Reading a Paimon table as a stream: the initial rows, then the changes of each snapshot.
 
-Where the table's writers tell changes in changelog files, those are read; else the files that commits added: rows of
-append tables, records of primary-key tables with their kinds. Compaction tells nothing, unless it made a changelog.
-What an overwrite or a deletion did stands in no file, and is told by comparing the states before and after it.
+If the table's writers record changes in changelog files, those are read; otherwise the files that commits added: rows
+of append tables, records of primary-key tables with their kinds. Compaction yields no changes, unless it made a
+changelog. The changes of an overwrite or a deletion are in no file, and are found by comparing the states before and
+after it.
 
 An offset says how far a stream has come; it is all that a restart needs. Batches between two offsets always have the
-same rows. What is to be read is cut into picklable tasks.
+same rows. The work is split into picklable tasks.
 """
 
 from __future__ import annotations
@@ -47,10 +48,10 @@ class PaimonOffset:
     """How far a stream has come.
 
     Args:
-        table: The table's folder, and when it was made.
-        snapshot: The snapshot up to which all was read; None if nothing was.
-        sections: So many of its sections (files, or groups of them whose keys overlap), while what was there at first
-            is being read; None if all are.
+        table: The table's folder and creation time.
+        snapshot: The snapshot up to which everything was read; None if nothing was.
+        sections: Number of its sections (files, or groups of them whose keys overlap) that were read, while the initial
+            rows are being read; None if all were.
         commit: The name of the snapshot's own manifest list, which no other snapshot of this number has.
     """
 
@@ -60,15 +61,15 @@ class PaimonOffset:
     commit: str | None = None
 
     def encode(self) -> dict[str, Any]:
-        """As JSON that a checkpoint keeps."""
+        """As JSON for a checkpoint."""
         return {"table": self.table, "snapshot": self.snapshot, "sections": self.sections, "commit": self.commit}
 
     @classmethod
     def decode(cls, offset: Mapping[str, Any]) -> PaimonOffset:
-        """Read what `encode` has given.
+        """Decode what `encode` returned.
 
         Raises:
-            FormatError: It is no such offset.
+            FormatError: It is not a valid offset.
         """
         table, snapshot, sections, commit = (offset.get(name) for name in ("table", "snapshot", "sections", "commit"))
         counts = (snapshot, sections)
@@ -77,7 +78,7 @@ class PaimonOffset:
             or not isinstance(commit, str | None)
             or any(isinstance(n, bool) or not isinstance(n, int | None) for n in counts)
         ):
-            raise FormatError(f"this is no offset of a stream of a Paimon table: {dict(offset)!r}")
+            raise FormatError(f"not a valid offset of a stream of a Paimon table: {dict(offset)!r}")
         return cls(table, snapshot, sections, commit)
 
 
@@ -86,7 +87,7 @@ class PaimonOffset:
 
 @dataclass(frozen=True)
 class ToldTask:
-    """Records that say what they do; picklable. As `RowsTask`."""
+    """Reads records that carry their changes; picklable. As `RowsTask`."""
 
     reader: SplitReader = field(repr=False)
     pieces: tuple[Split, ...]
@@ -102,7 +103,7 @@ class ToldTask:
 
 @dataclass(frozen=True)
 class ComparedTask:
-    """A commit whose changes stand in no file; picklable.
+    """A commit whose changes are recorded in no file; picklable.
 
     Args:
         state: The table.
@@ -144,7 +145,7 @@ class PaimonStream:
         choice: What is read.
 
     Raises:
-        UnsupportedError: Rows of the table have keys, and changes are not to be told.
+        UnsupportedError: The table has a primary key, and the stream is not one of changes.
     """
 
     table: PaimonHandle
@@ -153,13 +154,13 @@ class PaimonStream:
     def __post_init__(self) -> None:
         if self.table.state.schema.primary_keys and not self.choice.changes:
             raise UnsupportedError(
-                "rows of a table with a primary key change, which a stream of new rows cannot tell: read changes",
+                "rows of a table with a primary key change, which a stream of new rows cannot represent: read changes",
                 location=self.table.state.name,
             )
 
     @property
     def schema(self) -> pa.Schema:
-        """What is delivered."""
+        """The columns of the stream."""
         return self._delivered(self._scan(self._state(), None).schema)
 
     def _delivered(self, rows: pa.Schema) -> pa.Schema:
@@ -167,24 +168,24 @@ class PaimonStream:
 
     @property
     def identity(self) -> str:
-        """The table's folder, and when its first schema was made: tables have no id of their own."""
+        """The table's folder and the creation time of its first schema: tables have no id of their own."""
         return _identity(self._state())
 
     @property
     def storage(self) -> Storage:
-        """Where the table lies."""
+        """Access to the table's files."""
         return self.table.state.storage
 
     def decode(self, offset: Mapping[str, Any]) -> PaimonOffset:
-        """Read an offset."""
+        """Decode an offset."""
         return PaimonOffset.decode(offset)
 
     def hold(self, start: PaimonOffset, end: PaimonOffset) -> None:
-        """Keep the snapshots from expiry that are about to be read, if a consumer is named."""
+        """Protect the snapshots that are about to be read from expiry, if a consumer is named."""
         self._note(end.snapshot if start.snapshot is None else _next_wanted(start))
 
     def commit(self, end: PaimonOffset) -> None:
-        """Note in the table how far the stream has come, if a consumer is named."""
+        """Record in the table how far the stream has come, if a consumer is named."""
         self._note(_next_wanted(end))
 
     def _note(self, wanted: int | None) -> None:
@@ -193,11 +194,11 @@ class PaimonStream:
             write_consumer(state.storage, state.paths, self.choice.consumer, wanted)
 
     def initial(self) -> PaimonOffset:
-        """Where a stream begins that never ran.
+        """The offset at which a new stream starts.
 
         Raises:
-            NotFoundError: There is no such branch or snapshot.
-            SchemaError: `start` is none of what there is.
+            NotFoundError: The branch or snapshot does not exist.
+            SchemaError: `start` is not a valid starting point.
         """
         state, start = self._state(), self.choice.start
         if start == EARLIEST:
@@ -210,10 +211,10 @@ class PaimonStream:
         """Where the next batch ends, within the limits.
 
         Args:
-            after: Where it begins; None if that is not known, and then there are no limits.
+            after: Where it begins; None if unknown, and then there are no limits.
 
         Raises:
-            NotFoundError: The table is gone, or snapshots that were not read yet have expired.
+            NotFoundError: The table no longer exists, or snapshots that were not read yet have expired.
         """
         state = self._state()
         tip = state.snapshot
@@ -247,12 +248,12 @@ class PaimonStream:
         return last
 
     def plan(self, start: PaimonOffset, end: PaimonOffset) -> list[PaimonTask]:
-        """What is to be read between two offsets.
+        """The tasks that read the changes between two offsets.
 
         Raises:
             FormatError: Metadata is corrupt.
             NotFoundError: Snapshots between them have expired.
-            UnsupportedError: A commit between them took rows away or changed some, and that is not to be told.
+            UnsupportedError: A commit between them deleted or changed rows, and the stream is not one of changes.
         """
         state = self._state()
         _check(state, start)
@@ -282,7 +283,7 @@ class PaimonStream:
         return PaimonScan(at, columns=self.choice.columns, where=self.choice.where, threads=1)
 
     def _first_sections(self, state: PaimonState, snapshot: Snapshot) -> list[Split]:
-        """What is read of a snapshot, in parts that do not depend on options: an offset counts them."""
+        """The splits of a snapshot in an order that does not depend on options: an offset counts them."""
         return [
             dataclasses.replace(split, sections=(section,))
             for split in self._scan(state, snapshot).plan()
@@ -310,7 +311,7 @@ class PaimonStream:
             if self.choice.skip_changes:
                 return []
             raise UnsupportedError(
-                f"snapshot {snapshot.id} took rows away or changed some, which a stream of new rows cannot tell: read "
+                f"snapshot {snapshot.id} deleted or changed rows, which a stream of new rows cannot represent: read "
                 "changes, or skip such snapshots",
                 location=state.name,
             )
@@ -331,14 +332,14 @@ def _at(state: PaimonState, snapshot: Snapshot) -> PaimonOffset:
 
 
 def _next_wanted(offset: PaimonOffset) -> int | None:
-    """The next snapshot to be read; None if that is not known."""
+    """The next snapshot to be read; None if unknown."""
     if offset.snapshot is None:
         return None
     return offset.snapshot if offset.sections is not None else offset.snapshot + 1
 
 
 def _check(state: PaimonState, offset: PaimonOffset) -> None:
-    """Refuse an offset of another table, or of a past that the table does not have any more.
+    """Refuse an offset of another table, or of a snapshot that was rolled back.
 
     Raises:
         NotFoundError: It is one.
@@ -355,8 +356,8 @@ def _check(state: PaimonState, offset: PaimonOffset) -> None:
     is_other = found is not None and offset.commit is not None and found.delta_manifest_list != offset.commit
     if offset.snapshot > tip or is_other:
         raise NotFoundError(
-            f"snapshot {offset.snapshot}, to which the stream has come, is not in the table any more: it was rolled "
-            "back; begin a new stream",
+            f"snapshot {offset.snapshot}, which the stream has reached, is no longer in the table: it was rolled "
+            "back; start a new stream",
             location=state.name,
         )
 
@@ -372,14 +373,14 @@ def _commits(state: PaimonState, after: int, last: int) -> Iterator[Snapshot]:
             yield read_commit(state, number)
         except NotFoundError as error:
             raise NotFoundError(
-                f"snapshot {number}, which the stream has not read yet, has expired: what came with it is not known; "
-                "begin a new stream, and name a consumer to keep what it has still to read",
+                f"snapshot {number}, which the stream has not read yet, has expired: its changes are unknown; "
+                "start a new stream, and name a consumer to keep snapshots until it has read them",
                 location=state.name,
             ) from error
 
 
 def _added_files(state: PaimonState, snapshot: Snapshot) -> int:
-    """How many files tell of a commit."""
+    """How many files hold the changes of a commit."""
     name = snapshot.changelog_manifest_list if has_changelog(state) else snapshot.delta_manifest_list
     if name is None:
         return 0
@@ -397,7 +398,7 @@ def _only_adds(state: PaimonState, snapshot: Snapshot) -> bool:
 
 
 def _packed(splits: Iterable[Split], target_bytes: int) -> Iterator[tuple[Split, ...]]:
-    """Splits that one task reads, in their order: no more bytes than the target, but always one split."""
+    """Splits of one task, in their order: up to the target bytes, and at least one split."""
     pack: list[Split] = []
     size = 0
     for split in splits:

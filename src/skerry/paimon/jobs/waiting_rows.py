@@ -1,9 +1,9 @@
-"""Rows that wait to be written by somebody else: files of Arrow batches, with the bucket of every batch.
+"""Spill files: rows for another writer, as Arrow batches with the bucket of every batch.
 
 A task that does not own its buckets cannot write them: two writers of a bucket would give their records the same
-sequence numbers, make a file each, and in dynamic buckets put one key into two buckets. It leaves its rows in one file,
-sorted by bucket, and whoever publishes reads the files of all tasks bucket by bucket. That takes the memory of one
-bucket's batches, and the rows come out in the order of tasks.
+sequence numbers, write a file each, and in dynamic buckets put one key into two buckets. It spills its rows to one
+file, sorted by bucket, and the publisher reads the files of all tasks bucket by bucket. That takes the memory of one
+bucket's batches, and returns the rows in the order of tasks.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Group = tuple[bytes, int]
 
 @dataclass(frozen=True, slots=True)
 class WaitingRows:
-    """A file of rows; picklable.
+    """A spill file; picklable.
 
     Args:
         location: An Arrow file.
@@ -48,14 +48,14 @@ def write_waiting(
     batches: Iterable[pa.RecordBatch],
     split: Callable[[pa.RecordBatch], Iterable[tuple[Group, pa.RecordBatch]]],
 ) -> WaitingRows:
-    """Write rows; if that fails, nothing of them is left.
+    """Write rows; if that fails, the file is removed.
 
     Args:
-        storage: Where to.
+        storage: Access to the file.
         location: The file.
         schema: The columns.
         batches: The rows.
-        split: Tells the bucket of each.
+        split: Splits a batch by bucket.
     """
     waiting: dict[Group, list[pa.RecordBatch]] = {}
     written: dict[Group, list[int]] = {}
@@ -85,7 +85,7 @@ def write_waiting(
 def read_groups(storage: Storage, files: Sequence[WaitingRows]) -> Iterator[tuple[Group, Iterator[pa.RecordBatch]]]:
     """Read the rows of all files bucket by bucket, each bucket's in the order of the files.
 
-    A bucket's batches must be taken before the next bucket is asked for.
+    A bucket's batches must be consumed before the next bucket is requested.
     """
     by_group: dict[Group, list[tuple[int, tuple[int, ...]]]] = {}
     for number, file in enumerate(files):

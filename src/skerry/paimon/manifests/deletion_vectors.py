@@ -1,11 +1,11 @@
-"""Deletion vectors: which rows of data files are gone, bitmap by bitmap in index files.
+"""Deletion vectors: which rows of data files are deleted, as bitmaps in index files.
 
     file   = version vector*
     vector = length magic bitmap crc
 
 Both kinds of vectors are read and written. They differ in the bitmap (32 or 64 bits), in the byte order of the magic,
-and in what the index manifest takes for their length: the 32-bit kind counts magic and bitmap, the other one the length
-field and the checksum, too.
+and in the length that the index manifest records: for the 32-bit kind that of magic and bitmap, for the other one it
+includes the length field and the checksum.
 
 Spec: docs/formats/paimon.md § 12.1; Paimon spec, Table Index, Deletion Vectors.
 """
@@ -41,12 +41,12 @@ _Positions: TypeAlias = npt.NDArray[np.int64]
 
 
 class VectorBits(IntEnum):
-    """How wide the positions of a vector may be."""
+    """The width of the positions of a vector."""
 
     BITS_32 = 32
-    """What Paimon writes unless told otherwise."""
+    """Paimon's default."""
     BITS_64 = 64
-    """What `deletion-vectors.bitmap64` asks for; laid out as Iceberg's."""
+    """Set by `deletion-vectors.bitmap64`; laid out as Iceberg's."""
 
 
 _VERSION: Final = 1
@@ -61,7 +61,7 @@ class _Kind:
     """One kind of vectors.
 
     Args:
-        magic: The bytes behind the length.
+        magic: The bytes after the length.
         uncounted: Bytes of a vector that the index manifest does not count.
         decode: Reads the bitmap.
         encode: Writes it.
@@ -88,9 +88,9 @@ def decode_vector(
     """Decode a deletion vector of either kind.
 
     Args:
-        data: The vector from its length field on; what follows it is passed over.
-        stated_bytes: How long the index manifest says that it is.
-        cardinality: How many rows the index manifest says are deleted; None accepts as many as a bitmap may have.
+        data: The vector from its length field on; what follows it is ignored.
+        stated_bytes: Its length by the index manifest.
+        cardinality: Number of deleted rows by the index manifest; None accepts as many as a bitmap may have.
         location: The index file, for messages.
         offset: Where in it the vector begins, for messages.
 
@@ -98,7 +98,7 @@ def decode_vector(
         int64[n] Positions of the deleted rows, ascending and distinct.
 
     Raises:
-        FormatError: The bytes are no deletion vector, damaged, or other than the index manifest says.
+        FormatError: The bytes are not a valid deletion vector, or differ from the index manifest.
     """
     whole = memoryview(data).cast("B")
 
@@ -114,14 +114,14 @@ def decode_vector(
         raise error(f"expected magic {' or '.join(magic.hex() for magic in _BY_MAGIC)}, found {magic.hex()}", _U32.size)
     if length + _FRAME_BYTES != stated_bytes + kind.uncounted:
         expected = stated_bytes + kind.uncounted - _FRAME_BYTES
-        raise error(f"length {length}, the index manifest's {stated_bytes} bytes make it {expected}", 0)
+        raise error(f"length {length}, expected {expected} by the index manifest's {stated_bytes} bytes", 0)
     if not _MAGIC_BYTES <= length <= len(whole) - _FRAME_BYTES:
         raise error(f"length {length} in {len(whole)} bytes", 0)
     body = whole[_U32.size : _U32.size + length]
     stored = _U32.unpack_from(whole, _U32.size + length)[0]
     computed = zlib.crc32(body)
     if stored != computed:
-        raise error(f"CRC-32 {stored:08x} is stored, {computed:08x} computed", _U32.size + length)
+        raise error(f"stored CRC-32 is {stored:08x}, computed {computed:08x}", _U32.size + length)
     positions = kind.decode(
         body[_MAGIC_BYTES:],
         max_positions=MAX_POSITIONS if cardinality is None else cardinality,
@@ -129,7 +129,7 @@ def decode_vector(
         offset=offset + _U32.size + _MAGIC_BYTES,
     )
     if cardinality is not None and len(positions) != cardinality:
-        raise error(f"{len(positions)} rows, the index manifest says {cardinality}", 0)
+        raise error(f"{len(positions)} rows, expected {cardinality} by the index manifest", 0)
     return positions
 
 
@@ -143,7 +143,7 @@ def encode_vectors(
         bits: Which kind to write.
 
     Returns:
-        The file, and where in it the vector of each data file is, in the same order.
+        The file, and the location of the vector of each data file, in the same order.
 
     Raises:
         SchemaError: Positions are not ascending, negative, or too large for the kind.
@@ -174,8 +174,8 @@ def find_vector(data: Buffer, meta: DeletionVectorMeta, *, location: str | None 
         int64[n] Positions of the deleted rows, ascending and distinct.
 
     Raises:
-        FormatError: The file is corrupt, or other than the index manifest says.
-        UnsupportedError: It is of another version.
+        FormatError: The file is corrupt, or differs from the index manifest.
+        UnsupportedError: Its version is unknown.
     """
     whole = memoryview(data).cast("B")
     if meta.offset < 1 or not 0 <= meta.length <= len(whole) - meta.offset:
@@ -186,7 +186,7 @@ def find_vector(data: Buffer, meta: DeletionVectorMeta, *, location: str | None 
         )
     if whole[0] != _VERSION:
         raise UnsupportedError(
-            f"deletion vectors of version {whole[0]}, only {_VERSION} is known", location=location, rule=_RULE
+            f"deletion vectors of version {whole[0]}, only {_VERSION} is supported", location=location, rule=_RULE
         )
     vector = whole[meta.offset :]
     return decode_vector(vector, meta.length, cardinality=meta.cardinality, location=location, offset=meta.offset)

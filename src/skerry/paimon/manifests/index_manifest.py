@@ -45,7 +45,7 @@ DELETION_VECTORS = "DELETION_VECTORS"
 
 @dataclass(frozen=True, slots=True)
 class DeletionVectorMeta:
-    """Where in an index file the deletion vector of a data file is.
+    """The location of a data file's deletion vector in an index file.
 
     Args:
         data_file_name: The data file, without folders.
@@ -62,7 +62,7 @@ class DeletionVectorMeta:
 
 @dataclass(frozen=True, slots=True)
 class GlobalIndexMeta:
-    """The rows and columns that a global index is of."""
+    """The rows and columns that a global index covers."""
 
     row_range_start: int
     row_range_end: int
@@ -77,14 +77,14 @@ class IndexManifestEntry:
 
     Args:
         partition: Values of the partition keys as a row with arity.
-        bucket: The bucket that it is of.
+        bucket: Its bucket.
         index_type: `HASH`, `DELETION_VECTORS`, or the name of a global index.
         file_name: Its name, without folders.
         file_size: Bytes.
         row_count: Hashes or vectors in it.
         deletion_vectors_ranges: The vectors in it; None if it has none.
-        external_path: Where it lies, if not in the table.
-        global_index: What a global index is of.
+        external_path: Where it is, if not in the table.
+        global_index: What a global index covers.
         kind: Always ADD in files.
     """
 
@@ -141,9 +141,9 @@ def read_index_manifest(storage: Storage, location: str) -> list[IndexManifestEn
         location: The index manifest.
 
     Raises:
-        NotFoundError: There is no such file.
+        NotFoundError: The file does not exist.
         FormatError: It is corrupt.
-        UnsupportedError: It is of another version.
+        UnsupportedError: Its version is unknown.
     """
     batch = read_metadata(storage, location, _COLUMNS, INDEX_MANIFEST_VERSION)
     return [_entry(row, location) for row in batch.to_pylist()]
@@ -151,15 +151,15 @@ def read_index_manifest(storage: Storage, location: str) -> list[IndexManifestEn
 
 def _entry(row: Mapping[str, Any], location: str) -> IndexManifestEntry:
     if row["_KIND"] != FileKind.ADD:
-        raise FormatError(f"an index manifest adds files, found kind {row['_KIND']}", location=location, rule=_RULE)
+        raise FormatError(f"index manifests only add files, found kind {row['_KIND']}", location=location, rule=_RULE)
     ranges, global_index = row["_DELETIONS_VECTORS_RANGES"], row["_GLOBAL_INDEX"]
     if min(row["_FILE_SIZE"], row["_ROW_COUNT"]) < 0:
-        raise FormatError(f"a size of index file {row['_FILE_NAME']} is negative", location=location, rule=_RULE)
+        raise FormatError(f"a number of index file {row['_FILE_NAME']} is negative", location=location, rule=_RULE)
     vectors = None if ranges is None else tuple(DeletionVectorMeta(*found.values()) for found in ranges if found)
     for vector in vectors or ():
         if vector.offset < 0 or vector.length < 0 or vector.offset + vector.length > row["_FILE_SIZE"]:
             raise FormatError(
-                f"the deletion vector of {vector.data_file_name} lies outside of its file of {row['_FILE_SIZE']} bytes",
+                f"the deletion vector of {vector.data_file_name} is outside its file of {row['_FILE_SIZE']} bytes",
                 location=location,
                 rule=_RULE,
             )
@@ -188,15 +188,15 @@ def _global_index(row: Mapping[str, Any]) -> GlobalIndexMeta:
 
 
 def encode_index_manifest(entries: Iterable[IndexManifestEntry], encoding: MetadataEncoding | None = None) -> bytes:
-    """Make an index manifest.
+    """Encode an index manifest.
 
     Args:
         entries: All index files of the snapshot.
-        encoding: How the table wants it.
+        encoding: Its format and compression.
 
     Raises:
         SchemaError: A value does not fit its field.
-        UnsupportedError: The compression is not known.
+        UnsupportedError: The compression is unknown.
     """
     rows = [
         (

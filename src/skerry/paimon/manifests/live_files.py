@@ -1,4 +1,4 @@
-"""The files of a snapshot as records: for commits, compaction and upkeep. Scans plan on columns instead.
+"""The files of a snapshot as records: for commits, compaction and maintenance. Scans plan on columns instead.
 
 Spec: docs/formats/paimon.md § 5.5, § 9.2.
 """
@@ -45,10 +45,10 @@ def read_manifests(state: PaimonState, manifests: Iterable[ManifestFileMeta]) ->
 
 
 def merged_entries(entries: Iterable[ManifestEntry], *, location: str | None = None) -> list[ManifestEntry]:
-    """The files that are left once every DELETE has taken away its ADD.
+    """The files that remain when every DELETE has cancelled its ADD.
 
     Raises:
-        FormatError: A file is deleted that was not there, or added twice.
+        FormatError: A file is deleted that does not exist, or added twice.
 
     Spec: docs/formats/paimon.md § 9.2.
     """
@@ -69,7 +69,7 @@ def live_entries(state: PaimonState, partitions: Collection[bytes] | None = None
 
     Args:
         state: The state.
-        partitions: Only those of these partitions (rows with arity); all if None.
+        partitions: Only the files of these partitions (rows with arity); all if None.
 
     Raises:
         FormatError: Metadata is corrupt.
@@ -85,7 +85,7 @@ def live_entries(state: PaimonState, partitions: Collection[bytes] | None = None
 
 
 def delta_entries(state: PaimonState, snapshot: Snapshot) -> list[ManifestEntry]:
-    """What the commit of a snapshot added and deleted."""
+    """The entries that the commit of a snapshot added and deleted."""
     location = state.paths.manifest(snapshot.delta_manifest_list)
     return read_manifests(state, read_manifest_list(state.storage, location, size=snapshot.delta_manifest_list_size))
 

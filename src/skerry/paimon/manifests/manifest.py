@@ -1,6 +1,6 @@
 """Manifests: which data files commits added and deleted.
 
-Planning reads them as columns (`ENTRY_SCHEMA`, one row per entry); whoever changes a table reads records.
+Planning reads them as columns (`ENTRY_SCHEMA`, one row per entry); changes of a table read records.
 
 Spec: docs/formats/paimon.md § 5.3, § 5.4; Paimon spec, Manifest.
 """
@@ -59,7 +59,7 @@ class FileKind(IntEnum):
 
 
 class FileSource(IntEnum):
-    """What wrote a file."""
+    """Which operation wrote a file."""
 
     APPEND = 0
     COMPACT = 1
@@ -73,7 +73,7 @@ class DataFileMeta:
         file_name: Its name, without folders.
         file_size: Bytes, exact.
         row_count: Rows in the file, those of kind -U and -D included.
-        min_key: Trimmed primary key of the first row, with arity; of no fields in append tables.
+        min_key: Trimmed primary key of the first row, with arity; without fields in append tables.
         max_key: That of the last row.
         key_stats: Statistics of the trimmed primary key's columns.
         value_stats: Statistics of `value_stats_cols`.
@@ -84,10 +84,10 @@ class DataFileMeta:
         extra_files: Names of files beside it that belong to it, such as its file index.
         creation_time: Milliseconds of the writer's local clock since 1970.
         delete_row_count: Rows of kind -U and -D; None if unknown.
-        embedded_index: Its file index, if that is small.
-        file_source: What wrote it; None if unknown.
+        embedded_index: Its file index, if small.
+        file_source: Which operation wrote it; None if unknown.
         value_stats_cols: Columns of `value_stats`; None for all, in the order of its schema.
-        external_path: Where it lies, if not in the table.
+        external_path: Where it is, if not in the table.
         first_row_id: Row id of its first row, in tables that track rows.
         write_cols: The columns that it has, if not all.
         write_cols_sequences: Sequence numbers of those.
@@ -117,7 +117,7 @@ class DataFileMeta:
 
 
 FileIdentity: TypeAlias = tuple[bytes, int, int, str, tuple[str, ...], bytes | None, str | None]
-"""What makes two entries be of one file: partition, bucket, level, name, extra files, embedded index, external path."""
+"""Identifies the file of an entry: partition, bucket, level, name, extra files, embedded index, external path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +125,9 @@ class ManifestEntry:
     """A file that a commit added or deleted.
 
     Args:
-        kind: Which of both.
+        kind: Which of the two.
         partition: Values of the partition keys as a row with arity (`skerry.paimon.values.binary_row`).
-        bucket: Its bucket; -2 for files that wait to be put into buckets.
+        bucket: Its bucket; -2 for files whose rows are not assigned to buckets yet.
         total_buckets: The option `bucket` when it was written.
         file: The file.
     """
@@ -201,20 +201,20 @@ def read_entries(storage: Storage, location: str, *, size: int | None = None) ->
     Args:
         storage: Access to it.
         location: The manifest.
-        size: Its bytes as the manifest list has them.
+        size: Its size in bytes by the manifest list.
 
     Returns:
         The columns of `ENTRY_SCHEMA`.
 
     Raises:
-        NotFoundError: There is no such file.
+        NotFoundError: The file does not exist.
         FormatError: It is corrupt, or not of that size.
-        UnsupportedError: It is of another version.
+        UnsupportedError: Its version is unknown.
     """
     data = storage.read(location)
     if size is not None and len(data) != size:
         raise FormatError(
-            f"the manifest has {len(data)} bytes, its manifest list says {size}", location=location, rule=_RULE
+            f"the manifest has {len(data)} bytes, expected {size} by its manifest list", location=location, rule=_RULE
         )
     return decode_entries(data, location=location)
 
@@ -229,7 +229,7 @@ def decode_entries(data: bytes, *, location: str | None = None) -> pa.RecordBatc
 
 
 def _check(entries: pa.RecordBatch, location: str | None) -> None:
-    """Refuse entries that mean nothing.
+    """Refuse invalid entries.
 
     Raises:
         FormatError: A kind is unknown, or a size or count is negative.
@@ -277,10 +277,10 @@ def entries_of(entries: pa.RecordBatch) -> list[ManifestEntry]:
 
 
 def files_of(entries: pa.RecordBatch) -> list[DataFileMeta]:
-    """The files of some entries.
+    """The files of entries.
 
     Args:
-        entries: Columns of `FILE_SCHEMA`, others among them.
+        entries: Columns of `FILE_SCHEMA`, possibly among others.
 
     Raises:
         FormatError: A file source is unknown.
@@ -289,7 +289,7 @@ def files_of(entries: pa.RecordBatch) -> list[DataFileMeta]:
 
 
 def _values(name: str, column: pa.Array) -> Sequence[Any]:
-    """A column as the values of `DataFileMeta`."""
+    """Convert a column to values of `DataFileMeta`."""
     if pa.types.is_struct(column.type):
         return stats_records(column)
     if pa.types.is_timestamp(column.type):
@@ -326,20 +326,20 @@ _KEY_STATS_PLACE: Final = FILE_SCHEMA.get_field_index("_KEY_STATS")
 
 
 def encode_manifest(entries: Iterable[ManifestEntry], encoding: MetadataEncoding | None = None) -> bytes:
-    """Make a manifest of records; see `encode_entries`."""
+    """Encode records as a manifest; see `encode_entries`."""
     return encode_entries(batch_of(entries), encoding)
 
 
 def encode_entries(entries: pa.RecordBatch, encoding: MetadataEncoding | None = None) -> bytes:
-    """Make a manifest, with the fields that Java 1.4 writes; `_WRITE_COLS_SEQUENCES`, which is younger, if it is used.
+    """Encode a manifest with the fields of Java 1.4; `_WRITE_COLS_SEQUENCES`, which is newer, only if it is used.
 
     Args:
         entries: Columns of `ENTRY_SCHEMA`.
-        encoding: How the table wants it.
+        encoding: Its format and compression.
 
     Raises:
         SchemaError: A required field is null.
-        UnsupportedError: The compression is not known.
+        UnsupportedError: The compression is unknown.
     """
     names = FILE_SCHEMA.names
     if entries.column("_WRITE_COLS_SEQUENCES").null_count == entries.num_rows:

@@ -1,4 +1,4 @@
-"""Manifest lists: the manifests of a snapshot, with what planning can tell of each without reading it.
+"""Manifest lists: the manifests of a snapshot, with what planning needs to skip them unread.
 
 Spec: docs/formats/paimon.md § 5.2; Paimon spec, Manifest List.
 """
@@ -49,7 +49,7 @@ class ManifestFileMeta:
         num_deleted_files: Entries that delete one.
         partition_stats: Statistics of the partition keys of its entries.
         schema_id: The largest schema id of its files.
-        min_bucket: The least bucket of its entries; None if it is not known, as are the following.
+        min_bucket: The least bucket of its entries; None if unknown, as are the following.
         max_bucket: The greatest.
         min_level: The least level.
         max_level: The greatest.
@@ -96,12 +96,12 @@ def read_manifest_list(storage: Storage, location: str, *, size: int | None = No
     Args:
         storage: Access to it.
         location: The list.
-        size: Its bytes as the snapshot has them.
+        size: Its size in bytes by the snapshot.
 
     Raises:
-        NotFoundError: There is no such file.
+        NotFoundError: The file does not exist.
         FormatError: It is corrupt, or not of that size.
-        UnsupportedError: It is of another version.
+        UnsupportedError: Its version is unknown.
     """
     batch = read_metadata(storage, location, _COLUMNS, MANIFEST_LIST_VERSION, size=size)
     columns: list[Sequence[Any]] = [
@@ -117,15 +117,15 @@ def read_manifest_list(storage: Storage, location: str, *, size: int | None = No
 
 
 def encode_manifest_list(manifests: Iterable[ManifestFileMeta], encoding: MetadataEncoding | None = None) -> bytes:
-    """Make a manifest list.
+    """Encode a manifest list.
 
     Args:
-        manifests: Its manifests; none makes a list that is empty, which snapshots have, too.
-        encoding: How the table wants it.
+        manifests: Its manifests; none gives an empty list, which snapshots have, too.
+        encoding: Its format and compression.
 
     Raises:
         SchemaError: A value does not fit its field.
-        UnsupportedError: The compression is not known.
+        UnsupportedError: The compression is unknown.
     """
     rows = [
         [stats_record(value) if isinstance(value, SimpleStats) else value for value in _values(manifest)]
@@ -141,7 +141,7 @@ def _values(manifest: ManifestFileMeta) -> list[Any]:
 def summarize(
     file_name: str, file_size: int, entries: Sequence[ManifestEntry], partition_fields: Sequence[DataField]
 ) -> ManifestFileMeta:
-    """What a manifest list says of a manifest.
+    """The record of a manifest in its manifest list.
 
     Args:
         file_name: The manifest's name.
@@ -150,7 +150,7 @@ def summarize(
         partition_fields: The partition keys.
 
     Raises:
-        FormatError: A partition is not what the keys say.
+        FormatError: A partition does not match the keys.
     """
     types = [field.type for field in partition_fields]
     partitions = list({entry.partition for entry in entries})

@@ -1,7 +1,7 @@
-"""Keeping manifests few: small ones become large ones, and files that came and went leave them.
+"""Keeping manifests few: small ones are merged, and files that were added and deleted are dropped from them.
 
-Which manifests are merged is decided on their sizes alone; the result of merging some that follow each other stands in
-their place, so that the order of entries stays.
+Which manifests are merged is decided by their sizes alone; the result of merging consecutive ones replaces them, so
+that the order of entries is kept.
 
 Spec: docs/formats/paimon.md § 4.5.
 """
@@ -20,11 +20,11 @@ __all__ = ["ManifestSizes", "cancelled_entries", "plan_merging"]
 
 @dataclass(frozen=True, slots=True)
 class ManifestSizes:
-    """How large and how many manifests should be.
+    """Target size and number of manifests.
 
     Args:
-        target_bytes: What a manifest should have.
-        min_count: So many small ones are merged, even if they do not fill one.
+        target_bytes: Target size of a manifest.
+        min_count: Number of small ones from which on they are merged, even if they do not fill one.
         full_threshold_bytes: Bytes of small manifests, and of those that delete, from which on all of them are merged.
     """
 
@@ -34,7 +34,7 @@ class ManifestSizes:
 
     @classmethod
     def from_options(cls, options: CoreOptions) -> ManifestSizes:
-        """What a table's options want."""
+        """The sizes by a table's options."""
         return cls(
             options.manifest_target_file_size,
             options.manifest_merge_min_count,
@@ -43,11 +43,11 @@ class ManifestSizes:
 
 
 def plan_merging(manifests: Sequence[ManifestFileMeta], sizes: ManifestSizes) -> list[list[ManifestFileMeta]]:
-    """Which manifests are merged: groups in their order, those of one manifest stay as they are.
+    """Which manifests are merged: groups in their order; those of one manifest stay as they are.
 
     Args:
         manifests: All manifests of a snapshot, oldest first.
-        sizes: What is wanted.
+        sizes: The target sizes.
     """
     changed = [file for file in manifests if file.file_size < sizes.target_bytes or file.num_deleted_files]
     if sum(file.file_size for file in changed) >= sizes.full_threshold_bytes and len(changed) > 1:
@@ -68,7 +68,7 @@ def plan_merging(manifests: Sequence[ManifestFileMeta], sizes: ManifestSizes) ->
 
 
 def cancelled_entries(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
-    """Entries without the pairs of ADD and DELETE among them; a DELETE of a file that was added before stays."""
+    """Entries without pairs of ADD and DELETE among them; a DELETE of a file that was added earlier stays."""
     left: dict[tuple[FileIdentity, FileKind], ManifestEntry] = {}
     for entry in entries:
         identity = entry.identity

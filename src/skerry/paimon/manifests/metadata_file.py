@@ -1,9 +1,9 @@
-"""Files of the metadata: manifests, their lists, index manifests. Read into columns, and written from them.
+"""Metadata files: manifests, their lists, index manifests; read as columns, and written from them.
 
-They are Avro, or ORC by the option `manifest.format`; a reader goes by what the bytes are.
+They are Avro, or ORC by the option `manifest.format`; a reader detects the format from the bytes.
 
-Fields are found by name. What a file lacks is null where it may be; what it has beyond is passed over, since every
-version of Paimon adds some.
+Fields are found by name. Missing fields are null if they are optional; unknown ones are ignored, since every version of
+Paimon adds some.
 
 Spec: docs/formats/paimon.md § 5.1.
 """
@@ -38,10 +38,10 @@ _VERSION_FIELD: Final = "_VERSION"
 _RULE: Final = "docs/formats/paimon.md § 5.1"
 
 _FEW_ROWS: Final = 32
-"""Up to so many rows are encoded one by one: columns have a price of their own, some milliseconds for a manifest."""
+"""Up to this many rows are encoded one by one: columns have a fixed cost, some milliseconds for a manifest."""
 
 _CODECS: Final = {"zstd": "zstandard", "none": "null", "deflate": "deflate", "snappy": "snappy", "null": "null"}
-"""Avro's names of what `manifest.compression` says."""
+"""Avro's names for the values of `manifest.compression`."""
 
 
 def required(name: str, type_: pa.DataType) -> pa.Field:
@@ -50,12 +50,12 @@ def required(name: str, type_: pa.DataType) -> pa.Field:
 
 
 def list_of(type_: pa.DataType) -> pa.DataType:
-    """Lists without nulls in them."""
+    """A list type without null elements."""
     return pa.list_(pa.field("item", type_, nullable=False))
 
 
 def stats_struct() -> pa.StructType:
-    """SimpleStats as a column."""
+    """The column type of SimpleStats."""
     return pa.struct(
         [
             required("_MIN_VALUES", pa.binary()),
@@ -68,23 +68,23 @@ def stats_struct() -> pa.StructType:
 def read_metadata(
     storage: Storage, location: str, schema: pa.Schema, version: int, *, size: int | None = None
 ) -> pa.RecordBatch:
-    """Read a file into columns.
+    """Read a file as columns.
 
     Args:
         storage: Access to the file.
         location: The file.
-        schema: The columns that are wanted; a struct's fields, too.
-        version: What `_VERSION` must be.
-        size: Its bytes as the metadata has them; None if that does not tell.
+        schema: The columns to read, with the fields of structs.
+        version: The expected `_VERSION`.
+        size: Its size in bytes by the metadata that names it; None if not recorded.
 
     Raises:
-        NotFoundError: There is no such file.
+        NotFoundError: The file does not exist.
         FormatError: It is corrupt, or not of that size.
-        UnsupportedError: It is of another version.
+        UnsupportedError: Its version is unknown.
     """
     data = storage.read(location)
     if size is not None and len(data) != size:
-        raise FormatError(f"the file has {len(data)} bytes, the metadata says {size}", location=location, rule=_RULE)
+        raise FormatError(f"found {len(data)} bytes, expected {size} by the metadata", location=location, rule=_RULE)
     return decode_metadata(data, schema, version, location=location)
 
 
@@ -109,7 +109,7 @@ def decode_metadata(data: bytes, schema: pa.Schema, version: int, *, location: s
 
 def _check_version(batch: pa.RecordBatch, version: int) -> None:
     if _VERSION_FIELD not in batch.schema.names:
-        raise FormatError(f"there is no field {_VERSION_FIELD}", rule=_RULE)
+        raise FormatError(f"field {_VERSION_FIELD} is missing", rule=_RULE)
     if batch.num_rows == 0:
         return
     others = [found for found in pc.unique(batch.column(_VERSION_FIELD)).to_pylist() if found != version]
@@ -118,20 +118,20 @@ def _check_version(batch: pa.RecordBatch, version: int) -> None:
 
 
 def _conform(array: pa.Array | None, field: pa.Field, count: int, around: pa.StructArray | None = None) -> pa.Array:
-    """A column as it is wanted; one that is missing is null.
+    """Convert a column to a field's type; a missing one is null.
 
     Args:
         array: The column; None if the file lacks it.
-        field: What is wanted.
+        field: The field.
         count: Its rows.
-        around: The structs that it is a member of; what is below a null one is null as well.
+        around: The structs that it is a member of; members of null structs are null.
 
     Raises:
-        FormatError: It is of another type, or null where it must not be.
+        FormatError: It has another type, or a null in a required field.
     """
     if array is None:
         if not field.nullable:
-            raise FormatError(f"there is no field {field.name}", rule=_RULE)
+            raise FormatError(f"field {field.name} is missing", rule=_RULE)
         return pa.nulls(count, field.type)
     if not field.nullable and array.null_count > (around.null_count if around is not None else 0):
         raise FormatError(f"field {field.name} is null", rule=_RULE)
@@ -159,7 +159,7 @@ def _conform(array: pa.Array | None, field: pa.Field, count: int, around: pa.Str
 
 @dataclass(frozen=True, slots=True)
 class MetadataEncoding:
-    """How a table wants its manifests.
+    """Format and compression of a table's metadata files.
 
     Args:
         file_format: The option `manifest.format`.
@@ -171,12 +171,12 @@ class MetadataEncoding:
 
     @classmethod
     def from_options(cls, options: CoreOptions) -> MetadataEncoding:
-        """How a table's options want them."""
+        """The encoding by a table's options."""
         return cls(options.manifest_format, options.manifest_compression)
 
 
 def encode_metadata(batch: pa.RecordBatch, version: int, encoding: MetadataEncoding | None = None) -> bytes:
-    """Make a file.
+    """Encode a file.
 
     Args:
         batch: Its columns, without the version; required ones are not nullable.
@@ -185,7 +185,7 @@ def encode_metadata(batch: pa.RecordBatch, version: int, encoding: MetadataEncod
 
     Raises:
         SchemaError: A required column is null.
-        UnsupportedError: The compression is not known.
+        UnsupportedError: The compression is unknown.
     """
     encoding = encoding or MetadataEncoding()
     versions = pa.repeat(pa.scalar(version, pa.int32()), batch.num_rows)
@@ -206,7 +206,7 @@ def encode_metadata(batch: pa.RecordBatch, version: int, encoding: MetadataEncod
 
 
 def _check_required(column: pa.ChunkedArray | pa.Array, field: pa.Field) -> None:
-    """Refuse nulls where none may be, members of structs included; ORC has no such rule itself."""
+    """Refuse nulls in required fields, members of structs included; ORC does not check that itself."""
     if not field.nullable and column.null_count:
         raise SchemaError(f"field {field.name} is null", rule=_RULE)
     if pa.types.is_struct(field.type):
@@ -216,7 +216,7 @@ def _check_required(column: pa.ChunkedArray | pa.Array, field: pa.Field) -> None
 
 
 def to_batch(records: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
-    """Records as columns.
+    """Convert records to columns.
 
     Args:
         records: One sequence or mapping of values per record, in the order of the schema.
@@ -234,9 +234,9 @@ def to_batch(records: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _numbered(schema: pa.Schema) -> pa.Schema:
-    """A schema with numbers in place of timestamps, which as Python objects would be of the time zone here.
+    """A schema with integers instead of timestamps, which as Python objects would have the local time zone.
 
-    Every column may be null: what must not is found by the Avro schema.
+    Every column is nullable: nulls in required ones are found by the Avro schema.
     """
     return pa.schema([pa.field(field.name, _numbered_type(field.type)) for field in schema])
 
@@ -251,7 +251,7 @@ _NAMESPACE: Final = "org.apache.paimon.avro.generated"
 
 
 def _record(name: str, fields: Iterable[pa.Field]) -> dict[str, Any]:
-    """The Avro schema of records; those within others are named after their path, as Java does."""
+    """The Avro schema of records; nested ones are named after their path, as Java does."""
     return {"type": "record", "name": name, "fields": [_field(name, field) for field in fields]}
 
 

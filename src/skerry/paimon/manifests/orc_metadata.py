@@ -18,9 +18,9 @@ __all__ = ["ORC_MAGIC", "decode_orc", "encode_orc"]
 ORC_MAGIC: Final = b"ORC"
 _CODECS: Final = {"none": "uncompressed", **{name: name for name in ("zstd", "snappy", "zlib", "lz4")}}
 _MAX_ROWS_PER_BYTE: Final = 1024
-"""Runs of equal values take hardly any bytes; names of files are not equal."""
+"""Runs of equal values take hardly any bytes, but names of files are not equal."""
 _TINY: Final = ("_KIND", "_FILE_SOURCE")
-"""What Java has as TINYINT; in Avro there is none."""
+"""Fields that are TINYINT in Java; Avro does not have that type."""
 _VERSION_ID: Final = -1
 _NESTED_ID_BASE: Final = 536_870_911
 _IDS_PER_COLUMN: Final = 1024
@@ -31,13 +31,13 @@ def decode_orc(data: bytes, names: Sequence[str], *, location: str | None = None
 
     Args:
         data: The file.
-        names: The wanted columns; those that it lacks are passed over.
+        names: The columns to read; those that it lacks are left out.
         location: The file, for messages.
 
     Raises:
-        FormatError: It is not ORC, or corrupt.
+        FormatError: It is not ORC, or is corrupt.
     """
-    from pyarrow import orc  # few tables need it
+    from pyarrow import orc  # needed by few tables
 
     try:
         file = orc.ORCFile(pa.BufferReader(data))
@@ -51,14 +51,14 @@ def decode_orc(data: bytes, names: Sequence[str], *, location: str | None = None
 
 
 def encode_orc(rows: pa.Table, *, compression: str) -> bytes:
-    """Make a file.
+    """Encode a file.
 
     Args:
         rows: Its columns, the version first.
         compression: The option `manifest.compression`.
 
     Raises:
-        UnsupportedError: The compression is not known.
+        UnsupportedError: The compression is unknown.
     """
     from pyarrow import orc
 
@@ -68,7 +68,7 @@ def encode_orc(rows: pa.Table, *, compression: str) -> bytes:
     schema = pa.schema(_numbered(list(rows.schema), _VERSION_ID))
     sink = pa.BufferOutputStream()
     writer = orc.ORCWriter(sink, compression=codec)
-    # a writer that has seen no rows knows no columns
+    # a writer that has received no rows does not know its columns
     writer.write(schema.empty_table())
     writer.write(rebuild_nested(rows.cast(schema)))
     writer.close()
@@ -77,7 +77,7 @@ def encode_orc(rows: pa.Table, *, compression: str) -> bytes:
 
 
 def _numbered(fields: Sequence[pa.Field], first_id: int) -> list[pa.Field]:
-    """Fields as Java has them in ORC: small integers, and ids in the order of the fields."""
+    """Fields as Java writes them in ORC: small integers, and ids in the order of the fields."""
     return [_field(field, number, number) for number, field in enumerate(fields, first_id)]
 
 

@@ -1,7 +1,7 @@
-"""Merging records of primary-key tables: sorted runs, and what each engine makes of the records of a key.
+"""Merging records of primary-key tables: sorted runs, and how each engine merges the records of a key.
 
-`encode_order_keys` turns keys into bytes that compare, `merge_runs` and `sort_records` find the order, and
-`MergeFunction.merge` makes one record of each key's. Everything works on whole columns.
+`encode_order_keys` turns keys into comparable bytes, `merge_runs` and `sort_records` determine the order, and
+`MergeFunction.merge` merges the records of each key into one. Everything works on whole columns.
 """
 
 from __future__ import annotations

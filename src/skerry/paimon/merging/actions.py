@@ -1,10 +1,10 @@
-"""What each record does to the row that the records of its key become, before it is known what its values are.
+"""Which effect each record has on the row of its key, determined before column values are read.
 
-The engines differ in when a record counts, in when it replaces everything, and in how a sequence group judges it. All
-of that depends on kinds and sequence fields alone: it is settled here, record by record, and columns are merged one by
-one afterwards.
+The engines differ in when a record counts, in when it replaces the whole row, and in how a sequence group decides about
+it. All of that depends on kinds and sequence fields alone: it is determined here, record by record, and columns are
+merged one by one afterwards.
 
-A key with a single record is not merged: the record is the row, whatever it is.
+A key with a single record is not merged: the record is the row, of any kind.
 
 Spec: docs/formats/paimon.md § 10.2, § 10.3.
 """
@@ -28,22 +28,22 @@ ActionArray: TypeAlias = npt.NDArray[np.int8]
 
 
 class Action(IntEnum):
-    """What a record does to one column of its row; the row begins with nulls."""
+    """Effect of a record on one column of its row, which starts with nulls."""
 
     SKIP = 0
-    """Nothing."""
+    """No effect."""
     AGG = 1
     """Adds its value."""
     AGG_REVERSED = 2
-    """Adds its value as if it had come before."""
+    """Adds its value as if it were older."""
     RETRACT = 3
-    """Takes its value back."""
+    """Retracts its value."""
     SET = 4
-    """Puts its value there, null or not."""
+    """Sets its value, null or not."""
     SET_NULL = 5
-    """Puts null there."""
+    """Sets null."""
     SET_RETRACT = 6
-    """Puts its value there, then takes it back."""
+    """Sets its value, then retracts it."""
 
 
 _SKIP, _AGG, _SET = np.int8(Action.SKIP), np.int8(Action.AGG), np.int8(Action.SET)
@@ -51,13 +51,13 @@ _SKIP, _AGG, _SET = np.int8(Action.SKIP), np.int8(Action.AGG), np.int8(Action.SE
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Actions:
-    """What records do.
+    """The effects of records.
 
     Args:
-        columns: int8[n] What each record, in merge order, does to columns outside of sequence groups.
+        columns: int8[n] `Action` of each record, in merge order, on columns outside of sequence groups.
         groups: int8[sequence groups, n] `GroupCode` of each record.
         kinds: int8[g] `RowKind` of each key's row.
-        last: int64[g] Place in merge order of the record whose sequence number the row has.
+        last: int64[g] Index in merge order of the record whose sequence number the row has.
     """
 
     columns: ActionArray
@@ -67,11 +67,11 @@ class Actions:
 
 
 def aggregation_actions(records: Records, order: MergeOrder, *, remove_on_delete: bool) -> Actions:
-    """The engine `aggregation`.
+    """Effects in the engine `aggregation`.
 
     Args:
         records: The records.
-        order: In which order they are merged.
+        order: The order in which they are merged.
         remove_on_delete: Whether -D removes the row (`aggregation.remove-record-on-delete`).
     """
     kinds = records.kinds[order.rows]
@@ -87,25 +87,24 @@ def aggregation_actions(records: Records, order: MergeOrder, *, remove_on_delete
 def partial_update_actions(
     records: Records, order: MergeOrder, *, ignore_delete: bool, remove_on_delete: bool
 ) -> Actions:
-    """The engine `partial-update` without sequence groups.
+    """Effects in the engine `partial-update` without sequence groups.
 
     Args:
         records: The records.
-        order: In which order they are merged.
-        ignore_delete: Whether -U and -D are passed over; the first record of a key gives the row its values all the
-            same.
-        remove_on_delete: Whether -D removes the row (`partial-update.remove-record-on-delete`); what follows it in the
+        order: The order in which they are merged.
+        ignore_delete: Whether -U and -D are ignored; the first record of a key sets the row's values all the same.
+        remove_on_delete: Whether -D removes the row (`partial-update.remove-record-on-delete`); records after it in the
             same merge starts from its values.
 
     Raises:
-        UnsupportedError: There is a -U or -D, and neither option.
+        UnsupportedError: There is a -U or -D, but neither option is set.
     """
     kinds = records.kinds[order.rows]
     retracts = (kinds & RETRACTS).astype(bool)
     multiple = _in_multiples(order)
     if not (ignore_delete or remove_on_delete) and (retracts & multiple).any():
         raise UnsupportedError(
-            "merge engine partial-update meets a -U or -D: it needs ignore-delete, "
+            "merge engine partial-update found a -U or -D: it needs ignore-delete, "
             "partial-update.remove-record-on-delete or sequence groups"
         )
     columns = np.where(retracts, _SKIP, _AGG).astype(np.int8)
@@ -126,13 +125,13 @@ _NO_GROUPS: Final = np.zeros((0, 0), np.int8)
 
 
 def _in_multiples(order: MergeOrder) -> npt.NDArray[np.bool_]:
-    """bool[n]: whether a record, in merge order, has company."""
+    """bool[n]: whether a record, in merge order, shares its key with others."""
     sizes = np.diff(order.starts)
     return np.repeat(sizes > 1, sizes)
 
 
 def _last_insert(retracts: npt.NDArray[np.bool_], order: MergeOrder) -> npt.NDArray[np.int64]:
-    """The last record of each key that takes nothing away; the last one if all do."""
+    """The last record of each key that is not a retraction; the last one if all are."""
     places = np.where(retracts, -1, np.arange(len(retracts)))
     last = order.starts[1:] - 1
     found = np.maximum.reduceat(places, order.starts[:-1]) if len(last) else last
@@ -140,7 +139,7 @@ def _last_insert(retracts: npt.NDArray[np.bool_], order: MergeOrder) -> npt.NDAr
 
 
 def _without_singles(actions: Actions, kinds: npt.NDArray[np.int8], order: MergeOrder) -> Actions:
-    """Let records without company be their rows."""
+    """Let records that are alone in their key be their rows."""
     single = np.diff(order.starts) == 1
     places = order.starts[:-1][single]
     actions.columns[places] = _SET
@@ -155,18 +154,18 @@ def _without_singles(actions: Actions, kinds: npt.NDArray[np.int8], order: Merge
 
 
 class GroupCode(IntEnum):
-    """How a sequence group judges a record; what follows from it differs by column."""
+    """Decision of a sequence group about a record; the effect differs by column."""
 
     NOTHING = 0
-    """The record has nulls for the group, or is passed over."""
+    """The record has nulls for the group, or is ignored."""
     NEWER_ADD = 1
     OLDER_ADD = 2
     NEWER_RETRACT = 3
     OLDER_RETRACT = 4
     INIT = 5
-    """The record gives the row all its values."""
+    """The record sets all values of the row."""
     INIT_RETRACT = 6
-    """The same, and takes them back."""
+    """The record sets all values of the row, then retracts them."""
 
 
 _NOTHING, _INIT, _INIT_RETRACT = int(GroupCode.NOTHING), int(GroupCode.INIT), int(GroupCode.INIT_RETRACT)
@@ -178,11 +177,11 @@ _RETRACTS, _DELETE = RETRACTS, int(RowKind.DELETE)
 SEQUENCE_FIELD: Final = np.array(
     [Action.SKIP, Action.SET, Action.SKIP, Action.SET, Action.SKIP, Action.SET, Action.SET], np.int8
 )
-"""What a code means for a sequence field of the group, …"""
+"""Effect of a code on a sequence field of the group."""
 PLAIN_FIELD: Final = np.array(
     [Action.SKIP, Action.SET, Action.SKIP, Action.SET_NULL, Action.SKIP, Action.SET, Action.SET_NULL], np.int8
 )
-"""… for a field of it without aggregate function, …"""
+"""Effect of a code on another field of the group without an aggregate function."""
 AGGREGATED_FIELD: Final = np.array(
     [
         Action.SKIP,
@@ -195,7 +194,7 @@ AGGREGATED_FIELD: Final = np.array(
     ],
     np.int8,
 )
-"""… and for one with such a function."""
+"""Effect of a code on a field of the group with an aggregate function."""
 
 
 def group_actions(
@@ -207,17 +206,17 @@ def group_actions(
     *,
     ignore_delete: bool,
 ) -> Actions:
-    """The engine `partial-update` with sequence groups.
+    """Effects in the engine `partial-update` with sequence groups.
 
     Args:
         records: The records.
-        order: In which order they are merged.
+        order: The order in which they are merged.
         ranks: uint64[sequence groups, n] The records' values of the sequence fields of each group as numbers that
             compare as they do.
         empty: uint8[sequence groups, n] Whether all of them are null.
         removing: uint8[sequence groups] Whether -D of the group removes the row
             (`partial-update.remove-record-on-sequence-group`).
-        ignore_delete: Whether -U and -D are passed over.
+        ignore_delete: Whether -U and -D are ignored.
     """
     kinds = records.kinds[order.rows]
     columns = np.empty(len(records), np.int8)
@@ -233,7 +232,7 @@ def group_actions(
 
 @kernel
 def _fill(codes: Any, current: Any, place: int, code: int, row: int) -> None:
-    """Let a record do the same to all groups; it becomes the one that they compare with."""
+    """Give a record the same code in all groups; later records are compared with it."""
     for group in range(len(current)):
         codes[group, place] = code
         current[group] = row
@@ -257,7 +256,7 @@ def _judge(  # noqa: PLR0913  a kernel
     rows: Any, starts: Any, kinds: Any, ranks: Any, empty: Any, removing: Any, ignore_delete: int,
     current: Any, columns: Any, codes: Any, result: Any, last: Any,
 ) -> None:  # fmt: skip
-    """Go through the records of each key; `current` is the record whose sequence fields the row has."""
+    """Process the records of each key; `current` is the record whose sequence fields the row has."""
     for key in range(len(starts) - 1):
         filled = inserted = removed = False
         last[key] = starts[key + 1] - 1

@@ -1,7 +1,7 @@
 """Aggregate functions over lists and maps: which elements of the records' values the result has.
 
-Elements are never looked at: they are numbered so that equal ones have equal numbers, chosen by number, and copied on
-whole columns. So every type of elements works, however deep.
+Element values are never inspected: elements are numbered so that equal ones have equal numbers, selected by number, and
+copied as whole columns. Every type of element works, at any depth.
 
 Spec: docs/formats/paimon.md § 10.4.
 """
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 Elements: TypeAlias = list[int] | None
-"""Elements by their place among all elements of the column; None for null."""
+"""Elements by their index among all elements of the column; None for null."""
 
 _Function: TypeAlias = FoldFunction[list[int]]
 
@@ -41,13 +41,13 @@ _Function: TypeAlias = FoldFunction[list[int]]
 def fold_elements(
     make: Callable[[pa.Array], _Function], values: pa.Array, order: MergeOrder, actions: ActionArray
 ) -> pa.Array:
-    """Make one list, or map, of the values of each key.
+    """Merge the lists, or maps, of each key into one.
 
     Args:
-        make: Makes the function, given all elements; those of a map are structs of key and value.
+        make: Creates the function from all elements; those of a map are structs of key and value.
         values: Lists or maps.
-        order: In which order records are merged.
-        actions: int8[n] What each record, in merge order, does to the column.
+        order: The order in which records are merged.
+        actions: int8[n] `Action` of each record, in merge order, on the column.
 
     Returns:
         One value of the same type for each key.
@@ -59,7 +59,7 @@ def fold_elements(
 
 
 def _open(values: pa.Array) -> tuple[list[Elements], pa.Array]:
-    """The values as places of elements, and the elements."""
+    """The values as indices of elements, and the elements."""
     if pa.types.is_map(values.type):
         entry = pa.struct([values.type.key_field, values.type.item_field])
         values = values.cast(pa.list_(entry))
@@ -81,7 +81,7 @@ def _flat(results: Sequence[Elements]) -> list[int]:
 
 
 def _close(type_: pa.DataType, results: Sequence[Elements], elements: pa.Array) -> pa.Array:
-    """Lists or maps of elements that stand one behind the other."""
+    """Build lists or maps from elements."""
     lengths = np.array([len(result or ()) for result in results], np.int64)
     offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
     mask = pa.array([result is None for result in results], pa.bool_())
@@ -91,16 +91,16 @@ def _close(type_: pa.DataType, results: Sequence[Elements], elements: pa.Array) 
 
 
 def _numbers(elements: pa.Array) -> list[int]:
-    """Equal elements have equal numbers."""
+    """Number elements so that equal ones have equal numbers."""
     return number_rows(pa.table({"element": elements})).tolist()
 
 
 class Collected(_Function):
-    """Elements one behind the other (`collect`).
+    """Concatenates elements (`collect`).
 
     Args:
         elements: All elements.
-        distinct: Whether equal ones are kept once.
+        distinct: Whether duplicates are dropped.
     """
 
     def __init__(self, elements: pa.Array, *, distinct: bool) -> None:
@@ -121,11 +121,11 @@ class Collected(_Function):
         return list(by_number.values())
 
     def add_reversed(self, held: Elements, value: Elements) -> Elements:
-        """See `FoldFunction`; the order of elements means nothing."""
+        """See `FoldFunction`; the order of elements is irrelevant."""
         return self.add(held, value)
 
     def take_back(self, held: Elements, value: Elements) -> Elements:
-        """Leave out one equal element for each that is taken back."""
+        """Remove one equal element for each retracted one."""
         if held is None or not value:
             return held
         gone = [self._numbers[element] for element in value]
@@ -140,11 +140,11 @@ class Collected(_Function):
 
 
 class MergedMaps(_Function):
-    """Entries by key, the last one of a key (`merge_map`), or the latest one (`merge_map_with_keytime`).
+    """Merges entries by key, keeping the last (`merge_map`) or the latest one (`merge_map_with_keytime`).
 
     Args:
         entries: All entries, structs of key and value.
-        time_field: The text field of the values that says how late an entry is; None takes the last ones.
+        time_field: The text field of the values that holds an entry's time; None keeps the last ones.
     """
 
     def __init__(self, entries: pa.Array, time_field: str | None = None) -> None:
@@ -179,7 +179,7 @@ class MergedMaps(_Function):
                 merged[key] = entry
 
     def take_back(self, held: Elements, value: Elements) -> Elements:
-        """Leave out the entries of the keys that are taken back."""
+        """Remove the entries of the retracted keys."""
         if held is None or not value:
             return held
         gone = {self._keys[entry] for entry in value}
@@ -191,13 +191,13 @@ class MergedMaps(_Function):
 
 @dataclass(frozen=True, slots=True)
 class NestedKeys:
-    """What identifies the rows in a list, and what orders those of one key.
+    """How rows in a list are identified, and how those of one key are ordered.
 
     Args:
-        key: Fields of the rows (`nested-key`); none lets every row be its own.
+        key: Fields of the rows (`nested-key`); if empty, every row is distinct.
         sequence: Fields that say which row of a key is newer (`nested-sequence-field`).
-        count_limit: Most rows.
-        null_strategy: What becomes of rows with a null in their key: `merge`, `ignore` or `error`.
+        count_limit: Maximum number of rows.
+        null_strategy: How rows with a null in their key are treated: `merge`, `ignore` or `error`.
     """
 
     key: tuple[str, ...] = ()
@@ -207,11 +207,11 @@ class NestedKeys:
 
 
 class NestedRows(_Function):
-    """Rows by their key, or all of them (`nested_update`).
+    """Merges rows by their key, or keeps all of them (`nested_update`).
 
     Args:
         rows: All rows, structs.
-        keys: What identifies them.
+        keys: How they are identified.
     """
 
     def __init__(self, rows: pa.Array, keys: NestedKeys) -> None:
@@ -249,7 +249,7 @@ class NestedRows(_Function):
             merged[number] = row
 
     def take_back(self, held: Elements, value: Elements) -> Elements:
-        """Leave out the rows that equal those that are taken back, or have their key."""
+        """Remove the rows that equal the retracted ones, or have their key."""
         if held is None or value is None:
             return held
         gone = {self._numbers[row] for row in value if not self._missing[row] and not self._ignored[row]}
@@ -261,10 +261,10 @@ class NestedRows(_Function):
 
 
 def _ignored_rows(key: Sequence[pa.Array], missing: list[bool], null_strategy: str) -> list[bool]:
-    """Which rows are passed over for a null in their key.
+    """Which rows are ignored for a null in their key.
 
     Raises:
-        FormatError: There is one, and none is wanted.
+        FormatError: There is one, and the strategy is `error`.
     """
     has_null = [False] * len(missing)
     for member in key:
@@ -276,13 +276,13 @@ def _ignored_rows(key: Sequence[pa.Array], missing: list[bool], null_strategy: s
 
 
 def fold_nested_rows(values: pa.Array, keys: NestedKeys, order: MergeOrder, actions: ActionArray) -> pa.Array:
-    """Merge rows in lists field by field: of each key the last values that are not null (`nested_partial_update`).
+    """Merge rows in lists field by field: the last non-null values of each key (`nested_partial_update`).
 
     Args:
         values: Lists of structs.
-        keys: What identifies the rows in them.
-        order: In which order records are merged.
-        actions: int8[n] What each record, in merge order, does to the column; it takes nothing back.
+        keys: How the rows in them are identified.
+        order: The order in which records are merged.
+        actions: int8[n] `Action` of each record, in merge order, on the column; none is a retraction.
 
     Returns:
         One list for each key.
@@ -300,11 +300,11 @@ def fold_nested_rows(values: pa.Array, keys: NestedKeys, order: MergeOrder, acti
 
 
 class _PatchedRows(_Function):
-    """Rows made of others: those of the column have their places, new ones come behind them.
+    """Rows merged from others: those of the column keep their indices, new ones are appended.
 
     Args:
         rows: All rows of the column.
-        keys: What identifies them.
+        keys: How they are identified.
     """
 
     def __init__(self, rows: pa.Array, keys: NestedKeys) -> None:
@@ -320,7 +320,7 @@ class _PatchedRows(_Function):
         return row < len(self._missing) and self._missing[row]
 
     def sources(self, row: int) -> list[int | None]:
-        """For each field the row of the column that its value comes from; None for null."""
+        """For each field the row of the column that its value is taken from; None for null."""
         if row >= len(self._missing):
             return self._made[row - len(self._missing)][1]
         return [row if valid[row] else None for valid in self._valid]
@@ -344,5 +344,5 @@ class _PatchedRows(_Function):
         return list(range(first, first + len(merged)))
 
     def take_back(self, held: Elements, value: Elements) -> Elements:
-        """Never asked for: it is refused beforehand."""
-        raise AssertionError("nested_partial_update takes nothing back")
+        """Never called: retractions are refused beforehand."""
+        raise AssertionError("nested_partial_update does not support retractions")

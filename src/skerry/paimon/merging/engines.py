@@ -1,4 +1,4 @@
-"""The merge engines: how the records of a key become one, for reading, for compaction and for write buffers.
+"""Merge engines: how the records of a key are merged into one, for reading, compaction and write buffers.
 
 Spec: docs/formats/paimon.md § 10.2; Paimon documentation, Merge Engine.
 """
@@ -39,7 +39,7 @@ _DEFAULT_FUNCTION: Final = "fields.default-aggregate-function"
 
 @dataclass(frozen=True)
 class MergeFunction:
-    """What a table makes of the records of a key; picklable.
+    """Merges the records of a key as a table's options say; picklable.
 
     Args:
         schema: The table's columns, primary key and options.
@@ -54,25 +54,25 @@ class MergeFunction:
 
     @cached_property
     def engine(self) -> MergeEngine:
-        """Which engine it is."""
+        """The merge engine."""
         return self.options.merge_engine
 
     @property
     def has_whole_rows(self) -> bool:
-        """Whether a record of level 1 or more is all that its key has in its level and in those above."""
+        """Whether a record of level 1 or more is the complete row of its key at its level and above."""
         return self.options.compacts_by_lookup and self.engine is not MergeEngine.FIRST_ROW
 
     @cached_property
     def groups(self) -> tuple[SequenceGroup, ...]:
-        """The sequence groups; none but with `partial-update`."""
+        """The sequence groups; empty except with `partial-update`."""
         return sequence_groups(self.schema, self.options) if self.engine is MergeEngine.PARTIAL_UPDATE else ()
 
     def check(self) -> None:
-        """Look at all options that have a say in merging.
+        """Check all options that affect merging.
 
         Raises:
             SchemaError: They contradict each other, or the columns.
-            UnsupportedError: They ask for what is not done here.
+            UnsupportedError: They ask for something that is not supported.
         """
         if self.engine is MergeEngine.PARTIAL_UPDATE:
             self._check_partial_update()
@@ -96,13 +96,15 @@ class MergeFunction:
         if len(together) > 1:
             raise SchemaError(f"table options {' and '.join(together)} contradict each other")
         if on_delete and self.groups:
-            raise SchemaError("table option partial-update.remove-record-on-delete does not go with sequence groups")
+            raise SchemaError(
+                "table option partial-update.remove-record-on-delete cannot be combined with sequence groups"
+            )
 
     def columns_for(self, names: Iterable[str]) -> tuple[str, ...]:
-        """The columns that must be read for the sake of some.
+        """The columns that must be read in order to merge some columns.
 
         Args:
-            names: The columns that are wanted.
+            names: The requested columns.
 
         Returns:
             Those, the sequence fields, and the fields of their sequence groups and of those that remove rows; in the
@@ -115,7 +117,7 @@ class MergeFunction:
         return tuple(column.name for column in self.schema.fields if column.name in wanted)
 
     def sequence_keys(self, values: pa.RecordBatch) -> OrderKeys | None:
-        """What orders records of one key before their sequence number does: the values of `sequence.field`.
+        """The keys that order records of one key before their sequence number: the values of `sequence.field`.
 
         Args:
             values: Columns of the table, the sequence fields among them.
@@ -128,18 +130,18 @@ class MergeFunction:
         return encode_order_keys(columns, nullable, descending=self.options.sequence_descending)
 
     def merge(self, records: Records, order: MergeOrder) -> Records:
-        """Make one record of the records of each key.
+        """Merge the records of each key into one.
 
         Args:
             records: The records; their values are columns of the table, with what `columns_for` names.
-            order: In which order they are merged.
+            order: The order in which they are merged.
 
         Returns:
             A record per key, in the order of the keys, those of kind -U and -D included. With `ignore-delete` a key
-            that has nothing else is left out.
+            that has no other records is left out.
 
         Raises:
-            FormatError: A kind is none, or a value is not what a function needs.
+            FormatError: A kind is invalid, or a value is not what a function needs.
             UnsupportedError: There are records that the engine or a function cannot merge.
         """
         check_kinds(records.kinds)
@@ -174,7 +176,7 @@ class MergeFunction:
         ranks, empty = _judged_fields(records.values, present)
         removing = np.array([group.removes for group in present], np.uint8)
         actions = group_actions(records, order, ranks, empty, removing, ignore_delete=ignore_delete)
-        # one line of codes per group of the table, so that a column finds its own
+        # one row of codes per group of the table, so that a column finds its own
         lines = {id(group): line for group, line in zip(present, actions.groups, strict=True)}
         nothing = np.zeros(len(records), np.int8)
         codes = np.stack([lines.get(id(group), nothing) for group in self.groups])
@@ -192,7 +194,7 @@ class MergeFunction:
         return function.merge(column, order, meaning[actions.groups[number]])
 
     def _configured(self, column: str) -> str | None:
-        """The aggregate function that the options name for a column."""
+        """The aggregate function that the options configure for a column."""
         return self.options.field(column, "aggregate-function") or self.options.options.get(_DEFAULT_FUNCTION)
 
     def _function(self, field: pa.Field) -> ColumnFunction:
@@ -227,10 +229,10 @@ class MergeFunction:
 
 
 def check_kinds(kinds: npt.NDArray[np.int8]) -> None:
-    """Refuse what is no kind of record.
+    """Refuse invalid kinds of records.
 
     Raises:
-        FormatError: There is one.
+        FormatError: A kind is invalid.
     """
     if len(kinds) and not 0 <= int(kinds.min()) <= int(kinds.max()) <= max(RowKind):
         wrong = kinds[(kinds < 0) | (kinds > max(RowKind))][0]
@@ -242,7 +244,7 @@ def check_kinds(kinds: npt.NDArray[np.int8]) -> None:
 def _judged_fields(
     values: pa.RecordBatch, groups: Sequence[SequenceGroup]
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint8]]:
-    """Sequence fields of groups as numbers that compare as they do, and where all of a group's are null."""
+    """Sequence fields of groups as comparable numbers, and where all of a group's are null."""
     ranks = np.empty((len(groups), values.num_rows), np.uint64)
     empty = np.empty((len(groups), values.num_rows), np.uint8)
     for line, group in enumerate(groups):
@@ -268,12 +270,12 @@ def _first(records: Records, order: MergeOrder, *, ignore_delete: bool) -> npt.N
     """The first record of each key.
 
     Raises:
-        UnsupportedError: There is a -U or -D among several of a key, and they are not to be passed over.
+        UnsupportedError: Several records of a key include a -U or -D, and these are not to be ignored.
     """
     sizes = np.diff(order.starts)
     retracts = (records.kinds[order.rows] & RETRACTS).astype(bool)
     if not ignore_delete and (retracts & np.repeat(sizes > 1, sizes)).any():
-        raise UnsupportedError("merge engine first-row meets a -U or -D: it needs ignore-delete")
+        raise UnsupportedError("merge engine first-row found a -U or -D: it needs ignore-delete")
     return _found(_find_first, records, order)
 
 
@@ -285,7 +287,7 @@ def _found(find: Callable[..., None], records: Records, order: MergeOrder) -> np
 
 @kernel("void(int64[::1], int64[::1], int8[::1], out int64[::1])")
 def _find_last(rows: Any, starts: Any, kinds: Any, found: Any) -> None:
-    """The last record of each key that takes nothing away, or -1; a record without company whatever it is."""
+    """The last record of each key that is not a retraction, or -1; if a key has one record, that one."""
     for key in range(len(starts) - 1):
         first, place = starts[key], starts[key + 1] - 1
         while place > first and (kinds[rows[place]] & _RETRACTS) != 0:
@@ -296,7 +298,7 @@ def _find_last(rows: Any, starts: Any, kinds: Any, found: Any) -> None:
 
 @kernel("void(int64[::1], int64[::1], int8[::1], out int64[::1])")
 def _find_first(rows: Any, starts: Any, kinds: Any, found: Any) -> None:
-    """The first record of each key that takes nothing away, likewise."""
+    """The first record of each key that is not a retraction, or -1; if a key has one record, that one."""
     for key in range(len(starts) - 1):
         place, last = starts[key], starts[key + 1] - 1
         while place < last and (kinds[rows[place]] & _RETRACTS) != 0:

@@ -1,4 +1,4 @@
-"""How an aggregate function is applied to the values of each key, one by one, where no kernel does it.
+"""Applying an aggregate function to the values of each key one by one, where there is no kernel.
 
 Spec: docs/formats/paimon.md § 10.4.
 """
@@ -19,31 +19,31 @@ _Value = TypeVar("_Value")
 
 
 class FoldFunction(ABC, Generic[_Value]):
-    """How values are added and taken back; None is null."""
+    """How values are added and retracted; None is null."""
 
     @abstractmethod
     def add(self, held: _Value | None, value: _Value | None) -> _Value | None:
-        """What is held after a value was added to it."""
+        """The accumulated value after adding a value."""
 
     def add_reversed(self, held: _Value | None, value: _Value | None) -> _Value | None:
-        """What is held after a value was added that comes before it."""
+        """The accumulated value after adding an older value."""
         return self.add(value, held)
 
     @abstractmethod
     def take_back(self, held: _Value | None, value: _Value | None) -> _Value | None:
-        """What is held after a value was taken back from it."""
+        """The accumulated value after retracting a value."""
 
 
 def fold(
     function: FoldFunction[_Value], ordered: Sequence[_Value | None], order: MergeOrder, actions: ActionArray
 ) -> list[_Value | None]:
-    """Make one value of the values of each key.
+    """Fold the values of each key into one.
 
     Args:
-        function: How.
+        function: The function.
         ordered: Values of the records, in merge order.
-        order: Where the keys are in it.
-        actions: int8[n] What each record, in merge order, does to the column.
+        order: The boundaries of the keys in it.
+        actions: int8[n] `Action` of each record, in merge order, on the column.
     """
     steps, starts = actions.tolist(), order.starts.tolist()
     results = []

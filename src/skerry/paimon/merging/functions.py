@@ -1,4 +1,4 @@
-"""The aggregate functions of columns: which there are, for which types, and how one makes a column.
+"""The aggregate functions of columns: which exist, for which types, and how they merge a column.
 
 Spec: docs/formats/paimon.md § 10.4; Paimon documentation, Aggregation.
 """
@@ -36,7 +36,7 @@ __all__ = ["AggregateFunction", "ColumnFunction", "column_function"]
 
 
 class AggregateFunction(Enum):
-    """What `fields.<column>.aggregate-function` may be."""
+    """Values of `fields.<column>.aggregate-function`."""
 
     SUM = "sum"
     PRODUCT = "product"
@@ -47,7 +47,7 @@ class AggregateFunction(Enum):
     FIRST_VALUE = "first_value"
     FIRST_NON_NULL_VALUE = "first_non_null_value"
     FIRST_NOT_NULL_VALUE = "first_not_null_value"
-    """The name that the one before had once."""
+    """Former name of the previous one."""
     BOOL_AND = "bool_and"
     BOOL_OR = "bool_or"
     LISTAGG = "listagg"
@@ -62,11 +62,11 @@ class AggregateFunction(Enum):
 
 
 Fold = Callable[[pa.Array, MergeOrder, ActionArray], pa.Array]
-"""Makes one value of each key's values."""
+"""Merges the values of each key into one."""
 
 _UNSUPPORTED: Final = {
-    "hll_sketch": "HyperLogLog sketches are not merged here",
-    "rbm64": "64-bit bitmaps are laid out as only Java's library reads them",
+    "hll_sketch": "HyperLogLog sketches are not supported",
+    "rbm64": "64-bit bitmaps have a layout that only Java's library can read",
 }
 _RETRACTABLE: Final = frozenset(
     {
@@ -104,9 +104,9 @@ class ColumnFunction:
 
     Args:
         column: The column.
-        function: Which.
-        fold: What it does.
-        ignores_retraction: Whether records that take something back are passed over
+        function: The function.
+        fold: Its implementation.
+        ignores_retraction: Whether retractions are ignored
             (`fields.<column>.ignore-retract`).
     """
 
@@ -116,25 +116,25 @@ class ColumnFunction:
     ignores_retraction: bool = False
 
     def merge(self, values: pa.Array, order: MergeOrder, actions: ActionArray) -> pa.Array:
-        """Make one value of the values of each key.
+        """Merge the values of each key into one.
 
         Args:
-            values: Of the records.
-            order: In which order they are merged.
-            actions: int8[n] What each record, in merge order, does to the column.
+            values: The values of the records.
+            order: The order in which they are merged.
+            actions: int8[n] `Action` of each record, in merge order, on the column.
 
         Returns:
             One value for each key, of the same type.
 
         Raises:
-            UnsupportedError: Something is to be taken back that the function cannot take back.
+            UnsupportedError: A retraction is merged that the function does not support.
         """
         if self.ignores_retraction:
             actions = _IGNORED_RETRACTION[actions]
         elif self.function not in _RETRACTABLE and np.isin(actions, (Action.RETRACT, Action.SET_RETRACT)).any():
             raise UnsupportedError(
-                f"aggregate function {self.function.value} of column {self.column!r} takes nothing back, and a -U or "
-                f"-D is merged; fields.{self.column}.ignore-retract passes over it"
+                f"aggregate function {self.function.value} of column {self.column!r} does not support "
+                f"retractions, but a -U or -D is merged; set fields.{self.column}.ignore-retract to ignore it"
             )
         return self.fold(values, order, actions)
 
@@ -148,13 +148,13 @@ def column_function(column: pa.Field, name: str, options: CoreOptions) -> Column
         options: The table's options, some of which are the function's.
 
     Raises:
-        SchemaError: The function does not fit the column's type, or an option is no value.
-        UnsupportedError: There is no such function, or it is not done here.
+        SchemaError: The function does not fit the column's type, or an option is not valid.
+        UnsupportedError: The function is unknown or not supported.
     """
     try:
         function = AggregateFunction(name)
     except ValueError:
-        reason = _UNSUPPORTED.get(name, f"there are: {', '.join(known.value for known in AggregateFunction)}")
+        reason = _UNSUPPORTED.get(name, f"supported: {', '.join(known.value for known in AggregateFunction)}")
         raise UnsupportedError(
             f"aggregate function {name} of column {column.name!r} is not supported; {reason}"
         ) from None
@@ -164,7 +164,7 @@ def column_function(column: pa.Field, name: str, options: CoreOptions) -> Column
 
 
 def pick(how: Pick, values: pa.Array, order: MergeOrder, actions: ActionArray) -> pa.Array:
-    """Choose one of the values of each key."""
+    """Select one of the values of each key."""
     ranks = None
     if how in (Pick.GREATEST, Pick.LEAST):
         ranks = encode_order_keys([values], [True], java_floats=True).ranks()
@@ -221,9 +221,7 @@ def _merge_map(function: AggregateFunction, column: pa.Field, options: CoreOptio
     names = [member.name for member in value]
     time = options.field(column.name, "ts-field") or names[-1]
     if time not in names or not pa.types.is_string(value.field(time).type):
-        raise SchemaError(
-            f"aggregate function {function.value} of column {column.name!r} needs a field of text as time"
-        )
+        raise SchemaError(f"aggregate function {function.value} of column {column.name!r} needs a string field as time")
     return partial(fold_elements, partial(MergedMaps, time_field=time))
 
 

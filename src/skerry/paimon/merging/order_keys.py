@@ -1,13 +1,13 @@
-"""Rows of columns as keys that compare as bytes: merging and sorting know no types.
+"""Order keys: rows of columns encoded as comparable bytes, so that merging and sorting do not depend on types.
 
-A key is the values of some columns one behind the other, each so encoded that the order of the bytes is that of the
+A key is the concatenation of the values of some columns, each encoded so that the order of the bytes is that of the
 values. Its first eight bytes are kept as a number, which decides nearly every comparison; keys of up to eight bytes
 have nothing else.
 
-Numbers lie big-endian with their sign turned; strings and bytes end with two zeros, and have 255 behind a zero of their
-own, unless nothing follows them; columns that may be null have a byte in front, 0 for null. Timestamps, dates and times
-are numbers, decimals their unscaled ones. 0.0 and -0.0 are one value and NaN is the greatest, unless floats are wanted
-in the order of Java's `Double.compare`.
+Numbers are big-endian with their sign bit flipped; strings and bytes end with two zeros, and a zero within them is
+followed by 255, unless they are the last column; nullable columns have a leading byte, 0 for null. Timestamps, dates
+and times are encoded as numbers, decimals as their unscaled ones. 0.0 and -0.0 are one value and NaN is the greatest,
+unless floats are to be in the order of Java's `Double.compare`.
 
 Spec: docs/formats/paimon.md § 8.6, § 10.1.
 """
@@ -43,7 +43,7 @@ class OrderKeys:
     Args:
         words: uint64[n] The first eight bytes of each, big-endian; missing ones are 0.
         data: uint8[m] All bytes of all keys; empty if no key has more than eight, and all have the same number.
-        offsets: int64[n + 1] Where each key begins in `data`; empty likewise.
+        offsets: int64[n + 1] Where each key begins in `data`; empty if `data` is.
     """
 
     words: Words
@@ -55,23 +55,23 @@ class OrderKeys:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the words alone tell keys apart."""
+        """Whether the words alone distinguish keys."""
         return not len(self.offsets)
 
     def slice(self, start: int, stop: int) -> OrderKeys:
-        """The keys of some rows that follow each other; a view."""
+        """The keys of consecutive rows; a view."""
         offsets = self.offsets if self.is_exact else self.offsets[start : stop + 1]
         return OrderKeys(self.words[start:stop], self.data, offsets)
 
     def key(self, row: int) -> bytes:
-        """One key; those of the same columns compare as bytes."""
+        """One key; keys of the same columns compare as bytes."""
         if self.is_exact:
             return int(self.words[row]).to_bytes(_WORD_BYTES, "big")
         return self.data[self.offsets[row] : self.offsets[row + 1]].tobytes()
 
     @classmethod
     def concat(cls, parts: Sequence[OrderKeys]) -> OrderKeys:
-        """Keys of the same columns one behind the other."""
+        """Concatenate keys of the same columns."""
         if len(parts) == 1:
             return parts[0]
         words = np.concatenate([part.words for part in parts])
@@ -82,7 +82,7 @@ class OrderKeys:
         return cls(words, np.concatenate(data), _offsets(lengths))
 
     def ranks(self) -> Words:
-        """Numbers that compare as the keys do: equal where those are equal.
+        """Ranks that compare as the keys do: equal for equal keys.
 
         Returns:
             uint64[n].
@@ -108,9 +108,9 @@ def encode_order_keys(
 
     Args:
         columns: At least one, of primitive types, all of the same length.
-        nullable: For each whether there may be nulls; keys that are to be compared with each other must be encoded
-            with the same answer.
-        descending: Whether greater values come first; nulls do so in any case.
+        nullable: For each whether there may be nulls; keys that are to be compared with each other must be encoded with
+            the same setting.
+        descending: Whether greater values come first; nulls are first in any case.
         java_floats: Whether -0.0 is less than 0.0.
 
     Returns:
@@ -138,7 +138,7 @@ def encode_order_keys(
 
 @dataclass(frozen=True, slots=True)
 class _Fixed:
-    """Values of one width as numbers that compare as they do: uint64[n], of which `width` bytes matter."""
+    """Values of one width as numbers in the same order: uint64[n], of which the low `width` bytes are used."""
 
     values: Words
     width: int
@@ -163,7 +163,7 @@ class _Wide:
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """Strings or bytes: where each begins and ends; `is_turned` if greater ones come first."""
+    """Strings or bytes: where each begins and ends; `is_turned` for descending order."""
 
     data: _Bytes
     offsets: _Offsets
@@ -195,7 +195,7 @@ def _piece(column: pa.Array, validity: npt.NDArray[np.bool_] | None, *, java_flo
 
 
 def _values(column: pa.Array, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """The column's values where they lie, whatever lies under its nulls."""
+    """The column's values in place, arbitrary under nulls."""
     buffer = column.buffers()[1]
     if buffer is None:
         return np.zeros(len(column), dtype)
@@ -203,7 +203,7 @@ def _values(column: pa.Array, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 
 
 def _masked(words: Words, validity: npt.NDArray[np.bool_] | None) -> Words:
-    """All nulls are equal."""
+    """Zero the nulls, so that all are equal."""
     return words if validity is None else np.where(validity, words, np.uint64(0))
 
 
@@ -214,7 +214,7 @@ def _signed_order(values: npt.NDArray[Any]) -> Words:
 
 
 def _float_order(values: npt.NDArray[Any], *, java_floats: bool) -> Words:
-    """Bits that compare as the numbers do: those below 0 turned, NaN one and the greatest."""
+    """Bits that compare as the numbers do: negative ones flipped, NaN canonical and the greatest."""
     width = values.itemsize
     values = values.copy()
     values[np.isnan(values)] = np.nan
@@ -252,7 +252,7 @@ def _text(column: pa.Array) -> _Text:
 
 
 def _joined(pieces: list[_Fixed]) -> Words:
-    """Numbers of at most eight bytes in all, moved to the front."""
+    """Numbers of at most eight bytes in total, left-aligned."""
     words = pieces[0].values
     for piece in pieces[1:]:
         words = words << np.uint64(8 * piece.width) | piece.values
@@ -261,7 +261,7 @@ def _joined(pieces: list[_Fixed]) -> Words:
 
 
 def _laid_out(pieces: list[_Piece]) -> OrderKeys:
-    """Keys of any length."""
+    """Encode keys of any length."""
     last = pieces[-1]
     if len(pieces) == 1 and isinstance(last, _Text) and not last.is_turned:
         data, offsets = last.data, last.offsets
@@ -273,7 +273,7 @@ def _laid_out(pieces: list[_Piece]) -> OrderKeys:
 
 
 def _write(pieces: list[_Piece]) -> tuple[_Bytes, _Offsets]:
-    """Write the pieces of every key one behind the other."""
+    """Write the pieces of every key in sequence."""
     count = _count(pieces[0])
     lengths = np.zeros(count, np.int64)
     for piece in pieces:
@@ -317,7 +317,7 @@ def _offsets(lengths: _Offsets) -> _Offsets:
 
 @kernel("void(uint8[::1], int64[::1], out int64[::1])")
 def _add_text_lengths(data: Any, offsets: Any, lengths: Any) -> None:
-    """Bytes, one more for each zero among them, and two zeros behind."""
+    """Number of bytes, plus one for each zero among them, plus two trailing zeros."""
     for i in range(len(lengths)):
         length = offsets[i + 1] - offsets[i] + 2
         for position in range(offsets[i], offsets[i + 1]):
@@ -366,7 +366,7 @@ def _first_words(data: Any, offsets: Any, words: Any) -> None:
 
 @kernel
 def compare_rows(words: Any, data: Any, offsets: Any, left: Any, right: Any) -> Any:
-    """How the keys of two rows compare: below 0, 0, or above 0."""
+    """Compare the keys of two rows: below 0, 0, or above 0."""
     if words[left] != words[right]:
         return -1 if words[left] < words[right] else 1
     if len(offsets) == 0:
@@ -382,7 +382,7 @@ def compare_rows(words: Any, data: Any, offsets: Any, left: Any, right: Any) -> 
 
 @kernel("void(uint64[::1], uint8[::1], int64[::1], out int64[::1], out int64[::1])")
 def sort_rows(words: Any, data: Any, offsets: Any, order: Any, spare: Any) -> None:
-    """Sort rows by their keys, equal ones in the order that they have: a merge sort of ever longer runs."""
+    """Sort rows by their keys, keeping equal ones in order: a bottom-up merge sort."""
     count = len(order)
     for i in range(count):
         order[i] = i

@@ -1,4 +1,4 @@
-"""Aggregate functions whose result is one of the values that went in: which record it comes from.
+"""Aggregate functions that select one of the values: which record it comes from.
 
 Spec: docs/formats/paimon.md § 10.4.
 """
@@ -19,12 +19,12 @@ __all__ = ["Pick", "pick_records"]
 
 
 class Pick(IntEnum):
-    """How one of the values is chosen."""
+    """How the value is selected."""
 
     LAST = 0
-    """The last one, null or not; taken back it is null."""
+    """The last one, null or not; null if retracted."""
     LAST_NON_NULL = 1
-    """The last one that is not null; null if one that is not null is taken back."""
+    """The last one that is not null; null if one that is not null is retracted."""
     FIRST = 2
     """The first one, null or not."""
     FIRST_NON_NULL = 3
@@ -34,7 +34,7 @@ class Pick(IntEnum):
     LEAST = 5
     """The least one that is not null."""
     KEY = 6
-    """The last one, also where it is taken back: a key's columns do not change."""
+    """The last one, even if retracted: key columns do not change."""
 
 
 _AGG, _AGG_REVERSED, _RETRACT = Action.AGG.value, Action.AGG_REVERSED.value, Action.RETRACT.value
@@ -51,14 +51,14 @@ def pick_records(
     valid: npt.NDArray[np.bool_],
     ranks: npt.NDArray[np.uint64] | None = None,
 ) -> npt.NDArray[np.int64]:
-    """Choose a value for each key.
+    """Select a value for each key.
 
     Args:
-        pick: How.
-        order: In which order records are merged.
-        actions: int8[n] What each record, in merge order, does to the column.
+        pick: How it is selected.
+        order: The order in which records are merged.
+        actions: int8[n] `Action` of each record, in merge order, on the column.
         valid: bool[n] Whether a record's value is not null.
-        ranks: uint64[n] Numbers that compare as the values do; for the greatest and the least one.
+        ranks: uint64[n] Ranks that compare as the values do; used by the greatest and the least one.
 
     Returns:
         int64[g] The record that each key's value comes from; -1 for null.
@@ -71,7 +71,7 @@ def pick_records(
 
 @kernel
 def _chosen(pick: int, held: int, row: int, begun: bool, valid: Any, ranks: Any) -> int:
-    """What is held after a value was added: rows, -1 for none. The first ones are marked as begun by the caller."""
+    """The selected row after adding a value, -1 for none. The caller marks the first ones as begun."""
     is_valid = row >= 0 and valid[row] != 0
     if pick == _LAST or pick == _KEY:  # noqa: SIM109 - kernels have no tuples
         return row
@@ -92,7 +92,7 @@ def _chosen(pick: int, held: int, row: int, begun: bool, valid: Any, ranks: Any)
 
 @kernel
 def _retracted(pick: int, held: int, row: int, valid: Any) -> int:
-    """What is held after a value was taken back; other functions are refused, or ignore it, before they come here."""
+    """The selected row after retracting a value; other functions refuse or ignore retractions beforehand."""
     if pick == _KEY:
         return row
     if pick == _LAST:

@@ -1,4 +1,4 @@
-"""Records of primary-key tables, and in which order they are merged."""
+"""Records of primary-key tables, and the order in which they are merged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Rows: TypeAlias = npt.NDArray[np.int64]
 
 
 class RowKind(IntEnum):
-    """What a record does with its key, as `_VALUE_KIND` has it."""
+    """Effect of a record on its key, the value of `_VALUE_KIND`."""
 
     INSERT = 0
     """+I"""
@@ -32,14 +32,14 @@ class RowKind(IntEnum):
 
     @property
     def is_retract(self) -> bool:
-        """Whether it takes a row away."""
+        """Whether it is a retraction."""
         return bool(self & 1)
 
 
 _WORD_BITS: Final = 64
 
 RETRACTS: Final = 1
-"""The bit of a kind that says that it takes a row away."""
+"""The bit of a kind that marks a retraction."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +47,7 @@ class Records:
     """Records: rows with a kind and a sequence number each.
 
     Args:
-        values: The columns of the table, or those of them that are wanted.
+        values: The columns of the table, or the requested ones.
         kinds: int8[n] `RowKind`.
         numbers: int64[n] Sequence numbers.
     """
@@ -66,7 +66,7 @@ class Records:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MergeOrder:
-    """In which order records are merged.
+    """The order in which records are merged.
 
     Args:
         rows: int64[n] Records by key, those of a key by user sequence and sequence number.
@@ -91,13 +91,13 @@ def merge_runs(
         keys: Of all records, run by run.
         run_starts: int64[r + 1] Where each run begins.
         numbers: int64[n] Sequence numbers.
-        sequence: What orders records of one key before their number does.
+        sequence: Orders records of one key before their number does.
 
     Returns:
-        The order; or the first record that stands before one with a smaller key in its run.
+        The order; or the first record whose key is smaller than its predecessor's in its run.
     """
     count = len(keys)
-    if keys.is_exact:  # sorting numbers that are sorted in part is faster than any merge
+    if keys.is_exact:  # sorting partially sorted numbers is faster than a merge
         falls = np.setdiff1d(np.flatnonzero(keys.words[1:] < keys.words[:-1]), run_starts - 1)
         return (
             int(falls[0]) if len(falls) else _in_groups(keys, np.argsort(keys.words, kind="stable"), numbers, sequence)
@@ -109,13 +109,13 @@ def merge_runs(
 
 
 def lowest_level_only(order: MergeOrder, levels: Rows) -> MergeOrder:
-    """Leave out records of higher levels where their key has one of a lower level, except level 0.
+    """Leave out records of higher levels if their key has one at a lower level, except level 0.
 
-    Where compaction looks keys up in higher levels, what it writes to a lower one has been merged with what is there
-    already.
+    If compaction looks up keys in higher levels, records that it writes to a lower one have already been merged with
+    those there.
 
     Args:
-        order: In which order records are merged.
+        order: The order in which records are merged.
         levels: int64[n] Levels of the records.
 
     Returns:
@@ -132,12 +132,12 @@ def lowest_level_only(order: MergeOrder, levels: Rows) -> MergeOrder:
 
 
 def sort_records(keys: OrderKeys, numbers: npt.NDArray[np.int64], sequence: OrderKeys | None = None) -> MergeOrder:
-    """Order records that are in no order.
+    """Order unsorted records.
 
     Args:
         keys: Of the records.
         numbers: int64[n] Sequence numbers.
-        sequence: What orders records of one key before their number does.
+        sequence: Orders records of one key before their number does.
     """
     if keys.is_exact:
         rows = _order_of(keys.words)
@@ -148,9 +148,9 @@ def sort_records(keys: OrderKeys, numbers: npt.NDArray[np.int64], sequence: Orde
 
 
 def _order_of(words: npt.NDArray[np.uint64]) -> Rows:
-    """int64[n] The order of words, equal ones as they came.
+    """int64[n] The order of words, stable.
 
-    Where a word less the least one leaves room for the row beside it, both are sorted as one number, in a third of the
+    If a word minus the least one leaves room for the row number, both are sorted as one number, in a third of the
     time that sorting rows by their words takes.
     """
     if not len(words):
@@ -181,7 +181,7 @@ def _in_sequence(rows: Rows, starts: Rows, numbers: npt.NDArray[np.int64], seque
 
 @kernel
 def _sift_down(words: Any, data: Any, offsets: Any, heap: Any, size: int, runs: int) -> None:
-    """Let the run at the root of the heap sink; the heap holds runs, and behind them where each stands."""
+    """Sift down the run at the root of the heap, which holds runs followed by the current position of each."""
     place = 0
     while True:
         least = place
@@ -241,7 +241,7 @@ def _merge(words: Any, data: Any, offsets: Any, run_starts: Any, heap: Any, rows
 
 @kernel("int64(uint64[::1], uint8[::1], int64[::1], int64[::1], out int64[::1])")
 def _find_groups(words: Any, data: Any, offsets: Any, rows: Any, starts: Any) -> int:
-    """Where equal keys begin among sorted rows; returns how many keys there are."""
+    """Where equal keys begin among sorted rows; returns the number of keys."""
     keys = 0
     for i in range(len(rows)):
         if i == 0 or compare_rows(words, data, offsets, rows[i - 1], rows[i]) != 0:
@@ -253,7 +253,7 @@ def _find_groups(words: Any, data: Any, offsets: Any, rows: Any, starts: Any) ->
 
 @kernel("void(int64[::1], uint64[::1], int64[::1], out int64[::1])")
 def _order_groups(starts: Any, ranks: Any, numbers: Any, rows: Any) -> None:
-    """Sort the records of each key by insertion: there are few, and mostly in order already."""
+    """Sort the records of each key by insertion: they are few, and mostly sorted."""
     has_ranks = len(ranks) > 0
     for key in range(len(starts) - 1):
         first, end = starts[key], starts[key + 1]

@@ -1,4 +1,4 @@
-"""Sequence groups of the engine `partial-update`: columns that change together, if their sequence fields say so.
+"""Sequence groups of the engine `partial-update`: columns that are updated together if their sequence fields are newer.
 
 Spec: docs/formats/paimon.md § 10.3; Paimon documentation, Partial Update, Sequence Group.
 """
@@ -25,7 +25,7 @@ class SequenceGroup:
 
     Args:
         fields: The sequence fields, in the order in which they are compared.
-        members: The columns that follow them.
+        members: The other columns of the group.
         removes: Whether a -D of the group removes the whole row.
     """
 
@@ -35,14 +35,14 @@ class SequenceGroup:
 
 
 def sequence_groups(schema: TableSchema, options: CoreOptions) -> tuple[SequenceGroup, ...]:
-    """The sequence groups that a table's options name.
+    """The sequence groups configured by a table's options.
 
     Args:
         schema: The columns.
         options: The options.
 
     Raises:
-        SchemaError: A group names what is no column, or part of the primary key, or of another group.
+        SchemaError: A group names an unknown column, or one of the primary key or of another group.
     """
     removing = set(parse_list(options.options.get(_REMOVE_OPTION, "")))
     groups: list[SequenceGroup] = []
@@ -57,7 +57,7 @@ def sequence_groups(schema: TableSchema, options: CoreOptions) -> tuple[Sequence
         groups.append(SequenceGroup(fields, members, bool(removing.intersection(fields))))
     unknown = removing.difference(*(group.fields for group in groups))
     if unknown:
-        raise SchemaError(f"option {_REMOVE_OPTION} names {min(unknown)!r}, which is no field of a sequence group")
+        raise SchemaError(f"option {_REMOVE_OPTION} names {min(unknown)!r}, which is not a field of a sequence group")
     return tuple(groups)
 
 

@@ -1,4 +1,4 @@
-"""Sums and products of numbers, in the arithmetic of Java: integers wrap at their width, floats round at every step.
+"""Sums and products of numbers, in Java arithmetic: integers wrap at their width, floats round at every step.
 
 Spec: docs/formats/paimon.md § 10.4.
 """
@@ -28,15 +28,15 @@ def fold_numbers(values: pa.Array, order: MergeOrder, actions: ActionArray, *, i
 
     Args:
         values: Integers or floats.
-        order: In which order records are merged.
-        actions: int8[n] What each record, in merge order, does to the column.
+        order: The order in which records are merged.
+        actions: int8[n] `Action` of each record, in merge order, on the column.
         is_product: Whether to multiply.
 
     Returns:
         One value of the same type for each key, null where there was none.
 
     Raises:
-        FormatError: A 0 is taken back from a product.
+        FormatError: A 0 is retracted from a product.
     """
     type_ = values.type
     valid = np.asarray(values.is_valid()).view(np.uint8)
@@ -49,7 +49,7 @@ def fold_numbers(values: pa.Array, order: MergeOrder, actions: ActionArray, *, i
             numbers, results, has_value,
         )  # fmt: skip
         if failed >= 0:
-            raise FormatError("a 0 is taken back from a product", rule="docs/formats/paimon.md § 10.4")
+            raise FormatError("a 0 cannot be retracted from a product", rule="docs/formats/paimon.md § 10.4")
     else:
         fold = _FLOATS[type_.bit_width]
         numbers = np.ascontiguousarray(values.fill_null(0).to_numpy())

@@ -1,4 +1,4 @@
-"""Aggregate functions over single values that no kernel does: decimals, joined strings, sketches, bitmaps.
+"""Aggregate functions over single values without a kernel: decimals, joined strings, sketches, bitmaps.
 
 Spec: docs/formats/paimon.md § 10.4.
 """
@@ -24,13 +24,13 @@ _COMPACT_DIGITS: Final = 18
 
 
 def fold_values(function: FoldFunction[Any], values: pa.Array, order: MergeOrder, actions: ActionArray) -> pa.Array:
-    """Make one value of the values of each key.
+    """Fold the values of each key into one.
 
     Args:
-        function: How.
-        values: Of the records.
-        order: In which order they are merged.
-        actions: int8[n] What each record, in merge order, does to the column.
+        function: The function.
+        values: The values of the records.
+        order: The order in which they are merged.
+        actions: int8[n] `Action` of each record, in merge order, on the column.
 
     Returns:
         One value of the same type for each key.
@@ -44,11 +44,11 @@ def fold_values(function: FoldFunction[Any], values: pa.Array, order: MergeOrder
 
 
 class _WithoutRetraction(FoldFunction[Any]):
-    """Functions whose values cannot be taken back; whoever uses them refuses that beforehand."""
+    """Functions whose values cannot be retracted; callers refuse retractions beforehand."""
 
     def take_back(self, held: Any, value: Any) -> Any:
         """See `FoldFunction`."""
-        raise UnsupportedError("the aggregate function takes nothing back")
+        raise UnsupportedError("the aggregate function does not support retractions")
 
 
 class Decimals(FoldFunction[Any]):
@@ -80,7 +80,7 @@ class Decimals(FoldFunction[Any]):
             return self._fitted(_EXACT.divide(held, value))
         except decimal.DecimalException as error:
             raise FormatError(
-                f"{value} cannot be taken back from the product {held}", rule="docs/formats/paimon.md § 10.4"
+                f"{value} cannot be retracted from the product {held}", rule="docs/formats/paimon.md § 10.4"
             ) from error
 
     def _fitted(self, number: decimal.Decimal) -> decimal.Decimal | None:
@@ -88,18 +88,18 @@ class Decimals(FoldFunction[Any]):
         rounded = number.quantize(self._unit, decimal.ROUND_HALF_UP, decimal.Context(prec=200))
         if rounded and rounded.adjusted() + 1 + self._type.scale > self._type.precision:
             if self._type.precision <= _COMPACT_DIGITS and not self._is_product:
-                # what Java makes of this has more digits than its type
+                # Java's result has more digits than its type
                 raise UnsupportedError(f"the sum {rounded} does not fit {self._type}")
             return None
         return rounded
 
 
 class JoinedStrings(_WithoutRetraction):
-    """Strings one behind the other, empty ones left out (`listagg`).
+    """Joins strings, skipping empty ones (`listagg`).
 
     Args:
-        delimiter: What stands between them.
-        distinct: Whether what stands there already is left out.
+        delimiter: The separator.
+        distinct: Whether duplicates are skipped.
     """
 
     def __init__(self, delimiter: str, *, distinct: bool) -> None:
@@ -127,7 +127,7 @@ class ThetaSketches(_WithoutRetraction):
 
     def add(self, held: Any, value: Any) -> Any:
         """See `FoldFunction`."""
-        from skerry.theta import ThetaSketch, union  # loaded by the few tables that have such columns
+        from skerry.theta import ThetaSketch, union  # loaded only by the few tables with such columns
 
         if held is None or value is None:
             return value if held is None else held

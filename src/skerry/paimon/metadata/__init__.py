@@ -1,1 +1,1 @@
-"""Metadata: the files below a table's folder that say what it is; options, schemas, snapshots, tags and branches."""
+"""Metadata: the files below a table's folder that define it; options, schemas, snapshots, tags and branches."""

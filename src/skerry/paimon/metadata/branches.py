@@ -1,4 +1,4 @@
-"""Branches: schemas, snapshots and tags of their own over the data files of the table.
+"""Branches: their own schemas, snapshots and tags over the data files of the table.
 
 Spec: docs/formats/paimon.md § 13.2.
 """
@@ -33,12 +33,12 @@ _PREFIX: Final = "branch-"
 
 
 def on_branch(paths: TablePaths, branch: str) -> TablePaths:
-    """Where the files of another branch of the same table lie."""
+    """The paths of another branch of the same table."""
     return replace(paths, branch=branch)
 
 
 def branch_names(storage: Storage, paths: TablePaths) -> list[str]:
-    """The names of a table's branches beside `main`, in their order."""
+    """The sorted names of a table's branches other than `main`."""
     names = (name(folder) for folder in storage.list_folder(paths.branches).folders)
     found = sorted(text.removeprefix(_PREFIX) for text in names if text.startswith(_PREFIX) and text != _PREFIX)
     return [branch for branch in found if schema_ids(storage, on_branch(paths, branch))]
@@ -47,30 +47,30 @@ def branch_names(storage: Storage, paths: TablePaths) -> list[str]:
 def create_branch(
     storage: Storage, paths: TablePaths, branch: str, files: OwnedFiles, *, tag: str | None = None
 ) -> TablePaths:
-    """Make a branch.
+    """Create a branch.
 
-    The newest schema is written last: without any schema there is no branch, so that nobody sees half of one.
+    The newest schema is written last: a folder without a schema is not a branch, so that no one sees half of one.
 
     Args:
         storage: Access to the table's files.
-        paths: Where those of the branch lie that it is made from.
+        paths: The paths of the branch that it is created from.
         branch: Its name.
-        files: Owns what is there for the branch alone, until there may be a branch.
-        tag: The tag that it begins with; None for a branch without rows.
+        files: Owns the files of the branch until it may exist.
+        tag: The tag that it starts from; None for a branch without rows.
 
     Returns:
-        Where its files lie.
+        Its paths.
 
     Raises:
-        AlreadyExistsError: There is such a branch.
-        NotFoundError: There is no such tag.
-        SchemaError: It cannot be a name.
+        AlreadyExistsError: The branch already exists.
+        NotFoundError: The tag does not exist.
+        SchemaError: The name is not valid.
     """
     if branch == MAIN_BRANCH or branch.isdigit():
-        raise SchemaError(f"{branch!r} cannot be the name of a branch")
+        raise SchemaError(f"{branch!r} is not a valid branch name")
     target = on_branch(paths, checked_name(branch, "branch"))
     if schema_ids(storage, target):
-        raise AlreadyExistsError(f"there is a branch {branch!r} already", location=target.branch_root)
+        raise AlreadyExistsError(f"branch {branch!r} exists already", location=target.branch_root)
     ids = schema_ids(storage, paths)
     if tag is not None:
         snapshot = read_tag(storage, paths, tag).snapshot
@@ -79,14 +79,14 @@ def create_branch(
         _copy(storage, paths.tag(tag), target.tag(tag))
         storage.write(target.snapshot(snapshot.id), _snapshot_file(storage, paths, snapshot.id, tag), overwrite=True)
         write_hint(storage, target, snapshot.id)
-    PublishStep((), files)  # with a schema it is a branch
+    PublishStep((), files)  # once it has a schema it is a branch
     for number in ids:
         _copy(storage, paths.schema(number), target.schema(number))
     return target
 
 
 def _snapshot_file(storage: Storage, paths: TablePaths, snapshot_id: int, tag: str) -> bytes:
-    """The file of a snapshot; if it has expired, what its tag has kept of it."""
+    """The file of a snapshot, or the copy in its tag if it has expired."""
     try:
         return storage.read(paths.snapshot(snapshot_id))
     except NotFoundError:
@@ -98,11 +98,11 @@ def _copy(storage: Storage, source: str, target: str) -> None:
 
 
 def delete_branch(storage: Storage, paths: TablePaths, branch: str) -> None:
-    """Delete a branch; the data files that only it had stay until orphans are removed.
+    """Delete a branch; its own data files stay until orphans are removed.
 
     Raises:
-        CommitUnknownError: The store failed; the branch may or may not be there.
-        NotFoundError: There is no such branch.
+        CommitUnknownError: The store failed; the branch may or may not exist.
+        NotFoundError: The branch does not exist.
         SchemaError: It is `main`.
     """
     if branch == MAIN_BRANCH:
@@ -114,7 +114,7 @@ def delete_branch(storage: Storage, paths: TablePaths, branch: str) -> None:
         )
     schemas = [file.location for file in storage.list_folder(target.schemas).files]
     try:
-        storage.delete(schemas)  # without any schema there is no branch
+        storage.delete(schemas)  # a folder without a schema is not a branch
     except StorageError as error:
         raise CommitUnknownError(
             f"branch {branch!r} may or may not be deleted: {error}", location=target.branch_root
@@ -124,18 +124,18 @@ def delete_branch(storage: Storage, paths: TablePaths, branch: str) -> None:
 
 
 def fast_forward(storage: Storage, paths: TablePaths, branch: str) -> None:
-    """Move a branch on to the newest snapshot of another one that was made from it.
+    """Advance a branch to the newest snapshot of another one that was created from it.
 
-    Every snapshot is put into place like a commit, in order, so that the commit of a rival is noticed and not lost.
+    Every snapshot is published like a commit, in order, so that a rival's commit is detected and not lost.
 
     Args:
         storage: Access to the table's files.
-        paths: Where those of the branch lie that is moved.
-        branch: The one that it moves to.
+        paths: The paths of the branch to advance.
+        branch: The branch whose snapshots it gets.
 
     Raises:
-        ConflictError: The branches have gone different ways.
-        NotFoundError: There is no such branch, or it has no snapshot.
+        ConflictError: The branches have diverged.
+        NotFoundError: The branch does not exist, or has no snapshot.
     """
     source = on_branch(paths, branch)
     if latest_snapshot(storage, source) is None:
@@ -147,7 +147,7 @@ def fast_forward(storage: Storage, paths: TablePaths, branch: str) -> None:
             f"branch {paths.branch!r} has snapshot {newest.id}, which {branch!r} does not have", retryable=False
         )
     if newest is not None and newest.id < ids[0] - 1:
-        raise ConflictError(f"branch {branch!r} begins behind the newest snapshot {newest.id}", retryable=False)
+        raise ConflictError(f"branch {branch!r} starts after the newest snapshot {newest.id}", retryable=False)
     for number in schema_ids(storage, source):
         _put(storage, source.schema(number), paths.schema(number))
     for number in ids:
@@ -160,13 +160,13 @@ def fast_forward(storage: Storage, paths: TablePaths, branch: str) -> None:
 
 
 def _put(storage: Storage, source: str, target: str) -> None:
-    """Copy a file, unless it is there already.
+    """Copy a file, unless it exists already.
 
     Raises:
-        CommitUnknownError: It may or may not be there now.
-        ConflictError: There is another one.
+        CommitUnknownError: It may or may not exist now.
+        ConflictError: A different one exists.
     """
     try:
         publish_file(storage, target, storage.read(source), "the branch's newest snapshot")
     except ConflictError as error:
-        raise ConflictError("the branches have gone different ways", location=target, retryable=False) from error
+        raise ConflictError("the branches have diverged", location=target, retryable=False) from error

@@ -31,23 +31,23 @@ def assign_buckets(
     """The bucket of every row.
 
     Args:
-        function: How a bucket key becomes a bucket.
+        function: How buckets are computed from bucket keys.
         types: Types of the bucket key's columns.
-        columns: The columns, of the types that `skerry.paimon.values.arrow_types.arrow_type` gives.
-        total_buckets: How many buckets there are, at least 1.
+        columns: The columns, with the types that `skerry.paimon.values.arrow_types.arrow_type` returns.
+        total_buckets: Number of buckets, at least 1.
 
     Returns:
         int32[rows].
 
     Raises:
-        SchemaError: The function does not take columns of these types.
+        SchemaError: The function does not accept columns of these types.
     """
     check_bucket_key(function, types)
     return _FUNCTIONS[function](types, columns, total_buckets)
 
 
 def buckets_of_rows(rows: BinaryRows, total_buckets: int) -> npt.NDArray[np.int32]:
-    """The buckets that the default function gives to encoded bucket keys.
+    """The buckets of encoded bucket keys by the default function.
 
     Returns:
         int32[rows].
@@ -56,18 +56,20 @@ def buckets_of_rows(rows: BinaryRows, total_buckets: int) -> npt.NDArray[np.int3
 
 
 def check_bucket_key(function: BucketFunction, types: Sequence[PaimonType]) -> None:
-    """Refuse bucket keys that a function does not take.
+    """Refuse bucket keys that a function does not accept.
 
     Raises:
-        SchemaError: The function does not take columns of these types.
+        SchemaError: The function does not accept columns of these types.
     """
     roots = [type_.root if isinstance(type_, AtomicType) else None for type_ in types]
     if function is BucketFunction.MOD and roots not in ([TypeRoot.INT], [TypeRoot.BIGINT]):
-        raise SchemaError("bucket-function.type=mod takes one column of INT or BIGINT as bucket-key", rule=_RULE)
+        raise SchemaError("bucket-function.type=mod needs one column of INT or BIGINT as bucket-key", rule=_RULE)
     if function is BucketFunction.HIVE:
         for root, type_ in zip(roots, types, strict=True):
             if root is None or root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
-                raise SchemaError(f"bucket-function.type=hive takes no column of {type_} as bucket-key", rule=_RULE)
+                raise SchemaError(
+                    f"bucket-function.type=hive does not accept {type_} columns as bucket-key", rule=_RULE
+                )
 
 
 def _default(types: Sequence[PaimonType], columns: Sequence[pa.Array], total: int) -> npt.NDArray[np.int32]:
@@ -120,7 +122,7 @@ def _hive_hashes(root: TypeRoot, column: pa.Array) -> npt.NDArray[np.int32]:
 
 
 def _canonical(column: pa.Array, dtype: type[np.floating[Any]]) -> npt.NDArray[Any]:
-    """Floats with one zero and one NaN."""
+    """Floats with canonical zero and NaN."""
     values = column.fill_null(0).to_numpy(zero_copy_only=False)
     return np.where(values == 0, dtype(0), np.where(np.isnan(values), dtype(np.nan), values)).astype(dtype)
 
@@ -131,7 +133,7 @@ def _fold(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
 
 
 def _hive_decimal(value: Decimal | None) -> int:
-    """Java's `BigDecimal.hashCode` of a decimal without zeros at its end."""
+    """Java's `BigDecimal.hashCode` of a decimal without trailing zeros."""
     if not value:
         return 0
     sign, digits, exponent = value.as_tuple()

@@ -1,7 +1,4 @@
-"""Long-lived changelogs: what is kept of a snapshot after it has expired, so that its changes can still be read.
-
-Spec: docs/formats/paimon.md § 13.5.
-"""
+"""Long-lived changelogs, which keep the changes of a snapshot readable after it has expired."""
 
 from __future__ import annotations
 
@@ -19,24 +16,26 @@ _PREFIX: Final = "changelog-"
 
 
 def changelog_ids(storage: Storage, paths: TablePaths) -> list[int]:
-    """The ids of the snapshots of which the changelog is left, ascending."""
+    """The ids of the expired snapshots whose changelog is kept, ascending."""
     return numbered_files(storage, paths.changelogs, _PREFIX)
 
 
 def read_changelog(storage: Storage, paths: TablePaths, snapshot_id: int) -> Snapshot:
-    """What is left of a snapshot: its file; of its manifest lists that of changelogs still exists, if it has one.
+    """What is kept of an expired snapshot: its file; its changelog manifest list still exists, if it has one.
 
     Raises:
-        NotFoundError: Nothing is left.
+        NotFoundError: Nothing is kept.
         FormatError: The file is corrupt.
-        UnsupportedError: Its version or kind is not known.
+        UnsupportedError: Its version or kind is unknown.
     """
     location = paths.changelog(snapshot_id)
     try:
         data = storage.read(location)
     except NotFoundError:
-        raise NotFoundError(f"no changelog of snapshot {snapshot_id}; it has expired", location=location) from None
+        raise NotFoundError(f"snapshot {snapshot_id} has no changelog; it has expired", location=location) from None
     snapshot = decode_snapshot(data, location=location)
     if snapshot.id != snapshot_id:
-        raise FormatError(f"the changelog is of {snapshot.id}, its file's name says {snapshot_id}", location=location)
+        raise FormatError(
+            f"the changelog is of {snapshot.id}, expected {snapshot_id} by its file name", location=location
+        )
     return snapshot

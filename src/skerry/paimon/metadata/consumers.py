@@ -1,4 +1,4 @@
-"""Consumers: how far readers of a table's changes have come, which expiry must not overtake.
+"""Consumers: how far readers of a table's changes have come, which expiry must respect.
 
 Spec: docs/formats/paimon.md § 13.3.
 """
@@ -21,14 +21,14 @@ _KEY: Final = "nextSnapshot"
 
 
 def read_consumers(storage: Storage, paths: TablePaths) -> dict[str, int]:
-    """The next snapshot that each consumer of a branch wants, by its name."""
+    """The next snapshot to be read by each consumer of a branch, by its name."""
     names = named_files(storage, paths.consumers, _PREFIX)
     found = ((name, find_consumer(storage, paths, name)) for name in names)
     return {name: snapshot_id for name, snapshot_id in found if snapshot_id is not None}
 
 
 def find_consumer(storage: Storage, paths: TablePaths, name: str) -> int | None:
-    """The next snapshot that a consumer wants; None if there is no such consumer.
+    """The next snapshot that a consumer will read; None if it does not exist.
 
     Raises:
         FormatError: The file is corrupt.
@@ -45,11 +45,11 @@ def find_consumer(storage: Storage, paths: TablePaths, name: str) -> int | None:
 
 
 def least_next_snapshot(storage: Storage, paths: TablePaths) -> int | None:
-    """The oldest snapshot that a consumer still wants; None if there is no consumer."""
+    """The oldest snapshot that a consumer has yet to read; None if there are no consumers."""
     return min(read_consumers(storage, paths).values(), default=None)
 
 
 def write_consumer(storage: Storage, paths: TablePaths, name: str, next_snapshot: int) -> None:
-    """Note the next snapshot that a consumer wants."""
+    """Record the next snapshot that a consumer will read."""
     location = paths.consumer(checked_name(name, "consumer"))
     storage.write(location, json.dumps({_KEY: next_snapshot}, indent=2).encode(), overwrite=True)

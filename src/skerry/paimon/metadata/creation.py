@@ -1,4 +1,4 @@
-"""Making a table: its first schema.
+"""Creating a table: its first schema.
 
 Spec: docs/formats/paimon.md § 2, § 14.3; Paimon spec, Schema.
 """
@@ -39,9 +39,9 @@ def first_schema(
     Args:
         columns: Its columns.
         partition_by: Names of the partition keys.
-        primary_key: Names of the columns that identify a row; they have no nulls.
+        primary_key: Names of the columns that identify a row; they are not nullable.
         properties: The table's options.
-        comment: What the table is.
+        comment: The table's description.
 
     Raises:
         SchemaError: A column or key does not fit; the message names it.
@@ -80,7 +80,7 @@ def create_table(storage: Storage, location: str, schema: TableSchema, *, name: 
     """Write the first schema of a table.
 
     Raises:
-        AlreadyExistsError: There is a table already.
+        AlreadyExistsError: The table already exists.
     """
     paths = CoreOptions(schema.options).paths(location)
     if schema_ids(storage, paths):

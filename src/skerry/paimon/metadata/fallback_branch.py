@@ -1,6 +1,6 @@
-"""The option `scan.fallback-branch`: a batch read takes each partition that its branch does not have from another one.
+"""The option `scan.fallback-branch`: batch reads take partitions missing from their branch from another one.
 
-The option of the newest schema counts, also for a read of the past, as in Java.
+The option of the newest schema applies, also for a read of the past, as in Java.
 
 Spec: docs/formats/paimon.md § 9.7; Paimon documentation, Manage Branches; Paimon Java, `FallbackReadFileStoreTable`.
 """
@@ -25,14 +25,14 @@ _RULE = "docs/formats/paimon.md § 9.7"
 
 
 def fallback_state(state: PaimonState) -> PaimonState | None:
-    """The newest state of the branch that a branch falls back to; None if it falls back to none.
+    """The newest state of the fallback branch of a branch; None if it has none.
 
     Args:
-        state: The newest state of the one branch.
+        state: The newest state of the branch.
 
     Raises:
-        NotFoundError: There is no such branch; the message proposes the nearest name.
-        SchemaError: It cannot be the name of one.
+        NotFoundError: The fallback branch does not exist; the message proposes the nearest name.
+        SchemaError: Its name is not valid.
     """
     branch = state.options.fallback_branch
     if branch is None or branch == state.branch:
@@ -42,17 +42,17 @@ def fallback_state(state: PaimonState) -> PaimonState | None:
     except NotFoundError:
         known = branch_names(state.storage, state.paths)
         raise NotFoundError(
-            f"table option {FALLBACK_BRANCH}={branch}: there is no such branch{nearest(branch, known)}",
+            f"table option {FALLBACK_BRANCH}={branch}: the branch does not exist{nearest(branch, known)}",
             location=state.name,
             rule=_RULE,
         ) from None
 
 
 def fallback_at_time(state: PaimonState, time_millis: int) -> PaimonState | None:
-    """What the other branch was at a moment; None if it had no snapshot then.
+    """The fallback branch at a point in time; None if it had no snapshot then.
 
     Args:
-        state: The newest state of the one branch.
+        state: The newest state of the branch.
         time_millis: Milliseconds since 1970.
     """
     other = fallback_state(state)
@@ -61,14 +61,14 @@ def fallback_at_time(state: PaimonState, time_millis: int) -> PaimonState | None
 
 
 def fallback_at_tag(state: PaimonState, tag: str) -> PaimonState | None:
-    """What the tag of a name is on the other branch.
+    """The tag of the same name on the fallback branch.
 
     Args:
-        state: The newest state of the one branch.
+        state: The newest state of the branch.
         tag: The tag.
 
     Raises:
-        NotFoundError: The other branch has no such tag.
+        NotFoundError: The fallback branch does not have the tag.
     """
     other = fallback_state(state)
     if other is None:
@@ -76,7 +76,7 @@ def fallback_at_tag(state: PaimonState, tag: str) -> PaimonState | None:
     found = find_tag(other.storage, other.paths, tag)
     if found is None:
         raise NotFoundError(
-            f"tag {tag!r} is not on branch {other.branch!r}, which partitions are read from that {state.branch!r} does "
+            f"tag {tag!r} is not on branch {other.branch!r}, from which partitions are read that {state.branch!r} does "
             "not have; read by snapshot or as_of",
             location=state.name,
             rule=_RULE,
@@ -85,9 +85,9 @@ def fallback_at_tag(state: PaimonState, tag: str) -> PaimonState | None:
 
 
 def check_agreement(state: PaimonState, fallback: PaimonState) -> None:
-    """Refuse branches whose rows do not go together: their columns must be the same, in the same order.
+    """Refuse branches that cannot be read together: their columns must be the same, in the same order.
 
-    Java compares the types alone and then finds columns by id or by place, as it happens.
+    Java compares only the types and then finds columns by id or by position, depending on the reader.
 
     Raises:
         SchemaError: The branches differ; the message says where.
@@ -109,12 +109,12 @@ def _identity(field: DataField) -> object:
 def _difference(
     state: PaimonState, fallback: PaimonState, what: str, ours: tuple[object, ...], theirs: tuple[object, ...]
 ) -> SchemaError:
-    def told(parts: tuple[object, ...]) -> str:
+    def described(parts: tuple[object, ...]) -> str:
         return ", ".join(f"{p.id}: {p.name} {p.type}" if isinstance(p, DataField) else str(p) for p in parts)
 
     return SchemaError(
         f"{what} of branch {state.branch!r} and of its fallback branch {fallback.branch!r} differ: "
-        f"{told(ours)} | {told(theirs)}",
+        f"{described(ours)} | {described(theirs)}",
         location=state.name,
         rule=_RULE,
     )

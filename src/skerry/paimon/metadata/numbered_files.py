@@ -15,7 +15,7 @@ def numbered_files(storage: Storage, folder: str, prefix: str) -> list[int]:
     Args:
         storage: Access to the folder.
         folder: The folder; it need not exist.
-        prefix: What names begin with; files that others have put there are passed over.
+        prefix: The prefix of the names; other files are ignored.
 
     Returns:
         The numbers, ascending.

@@ -1,4 +1,4 @@
-"""Texts of options as values: numbers, sizes, durations, truths, choices.
+"""Parsing option values: numbers, sizes, durations, booleans, enums.
 
 Spec: Paimon documentation, Configurations: memory sizes, durations.
 """
@@ -42,7 +42,7 @@ def _wrong(name: str, text: str, expected: str) -> SchemaError:
 
 
 def parse_bool(name: str, text: str) -> bool:
-    """`true` or `false`.
+    """Parse `true` or `false`.
 
     Raises:
         SchemaError: It is neither.
@@ -54,10 +54,10 @@ def parse_bool(name: str, text: str) -> bool:
 
 
 def parse_int(name: str, text: str) -> int:
-    """A whole number.
+    """Parse an integer.
 
     Raises:
-        SchemaError: It is none.
+        SchemaError: It is not an integer.
     """
     try:
         return int(text)
@@ -66,19 +66,19 @@ def parse_int(name: str, text: str) -> int:
 
 
 def parse_size_bytes(name: str, text: str) -> int:
-    """A size such as `128 mb` in bytes.
+    """Parse a size such as `128 mb` in bytes.
 
     Raises:
-        SchemaError: It is none.
+        SchemaError: It is not a size.
     """
     return _with_unit(name, text, _SIZE_UNITS, "a size such as 128 mb")
 
 
 def parse_duration_ms(name: str, text: str) -> int:
-    """A duration such as `1 h` in milliseconds.
+    """Parse a duration such as `1 h` in milliseconds.
 
     Raises:
-        SchemaError: It is none.
+        SchemaError: It is not a duration.
     """
     return _with_unit(name, text, _DURATION_UNITS_NS, "a duration such as 1 h") // 10**6
 
@@ -91,19 +91,19 @@ def _with_unit(name: str, text: str, units: dict[str, int], expected: str) -> in
 
 
 def parse_choice(name: str, text: str, choices: type[Choice]) -> Choice:
-    """A member of an enum, by its value.
+    """Parse a member of an enum from its value.
 
     Raises:
-        UnsupportedError: There is none of that value.
+        UnsupportedError: No member has that value.
     """
     lower = text.strip().lower()
     for choice in choices:
         if choice.value == lower:
             return choice
     known = ", ".join(str(choice.value) for choice in choices)
-    raise UnsupportedError(f"table option {name}={text} is not supported; there are: {known}")
+    raise UnsupportedError(f"table option {name}={text} is not supported; expected one of: {known}")
 
 
 def parse_list(text: str) -> tuple[str, ...]:
-    """Names between commas."""
+    """Parse comma-separated names."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
