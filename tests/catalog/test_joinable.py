@@ -168,7 +168,7 @@ def test_uuids_that_another_writer_hashed_as_text_are_not_compared(tmp_path: Pat
     assert known.ndv == 1000
     assert known.sketch is None
     told = str(catalog.explain("select * from d.own join d.foreign on own.id = foreign.id"))
-    assert "foreign.id: taken for a key or its reference (it has no sketch to compare)" in told
+    assert "foreign.id: assumed to be a key or a reference to it (it has no sketch to compare)" in told
 
     catalog.load_table("d.foreign").analyze(full=True)
     assert [match.table for match in catalog.joinable("d.own", "id")] == ["d.foreign"]

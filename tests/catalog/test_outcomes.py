@@ -44,7 +44,7 @@ def test_a_schema_whose_writing_fails_is_looked_for(tmp_path, monkeypatch, takes
     if takes_effect:
         assert catalog.create_table("d.t", SCHEMA, format="paimon").schema.names == ["id"]
     else:
-        with pytest.raises(CommitUnknownError, match="schema 0 may or may not have been made: the store failed"):
+        with pytest.raises(CommitUnknownError, match="schema 0 may or may not have been created: the store failed"):
             catalog.create_table("d.t", SCHEMA, format="paimon")
 
 

@@ -490,7 +490,7 @@ def test_types_that_paimon_has_not_are_refused_by_column(catalog, type_, version
 
 def test_names_that_paimon_uses_itself_are_refused(catalog):
     table = catalog.create_table("d.t", pa.schema([("_KEY_k", pa.int64())]))
-    with refused("column '_KEY_k' has a name that Paimon uses itself", SchemaError):
+    with refused("column '_KEY_k' has a name that is reserved by Paimon", SchemaError):
         plan(table)
 
 

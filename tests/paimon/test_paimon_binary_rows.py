@@ -101,7 +101,7 @@ def test_wanted_fields_alone_are_decoded() -> None:
     broken = bytearray(rows.to_list()[0])
     broken[4 + 8 + 8 : 4 + 8 + 16] = b"\xff\xff\xff\x7f\xff\xff\xff\x7f"  # the string points out of the row
     assert decode_rows([INT, STRING, BIGINT], [bytes(broken)], [2, 0]) == [array_of(BIGINT, [7]), array_of(INT, [1])]
-    with pytest.raises(FormatError, match="beyond a row of"):
+    with pytest.raises(FormatError, match="exceed a row of"):
         decode_rows([INT, STRING, BIGINT], [bytes(broken)])
 
 
@@ -190,10 +190,10 @@ BAD_ROWS = [
     ("too short", [INT], with_arity([INT], [5])[:-1], "takes at least 20 bytes, found 19"),
     ("arity", [INT], _poke(with_arity([INT], [5]), 0, b"\0\0\0\2"), "a row has 2 fields, expected 1"),
     ("negative arity", [INT], _poke(with_arity([INT], [5]), 0, b"\xff\xff\xff\xff"), "a row has 4294967295 fields"),
-    ("string beyond", [STRING], _poke(_ONE, 12, b"\xff"), "lie beyond a row of"),
-    ("string far beyond", [STRING], _poke(_ONE, 16, b"\xff\xff\xff\x7f"), "lie beyond a row of"),
+    ("string beyond", [STRING], _poke(_ONE, 12, b"\xff"), "exceed a row of"),
+    ("string far beyond", [STRING], _poke(_ONE, 16, b"\xff\xff\xff\x7f"), "exceed a row of"),
     ("not UTF-8", [STRING], _poke(_ONE, 24, b"\xff"), "a string is not UTF-8"),
-    ("inline length", [STRING], _poke(with_arity([STRING], ["a"]), 19, b"\x8f"), "15 bytes cannot lie within a slot"),
+    ("inline length", [STRING], _poke(with_arity([STRING], ["a"]), 19, b"\x8f"), "15 bytes do not fit a slot"),
     ("decimal length", [_DECIMAL], _poke(with_arity([_DECIMAL], [decimal.Decimal(5)]), 12, b"\x11"), "1 to 16 bytes"),
     ("empty decimal", [_DECIMAL], _poke(with_arity([_DECIMAL], [decimal.Decimal(5)]), 12, b"\0"), "1 to 16 bytes"),
     (
@@ -202,12 +202,12 @@ BAD_ROWS = [
         with_arity([_DECIMAL], [decimal.Decimal(10**20)]),
         "more digits than",
     ),
-    ("nanoseconds", [_NANO], _poke(with_arity([_NANO], [0]), 12, b"\x40\x42\x0f\0"), "no 1000000 nanoseconds"),
-    ("time beyond", [_NANO], _poke(with_arity([_NANO], [0]), 16, b"\x11"), "lie beyond a row of"),
+    ("nanoseconds", [_NANO], _poke(with_arity([_NANO], [0]), 12, b"\x40\x42\x0f\0"), "1000000 nanoseconds exceed"),
+    ("time beyond", [_NANO], _poke(with_arity([_NANO], [0]), 16, b"\x11"), "exceed a row of"),
     ("elements", [_ARRAY], _poke(with_arity([_ARRAY], [[1, 2]]), 20, b"\xff\xff\xff\x7f"), "more elements than bytes"),
     ("array size", [_ARRAY], _poke(with_arity([_ARRAY], [[1, 2]]), 12, b"\3"), "takes at least 4 bytes, found 3"),
     ("map keys", [_MAP], _poke(with_arity([_MAP], [[(1, 2)]]), 20, b"\xff"), "keys of a map take more bytes"),
-    ("map items", [_MAP], _poke(with_arity([_MAP], [[(1, 2)]]), 40, b"\0"), "not as many values as keys"),
+    ("map items", [_MAP], _poke(with_arity([_MAP], [[(1, 2)]]), 40, b"\0"), "different numbers of keys and values"),
     ("null key", [_MAP], _poke(with_arity([_MAP], [[(1, 2)]]), 28, b"\1"), "a null among its keys"),
 ]
 

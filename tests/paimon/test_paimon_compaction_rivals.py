@@ -126,7 +126,7 @@ def test_rivals_again_and_again(tmp_path: Path) -> None:
     assert (one.rounds, counts.groups, counts.conflicts) == ([2, 1, 1], 1, 1)
     all_of_them = Interrupted(lambda: rival.delete(f"id = {next(gone)}"), times=100)
     before = table.handle.state.snapshot.id
-    with pytest.raises(ConflictError, match="taken away by another writer"):
+    with pytest.raises(ConflictError, match="removed by another writer"):
         table.compact("part = 0", full=True, executor=all_of_them)
     assert table.handle.refresh().snapshot.id == before + 3
     assert table.scan().count() == 180 - 6

@@ -105,16 +105,16 @@ def test_types_are_those_of_the_document(paimon: str, arrow: str) -> None:
 
 
 BAD_TYPES: list[tuple[Any, type[Exception], str]] = [
-    ("INTT", FormatError, "'INTT' is no data type"),
-    ("INT(4)", FormatError, "is no data type"),
-    ("DECIMAL(39, 2)", FormatError, "is no data type"),
-    ("DECIMAL(5, 6)", FormatError, "is no data type"),
-    ("TIMESTAMP(10)", FormatError, "is no data type"),
-    ("CHAR(0)", FormatError, "is no data type"),
-    ("STRING(5)", FormatError, "is no data type"),
-    ("DATE WITH LOCAL TIME ZONE", FormatError, "is no data type"),
-    ("", FormatError, "is no data type"),
-    ("ARRAY<INT>", FormatError, "is no data type"),
+    ("INTT", FormatError, "'INTT' is not a valid data type"),
+    ("INT(4)", FormatError, "is not a valid data type"),
+    ("DECIMAL(39, 2)", FormatError, "is not a valid data type"),
+    ("DECIMAL(5, 6)", FormatError, "is not a valid data type"),
+    ("TIMESTAMP(10)", FormatError, "is not a valid data type"),
+    ("CHAR(0)", FormatError, "is not a valid data type"),
+    ("STRING(5)", FormatError, "is not a valid data type"),
+    ("DATE WITH LOCAL TIME ZONE", FormatError, "is not a valid data type"),
+    ("", FormatError, "is not a valid data type"),
+    ("ARRAY<INT>", FormatError, "is not a valid data type"),
     ("VARIANT", UnsupportedError, "Paimon type 'VARIANT' is not supported"),
     ("BLOB NOT NULL", UnsupportedError, "Paimon type 'BLOB NOT NULL' is not supported"),
     ({"type": "VECTOR", "element": "FLOAT", "length": 3}, UnsupportedError, "Paimon type 'VECTOR' is not supported"),
@@ -163,7 +163,7 @@ def test_ids_go_to_columns_before_their_members_and_to_elements_by_rule() -> Non
         (pa.decimal256(50, 2), "at most 38 digits"),
         (pa.uuid(), "Paimon has no such type"),
         (pa.struct([("b", pa.uint64())]), r"column 'a\.b'"),
-        (pa.struct([("b", pa.int8()), ("b", pa.int8())]), "two columns have this name"),
+        (pa.struct([("b", pa.int8()), ("b", pa.int8())]), "the name is used twice"),
     ],
 )
 def test_arrow_types_without_counterpart_are_refused(type_: pa.DataType, reason: str) -> None:
@@ -224,12 +224,12 @@ def test_old_schemas_have_what_was_usual_then(
 BAD_SCHEMAS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"version": 4}, UnsupportedError, "schema version 4 is not supported"),
     ({"fields": {}}, FormatError, "must have a list of fields"),
-    ({"fields": [{"id": 0, "name": "a", "type": "NOPE"}]}, FormatError, "column 'a': 'NOPE' is no data type"),
+    ({"fields": [{"id": 0, "name": "a", "type": "NOPE"}]}, FormatError, "column 'a': 'NOPE' is not a valid data type"),
     ({"fields": [{"id": 0, "name": "a", "type": "VARIANT"}]}, UnsupportedError, "column 'a': Paimon type 'VARIANT'"),
     ({"fields": [{"id": "0", "name": "a", "type": "INT"}]}, FormatError, "id must be a 32-bit integer"),
     ({"fields": [{"id": 0, "type": "INT"}]}, FormatError, "field 0 must have a name"),
     ({"fields": ["a"]}, FormatError, "a field must be an object"),
-    ({"highestFieldId": 2}, FormatError, "field id 3 is beyond highestFieldId 2"),
+    ({"highestFieldId": 2}, FormatError, "field id 3 is greater than highestFieldId 2"),
     ({"primaryKeys": ["nope"]}, FormatError, "the primary key names 'nope'"),
     ({"partitionKeys": "dt"}, FormatError, "'partitionKeys' must be a list of names"),
     ({"options": {"bucket": 2}}, FormatError, "options must be texts"),
@@ -364,13 +364,13 @@ def test_a_table_without_snapshots_has_none(tmp_path: Path) -> None:
     nowhere = TablePaths(str(tmp_path))
     assert latest_snapshot(STORAGE, nowhere) is None
     assert earliest_snapshot(STORAGE, nowhere) is None
-    with pytest.raises(NotFoundError, match="there is no schema file"):
+    with pytest.raises(NotFoundError, match="has no schema file"):
         latest_schema(STORAGE, nowhere)
 
 
 def test_a_snapshot_under_the_name_of_another_is_refused(paths: TablePaths) -> None:
     STORAGE.write(paths.snapshot(7), encode_snapshot(snapshot_of(6)))
-    with pytest.raises(FormatError, match="the snapshot's id is 6, its file's name says 7"):
+    with pytest.raises(FormatError, match="the snapshot's id is 6, expected 7 by its file name"):
         latest_snapshot(STORAGE, paths)
     with pytest.raises(NotFoundError, match="no snapshot 2; it may have expired"):
         read_snapshot(STORAGE, paths, 2)
@@ -409,10 +409,10 @@ def test_states_are_found_by_whatever_names_them(paths: TablePaths) -> None:
 
 def test_two_writers_cannot_make_the_same_schema(paths: TablePaths) -> None:
     schema = read_schema(STORAGE, paths, 0)
-    with pytest.raises(ConflictError, match="schema 0 was made by another writer"):
+    with pytest.raises(ConflictError, match="schema 0 was created by another writer"):
         create_schema(STORAGE, paths, schema)
     STORAGE.write(paths.schema(1), encode_schema(schema))
-    with pytest.raises(FormatError, match="the schema's id is 0, its file's name says 1"):
+    with pytest.raises(FormatError, match="the schema's id is 0, expected 1 by its file name"):
         latest_schema(STORAGE, paths)
 
 
@@ -426,7 +426,7 @@ def test_tags_keep_snapshots(paths: TablePaths) -> None:
     assert read_tag(STORAGE, paths, "für immer") == made
     assert read_tag(STORAGE, paths, "v1").snapshot.unknown == {"uuid": "kept"}
     assert "tagCreateTime" not in json.loads(STORAGE.read(paths.tag("v1")))
-    with pytest.raises(AlreadyExistsError, match="a tag 'v1' already"):
+    with pytest.raises(AlreadyExistsError, match="tag 'v1' exists already"):
         create_tag(STORAGE, paths, "v1", snapshot_of(5))
     with pytest.raises(NotFoundError, match="no tag 'v2'; there are: für immer, v1"):
         read_tag(STORAGE, paths, "v2")
@@ -593,5 +593,5 @@ def test_names_of_files_never_lead_out_of_their_folder(name: str) -> None:
         lambda name: paths.index_file(name, "/t/bucket-0"),
         lambda name: paths.data_file("/t/bucket-0", name),
     ):
-        with pytest.raises(FormatError, match="is no name of a file"):
+        with pytest.raises(FormatError, match="is not a valid file name"):
             place(name)

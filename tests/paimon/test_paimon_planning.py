@@ -425,21 +425,21 @@ BAD: list[tuple[str, Callable[[MadeTable], list[ManifestEntry]], type[Exception]
         "a row of 1 fields takes at least 20 bytes",
     ),
     ("partition", lambda t: [replace(_files(t)[0], partition=b"")], FormatError, "takes at least 12 bytes"),
-    ("climbing", lambda t: _name(t, "../data-0.parquet"), FormatError, "is no name of a file"),
-    ("folder", lambda t: _name(t, "a/data-0.parquet"), FormatError, "is no name of a file"),
-    ("no name", lambda t: _name(t, ""), FormatError, "is no name of a file"),
+    ("climbing", lambda t: _name(t, "../data-0.parquet"), FormatError, "is not a valid file name"),
+    ("folder", lambda t: _name(t, "a/data-0.parquet"), FormatError, "is not a valid file name"),
+    ("no name", lambda t: _name(t, ""), FormatError, "is not a valid file name"),
     ("format", lambda t: _name(t, "data-0.lance"), UnsupportedError, "data files of format 'lance'"),
     (
         "extra file",
         lambda t: [t.entry([row(1)], extra_files=("../x.index",))],
         FormatError,
-        "'../x.index' is no name of a file",
+        "'../x.index' is not a valid file name",
     ),
     (
         "outside",
         lambda t: [t.entry([row(1)], external_path="/etc/passwd.parquet")],
         SkerryError,
-        "lies outside of its folder",
+        "is outside its folder",
     ),
     (
         "some columns",
@@ -484,7 +484,7 @@ def test_missing_and_changed_metadata_is_named() -> None:
     location = state.paths.manifest(state.snapshot.delta_manifest_list)
     data = STORAGE.read(location)
     STORAGE.write(location, data + b"\0", overwrite=True)
-    with pytest.raises(FormatError, match="the metadata says"):
+    with pytest.raises(FormatError, match="by the metadata"):
         plan(state)
     STORAGE.delete([location])
     with pytest.raises(NotFoundError) as found:

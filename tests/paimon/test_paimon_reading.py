@@ -322,7 +322,7 @@ def test_changes_are_read_from_old_to_new(tmp_path: Path) -> None:
     table = keyed(tmp_path)
     for commit in "ab":
         table.append(rows([1], commit))
-    with pytest.raises(SchemaError, match="snapshot 2 came after 1"):
+    with pytest.raises(SchemaError, match="snapshot 2 is newer than 1"):
         changes(table.handle.state, 2, 1)
     with pytest.raises(NotFoundError):
         changes(table.handle.state, None, 9)
@@ -365,7 +365,7 @@ def test_a_file_with_other_rows_than_the_metadata_says_is_refused(tmp_path: Path
     table.append(rows(range(10), "a"))
     (file,) = data_files(table)
     pq.write_table(rows(range(9), "a"), file)
-    with pytest.raises(FormatError, match="the file has 9 rows, the table's metadata says 10"):
+    with pytest.raises(FormatError, match="the file has 9 rows, expected 10 by the table's metadata"):
         scan(table.handle.state).to_arrow()
 
 
@@ -384,7 +384,7 @@ def keyed_file(table: PaimonTable) -> tuple[Path, pa.Table]:
         (lambda t: put(t, "_VALUE_KIND", [0, None, 0, 0]), "no kind|no kernel|null"),
         (lambda t: t.drop_columns(["_VALUE_KIND"]), "'_VALUE_KIND' .* is missing in the file"),
         (lambda t: t.drop_columns(["name"]), "'name' .* is missing in the file"),
-        (lambda t: put(t, "name", [1, 2, 3, 4]), "'name' is int64 in the file, its schema says STRING"),
+        (lambda t: put(t, "name", [1, 2, 3, 4]), "'name' is int64 in the file, expected STRING by its schema"),
     ],
 )
 def test_files_that_are_not_what_their_schema_says_are_refused(tmp_path: Path, change: Any, message: str) -> None:

@@ -202,7 +202,7 @@ def test_what_cannot_be_upserted(tmp_path: Path) -> None:
 def test_rows_with_ids_stay_in_their_files(tmp_path: Path) -> None:
     table = make(tmp_path / "t", properties={"row-tracking.enabled": "true"})
     table.append(data(range(3), "a"))
-    because = "as files that are written anew would lose their row ids"
+    because = "as rewritten files would lose their row ids"
     with pytest.raises(UnsupportedError, match=f"row-tracking.enabled=true: rows of such tables cannot.*{because}"):
         table.delete("id = 1")
     with pytest.raises(UnsupportedError, match=f"row-tracking.enabled=true: such tables are not compacted, {because}"):

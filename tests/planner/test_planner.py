@@ -149,7 +149,7 @@ def test_without_fresh_sketches_a_key_is_assumed_and_said() -> None:
     facts, keys = relation("f", 5000, {"k": np.arange(50)}, fresh=False), relation("d", 100, {"k": np.arange(100)})
     plan = plan_joins(JoinGraph.of([facts, keys], [(("f", "k"), ("d", "k"))]))
     assert plan.rows.rows == pytest.approx(5000)
-    assert any("f.k: taken for a key or its reference (stale: 1 snapshot" in text for text in plan.assumptions)
+    assert any("f.k: assumed to be a key or a reference to it (stale: 1 snapshot" in text for text in plan.assumptions)
 
 
 def test_types_that_hash_differently_are_never_intersected() -> None:
@@ -165,7 +165,7 @@ def test_composite_keys_are_not_taken_for_independent() -> None:
     on = [(("ps", name), ("l", name)) for name in ("part", "supplier")]
     plan = plan_joins(JoinGraph.of([supply, lines], on))
     assert plan.rows.rows == pytest.approx(60_000)
-    assert plan.assumptions == ("(part, supplier) taken for a key of ps",)
+    assert plan.assumptions == ("(part, supplier) assumed to be a key of ps",)
 
 
 # ---- order ----

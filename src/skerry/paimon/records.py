@@ -1,4 +1,4 @@
-"""Snapshots and files of Paimon tables as the records that all table formats share."""
+"""Converts snapshots and files of Paimon tables to the records shared by all table formats."""
 
 from __future__ import annotations
 
@@ -51,5 +51,5 @@ def described_snapshot(snapshot: PaimonSnapshot) -> Snapshot:
 
 
 def table_file(file: PaimonFile) -> TableFile:
-    """A file by what it is to the table."""
+    """A file by its use in the table."""
     return TableFile(file.location, _KINDS[file.use], file.size_bytes)

@@ -1,4 +1,4 @@
-"""A table's past, and its branches and tags."""
+"""A table's history, branches and tags."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from skerry.table.rows.schema import nearest
 __all__ = ["TableRefs"]
 
 _BRANCH_TAG = "branch-"
-"""What the names of tags begin with that keep what branches were made from."""
+"""Prefix of the names of tags that keep the files from which branches were created."""
 
 
 class TableRefs:
@@ -48,7 +48,7 @@ class TableRefs:
         """The newest state of a branch.
 
         Raises:
-            NotFoundError: There is no such branch; the message proposes the nearest name.
+            NotFoundError: The branch does not exist; the message proposes the nearest name.
             SchemaError: It is a tag.
         """
         if ref == MAIN_BRANCH:
@@ -57,10 +57,10 @@ class TableRefs:
         return load_state(self.state.storage, self.state.location, branch=ref, table=self.state.name)
 
     def check_branch(self, ref: str) -> None:
-        """Refuse what is no branch.
+        """Refuse a name that is not a branch.
 
         Raises:
-            NotFoundError: There is no such branch; the message proposes the nearest name.
+            NotFoundError: The branch does not exist; the message proposes the nearest name.
             SchemaError: It is a tag.
         """
         known = branches.branch_names(self.state.storage, self.state.paths)
@@ -70,7 +70,7 @@ class TableRefs:
             raise SchemaError(f"{ref!r} is a tag; only branches can be written to or moved")
         raise NotFoundError(f"no branch {ref!r}{nearest(ref, [*known, MAIN_BRANCH])}", location=self.state.name)
 
-    # ---- looking back ----
+    # ---- history ----
 
     def snapshots(self, ref: str = MAIN_BRANCH) -> list[Snapshot]:
         """All snapshots of a branch that have not expired, oldest first."""
@@ -81,15 +81,15 @@ class TableRefs:
         return [snapshot for snapshot in found if snapshot is not None]
 
     def current_snapshot(self, ref: str = MAIN_BRANCH) -> Snapshot | None:
-        """The snapshot that a scan of a branch or tag reads; None for one without rows so far.
+        """The snapshot that a scan of a branch or tag reads; None if it has no rows yet.
 
         Raises:
-            NotFoundError: There is no such branch or tag.
+            NotFoundError: The branch or tag does not exist.
         """
         return self.state.snapshot if ref == MAIN_BRANCH else state_at_ref(self.state, ref).snapshot
 
     def history(self) -> list[tuple[datetime, int]]:
-        """When which snapshot became the current one, oldest first."""
+        """The times at which snapshots became current, oldest first."""
         return [(of_millis(found.time_millis), found.id) for found in self.snapshots()]
 
     def refs(self) -> list[Ref]:
@@ -116,23 +116,23 @@ class TableRefs:
         max_ref_age: timedelta | None = None,
         replace: bool = False,
     ) -> Self:
-        """Make a tag: a name for one snapshot, whose files do not expire while the tag is there.
+        """Create a tag: a name for one snapshot, whose files do not expire while the tag exists.
 
         Args:
             name: Its name.
-            snapshot: What it names; the tip of `ref` if None.
+            snapshot: The snapshot that it names; the tip of `ref` if None.
             ref: A branch or tag.
             max_ref_age: How long it is kept.
-            replace: Whether a tag of that name may exist, and is then set anew.
+            replace: Whether an existing tag of that name is replaced.
 
         Raises:
-            AlreadyExistsError: There is a branch or tag of that name.
-            NotFoundError: There is no such snapshot or reference, or the table has no snapshot yet.
+            AlreadyExistsError: A branch or tag of that name exists.
+            NotFoundError: The snapshot or reference does not exist, or the table has no snapshot yet.
         """
         storage, paths = self.state.storage, self.state.paths
         found = self._snapshot(snapshot, ref)
         if name == MAIN_BRANCH or name in branches.branch_names(storage, paths):
-            raise AlreadyExistsError(f"there is a branch {name!r} already")
+            raise AlreadyExistsError(f"branch {name!r} exists already")
         if replace and tags.find_tag(storage, paths, name) is not None:
             tags.delete_tag(storage, paths, name)
         tags.create_tag(storage, paths, name, found, time_retained=max_ref_age)
@@ -141,26 +141,26 @@ class TableRefs:
     def create_branch(
         self, name: str, snapshot: int | None = None, *, ref: str = MAIN_BRANCH, replace: bool = False
     ) -> Self:
-        """Make a branch, which can be written to with `ref=`.
+        """Create a branch, which can be written to with `ref=`.
 
-        A tag `branch-<name>` keeps the files that it begins with, for other engines, too.
+        A tag `branch-<name>` keeps the files that it starts from, for other engines, too.
 
         Args:
             name: Its name.
-            snapshot: Where it begins; the tip of `ref` if None.
+            snapshot: The snapshot to start from; the tip of `ref` if None.
             ref: A branch or tag.
-            replace: Whether a branch of that name may exist, and is then made anew.
+            replace: Whether an existing branch of that name is replaced.
 
         Raises:
-            AlreadyExistsError: There is a branch or tag of that name.
-            NotFoundError: There is no such snapshot or reference.
+            AlreadyExistsError: A branch or tag of that name exists.
+            NotFoundError: The snapshot or reference does not exist.
         """
         storage, paths = self.state.storage, self.state.paths
         if tags.find_tag(storage, paths, name) is not None:
-            raise AlreadyExistsError(f"there is a tag {name!r} already")
+            raise AlreadyExistsError(f"tag {name!r} exists already")
         if name in branches.branch_names(storage, paths):
             if not replace:
-                raise AlreadyExistsError(f"there is a branch {name!r} already")
+                raise AlreadyExistsError(f"branch {name!r} exists already")
             self.drop_ref(name)
         if snapshot is None and state_at_ref(self.refresh(), ref).snapshot is None:
             with owned_files(storage) as files:
@@ -174,12 +174,12 @@ class TableRefs:
         return self
 
     def drop_ref(self, name: str) -> Self:
-        """Forget a branch or tag. Files that only it needs stay until orphans are removed.
+        """Delete a branch or tag. Files that only it needs stay until orphans are removed.
 
         Raises:
-            CommitUnknownError: The store failed; it may or may not be there.
-            NotFoundError: There is no such branch or tag.
-            SchemaError: It is `main`, or the branch that the table falls back to.
+            CommitUnknownError: The store failed; it may or may not exist.
+            NotFoundError: The branch or tag does not exist.
+            SchemaError: It is `main`, or the table's fallback branch.
         """
         storage, paths = self.state.storage, self.state.paths
         if name == MAIN_BRANCH:
@@ -187,11 +187,11 @@ class TableRefs:
         if name in branches.branch_names(storage, paths):
             if name == self.refresh().options.fallback_branch:
                 raise SchemaError(
-                    f"branch {name!r} cannot be dropped: the table falls back to it; remove the option "
+                    f"branch {name!r} cannot be dropped: it is the table's fallback branch; remove the option "
                     f"{FALLBACK_BRANCH} first"
                 )
             branches.delete_branch(storage, paths, name)
-            with after_publish(f"deleting the tag that branch {name!r} began with"), suppress(NotFoundError):
+            with after_publish(f"deleting the tag from which branch {name!r} was created"), suppress(NotFoundError):
                 tags.delete_tag(storage, paths, _BRANCH_TAG + name)
         elif tags.find_tag(storage, paths, name) is not None:
             tags.delete_tag(storage, paths, name)
@@ -203,14 +203,14 @@ class TableRefs:
         return self
 
     def fast_forward(self, branch: str, to: str) -> Snapshot | None:
-        """Move a branch to the tip of another branch, which must have been made from it.
+        """Advance a branch to the tip of another branch, which must have been created from it.
 
         Returns:
-            The branch's snapshot now.
+            The branch's new snapshot.
 
         Raises:
-            ConflictError: The branches have gone different ways.
-            NotFoundError: There is no such branch.
+            ConflictError: The branches have diverged.
+            NotFoundError: The branch does not exist.
         """
         state = self.branch_state(branch)
         branches.fast_forward(state.storage, state.paths, to)
@@ -219,14 +219,14 @@ class TableRefs:
     def rollback(self, to: int | datetime, *, ref: str = MAIN_BRANCH) -> Snapshot | None:
         """Move a branch back to a snapshot. Later snapshots of it are deleted, with the files that only they need.
 
-        Nobody else may write to the branch meanwhile.
+        There must be no other writers to the branch meanwhile.
 
         Args:
             to: A snapshot id, or a moment (UTC if it has no zone): the newest snapshot committed by then.
             ref: The branch.
 
         Raises:
-            NotFoundError: There is no such branch or snapshot, or none so old.
+            NotFoundError: The branch or snapshot does not exist, or no snapshot is old enough.
         """
         state = self.branch_state(ref)
         target = state_as_of(state, to).snapshot if isinstance(to, datetime) else None

@@ -1,8 +1,8 @@
-"""A table whose folder was copied or moved, and some of whose files are named by absolute paths.
+"""Relocating a table: its folder was copied or moved, and some of its files are named by absolute paths.
 
-All that a Paimon table names lies relative to its folder, but for files with an external path. Manifests that have such
-paths in the old place are written again, under new names, and lists and index manifests likewise; then each snapshot,
-tag and changelog file is replaced by one that names the new ones. A table without such paths stays as it is.
+All names in a Paimon table are relative to its folder, except for files with an external path. Manifests with such
+paths in the old location are rewritten under new names, as are lists and index manifests; then each snapshot, tag and
+changelog file is replaced by one that names the new ones. A table without such paths is not changed.
 
 Spec: docs/formats/paimon.md § 1.1, § 5.4 (`_EXTERNAL_PATH`), § 13.
 """
@@ -37,19 +37,19 @@ _AVRO: Final = b"Obj\x01"
 
 
 def relocate_paimon_table(storage: Storage, location: str, move: Move, *, dry_run: bool = False) -> int:
-    """Let a table name its external files where they are now.
+    """Update the paths of a table's external files to their new location.
 
-    Each file is replaced at once by one that means the same, so that the table can be read all the time, and what was
-    interrupted is done again.
+    Each file is replaced atomically by an equivalent one, so that the table is readable at all times, and an
+    interrupted relocation can be repeated.
 
     Args:
-        storage: Reads files by their old names where they are now.
-        location: The table's folder, where it lies now.
-        move: From where to where.
-        dry_run: Whether nothing is written, and all is read.
+        storage: Maps the old names of files to their new location.
+        location: The table's folder in its new location.
+        move: The old and new locations.
+        dry_run: Whether to read everything, but write nothing.
 
     Returns:
-        How many files are new.
+        Number of new files.
 
     Raises:
         FormatError: Metadata is corrupt.
@@ -61,7 +61,7 @@ def relocate_paimon_table(storage: Storage, location: str, move: Move, *, dry_ru
         own = on_branch(paths, branch)
         for file in _snapshot_files(storage, own):
             names.replace(file, names.relocate_snapshot)
-        for number in schema_ids(storage, own):  # last: they allow the places that manifests name
+        for number in schema_ids(storage, own):  # last: they allow the locations that manifests name
             names.replace(own.schema(number), names.relocate_schema)
     return names.written
 
@@ -74,7 +74,7 @@ def _snapshot_files(storage: Storage, paths: TablePaths) -> Iterator[str]:
 
 
 class _Manifests:
-    """The manifests of one table, each written again at most once."""
+    """The manifests of one table, each rewritten at most once."""
 
     def __init__(self, storage: Storage, paths: TablePaths, move: Move, dry_run: bool) -> None:
         self._storage = storage
@@ -85,7 +85,7 @@ class _Manifests:
         self.written = 0
 
     def replace(self, location: str, change: Callable[[dict[str, Any]], bool]) -> None:
-        """Replace a JSON file if that changes it; one that is gone meanwhile has expired."""
+        """Replace a JSON file if the change has an effect; one that has disappeared meanwhile has expired."""
         try:
             found = decode_object(self._storage.read(location), "metadata file", location)
         except NotFoundError:
@@ -97,7 +97,7 @@ class _Manifests:
                 self._storage.write(location, data, overwrite=True)
 
     def relocate_schema(self, schema: dict[str, Any]) -> bool:
-        """Let the options of a schema name the new place; whether they named the old one."""
+        """Replace old locations in the options of a schema; returns whether there were any."""
         options = schema.get("options") or {}
         roots = str(options.get(_PATHS_OPTION, "")).split(",")
         moved = [self._move(root.strip()) for root in roots]
@@ -107,7 +107,7 @@ class _Manifests:
         return changed
 
     def relocate_snapshot(self, snapshot: dict[str, Any]) -> bool:
-        """Let a snapshot name new manifest lists; whether it does."""
+        """Make a snapshot name new manifest lists; returns whether there are any."""
         changed = False
         for key in _LISTS:
             new = self._optional(snapshot.get(key), self._rewritten_list)
@@ -122,7 +122,7 @@ class _Manifests:
         return changed or new is not None
 
     def _optional(self, name: Any, rewrite: Callable[[str], tuple[str, int] | None]) -> tuple[str, int] | None:
-        """The new name and size of a file; None if it stays, or is gone as parts of expired snapshots are."""
+        """The new name and size of a file; None if it stays, or is missing like parts of expired snapshots."""
         if not isinstance(name, str):
             return None
         if name not in self._renamed:

@@ -1,6 +1,6 @@
-"""The public table of the format Paimon; see `skerry.table.table.Table`.
+"""The public table class of the Paimon format; see `skerry.table.table.Table`.
 
-A job's module loads when it is first asked for: a process that only reads tables loads none of them.
+A job's module is loaded on first use: a process that only reads tables loads none of them.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class PaimonTable(Table):
         comment: str | None = None,
         name: str | None = None,
     ) -> Self:
-        """Make a table in a folder; see `skerry.paimon.handle.PaimonHandle.create`."""
+        """Create a table in a folder; see `skerry.paimon.handle.PaimonHandle.create`."""
         handle = PaimonHandle.create(
             storage,
             location,
@@ -94,7 +94,7 @@ class PaimonTable(Table):
         """Load a table from its folder.
 
         Raises:
-            NotFoundError: There is none.
+            NotFoundError: It does not exist.
         """
         return cls(PaimonHandle.open(storage, location, name=name))
 
@@ -118,7 +118,7 @@ class PaimonTable(Table):
 
     @property
     def metadata_location(self) -> str:
-        """The snapshot file of the state at hand, the schema file before the first commit."""
+        """The snapshot file of the loaded state, or the schema file before the first commit."""
         state = self.handle.state
         paths = state.paths
         return paths.snapshot(state.snapshot.id) if state.snapshot is not None else paths.schema(state.schema.id)
@@ -141,7 +141,7 @@ class PaimonTable(Table):
 
     @property
     def partition_by(self) -> list[str]:
-        """Partition keys, and buckets if their number is fixed."""
+        """Partition keys, and the buckets if their number is fixed."""
         state = self.handle.state
         keys = list(state.schema.partition_keys)
         if state.options.bucket > 0:
@@ -249,7 +249,7 @@ class PaimonTable(Table):
     # ---- rows ----
 
     def _append(self, data: Rows, options: WriteOptions) -> Snapshot | None:
-        """Append rows; buckets that have too many sorted runs then are compacted in a commit of their own."""
+        """Append rows; then compact buckets that have too many sorted runs, in a separate commit."""
         from skerry.paimon.jobs.append import append
         from skerry.paimon.jobs.compact import compact_due
         from skerry.paimon.jobs.once import commit_once
@@ -286,7 +286,7 @@ class PaimonTable(Table):
 
         request = self._request(options)
         if blind:
-            self._lacks("blind upserts", "append replaces rows by primary key without a look at them")
+            self._lacks("blind upserts", "append replaces rows by primary key without reading them")
         done = upsert(request, data, on)
         if request.target.newest is not None:
             compact_due(request, request.target.newest)
@@ -300,7 +300,7 @@ class PaimonTable(Table):
 
         request = self._request(options)
         if blind:
-            self._lacks("blind merges", "append replaces rows by primary key without a look at them")
+            self._lacks("blind merges", "append replaces rows by primary key without reading them")
         done = merge(request, data, on, clauses)
         self.handle.keep(request)
         return done
@@ -340,7 +340,7 @@ class PaimonTable(Table):
     def _change(self, change: SchemaChange) -> None:
         self.handle.state = commit_schema(self.handle.refresh(), change)
 
-    # ---- upkeep ----
+    # ---- maintenance ----
 
     def _analyze(
         self, columns: Sequence[str] | None, full: bool, executor: Executor | None, watcher: Watcher | None
@@ -353,7 +353,7 @@ class PaimonTable(Table):
         return done
 
     def _compact(self, where: Condition | None, how: CompactOptions, options: WriteOptions) -> CompactSummary:
-        """Merge sorted runs, or put small files together."""
+        """Merge sorted runs, or join small files."""
         from skerry.paimon.jobs.compact import compact
         from skerry.paimon.jobs.compact_tasks import CompactionRules
 
@@ -384,7 +384,7 @@ class PaimonTable(Table):
         executor: Executor | None,
         watcher: Watcher | None,
     ) -> ExpireSummary:
-        """Forget old snapshots of `main`; as in Iceberg tables, those stay that the table's options hold for young."""
+        """Expire old snapshots of `main`; as in Iceberg tables, those that are young by the table's options stay."""
         from skerry.paimon.jobs.expire import ExpiryRule, expire_snapshots
 
         state = self.handle.branch_state()

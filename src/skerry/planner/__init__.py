@@ -1,8 +1,8 @@
-"""In which order to join: how many rows conditions and joins leave, from published statistics.
+"""Join ordering: how many rows conditions and joins leave, estimated from published statistics.
 
-`relations` says what is known of each input, `selectivity` what a condition leaves of it, `joins` how many rows any set
-of inputs has when joined, `ordering` which order makes the least of them, `query` reads SQL and writes it back in that
-order. Nothing here opens a file.
+`relations` describes each input, `selectivity` estimates what a condition leaves of it, `joins` how many rows any set
+of inputs has when joined, `ordering` finds the cheapest order, and `query` parses SQL and writes it back in that order.
+Nothing here opens a file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a query is expected to do, told before it does it."""
+"""The plan of a query, described before it is executed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class SelectPlan:
 
     Args:
         joins: Inputs, order, estimates and assumptions.
-        rows: Rows of its result, groups and limits considered.
+        rows: Rows of its result, after grouping and limits.
     """
 
     joins: JoinPlan
@@ -25,11 +25,11 @@ class SelectPlan:
 
 @dataclass(frozen=True, slots=True)
 class QueryPlan:
-    """How a query is executed; `str()` lays it out for people.
+    """How a query is executed; `str()` formats it for people.
 
     Args:
         selects: Its SELECTs, inner ones first.
-        sql: The query in the order chosen.
+        sql: The query in the chosen order.
     """
 
     selects: tuple[SelectPlan, ...]

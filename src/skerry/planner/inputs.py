@@ -1,7 +1,7 @@
-"""What a query may read: tables of the catalog, its own subqueries and lists, and nothing of the machine it runs on.
+"""The allowed inputs of a query: tables of the catalog, its own subqueries and lists, and nothing of the host machine.
 
-DuckDB takes any function, and any text, for a table: files, addresses, its own settings. A query comes from whoever may
-ask, so only inputs that are known to be harmless pass; the engine is closed as well, by whoever opens it.
+DuckDB accepts any function, and any text, as a table: files, addresses, its own settings. Queries are untrusted, so
+only inputs that are known to be harmless pass; in addition, the caller locks down the engine.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _DIALECT: Final = "duckdb"
 _REFUSED: Final = frozenset(
     {"current_setting", "getenv", "getvariable", "query", "query_table", "sleep_ms", "write_log"}
 )
-"""Functions of DuckDB that see the process and not the rows."""
+"""Functions of DuckDB that read the process instead of the rows."""
 
 
 def check_inputs(tree: Any) -> None:
-    """Refuse table functions, statements inside of the query, and functions that see the process.
+    """Refuse table functions, statements within the query, and functions that read the process.
 
     Args:
         tree: sqlglot's tree of a query.
@@ -42,10 +42,10 @@ def check_inputs(tree: Any) -> None:
         exp.DML, exp.DDL, exp.Command, exp.Describe, exp.Copy, exp.Attach, exp.Set, exp.Pragma
     ):
         if not isinstance(statement, exp.Query):
-            raise UnsupportedError(f"a query only reads, found {statement.key.upper()}: {_text(statement)}")
+            raise UnsupportedError(f"a query must only read, found {statement.key.upper()}: {_text(statement)}")
     for function in tree.find_all(exp.Anonymous):
         if function.name.lower() in _REFUSED:
-            raise UnsupportedError(f"function {function.name.lower()} is not supported: it does not look at rows")
+            raise UnsupportedError(f"function {function.name.lower()} is not supported: it does not depend on rows")
 
 
 def _text(node: Any) -> str:

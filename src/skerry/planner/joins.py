@@ -1,8 +1,8 @@
-"""How many rows a set of inputs has when it is joined.
+"""Estimating how many rows a set of inputs has when joined.
 
-Columns that a query equates form a class. A value that all columns of a class have gives as many rows as the product of
-its frequencies in the inputs, so a class leaves `|A ∩ B ∩ …| / (|A| · |B| · …)` of the product of rows, and the
-intersection is measured on the sketches. What a set of inputs has does not depend on the order in which it is joined.
+Columns that a query equates form a class. A value that occurs in all columns of a class yields as many rows as the
+product of its frequencies in the inputs, so a class leaves `|A ∩ B ∩ …| / (|A| · |B| · …)` of the product of rows, and
+the intersection is measured on the sketches. The estimate for a set of inputs does not depend on their order.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from skerry.theta import ThetaSketch, intersection
 __all__ = ["JoinColumns", "JoinGraph"]
 
 _MEASURABLE = 16
-"""Hashes of the smaller set below the common threshold from which on its containment is measured."""
+"""Number of hashes of the smaller set below the common threshold from which on its containment is measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class JoinColumns:
-    """Columns that are equated with each other, at most one of each input.
+    """Columns that are equated with each other, at most one per input.
 
     Args:
         members: Column by input.
@@ -38,12 +38,12 @@ class JoinColumns:
 
 @dataclass(eq=False)
 class JoinGraph:
-    """Inputs and what joins them.
+    """Inputs and their join conditions.
 
     Args:
         relations: The inputs, in the order of the query.
         classes: Columns that are equated.
-        residual: Shares that other conditions on several inputs leave, by the names of these inputs.
+        residual: Selectivities of other conditions on several inputs, by the names of these inputs.
     """
 
     relations: Sequence[Relation]
@@ -63,7 +63,7 @@ class JoinGraph:
         equalities: Iterable[tuple[tuple[str, str], tuple[str, str]]],
         residual: Sequence[tuple[frozenset[str], float]] = (),
     ) -> JoinGraph:
-        """Join inputs by pairs of equal columns, (input, column) each."""
+        """Create a graph from pairs of equal columns, (input, column) each."""
         return cls(relations, join_classes(relations, equalities), residual)
 
     def size(self, names: frozenset[str]) -> Estimate:
@@ -86,7 +86,7 @@ class JoinGraph:
         return Estimate(rows.rows, min(rows.lower, rows.rows), max(rows.upper, rows.rows))
 
     def conditions(self, left: frozenset[str], right: frozenset[str]) -> list[tuple[tuple[str, str], tuple[str, str]]]:
-        """The equalities by which two sets of inputs are joined: one for every class that has columns on both sides."""
+        """The equalities that join two sets of inputs: one for every class that has columns on both sides."""
         found = []
         for joined in self.classes:
             lefts = [member for member in joined.members if member[0] in left]
@@ -96,23 +96,23 @@ class JoinGraph:
         return found
 
     def how(self, left: frozenset[str], right: frozenset[str]) -> str:
-        """How far the values of two sides were seen to be contained in each other."""
-        told = []
+        """How far the values of two sides are contained in each other, as measured."""
+        found = []
         for first, second in self.conditions(left, right):
             a, b = (self.by_name[name].fresh(column) for name, column in (first, second))
             if a is None or b is None or a.sketch is None or b.sketch is None or not self._comparable((first, second)):
-                told.append("assumed: a key of the smaller side")
+                found.append("assumed: a key of the smaller side")
                 continue
             theta = min(a.sketch.theta, b.sketch.theta)
             common = len(intersection([a.sketch, b.sketch]).hashes)
             shares = [f"{common / max(1, _below(side.sketch, theta)):.0%}" for side in (a, b) if side.sketch]
-            told.append(f"contained {shares[0]} and {shares[1]}")
-        return "; ".join(told)
+            found.append(f"contained {shares[0]} and {shares[1]}")
+        return "; ".join(found)
 
     # ---- shares ----
 
     def _share(self, number: int, names: frozenset[str]) -> Estimate:
-        """What a class leaves of the product of rows of some of its inputs."""
+        """The share of the product of rows of some inputs that a class leaves."""
         key = (number, names)
         if key not in self._shares:
             members = [member for member in self.classes[number].members if member[0] in names]
@@ -139,29 +139,29 @@ class JoinGraph:
                 common = intersection([common, other])
             else:
                 names = " and ".join(f"{name}.{column}" for name, column in members)
-                self.notes[f"{names}: too few common hashes to measure containment; all values taken as contained"] = (
-                    None
-                )
+                self.notes[
+                    f"{names}: too few common hashes to measure containment; all values are assumed to be contained"
+                ] = None
         lower, upper = common.bounds(2)
         wholes = [(sketch.estimate(), *sketch.bounds(2)) for sketch in sketches]
         product, least, most = (math.prod(max(1.0, whole[part]) for whole in wholes) for part in range(3))
         return Estimate(common.estimate() / product, lower / most, upper / least)
 
     def _assumed(self, members: Sequence[tuple[str, str]]) -> Estimate:
-        """Without sketches the columns of all but the largest input are taken for keys of which each row finds one."""
+        """Estimate without sketches: all columns but the largest input's are assumed to be keys that it refers to."""
         rows = sorted(max(1.0, self.by_name[name].rows.rows) for name, _ in members)
         for name, column in members:
             known = self.by_name[name].columns.get(column)
             if known is None or self.by_name[name].fresh(column) is None:
-                reason = str(known.freshness) if known is not None else "nothing is known of it"
-                self.notes[f"{name}.{column}: taken for a key or its reference ({reason})"] = None
+                reason = str(known.freshness) if known is not None else "it has no statistics"
+                self.notes[f"{name}.{column}: assumed to be a key or a reference to it ({reason})"] = None
             elif known.sketch is None:
                 reason = "it has no sketch to compare"
-                self.notes[f"{name}.{column}: taken for a key or its reference ({reason})"] = None
+                self.notes[f"{name}.{column}: assumed to be a key or a reference to it ({reason})"] = None
         if not self._comparable(members):
-            self.notes[f"{JoinColumns(tuple(members))}: types hash differently, taken for a key and its reference"] = (
-                None
-            )
+            self.notes[
+                f"{JoinColumns(tuple(members))}: types hash differently, assumed to be a key and its reference"
+            ] = None
         return Estimate(1.0 / math.prod(rows[:-1]), 0.0, 1.0)
 
     def _comparable(self, members: Sequence[tuple[str, str]]) -> bool:
@@ -174,8 +174,8 @@ class JoinGraph:
     def _composite_keys(self) -> dict[frozenset[str], float]:
         """Factors for pairs of inputs that are joined by several columns at once.
 
-        The columns of one input cannot have more combinations than it has rows. Where independent columns would have
-        more, the input with fewer combinations is taken to have a composite key that the other one refers to.
+        The columns of one input cannot have more combinations than it has rows. If independent columns would have more,
+        the input with fewer combinations is assumed to have a composite key that the other one refers to.
         """
         factors = {}
         for first, second in itertools.combinations(self.relations, 2):
@@ -195,14 +195,14 @@ class JoinGraph:
             independent = math.prod(self._share(number, pair).rows for number in shared)
             if independent and 1.0 / fewest > independent:
                 factors[pair] = 1.0 / fewest / independent
-                self.notes[f"({', '.join(columns)}) taken for a key of {key_holder.name}"] = None
+                self.notes[f"({', '.join(columns)}) assumed to be a key of {key_holder.name}"] = None
         return factors
 
 
 def join_classes(
     relations: Sequence[Relation], equalities: Iterable[tuple[tuple[str, str], tuple[str, str]]]
 ) -> list[JoinColumns]:
-    """Columns that are equal by pairs, gathered; columns of different types only in pairs."""
+    """Group columns that are equal by pairs; columns of different types stay in pairs."""
     types = {relation.name: relation.types for relation in relations}
     classes: list[dict[str, str]] = []
     pairs: list[JoinColumns] = []

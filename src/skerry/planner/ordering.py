@@ -1,4 +1,4 @@
-"""In which order to join: the one whose intermediate results have the fewest rows in sum."""
+"""Join ordering: finds the order whose intermediate results have the fewest rows in total."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from skerry.planner.relations import Estimate, Relation
 __all__ = ["BROADCAST_BYTES", "JoinPlan", "JoinStep", "Tree", "plan_joins"]
 
 _EXHAUSTIVE = 10
-"""Up to so many inputs every order is weighed; more are joined greedily."""
+"""Up to this number of inputs every order is considered; more are joined greedily."""
 BROADCAST_BYTES = 10 << 20
-"""Up to so many bytes a side is worth sending to every worker (Spark's default)."""
+"""Up to this number of bytes a side is worth sending to every worker (Spark's default)."""
 
 Tree: TypeAlias = "str | tuple[Tree, Tree]"
-"""An input's name, or two trees that are joined: probe side first, then the smaller one, which is built."""
+"""An input's name, or two joined trees: probe side first, then the smaller one, which is the build side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +26,10 @@ class JoinStep:
 
     Args:
         left: The inputs of its larger side.
-        right: The inputs of its smaller side, from which a hash table is built.
-        on: The columns that are equated; none for a product.
+        right: The inputs of its smaller side, the build side of the hash table.
+        on: The equated columns; none for a cross product.
         rows: Rows of the result.
-        how: How the estimate came about.
+        how: The basis of the estimate.
         broadcast: Whether the smaller side is small enough to be sent to every worker, by its upper bound.
     """
 
@@ -43,15 +43,15 @@ class JoinStep:
 
 @dataclass(frozen=True, slots=True)
 class JoinPlan:
-    """How to join some inputs; `str()` lays it out for people.
+    """How to join some inputs; `str()` formats it for people.
 
     Args:
         relations: The inputs with their estimates.
         steps: The joins, in order.
-        tree: What is joined with what.
+        tree: The tree of joins.
         rows: Rows of the whole join.
-        assumptions: What had to be assumed, as nothing fresh was known.
-        reordered: Whether the order was free to choose; outer joins keep theirs.
+        assumptions: What had to be assumed for lack of fresh statistics.
+        reordered: Whether the order could be chosen; outer joins keep theirs.
     """
 
     relations: tuple[Relation, ...]
@@ -81,7 +81,7 @@ def plan_joins(graph: JoinGraph, *, keep_order: bool = False) -> JoinPlan:
 
     Args:
         graph: The inputs and what joins them.
-        keep_order: Whether to join in the order of the query all the same.
+        keep_order: Whether to keep the order of the query.
     """
     names = [relation.name for relation in graph.relations]
     if keep_order:
@@ -102,7 +102,7 @@ def plan_joins(graph: JoinGraph, *, keep_order: bool = False) -> JoinPlan:
 
 
 def _components(graph: JoinGraph, names: Sequence[str]) -> list[list[str]]:
-    """Inputs that are joined with each other, directly or not."""
+    """Group inputs that are joined with each other, directly or indirectly."""
     groups = [{name} for name in names]
     for joined in graph.classes:
         members = {name for name, _ in joined.members}
@@ -116,7 +116,7 @@ def _best(graph: JoinGraph, names: Sequence[str]) -> Tree:
 
 
 def _exhaustive(graph: JoinGraph, names: Sequence[str]) -> Tree:
-    """Dynamic programming over sets of inputs: the best tree of a set is made of the best trees of two halves."""
+    """Dynamic programming over sets of inputs: the best tree of a set consists of the best trees of two halves."""
     count = len(names)
     sets = [frozenset(name for i, name in enumerate(names) if mask >> i & 1) for mask in range(1 << count)]
     neighbours = [0] * count
@@ -149,7 +149,7 @@ def _exhaustive(graph: JoinGraph, names: Sequence[str]) -> Tree:
 
 
 def _greedy(graph: JoinGraph, names: Sequence[str]) -> Tree:
-    """Join the two trees next whose join has the fewest rows."""
+    """Repeatedly join the two trees whose join has the fewest rows."""
     trees: list[Tree] = list(names)
     while len(trees) > 1:
         pairs = [
@@ -165,7 +165,7 @@ def _greedy(graph: JoinGraph, names: Sequence[str]) -> Tree:
 
 
 def _joined(graph: JoinGraph, a: Tree, b: Tree) -> Tree:
-    """Two trees, the one with fewer rows on the right."""
+    """Join two trees, the one with fewer rows on the right."""
     return (a, b) if graph.size(_inputs(a)).rows >= graph.size(_inputs(b)).rows else (b, a)
 
 

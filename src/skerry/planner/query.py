@@ -1,7 +1,7 @@
-"""SQL in, SQL out: which tables, columns and conditions a query has, and the same query joined in another order.
+"""Parsing SQL into tables, columns and conditions, and writing it back with the joins in another order.
 
-SQL is read by sqlglot in DuckDB's dialect. Tables of the catalog get names of their own in the query that is executed,
-one for each place where they are used, so that every place has its own columns and conditions.
+SQL is parsed by sqlglot in DuckDB's dialect. Tables of the catalog get unique names in the executed query, one for each
+reference, so that every reference has its own columns and conditions.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ __all__ = ["Block", "Equality", "Query", "Source", "TableUse", "parse_query"]
 
 _DIALECT = "duckdb"
 Equality = tuple[tuple[str, str], tuple[str, str]]
-"""Two columns that are equated, each as the name of its input and its own."""
+"""Two columns that are equated, each as the name of its input and its column name."""
 
 
 @dataclass(slots=True)
 class TableUse:
-    """One place of a query where a table is read.
+    """One reference to a table in a query.
 
     Args:
-        key: The table's name in the query that is executed.
+        key: The table's name in the executed query.
         table: Its name in the catalog.
         schema: Its columns.
         columns: Those that the query needs, in the order of the schema.
@@ -58,7 +58,7 @@ class Source:
         use: The table that is read, or
         block: the SELECT whose result it is; None for one that is not planned.
         filters: Conditions on this input alone, as SQL without its alias.
-        opaque: How many more conditions it has that statistics say nothing about.
+        opaque: Number of its other conditions, about which statistics show nothing.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Source:
 
 @dataclass(slots=True)
 class Block:
-    """One SELECT: its inputs and what joins them.
+    """One SELECT: its inputs and their join conditions.
 
     Args:
         select: sqlglot's tree, which `reorder` changes.
@@ -79,8 +79,8 @@ class Block:
         residual: Other conditions on several inputs, with the names of these inputs.
         free: Whether the inputs may be joined in any order.
         outputs: Columns of the result that are columns of an input, by name.
-        groups: Columns by which the result is grouped; None if it is not. One that is no plain column is None.
-        limit: Most rows.
+        groups: Columns by which the result is grouped; None if it is not. An expression among them is None.
+        limit: Maximum number of rows.
         having: Whether groups are filtered.
     """
 
@@ -95,10 +95,10 @@ class Block:
     having: bool
 
     def reorder(self, tree: Tree, conditions: Callable[[frozenset[str], frozenset[str]], Sequence[Equality]]) -> None:
-        """Write the joins in another order; conditions of joins move to WHERE, where they stay true.
+        """Write the joins in another order; join conditions move to WHERE, where they are equivalent.
 
         Args:
-            tree: What to join with what, probe side first.
+            tree: The tree of joins, probe side first.
             conditions: The equalities by which two sets of inputs are joined.
         """
         first = self.select.args["from_"]
@@ -133,14 +133,14 @@ class Block:
         self.select.set("where", exp.Where(this=exp.and_(*kept)) if kept else None)
 
     def _is_equality(self, condition: Any) -> bool:
-        """Whether a condition is one of the equalities, which the joins see to."""
+        """Whether a condition is one of the equalities, which the joins include."""
         sources = {source.name: source for source in self.sources}
         return _equality(condition, sources) in self.equalities
 
 
 @dataclass(slots=True)
 class Query:
-    """A query that was understood.
+    """A parsed query.
 
     Args:
         tree: sqlglot's tree.
@@ -155,7 +155,7 @@ class Query:
     names: list[str]
 
     def sql(self) -> str:
-        """The query as it is executed, with the keys of `uses` for tables."""
+        """The query as it is executed, with the keys of `uses` as tables."""
         return str(self.tree.sql(dialect=_DIALECT))
 
     def shown_sql(self) -> str:
@@ -171,16 +171,16 @@ class Query:
 
 
 def parse_query(sql: str, schema_of: Callable[[str], pa.Schema]) -> Query:
-    """Read a query.
+    """Parse a query.
 
     Args:
-        sql: A SELECT, with subqueries, CTEs and set operations as it likes.
-        schema_of: Gives the schema of a table of the catalog by its dotted name; raises NotFoundError.
+        sql: A SELECT, possibly with subqueries, CTEs and set operations.
+        schema_of: Returns the schema of a table of the catalog by its dotted name; raises NotFoundError.
 
     Raises:
-        FormatError: The text is no query.
+        FormatError: The text is not a valid query.
         SchemaError: A column does not exist or is ambiguous.
-        UnsupportedError: It is no query but another statement, or a table's columns differ in case only.
+        UnsupportedError: It is another statement, or a table's columns differ only in case.
     """
     try:
         statements = [tree for tree in sqlglot.parse(sql, dialect=_DIALECT) if tree is not None]
@@ -199,18 +199,18 @@ def parse_query(sql: str, schema_of: Callable[[str], pa.Schema]) -> Query:
     except OptimizeError as error:
         raise SchemaError(f"{error}") from None
     except SqlglotError as error:
-        raise FormatError(f"no SQL query: {error}") from None
+        raise FormatError(f"not a valid SQL query: {error}") from None
     except RecursionError:
         raise UnsupportedError("a query nested this deeply is not supported") from None
     except SkerryError:
         raise
-    except Exception as error:  # sqlglot meets trees that it does not foresee
+    except Exception as error:  # sqlglot fails on trees that it does not support
         raise UnsupportedError(f"the query cannot be planned: {type(error).__name__}: {error}") from error
     return query
 
 
 def _result_names(tree: Any, blocks: Sequence[Block], written: Sequence[Any] | None) -> list[str]:
-    """What the columns of the result are called: by an alias, else by the table's column, else by the expression."""
+    """The names of the result's columns: the alias, else the table's column, else the expression."""
     first = tree
     while not isinstance(first, exp.Select):
         first = first.this
@@ -241,7 +241,7 @@ def _resolve_tables(tree: Any, schema_of: Callable[[str], pa.Schema]) -> list[Ta
             continue
         schema = schema_of(name)
         if len({column.lower() for column in schema.names}) < len(schema.names):
-            raise UnsupportedError(f"columns of {name} differ in case only, which SQL does not tell apart")
+            raise UnsupportedError(f"columns of {name} differ only in case, which SQL does not distinguish")
         use = TableUse(f"{prefix}{len(uses)}", name, schema)
         uses.append(use)
         if not table.alias:
@@ -253,14 +253,14 @@ def _resolve_tables(tree: Any, schema_of: Callable[[str], pa.Schema]) -> list[Ta
 
 
 def _blocks(tree: Any, uses: Mapping[str, TableUse]) -> list[Block]:
-    """The SELECTs of a query, inner ones first, with the columns and conditions that its tables need noted."""
+    """The SELECTs of a query, inner ones first; records the columns and conditions that its tables need."""
     by_select: dict[int, Block] = {}
     blocks = []
     needed: dict[str, set[str]] = {key: set() for key in uses}
     for scope in traverse_scope(tree):
         tables = {name: uses.get(node.name) for name, node in scope.sources.items() if isinstance(node, exp.Table)}
         for name, use in tables.items():
-            if use is None:  # the name of a WITH that does not reach this place
+            if use is None:  # the name of a WITH that is not in scope here
                 raise NotFoundError(f"no table {name!r}")
         for column in scope.columns:
             use = tables.get(column.table)
@@ -314,7 +314,7 @@ def _is_inner(join: Any) -> bool:
 
 
 def _groups(select: Any, sources: Mapping[str, Source]) -> list[tuple[str, str] | None] | None:
-    """What one row of the result stands for: groups, distinct rows, or all rows in one."""
+    """The grouping of the result: groups, distinct rows, or all rows in one."""
     group = select.args.get("group")
     if group is not None:
         keys = group.expressions
@@ -338,7 +338,7 @@ def _conjuncts(condition: Any) -> list[Any]:
 
 
 def _classify(conjunct: Any, block: Block, sources: Mapping[str, Source], *, pushes: bool) -> None:
-    """Note a condition where it belongs: a join, an input, or several."""
+    """Assign a condition to a join, to an input, or to several."""
     conjunct = conjunct.unnest()
     if isinstance(conjunct, exp.And):
         for part in _conjuncts(conjunct):
@@ -364,7 +364,7 @@ def _classify(conjunct: Any, block: Block, sources: Mapping[str, Source], *, pus
 
 
 def _imply(conjunct: Any, block: Block, sources: Mapping[str, Source], *, pushes: bool) -> bool:
-    """What follows from alternatives on several inputs: conditions they share, and alternatives for each input."""
+    """Derive from alternatives on several inputs their common conditions, and alternatives for each input."""
     if not isinstance(conjunct, exp.Or):
         return False
     branches = [_conjuncts(branch) for branch in conjunct.flatten()]
@@ -388,7 +388,7 @@ def _imply(conjunct: Any, block: Block, sources: Mapping[str, Source], *, pushes
 
 
 def _note_filter(source: Source, conjunct: Any, *, pushes: bool) -> None:
-    """A condition on one input; one on a table goes with its scan, if the scan understands it."""
+    """Add a condition to its input; one on a table is pushed to its scan, if the scan supports it."""
     bare = conjunct.copy()
     names = {name.lower(): name for name in source.use.schema.names} if source.use is not None else {}
     for column in bare.find_all(exp.Column):

@@ -1,4 +1,4 @@
-"""What is known of one input of a query."""
+"""The statistics of one input of a query."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from skerry.table.statistics.column_statistics import ColumnStatistics
 __all__ = ["EXACTLY_ONE", "Estimate", "Relation", "row_bytes"]
 
 _TEXT_BYTES = 16
-"""What a value of variable length is taken to occupy."""
+"""Assumed size of a value of variable length."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A number of rows.
+    """An estimated number of rows.
 
     Args:
-        rows: The best guess.
-        lower: At least so many, as far as statistics tell.
-        upper: At most so many, likewise.
+        rows: The best estimate.
+        lower: A lower bound, as far as statistics show.
+        upper: An upper bound, as far as statistics show.
     """
 
     rows: float
@@ -31,11 +31,11 @@ class Estimate:
 
     @classmethod
     def exactly(cls, rows: float) -> Estimate:
-        """A number that is known."""
+        """A number that is known exactly."""
         return cls(rows, rows, rows)
 
     def times(self, rows: float, lower: float | None = None, upper: float | None = None) -> Estimate:
-        """The estimate multiplied by a factor, which may have bounds of its own."""
+        """Multiply the estimate by a factor, which may have its own bounds."""
         return Estimate(
             self.rows * rows,
             self.lower * (rows if lower is None else lower),
@@ -43,7 +43,7 @@ class Estimate:
         )
 
     def at_most(self, rows: float) -> Estimate:
-        """The estimate where no more rows than so many are possible."""
+        """Limit the estimate to a maximum."""
         return Estimate(min(self.rows, rows), min(self.lower, rows), min(self.upper, rows))
 
     def __str__(self) -> str:
@@ -60,15 +60,15 @@ class Relation:
     """One input of a query, a table or the result of a subquery, under the name that the query gives it.
 
     Args:
-        name: That name.
+        name: Its name in the query.
         table: The table's name; None for a subquery.
         rows: Rows before the query's conditions.
         filtered: Rows that the conditions on this input alone leave.
-        columns: What is known of its columns, by name.
+        columns: Statistics of its columns, by name.
         types: Their types, by name.
         where: These conditions.
-        row_bytes: What a row of the columns needed takes in memory, roughly.
-        assumptions: What had to be assumed of it.
+        row_bytes: Approximate memory of a row of the needed columns.
+        assumptions: What had to be assumed about it.
     """
 
     name: str
@@ -88,7 +88,7 @@ class Relation:
 
 
 def row_bytes(types: Mapping[str, pa.DataType]) -> float:
-    """What a row of columns of these types takes in memory, roughly."""
+    """Approximate memory of a row of columns of these types."""
     total = 0.0
     for type_ in types.values():
         try:

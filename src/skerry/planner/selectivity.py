@@ -1,8 +1,8 @@
-"""What share of a table's rows a condition leaves, from bounds, null counts, distinct counts and sketches.
+"""Selectivity: the share of rows that a condition leaves, by bounds, null and distinct counts, and sketches.
 
-Values are taken to lie evenly between a column's bounds and to be equally frequent, and conditions on different columns
-to be independent. Ranges of one column are cut with each other first. Whether a value occurs at all is looked up in the
-sketch, where its hash is either below the threshold or not.
+Values are assumed to be spread evenly between a column's bounds and to be equally frequent, and conditions on different
+columns to be independent. Ranges of one column are intersected first. Whether a value occurs at all is looked up in the
+sketch, if its hash is below the threshold.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ __all__ = ["ASSUMED_EQUALITY", "ASSUMED_RANGE", "selectivity"]
 
 ASSUMED_EQUALITY = 0.1
 ASSUMED_RANGE = 1 / 3
-"""What a condition is taken to leave that statistics say nothing about."""
+"""Assumed selectivity of conditions about which statistics show nothing."""
 
 _PREFIX_BYTES = 8
 
 
 @dataclass(slots=True)
 class _Range:
-    """Where a column's values must lie, as positions on its scale."""
+    """The range of a column's values, as positions on its scale."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -54,13 +54,13 @@ class _Range:
 def selectivity(
     predicate: Predicate, columns: Mapping[int, ColumnStatistics], row_count: float, assumptions: list[str]
 ) -> float:
-    """Estimate what share of rows a condition leaves.
+    """Estimate the share of rows that a condition leaves.
 
     Args:
         predicate: The condition.
-        columns: What is known of the columns, by field id.
+        columns: Statistics of the columns, by field id.
         row_count: Rows of the table.
-        assumptions: What had to be assumed is appended here.
+        assumptions: Assumptions are appended here.
 
     Returns:
         The share, 0 … 1.
@@ -100,7 +100,7 @@ class _Selectivity:
                 return self._all((predicate,))
 
     def _all(self, conjuncts: Iterable[Predicate]) -> float:
-        """Independent conditions multiply; ranges of one column are cut first."""
+        """Multiply independent conditions; ranges of one column are intersected first."""
         ranges: dict[Column, _Range] = {}
         share = 1.0
         for conjunct in conjuncts:
@@ -114,7 +114,7 @@ class _Selectivity:
         return share * math.prod(self._between(column, known) for column, known in ranges.items())
 
     def _interval(self, predicate: Predicate) -> tuple[Column, float, float] | None:
-        """A condition that is a range on a column's scale."""
+        """The range that a condition selects on a column's scale, if it is one."""
         match predicate:
             case Comparison(column, operator, value) if operator not in (Operator.EQ, Operator.NE):
                 scale = self._scale(column)
@@ -147,7 +147,7 @@ class _Selectivity:
         return self._present(column) * min(1.0, max(0.0, share))
 
     def _among(self, column: Column, values: tuple[Any, ...]) -> float:
-        """Rows whose value is one of some: those that occur, each as frequent as any."""
+        """Rows whose value is one of several: those that occur, all equally frequent."""
         known = self._columns.get(column.field_id)
         if known is None or not known.freshness.is_fresh or not known.ndv:
             self._assumptions.append(f"{column} = …: {ASSUMED_EQUALITY:.0%} of rows ({_why(known)})")
@@ -177,10 +177,10 @@ class _Scale:
     """A column's values as numbers.
 
     Args:
-        low: The least value's place.
-        high: The greatest value's place, and one step on for whole numbers, so that every value has a width.
-        step: The distance of neighbours; 0 where there are none.
-        shared: Leading bytes that all texts have in common.
+        low: The position of the least value.
+        high: The position of the greatest value, plus one step for integers, so that every value has a width.
+        step: The distance between neighbours; 0 if there are none.
+        shared: Number of leading bytes that all texts share.
     """
 
     low: float
@@ -190,7 +190,7 @@ class _Scale:
 
     @classmethod
     def of(cls, type_: pa.DataType, least: Any, greatest: Any) -> _Scale | None:
-        """The scale between two bounds as Python holds them; None if one of them has no place."""
+        """The scale between two bounds as Python values; None if one of them has no position."""
         if isinstance(least, str | bytes):
             first, last = _as_bytes(least), _as_bytes(greatest)
             shared = next((i for i, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), 0)
@@ -206,7 +206,7 @@ class _Scale:
         return cls(float(low), float(high) + step, step)
 
     def place(self, value: Any) -> float:
-        """Where a value lies."""
+        """The position of a value."""
         if isinstance(value, str | bytes):
             return _text_place(_as_bytes(value), self.shared)
         return float(value)
@@ -217,7 +217,7 @@ def _as_bytes(value: str | bytes) -> bytes:
 
 
 def _text_place(text: bytes, shared: int) -> float:
-    """A text as the number that its bytes behind the shared ones make."""
+    """A text as the number formed by its bytes after the shared ones."""
     return float(int.from_bytes(text[shared : shared + _PREFIX_BYTES].ljust(_PREFIX_BYTES, b"\0"), "big"))
 
 
@@ -228,12 +228,12 @@ def _is_range(predicate: Predicate) -> bool:
 
 
 def _may_occur(column: ColumnStatistics, type_: pa.DataType, value: Any) -> bool:
-    """Whether a column may have a value; a sketch knows of all whose hashes are below its threshold."""
+    """Whether a column may have a value; a sketch contains all values whose hashes are below its threshold."""
     if column.sketch is None:
         return True
     data = encode_value(type_, value)
     if not data:
-        return True  # empty texts are in no sketch
+        return True  # sketches do not contain empty texts
     found = hash_bytes(data)
     if found >= column.sketch.theta:
         return True
@@ -243,4 +243,4 @@ def _may_occur(column: ColumnStatistics, type_: pa.DataType, value: Any) -> bool
 
 
 def _why(known: ColumnStatistics | None) -> str:
-    return "nothing is known of the column" if known is None else f"distinct count {known.freshness}"
+    return "the column has no statistics" if known is None else f"distinct count {known.freshness}"

@@ -1,7 +1,7 @@
 """A table's options with their types and defaults.
 
-Only those are here that decide on something in this package; which of the others must be refused says
-`skerry.paimon.metadata.validation`.
+Only options that affect this package are defined here; `skerry.paimon.metadata.validation` decides which of the others
+are refused.
 
 Spec: docs/formats/paimon.md; Paimon Java, `CoreOptions`.
 """
@@ -31,7 +31,7 @@ _MEBIBYTE: Final = 1 << 20
 
 
 class MergeEngine(Enum):
-    """How records of one key become one row."""
+    """How records of one key are merged into one row."""
 
     DEDUPLICATE = "deduplicate"
     PARTIAL_UPDATE = "partial-update"
@@ -40,7 +40,7 @@ class MergeEngine(Enum):
 
 
 class ChangelogProducer(Enum):
-    """What writes changelog files."""
+    """How changelog files are produced."""
 
     NONE = "none"
     INPUT = "input"
@@ -49,7 +49,7 @@ class ChangelogProducer(Enum):
 
 
 class BucketFunction(Enum):
-    """How a bucket key becomes a bucket."""
+    """How buckets are computed from bucket keys."""
 
     DEFAULT = "default"
     MOD = "mod"
@@ -63,18 +63,18 @@ class FileFormat(Enum):
     ORC = "orc"
     AVRO = "avro"
     AMUDAI = "amudai"
-    """Of tables that were created so: no other engine reads them."""
+    """Only in tables that were created with it: no other engine reads it."""
 
 
 @dataclass(frozen=True)
 class CoreOptions:
-    """A table's options, each read when it is asked for.
+    """A table's options, each parsed when it is accessed.
 
-    Every property raises `SchemaError` for a text that is no value of its type, and `UnsupportedError` for an unknown
+    Every property raises `SchemaError` for a text that is not valid for its type, and `UnsupportedError` for an unknown
     choice; the message names the option.
 
     Args:
-        options: Texts by name, as the schema file has them.
+        options: Texts by name, as in the schema file.
     """
 
     options: Mapping[str, str]
@@ -109,7 +109,7 @@ class CoreOptions:
     # ---- layout ----
 
     def paths(self, root: str, branch: str = MAIN_BRANCH) -> TablePaths:
-        """Where the files of the table lie."""
+        """The locations of the table's files."""
         return TablePaths(
             root,
             branch,
@@ -120,69 +120,69 @@ class CoreOptions:
 
     @property
     def fallback_branch(self) -> str | None:
-        """The branch that batch reads take those partitions from which this one does not have; None for none."""
+        """The branch from which batch reads take partitions that this one does not have; None if not set."""
         return self.options.get(FALLBACK_BRANCH, "").strip() or None
 
     @property
     def legacy_partition_names(self) -> bool:
-        """Whether paths have partition values in their internal form, such as days as numbers."""
+        """Whether paths contain partition values in their internal form, such as days as numbers."""
         return self._bool("partition.legacy-name", True)
 
     @property
     def bucket(self) -> int:
-        """Buckets of a partition; -1 for none (append) or as many as it takes (primary key), -2 to decide later."""
+        """Buckets per partition; -1 for none (append) or dynamic (primary key), -2 for postponed."""
         return self._int("bucket", -1)
 
     @property
     def bucket_function(self) -> BucketFunction:
-        """How a bucket key becomes a bucket."""
+        """How buckets are computed from bucket keys."""
         return self._choice("bucket-function.type", BucketFunction.DEFAULT)
 
     @property
     def dynamic_bucket_target_rows(self) -> int:
-        """Keys of a dynamic bucket before another one is begun."""
+        """Number of keys of a dynamic bucket from which on another one is created."""
         return self._int("dynamic-bucket.target-row-num", 2_000_000)
 
     @property
     def dynamic_bucket_max(self) -> int:
-        """The most dynamic buckets of a partition; -1 for as many as there can be."""
+        """Maximum number of dynamic buckets per partition; -1 for no limit."""
         return self._int("dynamic-bucket.max-buckets", -1)
 
     # ---- rows ----
 
     @property
     def merge_engine(self) -> MergeEngine:
-        """How records of one key become one row."""
+        """How records of one key are merged into one row."""
         return self._choice("merge-engine", MergeEngine.DEDUPLICATE)
 
     @property
     def ignore_delete(self) -> bool:
-        """Whether records of kind -U and -D are passed over, at writing and at merging."""
+        """Whether records of kind -U and -D are ignored, in writing and in merging."""
         return any(self._bool(name, False) for name in _IGNORE_DELETE)
 
     @property
     def ignore_update_before(self) -> bool:
-        """Whether records of kind -U are passed over."""
+        """Whether records of kind -U are ignored."""
         return self._bool("ignore-update-before", False)
 
     @property
     def sequence_fields(self) -> tuple[str, ...]:
-        """The columns that order records of one key before their sequence number does."""
+        """The columns that order records of one key before their sequence number."""
         return self._names("sequence.field")
 
     @property
     def sequence_descending(self) -> bool:
-        """Whether the least of `sequence_fields` comes last."""
+        """Whether the record with the least `sequence_fields` is the newest."""
         return self.options.get("sequence.field.sort-order", "ascending").strip().lower() == "descending"
 
     @property
     def rowkind_field(self) -> str | None:
-        """The column that says what kind of record a row is."""
+        """The column that holds the kind of each record."""
         return self.options.get("rowkind.field")
 
     @property
     def changelog_producer(self) -> ChangelogProducer:
-        """What writes changelog files."""
+        """How changelog files are produced."""
         return self._choice("changelog-producer", ChangelogProducer.NONE)
 
     @property
@@ -192,12 +192,12 @@ class CoreOptions:
 
     @property
     def deletion_vectors_64(self) -> bool:
-        """Whether vectors that are written have 64 bits."""
+        """Whether new vectors have 64 bits."""
         return self._bool("deletion-vectors.bitmap64", False)
 
     @property
     def deletion_vectors_merge_on_read(self) -> bool:
-        """Whether level 0 is merged at reading although there are deletion vectors."""
+        """Whether level 0 is merged when reading although there are deletion vectors."""
         return self._bool("deletion-vectors.merge-on-read", False)
 
     @property
@@ -216,7 +216,7 @@ class CoreOptions:
 
     @property
     def compacts_by_lookup(self) -> bool:
-        """Whether compaction merges what a key has in higher levels into what it writes to a lower one."""
+        """Whether compaction merges records at higher levels into those that it writes to a lower one."""
         return (
             self.merge_engine is MergeEngine.FIRST_ROW
             or self.changelog_producer is ChangelogProducer.LOOKUP
@@ -258,57 +258,57 @@ class CoreOptions:
 
     @property
     def data_file_prefix(self) -> str:
-        """What names of data files begin with."""
+        """Prefix of the names of data files."""
         return self.options.get("data-file.prefix", "data-")
 
     @property
     def changelog_file_prefix(self) -> str:
-        """What names of changelog files begin with."""
+        """Prefix of the names of changelog files."""
         return self.options.get("changelog-file.prefix", "changelog-")
 
     @property
     def suffix_includes_compression(self) -> bool:
-        """Whether names of data files tell their compression."""
+        """Whether names of data files include their compression."""
         return self._bool("file.suffix.include.compression", False)
 
     @property
     def thin_mode(self) -> bool:
-        """Whether primary-key files leave out the columns `_KEY_…`."""
+        """Whether primary-key files omit the columns `_KEY_…`."""
         return self._bool("data-file.thin-mode", False)
 
     @property
     def stats_mode(self) -> str:
-        """Which statistics files have of a column: `none`, `counts`, `full` or `truncate(n)`."""
+        """Which statistics of columns files have: `none`, `counts`, `full` or `truncate(n)`."""
         return self.options.get("metadata.stats-mode", "truncate(16)").strip().lower()
 
     @property
     def stats_dense_store(self) -> bool:
-        """Whether columns without statistics are left out of them."""
+        """Whether columns without statistics are omitted from the statistics."""
         return self._bool("metadata.stats-dense-store", True)
 
     @property
     def target_file_size(self) -> int | None:
-        """Bytes that data files should have; None for the default, which differs by kind of table."""
+        """Target size of data files in bytes; None for the default, which differs by kind of table."""
         return self._size("target-file-size", 0) or None
 
     @property
     def split_target_size(self) -> int:
-        """Bytes that a task of a scan should read."""
+        """Target number of bytes that a task of a scan reads."""
         return self._size("source.split.target-size", 128 * _MEBIBYTE)
 
     @property
     def split_open_file_cost(self) -> int:
-        """Bytes that opening a file counts as."""
+        """Number of bytes that opening a file counts as."""
         return self._size("source.split.open-file-cost", 4 * _MEBIBYTE)
 
     @property
     def file_index_in_manifest_threshold(self) -> int:
-        """The largest file index in bytes that lies in the manifest."""
+        """Maximum size in bytes of a file index that is embedded in the manifest."""
         return self._size("file-index.in-manifest-threshold", 500)
 
     @property
     def deletion_vector_file_target_size(self) -> int:
-        """Bytes that index files of deletion vectors should have."""
+        """Target size in bytes of index files of deletion vectors."""
         return self._size("deletion-vector.index-file.target-size", 2 * _MEBIBYTE)
 
     # ---- metadata ----
@@ -325,47 +325,47 @@ class CoreOptions:
 
     @property
     def manifest_target_file_size(self) -> int:
-        """Bytes that manifests should have."""
+        """Target size of manifests in bytes."""
         return self._size("manifest.target-file-size", 8 * _MEBIBYTE)
 
     @property
     def manifest_full_compaction_threshold(self) -> int:
-        """Bytes of changes from which on all manifests are rewritten."""
+        """Number of bytes of changes from which on all manifests are rewritten."""
         return self._size("manifest.full-compaction-threshold-size", 16 * _MEBIBYTE)
 
     @property
     def manifest_merge_min_count(self) -> int:
-        """Manifests from which on small ones are merged."""
+        """Number of small manifests from which on they are merged."""
         return self._int("manifest.merge-min-count", 30)
 
     @property
     def commit_max_retries(self) -> int:
-        """Attempts to commit after the first."""
+        """Maximum number of attempts to commit after the first."""
         return self._int("commit.max-retries", 10)
 
     @property
     def commit_min_retry_wait_ms(self) -> int:
-        """The wait before the first of them."""
+        """The wait before the first retry."""
         return self._duration("commit.min-retry-wait", 10)
 
     @property
     def commit_max_retry_wait_ms(self) -> int:
-        """The longest wait before one."""
+        """The longest wait before a retry."""
         return self._duration("commit.max-retry-wait", 10_000)
 
     @property
     def commit_timeout_ms(self) -> int | None:
-        """How long to go on trying; None for no limit."""
+        """Time limit of all attempts; None for no limit."""
         return self._duration("commit.timeout", 0) or None
 
     @property
     def snapshot_num_retained_min(self) -> int:
-        """Snapshots that are kept whatever their age."""
+        """Number of snapshots that are kept at any age."""
         return self._int("snapshot.num-retained.min", 10)
 
     @property
     def snapshot_num_retained_max(self) -> int:
-        """The most snapshots that are kept."""
+        """Maximum number of snapshots that are kept."""
         return self._int("snapshot.num-retained.max", 2**31 - 1)
 
     @property
@@ -375,12 +375,12 @@ class CoreOptions:
 
     @property
     def changelog_num_retained_min(self) -> int:
-        """Changelogs that are kept whatever their age."""
+        """Number of changelogs that are kept at any age."""
         return self._int("changelog.num-retained.min", self.snapshot_num_retained_min)
 
     @property
     def changelog_num_retained_max(self) -> int:
-        """The most changelogs that are kept."""
+        """Maximum number of changelogs that are kept."""
         return self._int("changelog.num-retained.max", self.snapshot_num_retained_max)
 
     @property
@@ -397,27 +397,27 @@ class CoreOptions:
 
     @property
     def compaction_trigger(self) -> int:
-        """Sorted runs of a bucket from which on it is compacted."""
+        """Number of sorted runs of a bucket from which on it is compacted."""
         return self._int("num-sorted-run.compaction-trigger", 5)
 
     @property
     def num_levels(self) -> int:
-        """Levels of the LSM tree, level 0 included."""
+        """Number of levels of the LSM tree, level 0 included."""
         return self._int("num-levels", self.compaction_trigger + 1)
 
     @property
     def max_size_amplification_percent(self) -> int:
-        """Bytes in percent of the oldest run that younger ones may have."""
+        """Limit for the size of newer runs, in percent of the oldest run."""
         return self._int("compaction.max-size-amplification-percent", 200)
 
     @property
     def size_ratio(self) -> int:
-        """Percent by which a run may be larger than those before it to be compacted with them."""
+        """Percentage by which a run may be larger than those before it to be compacted with them."""
         return self._int("compaction.size-ratio", 1)
 
     @property
     def compaction_min_file_num(self) -> int:
-        """Small files of an append table from which on they are compacted."""
+        """Number of small files of an append table from which on they are compacted."""
         return self._int("compaction.min.file-num", 5)
 
 

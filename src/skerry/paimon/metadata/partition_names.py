@@ -1,4 +1,4 @@
-"""Partition values as they stand in paths. What a partition's values are says the manifest, never its path.
+"""Partition values in paths. The actual values of a partition are in the manifest; its path is never parsed.
 
 Spec: docs/formats/paimon.md § 7.5.
 """
@@ -28,7 +28,7 @@ _TIME_UNITS: Final = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 def partition_texts(
     fields: Sequence[DataField], partitions: Sequence[bytes], *, legacy: bool
 ) -> list[tuple[str | None, ...]]:
-    """The texts of partitions' values, as Java writes them into paths.
+    """The texts of partitions' values, as Java writes them in paths.
 
     Args:
         fields: The partition keys.
@@ -36,11 +36,11 @@ def partition_texts(
         legacy: Whether values are in their internal form, such as days as numbers (`partition.legacy-name`).
 
     Returns:
-        For each partition one text for each key, None for null.
+        For each partition a text per key, None for null.
 
     Raises:
-        UnsupportedError: A key is of a type that has no text.
-        FormatError: A row is not what the types say.
+        UnsupportedError: A key has a type without a text form.
+        FormatError: A row does not match the types.
     """
     columns = decode_rows([field.type for field in fields], list(partitions)) if fields else []
     texts = [_texts(field, column, legacy) for field, column in zip(fields, columns, strict=True)]
@@ -70,7 +70,7 @@ def _decimal(value: Decimal) -> str:
 
 
 def _iso_time(per_second: int, precision: int, value: int) -> str:
-    """As Java's `LocalDateTime.toString`: seconds only if needed, their fraction in groups of three digits."""
+    """Format like Java's `LocalDateTime.toString`: seconds only if needed, with groups of three fractional digits."""
     seconds, part = divmod(value, per_second)
     moment = _EPOCH + timedelta(seconds=seconds)
     nanos = part * (10**9 // per_second)
@@ -98,7 +98,7 @@ def _sql_time_of_day(precision: int, millis: int) -> str:
 
 
 def _utf8(value: bytes) -> str:
-    """As `new String(bytes, UTF_8)`; what is not UTF-8 becomes U+FFFD, so that several values share a folder."""
+    """Decode like `new String(bytes, UTF_8)`: invalid UTF-8 becomes U+FFFD, so that several values share a folder."""
     return value.decode("utf-8", "replace")
 
 

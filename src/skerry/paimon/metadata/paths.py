@@ -1,4 +1,4 @@
-"""Where the parts of a table lie below its folder.
+"""The locations of a table's parts below its folder.
 
 Spec: docs/formats/paimon.md § 1.1, § 7.5.
 """
@@ -16,20 +16,20 @@ __all__ = ["MAIN_BRANCH", "POSTPONE_BUCKET", "TablePaths", "escape_path_name"]
 
 MAIN_BRANCH: Final = "main"
 POSTPONE_BUCKET: Final = -2
-"""The bucket of files that wait to be put into buckets."""
+"""The bucket of files whose rows are not assigned to buckets yet."""
 
 _NO_NAME: Final = frozenset("/\\\0")
 _BLANKS: Final = (
     "\t\n\v\f\r\x1c\x1d\x1e\x1f \u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2008\u2009\u200a"
     "\u2028\u2029\u205f\u3000"
 )
-"""What Java's `Character.isWhitespace` takes for blank: no-break spaces are not."""
+"""Blank characters according to Java's `Character.isWhitespace`, which does not include no-break spaces."""
 
 _ESCAPED: Final = frozenset("\"#%'*/:=?\\{}[]^\x7f") | {chr(code) for code in range(0x20)}
 
 
 def escape_path_name(text: str) -> str:
-    """A partition key or value as it stands in a path.
+    """Escape a partition key or value for a path.
 
     Spec: docs/formats/paimon.md § 7.5.
     """
@@ -44,11 +44,11 @@ class TablePaths:
 
     Args:
         root: The table's folder.
-        branch: A branch has its own schemas, snapshots, tags, changelogs and consumers; all else lies in the table's
-            folder.
-        data_folder: Folder below the root that partitions and buckets lie in (`data-file.path-directory`).
-        default_partition: What a null is called in paths (`partition.default-name`).
-        index_beside_data: Whether index files lie in bucket folders (`index-file-in-data-file-dir`).
+        branch: A branch has its own schemas, snapshots, tags, changelogs and consumers; everything else is in the
+            table's folder.
+        data_folder: Folder below the root that contains partitions and buckets (`data-file.path-directory`).
+        default_partition: The text for null in paths (`partition.default-name`).
+        index_beside_data: Whether index files are in bucket folders (`index-file-in-data-file-dir`).
     """
 
     root: str
@@ -106,7 +106,7 @@ class TablePaths:
         return join(self.snapshots, f"snapshot-{snapshot_id}")
 
     def changelog(self, snapshot_id: int) -> str:
-        """The changelog that remains of a snapshot."""
+        """The changelog kept of an expired snapshot."""
         return join(self.changelogs, f"changelog-{snapshot_id}")
 
     def tag(self, name: str) -> str:
@@ -121,7 +121,7 @@ class TablePaths:
         """A manifest, a list of them, or an index manifest.
 
         Raises:
-            FormatError: The name leads out of the folder.
+            FormatError: The name leads outside the folder.
         """
         return self._inside(self.manifests, file_name)
 
@@ -129,7 +129,7 @@ class TablePaths:
         """A statistics file.
 
         Raises:
-            FormatError: The name leads out of the folder.
+            FormatError: The name leads outside the folder.
         """
         return self._inside(join(self.root, "statistics"), file_name)
 
@@ -138,10 +138,10 @@ class TablePaths:
 
         Args:
             file_name: Its name.
-            bucket_folder: The folder of the bucket that it is of.
+            bucket_folder: The folder of its bucket.
 
         Raises:
-            FormatError: The name leads out of the folder.
+            FormatError: The name leads outside the folder.
         """
         return self._inside(bucket_folder if self.index_beside_data else join(self.root, "index"), file_name)
 
@@ -151,7 +151,7 @@ class TablePaths:
         Args:
             partition: Names and texts of the partition keys' values, in their order; null, empty and blank texts
                 become the default partition.
-            bucket: The bucket; -2 for files that wait to be put into buckets.
+            bucket: The bucket; -2 for files whose rows are not assigned to buckets yet.
         """
         folder = "bucket-postpone" if bucket == POSTPONE_BUCKET else f"bucket-{bucket}"
         return join(self.partition(partition), folder)
@@ -169,12 +169,14 @@ class TablePaths:
         """A data file, changelog file or file index.
 
         Raises:
-            FormatError: The name leads out of the folder.
+            FormatError: The name leads outside the folder.
         """
         return TablePaths._inside(bucket_folder, file_name)
 
     @staticmethod
     def _inside(folder: str, file_name: str) -> str:
         if file_name in ("", ".", "..") or not _NO_NAME.isdisjoint(file_name):
-            raise FormatError(f"{file_name!r} is no name of a file in {folder}", rule="docs/formats/paimon.md § 1.2")
+            raise FormatError(
+                f"{file_name!r} is not a valid file name in {folder}", rule="docs/formats/paimon.md § 1.2"
+            )
         return join(folder, file_name)

@@ -1,4 +1,4 @@
-"""Files whose presence is a fact of its own: a snapshot, a schema. One writer creates each; nobody writes it again."""
+"""Files whose existence publishes a snapshot or schema: each is created by one writer and never rewritten."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ __all__ = ["holds", "publish_file"]
 
 
 def publish_file(storage: Storage, location: str, data: bytes, what: str) -> None:
-    """Create a file, and sort the outcomes.
+    """Create a file, and classify the outcome.
 
-    A store that lost the answer to a request sends it again, and then finds what it has written itself.
+    A store that lost the answer to a request repeats it, and then finds its own file.
 
     Args:
-        storage: Where it lies.
+        storage: Access to the file.
         location: The file.
         data: Its content.
-        what: What it is, for messages.
+        what: Its name for messages.
 
     Raises:
         AccessDeniedError: It may not be created.
@@ -38,7 +38,7 @@ def publish_file(storage: Storage, location: str, data: bytes, what: str) -> Non
         if ours is None:
             raise _unknown(what, location, error) from error
         if not ours:
-            raise ConflictError(f"{what} was made by another writer", location=location) from error
+            raise ConflictError(f"{what} was created by another writer", location=location) from error
     except AccessDeniedError:
         raise
     except Exception as error:
@@ -47,11 +47,11 @@ def publish_file(storage: Storage, location: str, data: bytes, what: str) -> Non
 
 
 def _unknown(what: str, location: str, error: Exception) -> CommitUnknownError:
-    return CommitUnknownError(f"{what} may or may not have been made: {error}", location=location)
+    return CommitUnknownError(f"{what} may or may not have been created: {error}", location=location)
 
 
 def holds(storage: Storage, location: str, data: bytes) -> bool | None:
-    """Whether a file is there with just these bytes, and so not another writer's; None if that cannot be known."""
+    """Whether a file has exactly these bytes, and so is not another writer's; None if that cannot be determined."""
     try:
         return bytes(storage.read(location)) == data
     except NotFoundError:

@@ -1,4 +1,4 @@
-"""Schema files: the columns, keys and options of a table from some moment on.
+"""Schema files: the columns, keys and options of a table since some moment.
 
 Spec: docs/formats/paimon.md § 2.1; Paimon spec, Schema.
 """
@@ -50,10 +50,10 @@ class TableSchema:
         fields: The columns.
         highest_field_id: The largest id that a column ever had, members of ROWs included.
         partition_keys: Names of the columns that the table is partitioned by.
-        primary_keys: Names of the columns that identify a row, partition keys included; none in append tables.
+        primary_keys: Names of the columns that identify a row, partition keys included; empty in append tables.
         options: The table's options.
-        comment: What the table is.
-        time_millis: When the schema was made, in milliseconds since 1970.
+        comment: The table's description.
+        time_millis: When the schema was created, in milliseconds since 1970.
         version: Version of the file's layout.
     """
 
@@ -69,7 +69,7 @@ class TableSchema:
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:
-        """The columns as Arrow, with field ids; elements, keys and values have those that Java gives them in files."""
+        """The columns as Arrow, with field ids; elements, keys and values have those that Java gives them."""
         return to_arrow_schema(self.fields)
 
     @cached_property
@@ -81,7 +81,7 @@ class TableSchema:
         """The column of that name.
 
         Raises:
-            SchemaError: There is none.
+            SchemaError: It does not exist.
         """
         found = self.fields_by_name.get(name)
         if found is None:
@@ -99,14 +99,14 @@ class TableSchema:
 
     @property
     def bucket_keys(self) -> tuple[str, ...]:
-        """The columns that decide on a row's bucket: `bucket-key`, else the trimmed primary key."""
+        """The columns that determine a row's bucket: `bucket-key`, else the trimmed primary key."""
         text = self.options.get("bucket-key", "")
         named = tuple(part.strip() for part in text.split(",") if part.strip())
         return named or self.trimmed_primary_keys
 
     @property
     def is_cross_partition(self) -> bool:
-        """Whether a key may move from one partition to another, since a partition key is not in the primary key."""
+        """Whether a key may move between partitions, since a partition key is not in the primary key."""
         return bool(self.primary_keys) and not set(self.partition_keys) <= set(self.primary_keys)
 
     @cached_property
@@ -128,10 +128,10 @@ class TableSchema:
         )
 
     def file_schema(self, *, thin: bool = False) -> pa.Schema:
-        """The columns of data files: those of the table, in primary-key tables behind keys, sequence number and kind.
+        """The columns of data files: in primary-key tables, those of the table follow keys, sequence number and kind.
 
         Args:
-            thin: Whether the keys are left out (`data-file.thin-mode`).
+            thin: Whether the keys are omitted (`data-file.thin-mode`).
 
         Spec: docs/formats/paimon.md § 8.5.
         """
@@ -152,15 +152,15 @@ SYSTEM_FIELDS: Final = (
 
 
 def decode_schema(data: bytes | str, *, location: str | None = None) -> TableSchema:
-    """Read a schema file.
+    """Decode a schema file.
 
     Args:
         data: The file.
-        location: Where it lies, for messages.
+        location: Its location, for messages.
 
     Raises:
-        FormatError: It is no schema.
-        UnsupportedError: Its version is not known, or a column's type is not done here.
+        FormatError: It is not a valid schema.
+        UnsupportedError: Its version is unknown, or a column's type is not supported.
 
     Spec: docs/formats/paimon.md § 2.1.
     """
@@ -177,7 +177,7 @@ def decode_schema(data: bytes | str, *, location: str | None = None) -> TableSch
 def _schema_of(found: Mapping[str, Any]) -> TableSchema:
     version = found.get("version", 1)
     if not isinstance(version, int) or not 1 <= version <= SCHEMA_VERSION:
-        raise UnsupportedError(f"schema version {version!r:.40} is not supported, only 1 to {SCHEMA_VERSION}")
+        raise UnsupportedError(f"schema version {version!r:.40} is not supported, expected 1 to {SCHEMA_VERSION}")
     fields = found.get("fields")
     if not isinstance(fields, list):
         raise FormatError("a schema must have a list of fields", rule=_RULE)
@@ -199,7 +199,7 @@ def _schema_of(found: Mapping[str, Any]) -> TableSchema:
 
 
 def _with_old_defaults(options: dict[str, str], version: int) -> dict[str, str]:
-    """Options as of today: what older versions took for granted is written out."""
+    """Options for the current version: defaults of older versions are made explicit."""
     if version < 2:
         options = {"bucket": "1", **options}
     if version < SCHEMA_VERSION:
@@ -222,10 +222,10 @@ def _names(found: Mapping[str, Any], key: str) -> tuple[str, ...]:
 
 
 def _check(schema: TableSchema) -> None:
-    """Refuse what no table can have.
+    """Refuse invalid schemas.
 
     Raises:
-        FormatError: A name or id is used twice, or a key is no column.
+        FormatError: A name or id is used twice, or a key is not a column.
     """
     names = [column.name for column in schema.fields]
     ids = [number for column in schema.fields for number in field_ids(column)]
@@ -234,15 +234,15 @@ def _check(schema: TableSchema) -> None:
     if len(set(ids)) < len(ids):
         raise FormatError(f"two columns have the id {max(ids, key=ids.count)}", rule=_RULE)
     if ids and max(ids) > schema.highest_field_id:
-        raise FormatError(f"field id {max(ids)} is beyond highestFieldId {schema.highest_field_id}", rule=_RULE)
+        raise FormatError(f"field id {max(ids)} is greater than highestFieldId {schema.highest_field_id}", rule=_RULE)
     for what, keys in (("partition", schema.partition_keys), ("primary", schema.primary_keys)):
         for name in keys:
             if name not in schema.fields_by_name:
-                raise FormatError(f"the {what} key names {name!r}, which is no column", rule=_RULE)
+                raise FormatError(f"the {what} key names {name!r}, which is not a column", rule=_RULE)
 
 
 def encode_schema(schema: TableSchema) -> bytes:
-    """A schema as its file holds it."""
+    """The content of a schema's file."""
     found: dict[str, Any] = {
         "version": schema.version,
         "id": schema.id,

@@ -1,4 +1,4 @@
-"""The folder of schema files: which there are, the newest, and how another one is added.
+"""The folder of schema files: listing them, finding the newest, adding one.
 
 Spec: docs/formats/paimon.md § 1.1, § 2.1; Paimon spec, Schema.
 """
@@ -18,7 +18,7 @@ _PREFIX = "schema-"
 
 
 def schema_ids(storage: Storage, paths: TablePaths) -> list[int]:
-    """The ids of the schemas of a branch, ascending; none if there is no such branch."""
+    """The ids of the schemas of a branch, ascending; empty if the branch does not exist."""
     return numbered_files(storage, paths.schemas, _PREFIX)
 
 
@@ -26,13 +26,13 @@ def latest_schema(storage: Storage, paths: TablePaths) -> TableSchema:
     """The newest schema of a branch.
 
     Raises:
-        NotFoundError: There is no table, or no such branch.
+        NotFoundError: The table or branch does not exist.
         FormatError: The file is corrupt.
-        UnsupportedError: Its version or a type in it is not known.
+        UnsupportedError: Its version, or a type in it, is unknown.
     """
     ids = schema_ids(storage, paths)
     if not ids:
-        raise NotFoundError("no Paimon table, or no such branch: there is no schema file", location=paths.schemas)
+        raise NotFoundError("the Paimon table or branch does not exist: it has no schema file", location=paths.schemas)
     return read_schema(storage, paths, ids[-1])
 
 
@@ -40,14 +40,14 @@ def read_schema(storage: Storage, paths: TablePaths, schema_id: int) -> TableSch
     """The schema of an id.
 
     Raises:
-        NotFoundError: There is none.
+        NotFoundError: It does not exist.
         FormatError: The file is corrupt.
-        UnsupportedError: Its version or a type in it is not known.
+        UnsupportedError: Its version, or a type in it, is unknown.
     """
     location = paths.schema(schema_id)
     schema = decode_schema(storage.read(location), location=location)
     if schema.id != schema_id:
-        raise FormatError(f"the schema's id is {schema.id}, its file's name says {schema_id}", location=location)
+        raise FormatError(f"the schema's id is {schema.id}, expected {schema_id} by its file name", location=location)
     return schema
 
 
@@ -56,6 +56,6 @@ def create_schema(storage: Storage, paths: TablePaths, schema: TableSchema) -> N
 
     Raises:
         CommitUnknownError: It may or may not have been added.
-        ConflictError: There is a schema of that id.
+        ConflictError: A schema of that id exists.
     """
     publish_file(storage, paths.schema(schema.id), encode_schema(schema), f"schema {schema.id}")

@@ -1,4 +1,4 @@
-"""Snapshot files: the entrance to everything that was committed up to a point in time.
+"""Snapshot files: the root of everything committed up to a point in time.
 
 Spec: docs/formats/paimon.md § 3.1; Paimon spec, Snapshot.
 """
@@ -25,7 +25,7 @@ __all__ = [
 
 SNAPSHOT_VERSION: Final = 3
 BATCH_COMMIT_IDENTIFIER: Final = 2**63 - 1
-"""What batch commits, whose user is used once, give as their identifier."""
+"""The commit identifier of batch commits, whose user is used only once."""
 
 _RULE = "docs/formats/paimon.md § 3.1"
 
@@ -45,7 +45,7 @@ class Snapshot:
 
     Args:
         version: Version of the file's layout.
-        id: Its number; they follow upon each other from 1.
+        id: Its number; they are consecutive from 1.
         schema_id: The newest schema when it was committed.
         base_manifest_list: Name of the list of all manifests of the previous snapshot.
         base_manifest_list_size: Its bytes; None in files of old versions.
@@ -54,7 +54,7 @@ class Snapshot:
         changelog_manifest_list: Name of the list of this commit's manifests of changelog files; None without any.
         changelog_manifest_list_size: Its bytes.
         index_manifest: Name of the manifest of all index files; None without any.
-        commit_user: Who committed.
+        commit_user: The user that committed it.
         commit_identifier: Number of the commit among those of its user.
         commit_kind: What it did.
         time_millis: When, in milliseconds since 1970.
@@ -63,9 +63,9 @@ class Snapshot:
         changelog_record_count: Rows of this commit's changelog files.
         watermark: Event time that the table has reached, in milliseconds.
         statistics: Name of the table's statistics file.
-        properties: Whatever writers want to say.
-        next_row_id: The row id that the next appended row gets, in tables that track rows.
-        unknown: Keys that this version does not know, as they were read; they are written again.
+        properties: Arbitrary properties by writers.
+        next_row_id: The row id for the next appended row, in tables that track rows.
+        unknown: Keys that this version does not know, kept as they were read.
     """
 
     version: int = SNAPSHOT_VERSION
@@ -126,15 +126,15 @@ _COUNTS: Final = frozenset(
 
 
 def decode_snapshot(data: bytes | str, *, location: str | None = None) -> Snapshot:
-    """Read a snapshot file.
+    """Decode a snapshot file.
 
     Args:
         data: The file.
-        location: Where it lies, for messages.
+        location: Its location, for messages.
 
     Raises:
-        FormatError: It is no snapshot.
-        UnsupportedError: Its version or kind is not known.
+        FormatError: It is not a valid snapshot.
+        UnsupportedError: Its version or kind is unknown.
 
     Spec: docs/formats/paimon.md § 3.1.
     """
@@ -147,10 +147,10 @@ def decode_snapshot(data: bytes | str, *, location: str | None = None) -> Snapsh
 
 
 def decode_object(data: bytes | str, what: str, location: str | None) -> dict[str, Any]:
-    """Read a file that holds one JSON object.
+    """Decode a file that contains one JSON object.
 
     Raises:
-        FormatError: It holds something else.
+        FormatError: It contains something else.
     """
     try:
         found = decode_json(data)
@@ -162,15 +162,15 @@ def decode_object(data: bytes | str, what: str, location: str | None) -> dict[st
 
 
 def snapshot_of(found: Mapping[str, Any]) -> Snapshot:
-    """The snapshot of a file's keys.
+    """The snapshot from a file's keys.
 
     Raises:
-        FormatError: A key is missing or has a wrong value.
-        UnsupportedError: The version or kind is not known.
+        FormatError: A key is missing or has an invalid value.
+        UnsupportedError: The version or kind is unknown.
     """
     version = found.get("version") or 1
     if not isinstance(version, int) or not 1 <= version <= SNAPSHOT_VERSION:
-        raise UnsupportedError(f"snapshot version {version!r:.40} is not supported, only 1 to {SNAPSHOT_VERSION}")
+        raise UnsupportedError(f"snapshot version {version!r:.40} is not supported, expected 1 to {SNAPSHOT_VERSION}")
     values: dict[str, Any] = {"version": version}
     for name, key in _KEYS.items():
         value = found.get(key)
@@ -204,7 +204,7 @@ def _value(name: str, key: str, value: Any) -> Any:
 
 
 def encode_snapshot(snapshot: Snapshot) -> bytes:
-    """A snapshot as its file holds it; optional keys without value are left out."""
+    """The content of a snapshot's file; optional keys without a value are omitted."""
     return json.dumps(snapshot_keys(snapshot), indent=2, ensure_ascii=False).encode()
 
 

@@ -1,6 +1,6 @@
-"""The folder of snapshots: the newest, the oldest, and those that someone travels to.
+"""The folder of snapshots: the newest, the oldest, and those used for time travel.
 
-The hints LATEST and EARLIEST only spare a listing: what they say is checked; where it is wrong the folder is listed.
+The hints LATEST and EARLIEST only save a listing: they are verified, and the folder is listed if they are wrong.
 
 Spec: docs/formats/paimon.md § 3.2, § 9.1; Paimon spec, Snapshot.
 """
@@ -43,9 +43,9 @@ def read_snapshot(storage: Storage, paths: TablePaths, snapshot_id: int) -> Snap
     """The snapshot of an id.
 
     Raises:
-        NotFoundError: There is none; it may have expired.
+        NotFoundError: It does not exist; it may have expired.
         FormatError: The file is corrupt.
-        UnsupportedError: Its version or kind is not known.
+        UnsupportedError: Its version or kind is unknown.
     """
     location = paths.snapshot(snapshot_id)
     try:
@@ -54,7 +54,9 @@ def read_snapshot(storage: Storage, paths: TablePaths, snapshot_id: int) -> Snap
         raise NotFoundError(f"no snapshot {snapshot_id}; it may have expired", location=location) from None
     snapshot = decode_snapshot(data, location=location)
     if snapshot.id != snapshot_id:
-        raise FormatError(f"the snapshot's id is {snapshot.id}, its file's name says {snapshot_id}", location=location)
+        raise FormatError(
+            f"the snapshot's id is {snapshot.id}, expected {snapshot_id} by its file name", location=location
+        )
     return snapshot
 
 
@@ -71,7 +73,7 @@ def latest_snapshot(storage: Storage, paths: TablePaths) -> Snapshot | None:
 
     Raises:
         FormatError: The file is corrupt.
-        UnsupportedError: Its version or kind is not known.
+        UnsupportedError: Its version or kind is unknown.
     """
     return _hinted(storage, paths, LATEST, 1) or _at_end(storage, paths, -1)
 
@@ -81,7 +83,7 @@ def earliest_snapshot(storage: Storage, paths: TablePaths) -> Snapshot | None:
 
     Raises:
         FormatError: The file is corrupt.
-        UnsupportedError: Its version or kind is not known.
+        UnsupportedError: Its version or kind is unknown.
     """
     return _hinted(storage, paths, EARLIEST, -1) or _at_end(storage, paths, 0)
 
@@ -93,14 +95,14 @@ def earliest_id(storage: Storage, paths: TablePaths) -> int | None:
 
 
 def _hinted(storage: Storage, paths: TablePaths, name: str, step: int) -> Snapshot | None:
-    """The snapshot that a hint names; None if there is none, or one a step further."""
+    """The snapshot that a hint names; None if it does not exist, or if the one a step further exists."""
     hint = _read_hint(storage, paths, name)
     found = find_snapshot(storage, paths, hint) if hint else None
     return None if found is None or storage.exists(paths.snapshot(found.id + step)) else found
 
 
 def _at_end(storage: Storage, paths: TablePaths, place: int) -> Snapshot | None:
-    """The first or last snapshot of the folder; one that expires meanwhile is looked for anew."""
+    """The first or last snapshot of the folder; repeated if it expires meanwhile."""
     for _ in range(_ATTEMPTS):
         ids = snapshot_ids(storage, paths)
         if not ids:
@@ -108,7 +110,7 @@ def _at_end(storage: Storage, paths: TablePaths, place: int) -> Snapshot | None:
         found = find_snapshot(storage, paths, ids[place])
         if found is not None:
             return found
-    raise StorageError("snapshots vanish faster than they can be read", location=paths.snapshots)
+    raise StorageError("snapshots expire faster than they can be read", location=paths.snapshots)
 
 
 def _read_hint(storage: Storage, paths: TablePaths, hint: str) -> int | None:
@@ -121,7 +123,7 @@ def _read_hint(storage: Storage, paths: TablePaths, hint: str) -> int | None:
 
 
 def write_hint(storage: Storage, paths: TablePaths, snapshot_id: int, *, earliest: bool = False) -> None:
-    """Write the hint of the newest snapshot, or of the oldest; whoever does so last is right often enough."""
+    """Write the hint of the newest or oldest snapshot; concurrent writers may overwrite each other's."""
     hint = EARLIEST if earliest else LATEST
     storage.write(join(paths.snapshots, hint), str(snapshot_id).encode(), overwrite=True)
 
@@ -134,11 +136,11 @@ def snapshot_at_time(storage: Storage, paths: TablePaths, time_millis: int) -> S
 
     Args:
         storage: Access to the snapshots.
-        paths: Where they lie.
+        paths: Their locations.
         time_millis: Milliseconds since 1970.
 
     Returns:
-        The snapshot; None if the oldest one is younger, or there is none.
+        The snapshot; None if the oldest one is newer, or there is none.
     """
     ids = snapshot_ids(storage, paths)
     last = _bisect(storage, paths, ids, lambda snapshot: snapshot.time_millis > time_millis) - 1
@@ -146,7 +148,7 @@ def snapshot_at_time(storage: Storage, paths: TablePaths, time_millis: int) -> S
 
 
 def _bisect(storage: Storage, paths: TablePaths, ids: list[int], is_beyond: Callable[[Snapshot], bool]) -> int:
-    """How many snapshots come before the first for which a condition holds, which then holds for all later ones."""
+    """The number of snapshots before the first that satisfies a condition, as all later ones must."""
     low, high = 0, len(ids)
     while low < high:
         middle = (low + high) // 2

@@ -1,4 +1,4 @@
-"""One published state of a Paimon table: its newest schema and snapshot, and where they came from."""
+"""One published state of a Paimon table: its newest schema and snapshot, and their origin."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["PaimonState", "load_state"]
 
 @dataclass(frozen=True)
 class PaimonState:
-    """A branch of a table as it was found, immutable.
+    """A branch of a table as it was loaded, immutable.
 
     Args:
         name: The table's name, for messages.
@@ -45,7 +45,7 @@ class PaimonState:
 
     @property
     def properties(self) -> dict[str, str]:
-        """The table's options as they are written."""
+        """The table's options as texts."""
         return dict(self.schema.options)
 
     @property
@@ -55,12 +55,12 @@ class PaimonState:
 
     @cached_property
     def paths(self) -> TablePaths:
-        """Where the table's files lie."""
+        """The locations of the table's files."""
         return self.options.paths(self.location, self.branch)
 
     @property
     def version(self) -> str:
-        """What tells the state from others of the branch, whose snapshots can have had the same number."""
+        """Distinguishes the state from others of the branch, whose snapshots can have had the same number."""
         snapshot = self.snapshot
         of_snapshot = f"{snapshot.id} {snapshot.commit_user} {snapshot.time_millis}" if snapshot is not None else ""
         return f"{self.schema.id} {of_snapshot}"
@@ -69,7 +69,7 @@ class PaimonState:
         """A schema of the branch; schema files never change, so each is read once.
 
         Raises:
-            NotFoundError: There is none of that id.
+            NotFoundError: It does not exist.
             FormatError: The file is corrupt.
         """
         found = self._schemas.get(schema_id)
@@ -82,7 +82,7 @@ class PaimonState:
         return {self.schema.id: self.schema}
 
     def at(self, snapshot: Snapshot) -> PaimonState:
-        """The state that a snapshot of this branch is: with the schema that was the newest then."""
+        """The state at a snapshot of this branch: with the schema that was the newest then."""
         state = replace(self, snapshot=snapshot, schema=self.schema_by_id(snapshot.schema_id))
         state._schemas.update(self._schemas)  # noqa: SLF001  of the same class
         return state
@@ -98,9 +98,9 @@ def load_state(storage: Storage, location: str, *, branch: str = MAIN_BRANCH, ta
         table: The table's name; that of its folder if None.
 
     Raises:
-        NotFoundError: There is no table, or no such branch.
+        NotFoundError: The table or branch does not exist.
         FormatError: The schema or snapshot file is corrupt.
-        UnsupportedError: Their version is not known.
+        UnsupportedError: Their version is unknown.
     """
     paths = TablePaths(location, branch)
     schema = latest_schema(storage, paths)

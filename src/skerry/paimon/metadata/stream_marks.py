@@ -1,15 +1,15 @@
-"""How far streams that write have come: what tells of a batch when its snapshot has expired.
+"""How far writing streams have come: the record of a batch when its snapshot has expired.
 
-A snapshot says which commit of which user it is, as long as it is there. A mark says it afterwards. It is written
+A snapshot records its user and commit number, as long as it exists. A mark records them afterwards. It is written
 before a batch is tried, with the snapshot that was the newest then, and again once the batch is in the table:
 
 - no mark, or one of an earlier batch: the batch was never tried;
 - a mark of the batch that says it is in the table: it is;
-- a mark of the batch that does not: its commit, if it was made, is one of the snapshots that came after.
+- a mark of the batch that does not: its commit, if it exists, is one of the later snapshots.
 
-A batch is that of the mark if the same query has counted both (`skerry.table.stream_batch.has_batch`).
+A mark is that of a batch if the same query has counted both (`skerry.table.stream_batch.has_batch`).
 
-A mark is a file in the folder `skerry-streams` of its branch, which is none of Paimon's.
+A mark is a file in the folder `skerry-streams` of its branch, which Paimon does not know.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class StreamMark:
     Args:
         stream: The stream's name.
         batch: The last batch that was tried.
-        after: The newest snapshot when it was tried first; 0 for none.
+        after: The newest snapshot when it was first tried; 0 for none.
         is_published: Whether it is known to be in the table.
-        query: Who counts the batches; None if that is not said.
+        query: The query that counts the batches; None if unknown.
     """
 
     stream: str
@@ -50,7 +50,7 @@ class StreamMark:
 
 
 def stream_user(stream: str, query: str | None = None) -> str:
-    """The user in whose name the batches are committed that a query counts: none of them is taken for another's."""
+    """The user under whose name the batches of a query are committed, so that they are not taken for another's."""
     counted = stream if query is None else f"{stream}\0{query}"
     return f"skerry-stream-{uuid.uuid5(_NAMESPACE, counted)}"
 
@@ -61,7 +61,7 @@ def marks_folder(paths: TablePaths) -> str:
 
 
 def mark_location(state: PaimonState, stream: str) -> str:
-    """Where the mark of a stream lies."""
+    """The location of a stream's mark."""
     return join(marks_folder(state.paths), f"{stream_user(stream)}.json")
 
 
@@ -81,7 +81,7 @@ def read_mark(state: PaimonState, stream: str) -> StreamMark | None:
     is_query = query is None or isinstance(query, str)
     if not (_is_count(batch) and _is_count(after) and isinstance(is_published, bool) and is_query):
         raise FormatError(
-            f"a stream mark must have 'batch', 'after', 'isPublished' and perhaps 'query', found {found!r:.200}",
+            f"a stream mark must have 'batch', 'after', 'isPublished' and optionally 'query', found {found!r:.200}",
             location=location,
         )
     return StreamMark(stream, batch, after, is_published, query)
@@ -92,7 +92,7 @@ def _is_count(value: Any) -> TypeGuard[int]:
 
 
 def write_mark(state: PaimonState, mark: StreamMark) -> None:
-    """Write a stream's mark in place of the one before."""
+    """Write a stream's mark, replacing the previous one."""
     said = {"stream": mark.stream, "batch": mark.batch, "after": mark.after, "isPublished": mark.is_published}
     if mark.query is not None:
         said["query"] = mark.query
@@ -101,5 +101,5 @@ def write_mark(state: PaimonState, mark: StreamMark) -> None:
 
 
 def delete_mark(state: PaimonState, stream: str) -> None:
-    """Forget a stream's mark; one that is not there counts as forgotten."""
+    """Delete a stream's mark, if it exists."""
     state.storage.delete([mark_location(state, stream)])

@@ -1,6 +1,6 @@
-"""Tags: snapshots that are kept under a name.
+"""Tags: snapshots kept under a name.
 
-A tag is a copy of its snapshot's file, so that it outlives the snapshot; what it refers to, expiry leaves alone.
+A tag is a copy of its snapshot's file, so that it outlives the snapshot; expiry spares the files that it refers to.
 
 Spec: docs/formats/paimon.md § 13.1.
 """
@@ -53,8 +53,8 @@ class Tag:
     Args:
         name: Its name.
         snapshot: The snapshot.
-        create_time: When it was made, in the local time of whoever did; None if that was not kept.
-        time_retained: How long it is kept; None for ever.
+        create_time: When it was created, in its creator's local time; None if that was not recorded.
+        time_retained: How long it is kept; None for no limit.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Tag:
 
 
 def tag_names(storage: Storage, paths: TablePaths) -> list[str]:
-    """The names of a branch's tags, in their order."""
+    """The sorted names of a branch's tags."""
     return named_files(storage, paths.tags, _PREFIX)
 
 
@@ -75,11 +75,11 @@ def read_tags(storage: Storage, paths: TablePaths) -> list[Tag]:
 
 
 def find_tag(storage: Storage, paths: TablePaths, name: str) -> Tag | None:
-    """The tag of a name; None if there is none.
+    """The tag of a name; None if it does not exist.
 
     Raises:
         FormatError: The file is corrupt.
-        UnsupportedError: Its version or kind is not known.
+        UnsupportedError: Its version or kind is unknown.
     """
     location = paths.tag(checked_name(name, "tag"))
     try:
@@ -93,9 +93,9 @@ def read_tag(storage: Storage, paths: TablePaths, name: str) -> Tag:
     """The tag of a name.
 
     Raises:
-        NotFoundError: There is none; the message proposes the nearest name.
+        NotFoundError: It does not exist; the message proposes the nearest name.
         FormatError: The file is corrupt.
-        UnsupportedError: Its version or kind is not known.
+        UnsupportedError: Its version or kind is unknown.
     """
     found = find_tag(storage, paths, name)
     if found is None:
@@ -116,49 +116,49 @@ def create_tag(
 
     Args:
         storage: Access to the table's files.
-        paths: Where they lie.
+        paths: Their locations.
         name: The name.
         snapshot: The snapshot.
-        time_retained: How long the tag is kept; None for ever.
-        create_time: When it is made, in local time; now if None. Kept only together with `time_retained`.
+        time_retained: How long the tag is kept; None for no limit.
+        create_time: When it is created, in local time; now if None. Recorded only together with `time_retained`.
 
     Raises:
-        AlreadyExistsError: There is a tag of that name.
-        CommitUnknownError: The store failed; the tag may or may not be there.
-        SchemaError: It cannot be a name.
+        AlreadyExistsError: The tag exists.
+        CommitUnknownError: The store failed; the tag may or may not exist.
+        SchemaError: The name is not valid.
     """
-    when = (create_time or datetime.now()) if time_retained is not None else None  # Java keeps local time, too
+    when = (create_time or datetime.now()) if time_retained is not None else None  # Java records local time, too
     tag = Tag(checked_name(name, "tag"), snapshot, when, time_retained)
     try:
         storage.write(paths.tag(name), encode_tag(tag))
     except AlreadyExistsError as error:
-        raise AlreadyExistsError(f"there is a tag {name!r} already", location=paths.tag(name)) from error
+        raise AlreadyExistsError(f"tag {name!r} exists already", location=paths.tag(name)) from error
     except AccessDeniedError:
         raise
     except StorageError as error:
         if not holds(storage, paths.tag(name), encode_tag(tag)):
             raise CommitUnknownError(
-                f"tag {name!r} may or may not have been made: {error}", location=paths.tag(name)
+                f"tag {name!r} may or may not have been created: {error}", location=paths.tag(name)
             ) from error
     return tag
 
 
 def delete_tag(storage: Storage, paths: TablePaths, name: str) -> None:
-    """Forget a name; the files that only its snapshot needs stay until they are looked for.
+    """Delete a tag; the files that only its snapshot needs stay until orphans are removed.
 
     Raises:
-        NotFoundError: There is no tag of that name.
+        NotFoundError: The tag does not exist.
     """
     read_tag(storage, paths, name)
     storage.delete([paths.tag(name)])
 
 
 def decode_tag(name: str, data: bytes, *, location: str | None = None) -> Tag:
-    """Read a tag's file.
+    """Decode a tag's file.
 
     Raises:
-        FormatError: It is no tag.
-        UnsupportedError: Its version or kind is not known.
+        FormatError: It is not a valid tag.
+        UnsupportedError: Its version or kind is unknown.
     """
     found = decode_object(data, "tag", location)
     created, retained = found.pop(_CREATE_TIME, None), found.pop(_TIME_RETAINED, None)
@@ -170,7 +170,7 @@ def decode_tag(name: str, data: bytes, *, location: str | None = None) -> Tag:
 
 
 def _moment(value: Any) -> datetime | None:
-    """A local time: year, month, day, hour, minute, and, unless they are zero, second and nanosecond."""
+    """A local time: year, month, day, hour, minute, and second and nanosecond unless they are zero."""
     if value is None:
         return None
     if not isinstance(value, list) or not 5 <= len(value) <= 7 or not all(isinstance(part, int) for part in value):
@@ -183,7 +183,7 @@ def _moment(value: Any) -> datetime | None:
 
 
 def _duration(value: Any) -> timedelta | None:
-    """A duration: seconds, or their text as ISO 8601 has it, which is not read."""
+    """A duration in seconds; None for an ISO 8601 text, which is not parsed."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -195,7 +195,7 @@ def _duration(value: Any) -> timedelta | None:
 
 
 def encode_tag(tag: Tag) -> bytes:
-    """A tag as its file holds it."""
+    """The content of a tag's file."""
     keys: dict[str, Any] = snapshot_keys(tag.snapshot)
     when, retained = tag.create_time, tag.time_retained
     if when is not None:

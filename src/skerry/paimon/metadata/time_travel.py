@@ -1,4 +1,4 @@
-"""Which snapshot someone means who names an id, a tag, a branch, a moment, a watermark or a version.
+"""Time travel: the snapshot for an id, a tag, a branch, a moment, a watermark or a version.
 
 Spec: docs/formats/paimon.md § 9.1; Paimon Java, `TimeTravelUtil`.
 """
@@ -28,10 +28,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def state_at_snapshot(state: PaimonState, snapshot_id: int) -> PaimonState:
-    """The state of a snapshot, with its own schema; a snapshot that has expired is found if a tag has kept it.
+    """The state at a snapshot, with its own schema; an expired snapshot is found if a tag has kept it.
 
     Raises:
-        NotFoundError: There is no such snapshot.
+        NotFoundError: It does not exist.
     """
     found = find_snapshot(state.storage, state.paths, snapshot_id)
     if found is not None:
@@ -44,23 +44,23 @@ def state_at_snapshot(state: PaimonState, snapshot_id: int) -> PaimonState:
 
 
 def state_at_tag(state: PaimonState, name: str) -> PaimonState:
-    """The state of a tag, with its own schema.
+    """The state at a tag, with its own schema.
 
     Raises:
-        NotFoundError: There is no such tag.
+        NotFoundError: The tag does not exist.
     """
     return state.at(read_tag(state.storage, state.paths, name).snapshot)
 
 
 def state_at_ref(state: PaimonState, ref: str) -> PaimonState:
-    """The newest state of a branch, or the state of a tag.
+    """The newest state of a branch, or the state at a tag.
 
     Args:
         state: Any state of the table.
-        ref: `main`, another branch, or a tag of the branch of `state`; a branch comes before a tag of the same name.
+        ref: `main`, another branch, or a tag of the branch of `state`; a branch takes precedence over a tag.
 
     Raises:
-        NotFoundError: There is neither; the message proposes the nearest name.
+        NotFoundError: Neither exists; the message proposes the nearest name.
     """
     if ref == state.branch:
         return state
@@ -85,7 +85,7 @@ def state_as_of(state: PaimonState, moment: datetime) -> PaimonState:
         moment: The moment; UTC if it has no zone.
 
     Raises:
-        NotFoundError: The oldest snapshot is younger.
+        NotFoundError: The oldest snapshot is newer.
     """
     found = snapshot_at_time(state.storage, state.paths, to_millis(moment))
     if found is None:

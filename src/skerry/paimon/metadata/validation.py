@@ -1,8 +1,8 @@
-"""What is not done here, by the option that asks for it: refused with its name, never passed over in silence.
+"""Validation: unsupported options are refused by name and never silently ignored.
 
-Four questions are kept apart: can such a table be (`check_schema`), can it be read without wrong rows
-(`check_readable`), can rows be written to it so that nothing is missing that it promises (`check_writable`), and can
-rows of it be written to another file (`check_rewritable`).
+Four questions are distinguished: whether a table can be valid (`check_schema`), whether it can be read without wrong
+rows (`check_readable`), whether rows can be written to it with everything that it promises (`check_writable`), and
+whether its rows can be rewritten to another file (`check_rewritable`).
 
 Spec: docs/formats/paimon.md § 14; Paimon Java, `SchemaValidation`.
 """
@@ -31,17 +31,17 @@ _DEFAULT_FUNCTION: Final = "default-aggregate-function"
 
 
 def check_schema(schema: TableSchema) -> None:
-    """Refuse a schema that no table can have.
+    """Refuse an invalid schema.
 
     Raises:
-        SchemaError: A column, key or option does not go together with the others; the message names it.
-        UnsupportedError: An option has a value that is not known.
+        SchemaError: A column, key or option conflicts with the others; the message names it.
+        UnsupportedError: An option has an unknown value.
 
     Spec: docs/formats/paimon.md § 14.3.
     """
     for field in schema.fields:
         if field.name in _SYSTEM_NAMES or field.name.startswith(KEY_PREFIX):
-            raise SchemaError(f"column {field.name!r} has a name that Paimon uses itself", rule=_RULE)
+            raise SchemaError(f"column {field.name!r} has a name that is reserved by Paimon", rule=_RULE)
     _check_keys(schema)
     _check_buckets(schema)
     _check_rows(schema)
@@ -58,9 +58,9 @@ def _check_keys(schema: TableSchema) -> None:
             if not isinstance(field.type, AtomicType):
                 raise SchemaError(f"column {field.name!r} of type {field.type} cannot be part of a {what}")
     if schema.primary_keys and not schema.trimmed_primary_keys:
-        raise SchemaError("the primary key must have a column that is no partition key")
+        raise SchemaError("the primary key must have a column that is not a partition key")
     if schema.partition_keys and len(schema.partition_keys) == len(schema.fields):
-        raise SchemaError("a table must have a column that is no partition key")
+        raise SchemaError("a table must have a column that is not a partition key")
     for field in schema.fields_of(schema.primary_keys):
         if field.type.nullable:
             raise SchemaError(f"column {field.name!r} of the primary key must be NOT NULL")
@@ -87,24 +87,26 @@ def _check_buckets(schema: TableSchema) -> None:
 
 
 def _check_rows(schema: TableSchema) -> None:
-    """Options about merging, changelogs and deletes that do not go together."""
+    """Refuse conflicting options of merging, changelogs and deletes."""
     options = CoreOptions(schema.options)
     producer, engine = options.changelog_producer, options.merge_engine
     if not schema.primary_keys and producer is not ChangelogProducer.NONE:
         raise SchemaError("changelog-producer needs a primary key", rule=_RULE)
     if engine is MergeEngine.FIRST_ROW:
         if options.sequence_fields:
-            raise SchemaError("sequence.field does not go together with merge-engine=first-row", rule=_RULE)
+            raise SchemaError("sequence.field cannot be combined with merge-engine=first-row", rule=_RULE)
         if options.deletion_vectors:
-            raise SchemaError("deletion-vectors.enabled does not go together with merge-engine=first-row", rule=_RULE)
+            raise SchemaError("deletion-vectors.enabled cannot be combined with merge-engine=first-row", rule=_RULE)
         if producer not in (ChangelogProducer.NONE, ChangelogProducer.LOOKUP):
-            raise SchemaError("merge-engine=first-row needs changelog-producer none or lookup", rule=_RULE)
+            raise SchemaError("merge-engine=first-row needs changelog-producer=none or lookup", rule=_RULE)
     if options.deletion_vectors and producer is ChangelogProducer.FULL_COMPACTION:
-        raise SchemaError("deletion-vectors.enabled needs another changelog-producer than full-compaction", rule=_RULE)
+        raise SchemaError(
+            "deletion-vectors.enabled cannot be combined with changelog-producer=full-compaction", rule=_RULE
+        )
     for option, names in (("sequence.field", options.sequence_fields), ("rowkind.field", _one(options.rowkind_field))):
         for name in names:
             if name not in schema.fields_by_name:
-                raise SchemaError(f"{option} names {name!r}, which is no column", rule=_RULE)
+                raise SchemaError(f"{option} names {name!r}, which is not a column", rule=_RULE)
     if len(set(options.sequence_fields)) < len(options.sequence_fields):
         raise SchemaError("sequence.field names a column twice", rule=_RULE)
     for name in options.sequence_fields:
@@ -121,13 +123,13 @@ def _one(name: str | None) -> tuple[str, ...]:
 
 
 def _check_field_option(schema: TableSchema, option: str) -> None:
-    """Options of columns must be of columns that there are."""
+    """Refuse column options of unknown columns."""
     named = option.split(".")[1]
     if named == _DEFAULT_FUNCTION:
         return
     for name in parse_list(named):
         if name not in schema.fields_by_name:
-            raise SchemaError(f"option {option} names {name!r}, which is no column", rule=_RULE)
+            raise SchemaError(f"option {option} names {name!r}, which is not a column", rule=_RULE)
 
 
 # What can be read ---------------------------------------------------------------------------------------------------
@@ -156,7 +158,7 @@ _UNREADABLE_IF_SET: Final = (
     "incremental-between-timestamp",
     "incremental-to-auto-tag",
 )
-"""Options that make a plain read of the table mean something else; what they ask for is asked of a scan here."""
+"""Options that change the meaning of a plain read; scans are asked for these things explicitly instead."""
 
 _PLAIN_VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     "type": ("table",),
@@ -167,11 +169,11 @@ _PATH_STRATEGY: Final = "data-file.external-paths.strategy"
 
 
 def check_readable(schema: TableSchema) -> None:
-    """Refuse a table whose rows cannot be told, or would be wrong.
+    """Refuse a table whose rows cannot be read, or would be wrong.
 
     Raises:
-        UnsupportedError: An option asks for what is not done here; the message names it.
-        SchemaError: An option has a value that is none.
+        UnsupportedError: An option asks for something that is not supported; the message names it.
+        SchemaError: An option has an invalid value.
     """
     options = schema.options
     _refuse_if_true(options, _UNREADABLE_IF_TRUE)
@@ -180,7 +182,7 @@ def check_readable(schema: TableSchema) -> None:
         if options.get(name, plain[0]).strip().lower() not in plain:
             raise UnsupportedError(f"table option {name}={options[name]} is not supported", rule=_RULE)
     core = CoreOptions(options)
-    _ = (core.merge_engine, core.changelog_producer, core.bucket_function, core.bucket)  # refused where unknown
+    _ = (core.merge_engine, core.changelog_producer, core.bucket_function, core.bucket)  # raise if unknown
 
 
 def _refuse_if_true(options: Mapping[str, str], names: tuple[str, ...]) -> None:
@@ -229,11 +231,11 @@ _WRITTEN_INDEX: Final = "bloom-filter"
 
 
 def check_writable(schema: TableSchema) -> None:
-    """Refuse a table that promises what rows written here would not have.
+    """Refuse a table that promises something that rows written here would not have.
 
     Raises:
-        UnsupportedError: An option asks for what is not done here; the message names it.
-        SchemaError: An option has a value that is none, or does not go together with others.
+        UnsupportedError: An option asks for something that is not supported; the message names it.
+        SchemaError: An option has an invalid value, or conflicts with others.
     """
     check_readable(schema)
     check_schema(schema)
@@ -248,7 +250,7 @@ def check_writable(schema: TableSchema) -> None:
         # Java writes Iceberg's metadata with every commit; readers of it would miss the rows
         raise UnsupportedError(f"table option {_ICEBERG}={options[_ICEBERG]} is not supported for writing", rule=_RULE)
     if options.get("data-file.external-paths", "").strip():
-        # without a strategy the paths say where files may lie, and writers go on writing to the table's folder
+        # without a strategy the paths only say where files may be, and writers keep using the table's folder
         strategy = options.get(_PATH_STRATEGY, "none").strip().lower()
         if strategy != "none":
             raise UnsupportedError(f"table option {_PATH_STRATEGY}={strategy} is not supported", rule=_RULE)
@@ -257,13 +259,13 @@ def check_writable(schema: TableSchema) -> None:
         if parts[0] == "file-index" and parts[-1] == "columns" and parts[1] != _WRITTEN_INDEX and text.strip():
             raise UnsupportedError(f"table option {name}: only {_WRITTEN_INDEX} indexes are written", rule=_RULE)
     core = CoreOptions(options)
-    _ = (core.file_format, core.changelog_file_format)  # refused where unknown
+    _ = (core.file_format, core.changelog_file_format)  # raise if unknown
     if schema.primary_keys:
         _check_writable_keys(schema, core)
 
 
 def _check_writable_keys(schema: TableSchema, options: CoreOptions) -> None:
-    """Refuse primary-key tables whose readers would not see what is written, or would miss its changelog."""
+    """Refuse primary-key tables in which readers would not see what is written, or would miss its changelog."""
     if options.changelog_producer in (ChangelogProducer.LOOKUP, ChangelogProducer.FULL_COMPACTION):
         raise UnsupportedError(
             f"table option changelog-producer={options.changelog_producer.value} is not supported for writing",
@@ -273,7 +275,7 @@ def _check_writable_keys(schema: TableSchema, options: CoreOptions) -> None:
         raise UnsupportedError("table option bucket=-2 is not supported for writing", rule=_RULE)
     if schema.is_cross_partition and options.bucket == -1:
         raise UnsupportedError(
-            "table option bucket=-1 is not supported for writing where a partition key is not part of the primary key",
+            "table option bucket=-1 is not supported for writing if a partition key is not part of the primary key",
             rule=_RULE,
         )
     if options.batch_reads_skip_level_0:
@@ -284,15 +286,15 @@ def _check_writable_keys(schema: TableSchema, options: CoreOptions) -> None:
         )
 
 
-# What can be written anew --------------------------------------------------------------------------------------------
+# What can be rewritten -----------------------------------------------------------------------------------------------
 
 
 def check_rewritable(schema: TableSchema, what: str, name: str) -> None:
-    """Refuse a table whose rows have ids that files written anew would not have.
+    """Refuse a table whose rows have ids that rewritten files would lose.
 
     Args:
         schema: The table's schema.
-        what: What is not done with such tables, for the message.
+        what: What cannot be done with such tables, for the message.
         name: The table.
 
     Raises:
@@ -300,6 +302,6 @@ def check_rewritable(schema: TableSchema, what: str, name: str) -> None:
     """
     if CoreOptions(schema.options).row_tracking:
         raise UnsupportedError(
-            f"table option row-tracking.enabled=true: {what}, as files that are written anew would lose their row ids",
+            f"table option row-tracking.enabled=true: {what}, as rewritten files would lose their row ids",
             location=name,
         )

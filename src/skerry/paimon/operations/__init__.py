@@ -1,4 +1,4 @@
-"""What can be done to a Paimon table, each stated so that it can be applied to whatever state the table is in."""
+"""Operations on a Paimon table, each stated so that it can be applied to any state of the table."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Adding rows: to append tables, and changes by key to primary-key tables.
 
-Sequence numbers say which record of a key is the newest. They follow those of the bucket, so that when another writer
-was first in a bucket, ours move behind: in append tables they stand in the manifest only, else files are written again.
+Sequence numbers determine which record of a key is the newest. They continue those of the bucket, so that when another
+writer was first in a bucket, ours are raised: in append tables only the manifest records them, else files are
+rewritten.
 
 Spec: docs/formats/paimon.md § 4.1, § 8.7.
 """
@@ -43,8 +44,8 @@ class AppendRows:
         exclusive: Whether it is a conflict when others have written to the same buckets since the writer began.
 
     Attributes:
-        superseded: Files that were written again; they belong to nothing.
-        was_done: Whether the commit had been made before, so that the files belong to nothing.
+        superseded: Files that were rewritten; nothing refers to them.
+        was_done: Whether the commit existed before, so that nothing refers to the files.
     """
 
     def __init__(
@@ -72,10 +73,10 @@ class AppendRows:
         self.was_done = False
 
     def apply(self, base: PaimonState) -> TableChange | None:
-        """The files as they fit the base.
+        """Adapt the files to the base.
 
         Raises:
-            ConflictError: Another writer has changed how rows are put into buckets.
+            ConflictError: Another writer has changed how rows are assigned to buckets.
         """
         self.was_done = find_commit(base, self._commit_id) is not None
         if not self.files or self.was_done:
@@ -96,22 +97,22 @@ class AppendRows:
         )
 
     def _check_buckets(self, base: PaimonState) -> None:
-        """Refuse rows that were spread over another number of buckets than their partition has.
+        """Refuse rows that were assigned to another number of buckets than their partition has.
 
         Raises:
-            ConflictError: The work must be done again.
+            ConflictError: The work must be repeated.
         """
         for file in self.files:
             total = self._book.total_buckets.get(file.place.partition, file.place.total_buckets)
             if total != file.place.total_buckets:
                 raise ConflictError(
-                    f"a partition has {total} buckets now, rows were written for {file.place.total_buckets}",
+                    f"a partition now has {total} buckets, but rows were written for {file.place.total_buckets}",
                     location=base.name,
                     retryable=False,
                 )
 
     def _move_behind(self) -> None:
-        """Give the rows sequence numbers that follow those which their buckets have."""
+        """Raise the rows' sequence numbers above those of their buckets."""
         by_bucket: dict[tuple[bytes, int], list[WrittenDataFile]] = {}
         for file in self.files:
             by_bucket.setdefault(file.place.key, []).append(file)
@@ -139,7 +140,7 @@ class AppendRows:
         now = tuple(entry for entry in index_entries(base) if entry.index_type == HASH)
         if {entry.file_name for entry in now} != {entry.file_name for entry in self._known_indexes}:
             raise ConflictError(
-                "another writer has put keys into dynamic buckets meanwhile", location=base.name, retryable=False
+                "another writer has meanwhile put keys into dynamic buckets", location=base.name, retryable=False
             )
         changed = {(entry.partition, entry.bucket) for entry in self._indexes}
         return IndexChange(self._indexes, tuple(entry for entry in now if (entry.partition, entry.bucket) in changed))

@@ -1,4 +1,4 @@
-"""What an operation wants of a Paimon table, decided for one base state."""
+"""The change that an operation makes to a Paimon table, decided for one base state."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["CommitId", "IndexChange", "TableChange"]
 
 @dataclass(frozen=True, slots=True)
 class CommitId:
-    """Who commits what; the same for every attempt, so that a commit is found again and never made twice.
+    """Who commits what; the same for every attempt, so that a commit is recognised and not repeated.
 
     Args:
-        user: A name that nobody else has.
-        identifier: Number of the commit among the user's; they rise.
+        user: A unique name.
+        identifier: Number of the commit among the user's; ascending.
     """
 
     user: str
@@ -28,22 +28,22 @@ class CommitId:
 
     @classmethod
     def fresh(cls) -> CommitId:
-        """Of a batch commit: a user that commits once."""
+        """The id of a batch commit: a user that commits once."""
         return cls(str(uuid.uuid4()))
 
     @property
     def is_batch(self) -> bool:
-        """Whether its user commits once, so that numbers tell nothing."""
+        """Whether its user commits once, so that numbers are irrelevant."""
         return self.identifier == BATCH_COMMIT_IDENTIFIER
 
 
 @dataclass(frozen=True, slots=True)
 class IndexChange:
-    """What a commit does to a table's index files.
+    """The change of a table's index files.
 
     Args:
-        added: Index files that come.
-        removed: Index files that go: entries of the base.
+        added: Index files to add.
+        removed: Index files to remove: entries of the base.
     """
 
     added: tuple[IndexManifestEntry, ...] = ()
@@ -55,16 +55,16 @@ class IndexChange:
 
 @dataclass(frozen=True, slots=True)
 class TableChange:
-    """One snapshot to be made.
+    """One snapshot to create.
 
     Args:
         kind: What the commit does.
         commit_id: Who commits.
-        entries: Data files that come and go.
-        changelog: Changelog files that come.
-        index: Index files that come and go.
-        samples: What that does to the table's samples; None if it is not known.
-        sample: The samples after the change, if they were made anew.
+        entries: Data files to add and delete.
+        changelog: Changelog files to add.
+        index: Index files to add and remove.
+        samples: The effect on the table's samples; None if unknown.
+        sample: The samples after the change, if they were sketched from scratch.
         properties: The snapshot's properties.
         watermark: Event time that the rows have reached.
         schema_id: The schema that the change was made for.

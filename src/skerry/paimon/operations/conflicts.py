@@ -1,4 +1,4 @@
-"""What does not go together with what others have committed.
+"""Conflicts with what others have committed.
 
 Spec: docs/formats/paimon.md § 4.2.
 """
@@ -26,39 +26,39 @@ def _conflict(message: str) -> ConflictError:
 
 
 def check_entries(live: Iterable[ManifestEntry], entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
-    """Refuse to delete what is gone, and to add what is there.
+    """Refuse to delete missing files, and to add existing ones.
 
     Args:
         live: The base's files, at least those of the partitions that are touched.
-        entries: What is to be committed, in its order.
+        entries: The entries to commit, in order.
 
     Returns:
         The files after the commit.
 
     Raises:
-        ConflictError: Another writer was first; the work must be done again.
+        ConflictError: Another writer was first; the work must be repeated.
     """
     after: dict[FileIdentity, ManifestEntry] = {entry.identity: entry for entry in live}
     for entry in entries:
         name = entry.file.file_name
         if entry.kind is FileKind.ADD:
             if entry.identity in after:
-                raise _conflict(f"data file {name} is in the table already")
+                raise _conflict(f"data file {name} is already in the table")
             after[entry.identity] = entry
         elif after.pop(entry.identity, None) is None:
-            raise _conflict(f"data file {name} was taken away by another writer")
+            raise _conflict(f"data file {name} was removed by another writer")
     return list(after.values())
 
 
 def check_levels(live: Sequence[ManifestEntry], schema: TableSchema) -> None:
-    """Refuse levels from 1 on in which keys of two files overlap.
+    """Refuse overlapping keys of two files at a level from 1 on.
 
     Args:
         live: The files after the commit.
         schema: Whose keys they are.
 
     Raises:
-        ConflictError: Another writer has put files there.
+        ConflictError: Another writer has added files there.
     """
     leveled = [entry for entry in live if entry.file.level > 0]
     if len(leveled) < 2:
@@ -73,19 +73,19 @@ def check_levels(live: Sequence[ManifestEntry], schema: TableSchema) -> None:
     try:
         check_overlaps(groups, np.array([entry.file.level for entry in leveled], np.int64), ranges)
     except FormatError as error:
-        raise _conflict(f"another writer has put files into the same level: {error.message}") from error
+        raise _conflict(f"another writer has added files to the same level: {error.message}") from error
 
 
 def check_indexes(now: Iterable[IndexManifestEntry], change: IndexChange, entries: Iterable[ManifestEntry]) -> None:
-    """Refuse to take index files away that are gone, and to overlook deleted rows.
+    """Refuse to remove missing index files, and to overlook deleted rows.
 
     Args:
         now: The base's index files.
-        change: What is to become of them.
-        entries: Data files that come and go.
+        change: Their change.
+        entries: Data files to add and delete.
 
     Raises:
-        ConflictError: Another writer was first; the work must be done again.
+        ConflictError: Another writer was first; the work must be repeated.
     """
     known = {_index_key(entry): entry for entry in now}
     for entry in change.removed:
@@ -103,6 +103,6 @@ def _index_key(entry: IndexManifestEntry) -> tuple[bytes, int, str, str]:
 
 
 def _with_vectors(entry: IndexManifestEntry) -> Iterator[tuple[bytes, int, str]]:
-    """The data files that an index file has deletion vectors of."""
+    """The data files whose deletion vectors an index file holds."""
     for vector in entry.deletion_vectors_ranges or ():
         yield entry.partition, entry.bucket, vector.data_file_name

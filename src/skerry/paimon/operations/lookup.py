@@ -1,4 +1,4 @@
-"""Finding a commit that was made already.
+"""Finding a commit that already exists.
 
 Spec: docs/formats/paimon.md § 4.4.
 """
@@ -16,13 +16,13 @@ __all__ = ["find_commit"]
 def find_commit(
     state: PaimonState, commit_id: CommitId, kind: CommitKind | None = None, *, after: int = 0
 ) -> Snapshot | None:
-    """The snapshot by which a user has committed something of this number, or of a later one, already.
+    """The snapshot by which a user has already committed this number, or a later one.
 
     Args:
         state: The newest state.
         commit_id: Who commits.
         kind: Only commits of this kind.
-        after: A snapshot, before or at which that cannot have been.
+        after: A snapshot; the commit cannot be that one or an earlier one.
     """
     if state.snapshot is None or commit_id.is_batch:
         return None

@@ -1,4 +1,4 @@
-"""Putting files in the place of others: whole partitions, or files whose rows were written again.
+"""Replacing files: whole partitions, or files whose rows were rewritten.
 
 Spec: docs/formats/paimon.md § 4.3.
 """
@@ -25,23 +25,23 @@ __all__ = ["OverwritePartitions", "ReplaceFiles", "deleted"]
 
 
 def deleted(entry: ManifestEntry) -> ManifestEntry:
-    """The entry that takes a file away."""
+    """The entry that deletes a file."""
     return replace(entry, kind=FileKind.DELETE)
 
 
 class OverwritePartitions:
-    """Put rows in the place of everything that some partitions hold when the commit happens.
+    """Replace everything that some partitions hold at the time of the commit.
 
     Args:
         layout: How the new files were written.
         written: The new files.
-        choose: Which of the partitions that exist (rows with arity) are replaced; all of them if None.
+        choose: Which of the existing partitions (rows with arity) are replaced; all of them if None.
         commit_id: Who commits.
         properties: The snapshot's properties.
 
     Attributes:
         removed: The files that were replaced.
-        removed_rows: Rows in them, those aside that were deleted before.
+        removed_rows: Rows in them, except those that were deleted before.
         superseded: Changelog files, which an overwrite does not publish.
     """
 
@@ -66,7 +66,7 @@ class OverwritePartitions:
         self.was_done = False
 
     def apply(self, base: PaimonState) -> TableChange | None:
-        """What is replaced in the base."""
+        """The change, with what is replaced in the base."""
         live = live_entries(base)
         indexes = index_entries(base)
         if self._choose is not None:
@@ -89,18 +89,18 @@ class OverwritePartitions:
 
 
 class ReplaceFiles:
-    """Put files in the place of files whose rows they hold, or what is left of them.
+    """Replace files by others that hold their rows, or the remaining ones.
 
     Args:
         layout: How the new files were written.
-        removed: The files that go.
-        files: The files that come.
+        removed: The files to remove.
+        files: The files to add.
         kind: COMPACT if the table's rows stay the same, else OVERWRITE.
-        moved: Files that go under one level and come under another.
-        index: Index files that come and go.
-        kept: Files that stay, and that the change relies on: those that new deletion vectors are of.
+        moved: Files to move from one level to another.
+        index: Index files to add and remove.
+        kept: Files that stay, and that the change relies on: those with new deletion vectors.
         deletes: By name of a file that stays, how the key of its deletes changes.
-        check: Refuses a base that has what the work would have looked at, had it been there.
+        check: Refuses a base with files that the work should have considered.
         commit_id: Who commits.
         properties: The snapshot's properties.
     """
@@ -138,7 +138,7 @@ class ReplaceFiles:
         """The change, if nothing that it relies on has changed.
 
         Raises:
-            ConflictError: A file was taken away, or its level was filled by others.
+            ConflictError: A file was removed, or others have filled its level.
         """
         if not (self._removed or self.files or self._index):
             return None
@@ -152,7 +152,7 @@ class ReplaceFiles:
         for entry in self._kept:
             if entry.identity not in present:
                 raise ConflictError(
-                    f"data file {entry.file.file_name} was taken away by another writer",
+                    f"data file {entry.file.file_name} was removed by another writer",
                     location=base.name,
                     retryable=False,
                 )
@@ -169,7 +169,7 @@ class ReplaceFiles:
         )
 
     def _samples(self, live: Collection[ManifestEntry]) -> SampleChange:
-        """What the change means for samples; files that only move to another level keep theirs."""
+        """The effect on samples; files that only move to another level keep theirs."""
         moved = {entry.file.file_name for entry in self._moved}
         removed = [entry for entry in self._removed if entry.file.file_name not in moved]
         gone = {entry.identity for entry in self._removed}

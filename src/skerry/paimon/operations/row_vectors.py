@@ -1,4 +1,4 @@
-"""Deletion vectors of append tables: which index files come and go when rows are deleted, or files are written again.
+"""Deletion vectors of append tables: which index files change when rows are deleted, or files rewritten.
 
 Spec: docs/formats/paimon.md § 5.6, § 12.1.
 """
@@ -37,15 +37,15 @@ def change_vectors(
     """Write the vectors of a change.
 
     Args:
-        layout: Where index files lie.
-        entries: The index files that there are.
-        deleted: int64[n] Positions that are deleted in addition, ascending, by data file.
-        gone: Data files that the table has no longer, and with them their vectors.
+        layout: Locations of index files.
+        entries: The existing index files.
+        deleted: int64[n] Positions to delete in addition, ascending, by data file.
+        gone: Data files that the table no longer has, nor their vectors.
         owned: Owns the new index files.
 
     Returns:
-        Index files that come, and the ones that they replace: all of a bucket if the table has buckets, else those that
-        hold a vector which changes.
+        The index files to add, and those that they replace: all of a bucket if the table has buckets, else those that
+        hold a changed vector.
     """
     leaving = set(gone)
     touched = deleted.keys() | leaving
@@ -91,7 +91,7 @@ def _read(layout: WriteLayout, entry: IndexManifestEntry) -> dict[str, Positions
 
 
 def _parts(layout: WriteLayout, vectors: Mapping[str, Positions]) -> Sequence[Mapping[str, Positions]]:
-    """The vectors of one index file each: of all of them in a bucket, else of about the wanted size."""
+    """The vectors by index file: one for each bucket, or of about the target size."""
     if not vectors:
         return []
     if layout.options.bucket > 0:

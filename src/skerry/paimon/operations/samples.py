@@ -1,8 +1,7 @@
-"""What operations do to the samples of a table's files.
+"""The effects of operations on the samples of a table's files.
 
-An append adds rows. A record of a primary-key table may take the place of another one with its key: where a new file's
-keys may overlap with those of others, the values that it replaces are not known, and the groups of its partition may
-count some too many.
+An append adds rows. A record of a primary-key table may replace another one with its key: if a new file's keys may
+overlap with those of others, the replaced values are unknown, and the groups of its partition may overcount.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ __all__ = ["added_samples", "partition_key", "replaced_samples", "sketched"]
 
 
 def partition_key(partition: bytes, bucket: int, *, has_keys: bool) -> str:
-    """The name of what samples call a partition: rows that may take each other's place are in one."""
+    """The partition name for samples: rows that may replace each other are in one partition."""
     return f"{partition.hex()}/{bucket}" if has_keys else partition.hex()
 
 
@@ -41,7 +40,7 @@ def sketched(file: WrittenDataFile, *, has_keys: bool) -> SketchedFile:
 
 
 def added_samples(base: PaimonState, layout: WriteLayout, files: Iterable[WrittenDataFile]) -> SampleChange:
-    """What new files mean for the samples."""
+    """The effect of new files on the samples."""
     rows = [file for file in files if not file.is_changelog]
     change = _change(layout, rows, is_exact=not _may_lose(base, layout))
     if not layout.has_keys or base.snapshot is None:
@@ -51,7 +50,7 @@ def added_samples(base: PaimonState, layout: WriteLayout, files: Iterable[Writte
 
 
 def _may_lose(base: PaimonState, layout: WriteLayout) -> bool:
-    """Whether the records of new files may be passed over for the sake of older ones."""
+    """Whether records of new files may be superseded by older ones."""
     options = layout.options
     grouped = any(name.endswith(".sequence-group") for name in layout.schema.options)
     chooses = bool(options.sequence_fields) or grouped or options.merge_engine is MergeEngine.FIRST_ROW
@@ -66,12 +65,12 @@ def replaced_samples(
     same_rows: bool = False,
     is_newest: bool = True,
 ) -> SampleChange:
-    """What it means for the samples that files come in the place of others.
+    """The effect on the samples when files replace others.
 
     Args:
         layout: How the new files were written.
-        removed: The files that go.
-        files: The files that come.
+        removed: The removed files.
+        files: The added files.
         same_rows: Whether the new files have exactly the rows of the others.
         is_newest: Whether no other file can have a newer record of a key.
     """
@@ -89,7 +88,7 @@ def _change(layout: WriteLayout, rows: Sequence[WrittenDataFile], *, is_exact: b
     unsampled = len(rows) - len(sampled)
     if is_exact:
         return SampleChange(added=sampled, unsampled_files=unsampled)
-    # what may be passed over is known as a group that has lost rows nobody has looked for
+    # records that may be superseded are counted as a group whose lost rows are unknown
     groups = GroupSamples().with_files(sampled).with_rows_gone(None, 0)
     return SampleChange(added_groups=groups, unsampled_files=unsampled)
 

@@ -1,1 +1,1 @@
-"""Planning: from a condition to the splits of buckets that can hold such rows."""
+"""Planning: from a condition to the splits of buckets that can hold matching rows."""

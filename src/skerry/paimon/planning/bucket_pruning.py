@@ -1,4 +1,4 @@
-"""Which buckets can hold wanted rows: a condition that fixes the bucket key leaves few.
+"""Bucket pruning: which buckets can hold matching rows, if a condition fixes the bucket key.
 
 Spec: docs/formats/paimon.md § 7.2, § 9.3.
 """
@@ -28,27 +28,27 @@ from skerry.table.predicate.arrow import arrow_array
 __all__ = ["BucketPruner"]
 
 _MAX_KEYS: Final = 1_000
-"""Bucket keys that are tried; conditions that leave more do not prune."""
+"""Maximum number of bucket keys to try; conditions that leave more do not prune."""
 
 
 @dataclass(frozen=True)
 class BucketPruner:
-    """Finds the buckets that can hold wanted rows.
+    """Finds the buckets that can hold matching rows.
 
     Args:
         state: The table, with the schema of the scan.
-        conjuncts: Predicates that wanted rows fulfil one and all.
+        conjuncts: Predicates that matching rows satisfy one and all.
     """
 
     state: PaimonState
     conjuncts: tuple[Predicate, ...]
 
     def may_hold(self, buckets: Longs, totals: Longs, schema_ids: Longs) -> npt.NDArray[np.bool_]:
-        """Which files may hold wanted rows, by their bucket.
+        """Which files may hold matching rows, by their bucket.
 
         Args:
             buckets: int64[files] Their buckets.
-            totals: int64[files] How many buckets there were when they were written.
+            totals: int64[files] Number of buckets when they were written.
             schema_ids: int64[files] The schemas that they were written with.
         """
         may = np.full(len(buckets), True)
@@ -62,7 +62,7 @@ class BucketPruner:
 
     @property
     def prunes(self) -> bool:
-        """Whether the condition says anything of bucket keys."""
+        """Whether the condition restricts the bucket key."""
         return self._keys is not None
 
     @cached_property
@@ -75,14 +75,14 @@ class BucketPruner:
         return [field.type for field in self._fields]
 
     def _hashes_alike(self, schema_id: int) -> bool:
-        """Whether keys were hashed with the types that they have now."""
+        """Whether keys were hashed with their current types."""
         schema: TableSchema = self.state.schema_by_id(schema_id)
         types = {field.id: field.type for field in schema.fields}
         return all(field.id in types and same_type(types[field.id], field.type) for field in self._fields)
 
     @cached_property
     def _keys(self) -> list[pa.Array] | None:
-        """The bucket keys that wanted rows can have, as columns; None if they are not few."""
+        """The possible bucket keys of matching rows, as columns; None if there are too many."""
         if not self._fields or not self.conjuncts:
             return None
         values = [_values_of(field, self.conjuncts) for field in self._fields]
@@ -100,9 +100,9 @@ class BucketPruner:
 
 
 def _values_of(field: DataField, conjuncts: Iterable[Predicate]) -> tuple[Any, ...] | None:
-    """The values that a column can have in wanted rows, as the condition lists them; None if it does not.
+    """The possible values of a column in matching rows, if the condition lists them; else None.
 
-    Of floating-point columns none are: -0.0 equals 0.0, and does not lie in its bucket.
+    Floating-point columns have no such list: -0.0 equals 0.0, but is in another bucket.
     """
     if isinstance(field.type, AtomicType) and field.type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
         return None

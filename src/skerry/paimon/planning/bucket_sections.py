@@ -1,4 +1,4 @@
-"""The files of buckets as sections that stay or go as a whole, and splits made of them.
+"""The files of buckets as sections that are kept or pruned as a whole, and splits made from them.
 
 Spec: docs/formats/paimon.md § 9.5; Paimon Java, `MergeTreeSplitGenerator`, `AppendOnlySplitGenerator`.
 """
@@ -16,7 +16,7 @@ __all__ = ["bucket_numbers", "file_sections", "keeps_values", "merge_sections", 
 
 
 def bucket_numbers(codes: Longs, buckets: Longs) -> Longs:
-    """Tell buckets apart.
+    """Number buckets.
 
     Args:
         codes: int64[files] Their partitions.
@@ -37,7 +37,7 @@ def file_sections(numbers: Longs, order: Longs | None = None) -> Sections:
 
     Args:
         numbers: int64[files] Their buckets as numbers.
-        order: int64[files] What the files of a bucket are ordered by; as they come if None.
+        order: int64[files] Sort key of the files of a bucket; as they are if None.
     """
     keys = (numbers,) if order is None else (order, numbers)
     rows = np.lexsort(keys)
@@ -53,8 +53,8 @@ def merge_sections(
         entries: The files: columns of `skerry.paimon.manifests.manifest.ENTRY_SCHEMA`.
         numbers: int64[files] Their buckets as numbers.
         ranges: Their keys.
-        merged_already: Whether files without deleted rows need no merging, since deletion vectors took away what is
-            out of date, or keys never change (`first-row`).
+        merged_already: Whether files without deleted rows need no merging, since deletion vectors exclude outdated
+            rows, or keys never change (`first-row`).
         location: The snapshot, for messages.
 
     Raises:
@@ -80,7 +80,7 @@ def merge_sections(
 
 
 def keeps_values(options: CoreOptions) -> bool:
-    """Whether a merged row is always one of the rows that it comes from."""
+    """Whether a merged row is always one of its records."""
     return options.merge_engine in (MergeEngine.DEDUPLICATE, MergeEngine.FIRST_ROW)
 
 
@@ -90,8 +90,8 @@ def pack_sections(sections: Sections, sizes: Longs, target: int, open_cost: int)
     Args:
         sections: The sections.
         sizes: int64[files] Bytes of all files.
-        target: Bytes that a split should have.
-        open_cost: Bytes that a file counts as at least.
+        target: Target size of a split in bytes.
+        open_cost: Minimum number of bytes that a file counts as.
 
     Returns:
         int64[splits + 1] The first section of each split, with the end of the last.

@@ -1,4 +1,4 @@
-"""Which rows of a data file its deletion vector names.
+"""The deleted rows of a data file, by its deletion vector.
 
 Spec: docs/formats/paimon.md § 12.1.
 """
@@ -25,14 +25,14 @@ _NO_POSITIONS = np.zeros(0, np.int64)
 
 
 def deleted_positions(file: SplitFile, read: Callable[[str], bytes]) -> Positions:
-    """int64[n] The positions of a file's deleted rows, ascending.
+    """The positions of a file's deleted rows, ascending: int64[n].
 
     Args:
         file: The file.
-        read: Reads an index file; many vectors lie in one.
+        read: Reads an index file; many vectors share one.
 
     Raises:
-        FormatError: The vector is damaged, or names rows that the file does not have.
+        FormatError: The vector is corrupt, or names rows that the file does not have.
     """
     vector = file.deletion_vector
     if vector is None:
@@ -41,7 +41,7 @@ def deleted_positions(file: SplitFile, read: Callable[[str], bytes]) -> Position
     positions = find_vector(read(vector.location), meta, location=vector.location)
     if len(positions) and positions[-1] >= file.row_count:
         raise FormatError(
-            f"row {positions[-1]} of {file.location} is deleted, which has {file.row_count} rows",
+            f"row {positions[-1]} of {file.location} is deleted, but the file has {file.row_count} rows",
             location=vector.location,
             offset=vector.offset,
         )

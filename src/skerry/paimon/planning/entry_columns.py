@@ -1,4 +1,4 @@
-"""Entries of manifests as columns: which files are left of them, and what is known about their values.
+"""Entries of manifests as columns: the live files, and what is known about their values.
 
 Spec: docs/formats/paimon.md § 5.3, § 5.5, § 9.2.
 """
@@ -46,11 +46,11 @@ _IDENTITY: Final = (
 )
 
 
-# What is left -------------------------------------------------------------------------------------------------------
+# Live entries -------------------------------------------------------------------------------------------------------
 
 
 def live_rows(entries: pa.RecordBatch, *, location: str | None = None) -> Longs:
-    """The entries that are left once every DELETE has taken away its ADD.
+    """The entries that remain when every DELETE has cancelled its ADD.
 
     Args:
         entries: Columns of `skerry.paimon.manifests.manifest.ENTRY_SCHEMA`, in the order of the manifests.
@@ -60,7 +60,7 @@ def live_rows(entries: pa.RecordBatch, *, location: str | None = None) -> Longs:
         int64[n] Their rows, ascending.
 
     Raises:
-        FormatError: A file is deleted that was not there, or added twice.
+        FormatError: A file is deleted that does not exist, or added twice.
 
     Spec: docs/formats/paimon.md § 5.5, § 9.2.
     """
@@ -96,12 +96,12 @@ _EXTRA_PLACE: Final = _IDENTITY.index("_EXTRA_FILES")
 
 @dataclass(frozen=True, slots=True)
 class PartitionCodes:
-    """The partitions of some entries.
+    """The partitions of entries.
 
     Args:
         rows: The distinct partitions, as rows with arity.
         values: Their values: one array for each partition key.
-        codes: int64[entries] Which of them each entry has.
+        codes: int64[entries] Index of the partition of each entry.
     """
 
     rows: list[bytes]
@@ -112,7 +112,7 @@ class PartitionCodes:
 def partition_codes(
     partitions: pa.Array, fields: Sequence[DataField], *, location: str | None = None
 ) -> PartitionCodes:
-    """Tell the partitions of entries apart.
+    """Number the distinct partitions of entries.
 
     Args:
         partitions: Rows with arity.
@@ -120,7 +120,7 @@ def partition_codes(
         location: The snapshot, for messages.
 
     Raises:
-        FormatError: A partition is not what the keys say.
+        FormatError: A partition does not match the keys.
     """
     encoded = partitions.dictionary_encode()
     values = decode_rows([field.type for field in fields], encoded.dictionary, location=location)
@@ -129,7 +129,7 @@ def partition_codes(
 
 
 def partition_metrics(fields: Sequence[DataField], values: Sequence[pa.Array]) -> MetricsLookup:
-    """What is known about the values of partitions' columns, which is all.
+    """Metrics of partition columns, which are exact.
 
     Args:
         fields: The partition keys.
@@ -157,16 +157,16 @@ def partition_metrics(fields: Sequence[DataField], values: Sequence[pa.Array]) -
 def stats_metrics(
     stats: pa.StructArray, names: Sequence[DataField], value_counts: Longs, *, location: str | None = None
 ) -> MetricsLookup:
-    """What SimpleStats tell of columns, of which all rows have the same.
+    """The metrics of SimpleStats whose rows all describe the same columns.
 
     Args:
         stats: A column of `skerry.paimon.manifests.metadata_file.stats_struct`.
-        names: The columns that they are of, in their order.
-        value_counts: int64[n] Values that each row is about; -1 if unknown.
+        names: The columns that they describe, in order.
+        value_counts: int64[n] Number of values that each row describes; -1 if unknown.
         location: The file, for messages.
 
     Raises:
-        FormatError: They are not what the columns say; raised by the lookup.
+        FormatError: They do not match the columns; raised by the lookup.
     """
     places = {field.id: number for number, field in enumerate(names)}
     types = [field.type for field in names]
@@ -183,7 +183,7 @@ def stats_metrics(
 
 
 def _null_counts(counts: pa.ListArray, place: int, width: int, location: str | None) -> Longs:
-    """int64[n] One column's nulls; -1 where unknown."""
+    """int64[n] One column's null counts; -1 if unknown."""
     lengths = pc.fill_null(counts.value_lengths(), 0).to_numpy(zero_copy_only=False)
     if (lengths == 0).all():
         return np.full(len(counts), -1, np.int64)
@@ -201,19 +201,19 @@ def _null_counts(counts: pa.ListArray, place: int, width: int, location: str | N
 def value_metrics(
     entries: pa.RecordBatch, schemas: Mapping[int, TableSchema], *, keys: bool = False, location: str | None = None
 ) -> MetricsLookup:
-    """What the statistics of files tell of the columns of a table.
+    """The metrics of a table's columns by the statistics of files.
 
-    Every file is described in the schema that it was written with: what a column was called then is found by its field
+    Every file is described in the schema that it was written with: the column's name at that time is found by its field
     id. A column of another type, or without statistics, is unknown; one that the file does not have is null.
 
     Args:
-        entries: Columns of `skerry.paimon.manifests.manifest.FILE_SCHEMA`, others among them.
+        entries: Columns of `skerry.paimon.manifests.manifest.FILE_SCHEMA`, possibly among others.
         schemas: The schemas of the files, by id.
-        keys: Whether to look at the statistics of keys, not of values.
+        keys: Whether to use the statistics of keys instead of values.
         location: The snapshot, for messages.
 
     Raises:
-        FormatError: The statistics are not what the schemas say; raised by the lookup.
+        FormatError: The statistics do not match the schemas; raised by the lookup.
     """
     stats = entries.column("_KEY_STATS" if keys else "_VALUE_STATS")
     row_counts = entries.column("_ROW_COUNT").to_numpy(zero_copy_only=False)
@@ -252,7 +252,7 @@ def _described(schema: TableSchema, names: tuple[str, ...] | None, location: str
 
 
 def _groups(entries: pa.RecordBatch, keys: bool) -> dict[tuple[int, tuple[str, ...] | None], Longs]:
-    """The rows of files that are described alike: by schema and described columns."""
+    """Group files by schema and described columns."""
     ids = entries.column("_SCHEMA_ID").to_numpy(zero_copy_only=False)
     columns = entries.column("_VALUE_STATS_COLS")
     if keys or columns.null_count == len(columns):
@@ -272,7 +272,7 @@ def _groups(entries: pa.RecordBatch, keys: bool) -> dict[tuple[int, tuple[str, .
 
 
 def _without_stats(schema: TableSchema, column: Column, row_counts: Longs) -> FieldMetrics | None:
-    """A column that a file has no statistics of: null if the file does not have it, else unknown."""
+    """A column without statistics: null if the file does not have it, else unknown."""
     if len(column.path) > 1 or any(field.id == column.field_id for field in schema.fields):
         return None
     nothing = pa.nulls(len(row_counts), column.type)
@@ -280,7 +280,7 @@ def _without_stats(schema: TableSchema, column: Column, row_counts: Longs) -> Fi
 
 
 def _joined(column: Column, parts: Sequence[tuple[Longs, FieldMetrics | None]], count: int) -> FieldMetrics:
-    """Metrics of some rows each as metrics of all."""
+    """Combine metrics of groups of rows."""
     if len(parts) == 1 and parts[0][1] is not None and len(parts[0][0]) == count:
         return parts[0][1]
     whole = np.concatenate([rows for rows, _ in parts])
@@ -301,5 +301,5 @@ def _joined(column: Column, parts: Sequence[tuple[Longs, FieldMetrics | None]], 
 
 
 def same_type(one: PaimonType, other: PaimonType) -> bool:
-    """Whether two types have the same values in the same layout, nullability aside."""
+    """Whether two types have the same values in the same layout, ignoring nullability."""
     return str(one).removesuffix(" NOT NULL") == str(other).removesuffix(" NOT NULL")

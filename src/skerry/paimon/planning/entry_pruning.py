@@ -1,4 +1,4 @@
-"""From the entries of manifests to a plan: what is live, what can hold wanted rows, what is read together.
+"""From the entries of manifests to a plan: which are live, which can hold matching rows, which are read together.
 
 Spec: docs/formats/paimon.md § 9.3, § 9.4.
 """
@@ -47,7 +47,7 @@ _RULE: Final = "docs/formats/paimon.md § 7.4"
 
 @dataclass(frozen=True, slots=True)
 class ReadEntries:
-    """Entries of manifests as they were read, deleted files included.
+    """Entries of manifests as read, including deleted files.
 
     Args:
         entries: Columns of `skerry.paimon.manifests.manifest.ENTRY_SCHEMA`, in the order of the manifests.
@@ -58,7 +58,7 @@ class ReadEntries:
     partitions: PartitionCodes
 
     def take(self, rows: Longs) -> ReadEntries:
-        """Some of them."""
+        """The entries of some rows."""
         if len(rows) == self.entries.num_rows:
             return self
         partitions = PartitionCodes(self.partitions.rows, self.partitions.values, self.partitions.codes[rows])
@@ -75,10 +75,10 @@ class EntryPruner:
 
     Args:
         state: The table, with the schema of the scan.
-        conjuncts: Predicates that wanted rows fulfil one and all.
-        snapshot: The snapshot that is read.
+        conjuncts: Predicates that matching rows satisfy one and all.
+        snapshot: The snapshot to read.
         pool: Threads that read index files.
-        steps: What was done so far.
+        steps: The steps so far.
         elsewhere: Partitions that are read from another branch instead.
     """
 
@@ -99,12 +99,12 @@ class EntryPruner:
 
         Args:
             found: The entries of its manifests.
-            list_partitions: Whether the plan says which partitions there are.
+            list_partitions: Whether the plan lists the partitions.
 
         Raises:
             FormatError: Metadata is corrupt.
-            SkerryError: A file lies outside of the table's folder.
-            UnsupportedError: Files are of a kind that is not done here.
+            SkerryError: A file is outside the table's folder.
+            UnsupportedError: Files are of a kind that is not supported.
         """
         live = self._live(found)
         partitions = self._present(live) if list_partitions else frozenset()
@@ -113,7 +113,7 @@ class EntryPruner:
         return replace(self._sections(live, vectors), partitions=partitions)
 
     def plan_added(self, found: ReadEntries) -> PaimonPlan:
-        """Plan a read of the files that were added, each by itself; see `plan`."""
+        """Plan a read of the added files, each by itself; see `plan`."""
         added = found.take(np.flatnonzero(found.numbers("_KIND") == FileKind.ADD))
         partition_may, _ = self._partition_may(added)
         live = self._checked(added.take(np.flatnonzero(partition_may[added.partitions.codes])))
@@ -129,7 +129,7 @@ class EntryPruner:
     # ---- entries ----
 
     def _partition_may(self, found: ReadEntries) -> tuple[_Mask, list[tuple[str, _Mask]]]:
-        """bool[partitions] Which partitions can hold wanted rows, and which cannot for the sake of which conjunct."""
+        """bool[partitions] Which partitions can hold matching rows, and which cannot because of which conjunct."""
         partitions = found.partitions
         may = np.full(len(partitions.rows), True)
         reasons = []
@@ -157,7 +157,7 @@ class EntryPruner:
         return bool(self.state.schema.primary_keys) and self.state.options.batch_reads_skip_level_0
 
     def _live(self, found: ReadEntries) -> ReadEntries:
-        """The live files of the partitions that can hold wanted rows."""
+        """The live files of the partitions that can hold matching rows."""
         signs = np.where(found.numbers("_KIND") == FileKind.ADD, 1, -1)
         counts = found.numbers("_ROW_COUNT") * signs
         codes = found.partitions.codes
@@ -166,7 +166,7 @@ class EntryPruner:
         inside_buckets = found.numbers("_BUCKET") != POSTPONE_BUCKET
         chosen = found.take(np.flatnonzero(inside & inside_buckets))
         live = self._checked(chosen.take(live_rows(chosen.entries, location=self.location)))
-        dropped = [("waiting to be put into buckets", int(signs[inside & ~inside_buckets].sum()))]
+        dropped = [("not assigned to buckets yet", int(signs[inside & ~inside_buckets].sum()))]
         dropped += [(reason, int(signs[lost[codes]].sum())) for reason, lost in reasons]
         step = ScanStep(
             "files by partition",
@@ -180,7 +180,7 @@ class EntryPruner:
         return live
 
     def _checked(self, live: ReadEntries) -> ReadEntries:
-        """The files, none of which is where it must not be.
+        """Check the locations and bucket counts of files.
 
         Raises:
             FormatError: A partition has files with different numbers of buckets.
@@ -196,12 +196,12 @@ class EntryPruner:
         return live
 
     def _prune_buckets(self, live: ReadEntries) -> ReadEntries:
-        """The files of buckets that can hold wanted rows."""
+        """The files of buckets that can hold matching rows."""
         pruner = BucketPruner(self.state, self.conjuncts)
         may = pruner.may_hold(live.numbers("_BUCKET"), live.numbers("_TOTAL_BUCKETS"), live.numbers("_SCHEMA_ID"))
         rows = np.flatnonzero(may)
         if pruner.prunes:
-            reasons = (("bucket without the key that is wanted", len(may) - len(rows)),) if len(rows) < len(may) else ()
+            reasons = (("bucket without a matching key", len(may) - len(rows)),) if len(rows) < len(may) else ()
             self.steps.append(_step("files by bucket", live, np.arange(len(may)), rows, reasons))
         return live.take(rows)
 
@@ -280,7 +280,7 @@ class EntryPruner:
         )
 
     def _prune_indexes(self, pruner: FilePruner, files: ReadEntries, sections: Sections, must: _Mask) -> Sections:
-        """Sections without the files whose indexes leave no row."""
+        """Sections without the files whose indexes exclude all rows."""
         raw = sections.rows[sections.is_raw[sections.of_row]]
         rows = raw[~must[raw]]
         folders, folder_of = bucket_folders(self.state, files.partitions, files.numbers("_BUCKET"))

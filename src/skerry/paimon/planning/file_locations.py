@@ -1,4 +1,4 @@
-"""Where the files of manifests lie, and that none lies where it must not.
+"""The locations of the files of manifests, and checks that they are allowed.
 
 Spec: docs/formats/paimon.md § 1.1, § 1.2, § 7.5.
 """
@@ -22,7 +22,7 @@ from skerry.storage import is_within
 __all__ = ["OUTSIDE_PROPERTY", "bucket_folders", "check_location", "check_places"]
 
 OUTSIDE_PROPERTY: Final = "skerry.read.files-outside-location"
-"""Table option: whether files outside of the table's folder are read; false if not set."""
+"""Table option: whether files outside the table's folder are read; false if not set."""
 
 _RULE: Final = "docs/formats/paimon.md § 1.2"
 _NO_NAME: Final = r"^(\.{0,2}$)|[/\\\x00]"
@@ -38,10 +38,10 @@ def bucket_folders(state: PaimonState, partitions: PartitionCodes, buckets: Long
         buckets: int64[files] Their buckets.
 
     Returns:
-        The folders, and int64[files] which of them each file lies in.
+        The folders, and int64[files] the index of each file's folder.
 
     Raises:
-        UnsupportedError: A partition key is of a type that has no text.
+        UnsupportedError: A partition key has a type without a text form.
     """
     if not len(buckets):
         return [], np.zeros(0, np.int64)
@@ -58,7 +58,7 @@ def bucket_folders(state: PaimonState, partitions: PartitionCodes, buckets: Long
 
 
 def check_places(state: PaimonState, entries: pa.RecordBatch, location: str) -> None:
-    """Refuse files that are not read: metadata that someone else wrote could point anywhere.
+    """Refuse files that must not be read: metadata written by others could point anywhere.
 
     Args:
         state: The table.
@@ -66,9 +66,9 @@ def check_places(state: PaimonState, entries: pa.RecordBatch, location: str) -> 
         location: The snapshot, for messages.
 
     Raises:
-        FormatError: A name leads out of its folder.
-        SkerryError: A file lies outside of the table's folder.
-        UnsupportedError: A file is of a format that is not read, or has some of the columns only.
+        FormatError: A name leads outside its folder.
+        SkerryError: A file is outside the table's folder.
+        UnsupportedError: A file has an unsupported format, or only some of the columns.
     """
     names = entries.column("_FILE_NAME")
     _check_names(names, location)
@@ -80,7 +80,7 @@ def check_places(state: PaimonState, entries: pa.RecordBatch, location: str) -> 
     written = entries.column("_WRITE_COLS")
     if written.null_count < len(written):
         raise UnsupportedError(
-            "data files with some of the columns only (data-evolution.enabled) are not supported", location=location
+            "data files with only some of the columns (data-evolution.enabled) are not supported", location=location
         )
     for path in entries.column("_EXTERNAL_PATH").drop_null().to_pylist():
         check_location(state, path)
@@ -90,14 +90,14 @@ def _check_names(names: pa.Array, location: str) -> None:
     wrong = pc.match_substring_regex(names, _NO_NAME)
     if pc.any(wrong).as_py():
         name = names.filter(wrong)[0].as_py()
-        raise FormatError(f"{name!r} is no name of a file", location=location, rule=_RULE)
+        raise FormatError(f"{name!r} is not a valid file name", location=location, rule=_RULE)
 
 
 def check_location(state: PaimonState, path: str) -> None:
-    """Refuse a file outside of the table's folder, unless the table's options say where else files may lie.
+    """Refuse a file outside the table's folder, unless the table's options allow its location.
 
     Raises:
-        SkerryError: It lies outside.
+        SkerryError: It is outside.
     """
     options = state.schema.options
     if options.get(OUTSIDE_PROPERTY, "false").lower() == "true":
@@ -106,7 +106,7 @@ def check_location(state: PaimonState, path: str) -> None:
     allowed = (state.location, *external, *state.storage.allowed_locations)
     if not any(is_within(root.strip(), path) for root in allowed if root.strip()):
         raise SkerryError(
-            "a file of the table lies outside of its folder; if that is meant, read it by "
+            "a file of the table is outside its folder; if that is intended, use "
             f"connect(…, allowed_locations=[…]), or set the table option {OUTSIDE_PROPERTY}=true",
             location=path,
         )

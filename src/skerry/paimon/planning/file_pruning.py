@@ -1,4 +1,4 @@
-"""What statistics and file indexes say of the files of a scan.
+"""File pruning: what statistics and file indexes prove about the files of a scan.
 
 Spec: docs/formats/paimon.md § 5.7, § 9.3, § 12.2.
 """
@@ -37,12 +37,12 @@ _INDEX_SUFFIX: Final = ".index"
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What was found out about files.
+    """What is proved about files.
 
     Args:
-        may: bool[files] Whether a row may be wanted.
-        must: bool[files] Whether every row is.
-        reasons: The conjuncts that files cannot fulfil, and how many fail at each.
+        may: bool[files] Whether some row may match.
+        must: bool[files] Whether every row matches.
+        reasons: The conjuncts that files cannot satisfy, with the number of files for each.
     """
 
     may: _Mask
@@ -52,11 +52,11 @@ class Judgement:
 
 @dataclass(frozen=True)
 class FilePruner:
-    """Judges files by what the metadata knows of them.
+    """Judges files by their metadata.
 
     Args:
         state: The table, with the schema of the scan.
-        conjuncts: Predicates that wanted rows fulfil one and all.
+        conjuncts: Predicates that matching rows satisfy one and all.
         entries: Live files: columns of `skerry.paimon.manifests.manifest.ENTRY_SCHEMA`.
         partitions: Their partitions.
         location: The snapshot, for messages.
@@ -69,11 +69,11 @@ class FilePruner:
     location: str
 
     def by_keys(self) -> Judgement:
-        """Judge by partition values and primary keys: what rows of one key have in common in all files."""
+        """Judge by partition values and primary keys, which all versions of a row share."""
         return self._judge(self._keys)
 
     def by_values(self) -> Judgement:
-        """Judge by everything: rows that are in the files, whatever becomes of them."""
+        """Judge by everything: the rows in the files themselves, before merging."""
         return self._judge(self._all)
 
     def _judge(self, lookup: MetricsLookup) -> Judgement:
@@ -135,15 +135,15 @@ class FilePruner:
     def by_indexes(
         self, rows: Sequence[int], sources: Mapping[int, str | bytes], pool: ThreadPoolExecutor
     ) -> list[int]:
-        """The files whose indexes leave no row.
+        """The files whose indexes exclude all rows.
 
         Args:
-            rows: Files that may be judged by themselves.
+            rows: Files that may be judged individually.
             sources: Their indexes.
             pool: Threads that read index files.
 
         Raises:
-            FormatError: An index is damaged.
+            FormatError: An index is corrupt.
             NotFoundError: An index file is missing.
         """
         wanted = [row for row in rows if row in sources]
@@ -173,7 +173,7 @@ class FilePruner:
 
 
 def indexed_columns(now: TableSchema, then: TableSchema) -> dict[int, IndexedColumn]:
-    """What columns were called in a file, by field id, where their type has not changed.
+    """The names of columns in a file, by field id, if their type has not changed.
 
     Args:
         now: The schema of the scan.
@@ -190,13 +190,13 @@ def indexed_columns(now: TableSchema, then: TableSchema) -> dict[int, IndexedCol
 def index_sources(
     entries: pa.RecordBatch, rows: Longs, folders: Sequence[str], folder_of: Longs
 ) -> dict[int, str | bytes]:
-    """The file indexes of some files: locations, or the indexes themselves where they are embedded.
+    """The file indexes of some files: locations, or the embedded indexes themselves.
 
     Args:
         entries: The files.
         rows: Which of them, in any order.
         folders: Folders of buckets.
-        folder_of: int64[files] The folder that each file lies in.
+        folder_of: int64[files] Index of each file's folder.
     """
     found: dict[int, str | bytes] = {}
     rows = np.sort(rows)

@@ -1,4 +1,4 @@
-"""Splits of files that are known already: what compaction and row changes read."""
+"""Splits of known files, as compaction and row changes read them."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class FileSplits:
 
     Args:
         state: The state.
-        layout: Where its files lie.
-        vectors: The deletion vectors of the files that are asked for; looked up if None.
+        layout: Locations of its files.
+        vectors: The deletion vectors of the requested files; looked up if None.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class FileSplits:
         self.vectors = vectors
 
     def location(self, entry: ManifestEntry) -> str:
-        """Where a file lies."""
+        """The location of a file."""
         folder = self._layout.bucket_folder(entry.partition, entry.bucket)
         return entry.file.external_path or self._layout.paths.data_file(folder, entry.file.file_name)
 
@@ -47,7 +47,7 @@ class FileSplits:
         return self.vectors.get((entry.partition, entry.bucket, entry.file.file_name))
 
     def file(self, entry: ManifestEntry) -> SplitFile:
-        """A file to be read whole."""
+        """A file to be read as a whole."""
         file, location = entry.file, self.location(entry)
         return SplitFile(
             location=location,
@@ -65,12 +65,12 @@ class FileSplits:
         )
 
     def raw(self, entries: Sequence[ManifestEntry]) -> Split:
-        """Files of one bucket, one after the other, as they are."""
+        """Files of one bucket, read one after the other without merging."""
         files = tuple(map(self.file, entries))
         return self._split(entries, (Section((files,), True),))
 
     def merged(self, entries: Sequence[ManifestEntry]) -> Split:
-        """Files of one bucket whose records are merged with each other."""
+        """Files of one bucket whose records are merged."""
         ranges = _ranges(entries, self._state.schema)
         runs = sorted_runs(list(range(len(entries))), ranges)
         section = Section(tuple(tuple(self.file(entries[number]) for number in run) for run in runs), False)
@@ -92,7 +92,7 @@ def _ranges(entries: Collection[ManifestEntry], schema: TableSchema) -> KeyRange
 
 
 def key_sections(entries: Sequence[ManifestEntry], schema: TableSchema) -> list[list[ManifestEntry]]:
-    """Files of a bucket in groups whose keys do not overlap with each other, in the order of keys."""
+    """Group the files of a bucket so that the keys of groups do not overlap, in the order of keys."""
     ranges = _ranges(entries, schema)
     sections: list[list[ManifestEntry]] = []
     reach = -1

@@ -14,13 +14,13 @@ __all__ = ["names_partitions", "partitions_where"]
 
 
 def names_partitions(predicate: Predicate, schema: TableSchema) -> bool:
-    """Whether a condition is about partition keys only, so that it holds for all rows of a partition or for none."""
+    """Whether a condition uses only partition keys, so that it holds for all rows of a partition or for none."""
     keys = {field.id for field in schema.partition_fields}
     return {column.field_id for column in columns_of(predicate)} <= keys
 
 
 def partitions_where(predicate: Predicate, schema: TableSchema) -> Callable[[Collection[bytes]], Collection[bytes]]:
-    """A function that chooses those of some partitions (rows with arity) for which a condition is true."""
+    """A function that selects the partitions (rows with arity) for which a condition is true."""
     fields = schema.partition_fields
 
     def choose(partitions: Collection[bytes]) -> Collection[bytes]:

@@ -1,11 +1,11 @@
-"""Scan planning: from the manifest lists of a snapshot to the buckets' files that can hold wanted rows.
+"""Scan planning: from the manifest lists of a snapshot to the files that can hold matching rows.
 
-Manifests are pruned by the statistics of their partitions, entries by partition; then DELETE entries take ADD entries
-away. What is left is pruned by bucket, by keys, by values, by file indexes. All of it happens on columns, for all files
-at once; only the files of a split that is asked for become records.
+Manifests are pruned by the statistics of their partitions, entries by partition; then DELETE entries cancel ADD
+entries. The rest is pruned by bucket, by keys, by values, by file indexes. All of it works on columns, for all files at
+once; only the files of a requested split become records.
 
-Rows of one key may lie in several files. Statistics of keys tell of a file by itself, those of values only where no
-other file has the same keys: such files make sections, and a section stays or goes as a whole.
+Rows of one key may be in several files. Statistics of keys apply to a file by itself, those of values only if no other
+file has the same keys: such files form sections, and a section is kept or pruned as a whole.
 
 Spec: docs/formats/paimon.md § 9.2, § 9.3; Paimon Java, `KeyValueFileStoreScan`, `AppendOnlyFileStoreScan`.
 """
@@ -38,19 +38,19 @@ from skerry.table.work.read_ahead import read_ahead
 __all__ = ["ScanPlanner"]
 
 _AHEAD_BYTES: Final = 4 << 20
-"""Encoded manifests that may be decoded and wait for those before them."""
+"""Maximum number of encoded manifests that may be decoded ahead of those before them."""
 
 
 @dataclass(frozen=True)
 class ScanPlanner:
-    """Plans what is read of a table.
+    """Plans a read of a table.
 
     Args:
         state: The table, with the schema of the scan.
-        conjuncts: Predicates that wanted rows fulfil one and all, bound to that schema.
-        threads: How many manifests and index files are read at a time.
+        conjuncts: Predicates that matching rows satisfy one and all, bound to that schema.
+        threads: Number of manifests and index files that are read in parallel.
         elsewhere: Partitions (rows with arity) that are read from another branch instead.
-        list_partitions: Whether a plan says which partitions there are.
+        list_partitions: Whether a plan lists the partitions.
     """
 
     state: PaimonState
@@ -60,7 +60,7 @@ class ScanPlanner:
     list_partitions: bool = False
 
     def plan(self, snapshot: Snapshot | None) -> PaimonPlan:
-        """Find the files that can hold wanted rows of a snapshot.
+        """Find the files that can hold matching rows of a snapshot.
 
         Args:
             snapshot: The snapshot; None for a table without any.
@@ -68,8 +68,8 @@ class ScanPlanner:
         Raises:
             FormatError: Metadata is corrupt.
             NotFoundError: A file of the metadata is missing.
-            SkerryError: A file lies outside of the table's folder.
-            UnsupportedError: Files are of a kind that is not done here.
+            SkerryError: A file is outside the table's folder.
+            UnsupportedError: Files are of a kind that is not supported.
         """
         if snapshot is None:
             return self._empty()
@@ -83,7 +83,7 @@ class ScanPlanner:
             return pruner.plan(found, list_partitions=self.list_partitions)
 
     def plan_delta(self, snapshot: Snapshot) -> PaimonPlan:
-        """Find the files that the commit of a snapshot added, each to be read as it is.
+        """Find the files that the commit of a snapshot added, each to be read without merging.
 
         Raises:
             FormatError: As `plan`, as do the following.
@@ -91,7 +91,7 @@ class ScanPlanner:
         return self._plan_added([(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)], snapshot)
 
     def plan_changelog(self, snapshot: Snapshot) -> PaimonPlan:
-        """Find the changelog files of a snapshot, each to be read as it is; none if it has no changelog."""
+        """Find the changelog files of a snapshot, each to be read without merging; none if it has no changelog."""
         if snapshot.changelog_manifest_list is None:
             return self._empty()
         return self._plan_added([(snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size)], snapshot)
@@ -112,7 +112,7 @@ class ScanPlanner:
     def _read(
         self, lists: Sequence[tuple[str, int | None]], snapshot: Snapshot, pool: ThreadPoolExecutor
     ) -> tuple[ReadEntries, ScanStep]:
-        """The entries of the manifests that can be about wanted rows, deleted ones included."""
+        """The entries of the manifests that can contain matching rows, including deleted files."""
         storage, paths = self.state.storage, self.state.paths
         manifests = [
             manifest
@@ -134,7 +134,7 @@ class ScanPlanner:
         return ReadEntries(entries, partitions), step
 
     def _prune_manifests(self, manifests: Sequence[ManifestFileMeta]) -> tuple[list[ManifestFileMeta], Counter[str]]:
-        """The manifests whose statistics leave room for wanted rows, and why the others do not."""
+        """The manifests whose statistics allow matching rows, and why the others are excluded."""
         if not self.conjuncts or not self.state.schema.partition_keys or not manifests:
             return list(manifests), Counter()
         stats = pa.array([stats_record(manifest.partition_stats) for manifest in manifests], stats_struct())

@@ -1,4 +1,4 @@
-"""The splits of a plan: numbers of files, which become records when someone asks for them.
+"""The splits of a plan: row numbers of files, which become records on access.
 
 Spec: docs/formats/paimon.md § 9.5.
 """
@@ -45,9 +45,9 @@ _NUMBERS: Final = (
     "delete_row_count",
     "first_row_id",
 )
-"""What a file's record calls the numbers among them."""
+"""Attribute names of the numeric columns in a file's record."""
 _STEP: Final = 2048
-"""Files whose columns become Python values at a time."""
+"""Number of files whose columns are converted to Python values at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +57,8 @@ class PlannedFiles:
     Args:
         entries: Columns of `skerry.paimon.manifests.manifest.ENTRY_SCHEMA` without statistics.
         folders: Folders of buckets.
-        folder_of: int64[files] The folder that each file lies in, unless it has a path of its own.
-        matches_all: bool[files] Whether every row that is not deleted is wanted.
+        folder_of: int64[files] Index of each file's folder, unless it has a path of its own.
+        matches_all: bool[files] Whether every row that is not deleted matches.
         vectors: Deletion vectors by row.
     """
 
@@ -83,7 +83,7 @@ class PlannedFiles:
 
     @property
     def unfiltered_count(self) -> int:
-        """Files whose rows are all wanted, but for deleted ones."""
+        """Number of files whose rows all match, except deleted ones."""
         return int(np.count_nonzero(self.matches_all))
 
     def records(self, rows: npt.NDArray[np.int64]) -> list[SplitFile]:
@@ -115,7 +115,7 @@ class PlannedFiles:
 
 @dataclass(frozen=True, eq=False)
 class PlannedSplits(Sequence[Split]):
-    """Splits over files; iterating makes them one after the other and keeps none.
+    """Splits over files; iteration creates them one by one and keeps none.
 
     Args:
         files: The files.
@@ -157,10 +157,10 @@ class PlannedSplits(Sequence[Split]):
             first = last
 
     def certain_rows(self, *, keyed: bool) -> int:
-        """Rows that are wanted whatever the files hold: those of files that are read as they are and match as a whole.
+        """Number of rows that match with certainty: those of unmerged files that match as a whole.
 
         Args:
-            keyed: Whether the files say with each row whether it deletes.
+            keyed: Whether the files record for each row whether it is a delete.
         """
         of_raw = np.repeat(self.sections.is_raw, np.diff(self.sections.starts))
         is_certain = np.zeros(len(self.files), np.bool_)
@@ -175,7 +175,7 @@ class PlannedSplits(Sequence[Split]):
         return int(counts[is_certain].sum())
 
     def _splits(self, first: int, last: int) -> Iterator[Split]:
-        """Splits, whose files become records together."""
+        """Create splits, converting their files to records together."""
         low, high = self.bounds[first].item(), self.bounds[last].item()
         starts = self.sections.starts[low : high + 1]
         numbers = self.sections.rows[starts[0] : starts[-1]]
@@ -211,9 +211,9 @@ class PaimonPlan:
 
     Args:
         splits: Parts of buckets, in the order of the metadata.
-        steps: How planning came to it.
-        partitions: The partitions (rows with arity) that the snapshot has rows in, of those that can hold wanted rows;
-            none where nobody asked.
+        steps: The planning steps that led to it.
+        partitions: The partitions (rows with arity) in which the snapshot has rows, of those that can hold matching
+            rows; empty if not requested.
     """
 
     splits: PlannedSplits
@@ -231,7 +231,7 @@ class PaimonPlan:
 
 @dataclass(frozen=True, slots=True)
 class FileUnion:
-    """Files of several plans, as they are counted.
+    """Files of several plans, for counting.
 
     Args:
         parts: The files of each.
@@ -249,13 +249,13 @@ class FileUnion:
 
     @property
     def unfiltered_count(self) -> int:
-        """Files whose rows are all wanted, but for deleted ones."""
+        """Number of files whose rows all match, except deleted ones."""
         return sum(part.unfiltered_count for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True)
 class SplitUnion(Sequence[Split]):
-    """Splits of several plans, one plan after the other.
+    """Splits of several plans, in sequence.
 
     Args:
         parts: The splits of each.
@@ -292,11 +292,11 @@ class SplitUnion(Sequence[Split]):
 
 @dataclass(frozen=True, slots=True)
 class PlanUnion:
-    """What a scan reads of several branches.
+    """What a scan reads from several branches.
 
     Args:
-        splits: Those of one branch after those of the other.
-        steps: How planning came to them.
+        splits: Those of one branch followed by those of the other.
+        steps: The planning steps that led to them.
     """
 
     splits: SplitUnion

@@ -1,4 +1,4 @@
-"""Which files of a bucket must be merged with each other: sections of overlapping keys, and sorted runs within them.
+"""Sections: which files of a bucket must be merged with each other, by overlapping keys, and their sorted runs.
 
 Spec: docs/formats/paimon.md § 9.5; Paimon Java, `IntervalPartition`.
 """
@@ -27,7 +27,7 @@ _RULE: Final = "docs/formats/paimon.md § 9.5"
 
 @dataclass(frozen=True, slots=True)
 class KeyRanges:
-    """The keys of files as numbers that compare as the keys do.
+    """The keys of files as ranks that compare as the keys do.
 
     Args:
         lowest: int64[files] The rank of the least key.
@@ -50,7 +50,7 @@ def key_ranges(
         location: The snapshot, for messages.
 
     Raises:
-        FormatError: A key is not what the columns say, or the least is above the greatest.
+        FormatError: A key does not match the columns, or the least is above the greatest.
 
     Spec: docs/formats/paimon.md § 8.6.
     """
@@ -75,14 +75,14 @@ def key_ranges(
 
 
 def _comparable(column: pa.Array) -> pa.Array:
-    """A column as PyArrow orders it like Paimon: strings by their bytes."""
+    """Make a column comparable in PyArrow as in Paimon: strings by their bytes."""
     if pa.types.is_string(column.type):
         return column.cast(pa.binary())
     return column
 
 
 def check_levels(groups: Longs, levels: Longs, ranges: KeyRanges, *, location: str | None = None) -> None:
-    """Refuse levels from 1 on in which keys of two files overlap.
+    """Refuse overlapping keys of two files at a level from 1 on.
 
     Args:
         groups: int64[files] Partition and bucket of each as one number.
@@ -103,7 +103,7 @@ def check_levels(groups: Longs, levels: Longs, ranges: KeyRanges, *, location: s
 
 
 def sorted_runs(rows: Sequence[int], ranges: KeyRanges) -> list[list[int]]:
-    """Put the files of a section into as few sorted runs as possible.
+    """Arrange the files of a section in as few sorted runs as possible.
 
     Args:
         rows: The files, by least key.
@@ -128,13 +128,13 @@ def sorted_runs(rows: Sequence[int], ranges: KeyRanges) -> list[list[int]]:
 
 @dataclass(frozen=True, slots=True)
 class Sections:
-    """Files of buckets in sections, which stay or go as a whole.
+    """Files of buckets in sections, which are kept or pruned as a whole.
 
     Args:
         rows: int64[files] The files, section by section; bucket after bucket.
         starts: int64[sections + 1] Where each section begins, with the end of the last.
         buckets: int64[sections] The bucket of each, as a number.
-        is_raw: bool[sections] Whether its rows are read as they are; such a section is one file.
+        is_raw: bool[sections] Whether its rows are read without merging; such a section is one file.
     """
 
     rows: Longs
@@ -147,11 +147,11 @@ class Sections:
 
     @classmethod
     def of_files(cls, rows: Longs, buckets: Longs) -> Sections:
-        """Files that are read one by one.
+        """Sections of files that are read one by one.
 
         Args:
             rows: int64[n] The files.
-            buckets: int64[n] Their buckets, which follow each other.
+            buckets: int64[n] Their buckets, which are consecutive.
         """
         return cls(rows, np.arange(len(rows) + 1, dtype=np.int64), buckets, np.full(len(rows), True))
 
@@ -174,7 +174,7 @@ class Sections:
         return totals[self.starts[1:]] - totals[self.starts[:-1]]
 
     def only(self, wanted: npt.NDArray[np.bool_]) -> Sections:
-        """The sections that a mask is true for."""
+        """The sections for which a mask is true."""
         if wanted.all():
             return self
         lengths = np.diff(self.starts)[wanted]
@@ -183,12 +183,12 @@ class Sections:
 
 
 def overlapping_sections(buckets: Longs, ranges: KeyRanges, has_deletes: npt.NDArray[np.bool_]) -> Sections:
-    """Cut the files of buckets into sections of overlapping keys.
+    """Divide the files of buckets into sections of overlapping keys.
 
     Args:
         buckets: int64[files] Their buckets as numbers from 0.
         ranges: Their keys.
-        has_deletes: bool[files] Whether a file has rows that delete; alone in its section, it is no raw one.
+        has_deletes: bool[files] Whether a file has deletes; alone in its section, it is not raw.
 
     Returns:
         Sections in the order of buckets and keys.

@@ -1,4 +1,4 @@
-"""What planning hands to reading: the files of buckets, grouped by what must be merged with each other.
+"""Splits: the files of buckets, grouped by what must be merged, as planning passes them to reading.
 
 Spec: docs/formats/paimon.md § 9.5.
 """
@@ -15,12 +15,12 @@ __all__ = ["Section", "Split", "SplitFile", "VectorLocation"]
 
 @dataclass(frozen=True, slots=True)
 class VectorLocation:
-    """Where the deletion vector of a data file lies.
+    """The location of a data file's deletion vector.
 
     Args:
         location: The index file.
         offset: Where the vector's length field begins.
-        length: As the index manifest has it; what it includes depends on the vector's kind.
+        length: Length by the index manifest; what it includes depends on the vector's kind.
         cardinality: Deleted rows; None if unknown.
     """
 
@@ -35,17 +35,17 @@ class SplitFile:
     """A data or changelog file to be read; small and picklable.
 
     Args:
-        location: Where it lies.
+        location: Its location.
         file_format: `parquet`, `orc`, `avro` or `amudai`.
         file_size: Bytes, exact.
         row_count: Rows in the file, deleted ones included.
-        schema_id: The schema that it was written with, which says what its columns are called.
+        schema_id: The schema that it was written with, which gives its column names.
         level: Its level.
         min_sequence_number: Least sequence number of its rows.
         max_sequence_number: Greatest one.
         delete_row_count: Rows of kind -U and -D; None if unknown.
-        first_row_id: Row id of its first row; None where rows have no ids.
-        matches_all: Whether its statistics prove that every row that is not deleted is wanted.
+        first_row_id: Row id of its first row; None if rows have no ids.
+        matches_all: Whether its statistics prove that every row that is not deleted matches.
         deletion_vector: Which rows are deleted; None for none.
     """
 
@@ -65,11 +65,11 @@ class SplitFile:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Files of a bucket whose keys overlap with each other and with those of no other section.
+    """Files of a bucket whose keys overlap with each other, but not with those of other sections.
 
     Args:
         runs: Sorted runs; the files of a run follow each other without overlap, in the order of keys.
-        is_raw: Whether rows are read as they are, since no two files can hold the same key: always so in append
+        is_raw: Whether rows are read without merging, since no two files can hold the same key: always so in append
             tables. A raw section has one run.
     """
 
@@ -85,15 +85,15 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A part of one bucket that is read by itself; small and picklable.
+    """A part of one bucket that is read independently; small and picklable.
 
     Args:
         partition: Values of the partition keys as a row with arity.
         bucket: The bucket.
-        total_buckets: How many buckets the partition has; -1 and -2 as in the option `bucket`.
+        total_buckets: Number of buckets of the partition; -1 and -2 as in the option `bucket`.
         sections: What to read, in the order of keys where there are any.
         snapshot_id: The snapshot, for messages.
-        branch: The branch that it is of, whose schemas its files name.
+        branch: Its branch, whose schemas its files refer to.
     """
 
     partition: bytes

@@ -1,4 +1,4 @@
-"""Which data files of a snapshot have deletion vectors, and where these lie.
+"""The deletion vectors of a snapshot's data files, and their locations.
 
 Spec: docs/formats/paimon.md § 5.6, § 12.1.
 """
@@ -29,8 +29,8 @@ def vector_locations(state: PaimonState, snapshot: Snapshot) -> Mapping[VectorKe
 
     Raises:
         FormatError: The index manifest is corrupt, or a data file has two vectors.
-        NotFoundError: There is no such index manifest.
-        SkerryError: An index file lies outside of the table's folder.
+        NotFoundError: The index manifest does not exist.
+        SkerryError: An index file is outside the table's folder.
     """
     if snapshot.index_manifest is None:
         return {}

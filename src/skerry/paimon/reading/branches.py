@@ -1,4 +1,4 @@
-"""Reading splits of several branches: each with the schemas and options of its own branch."""
+"""Reading splits of several branches: each with its branch's schemas and options."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class BranchReader:
     """Reads the rows of splits of several branches; picklable.
 
     Args:
-        readers: One for each branch; they deliver the same columns.
+        readers: One for each branch; their columns are the same.
     """
 
     readers: tuple[SplitReader, ...]

@@ -1,8 +1,8 @@
-"""Reading what happened to a table between two snapshots: changelog files where there are such, else its new files.
+"""Reading the changes of a table between two snapshots, from changelog files if it has them, else from new files.
 
-A changelog tells rows with their kinds as they are. Without one, the files that a commit added do: in append tables
-every row is an insert, in primary-key tables it is a record, whatever its key had before. What an overwrite or a
-deletion took away stands in no file; the buckets that it touched are read as they were before and after, and compared.
+Changelog files hold rows with their kinds. Without them, the files that a commit added are read: in append tables every
+row is an insert, in primary-key tables it is a record, regardless of the previous row of its key. What an overwrite or
+a deletion removed is in no file; the buckets that it changed are read as they were before and after, and compared.
 
 Spec: docs/formats/paimon.md § 9.6, § 11.
 """
@@ -51,29 +51,29 @@ _BY_KIND: Final = np.array(
     ],
     np.int8,
 )
-"""The place of a kind's change type, by `RowKind`."""
+"""Index of a kind's change type, by `RowKind`."""
 
 
 class PaimonChanges(RowStream):
-    """The changes between two snapshots, described; made by `Table.changes`.
+    """A description of the changes between two snapshots; created by `Table.changes`.
 
-    They come commit by commit, oldest first; those of a commit in the order of its files, or, where states are
-    compared, first rows that went, then updates as pairs of images, then rows that came.
+    They are ordered by commit, oldest first; those of a commit in the order of its files, or, if states are compared,
+    first deleted rows, then updates as pairs of images, then inserted rows.
 
     Args:
         state: The table, with the schema to read the changes with.
         commits: The snapshots whose changes are read, oldest first.
-        columns: Dotted names, in the order to deliver; all columns if None.
+        columns: Dotted names, in the order of the result; all columns if None.
         where: SQL text, a PyArrow expression, or a predicate.
-        on: Columns that identify a row where states are compared; the primary key if None.
-        carried_over: Whether rows that an overwrite only put into other files are told as deletes and inserts.
-        threads: How many files are planned and read at a time; by default one per core.
+        on: Columns that identify a row if states are compared; the primary key if None.
+        carried_over: Whether rows that an overwrite only moved to other files are reported as deletes and inserts.
+        threads: How many files are planned and read in parallel; by default one per core.
 
     Raises:
-        FormatError: `where` is no condition.
+        FormatError: `where` is not a valid condition.
         SchemaError: A column does not exist, or a literal does not fit its column.
-        UnsupportedError: `where` uses what conditions do not have, or the table has an option that reading does not
-            honour.
+        UnsupportedError: `where` uses something that conditions do not support, or the table has an option that reading
+            does not support.
     """
 
     def __init__(
@@ -99,7 +99,8 @@ class PaimonChanges(RowStream):
         taken = set(CHANGE_COLUMNS.names).intersection(state.arrow_schema.names)
         if taken:
             raise SchemaError(
-                f"column {min(taken)!r} has a name that changes need; rename it to read them", location=state.name
+                f"column {min(taken)!r} has a name that is reserved in changes; rename it to read them",
+                location=state.name,
             )
 
     def __repr__(self) -> str:
@@ -107,7 +108,7 @@ class PaimonChanges(RowStream):
 
     @property
     def schema(self) -> pa.Schema:
-        """The chosen columns, then `_change_type`, `_change_ordinal` and `_commit_snapshot_id`."""
+        """The selected columns, then `_change_type`, `_change_ordinal` and `_commit_snapshot_id`."""
         return pa.schema([*self._rows_schema, *CHANGE_COLUMNS])
 
     @property
@@ -120,9 +121,9 @@ class PaimonChanges(RowStream):
 
         Raises:
             FormatError: A file is corrupt.
-            NotFoundError: A file is missing, or the snapshot that an overwrite is compared with has expired.
-            SchemaError: A file's columns are not what its schema says.
-            UnsupportedError: A file is in a format, or has something that is not read.
+            NotFoundError: A file is missing, or the snapshot to compare an overwrite with has expired.
+            SchemaError: A file's columns do not match its schema.
+            UnsupportedError: A file has an unsupported format or feature.
         """
         batches = (
             batch
@@ -150,10 +151,10 @@ class PaimonChanges(RowStream):
     # ---- comparing states ----
 
     def _compared(self, snapshot: Snapshot) -> ChangedRows:
-        """What went and what came in the buckets that a commit touched.
+        """The rows deleted, updated and inserted in the buckets that a commit changed.
 
-        Conditions on the key alone are put to all rows, others to what remains: the images of an update must find each
-        other.
+        Conditions on the key alone are applied to all rows, others to the result, since the images of an update must be
+        matched first.
         """
         keys = set(self._key)
         pushed = [
@@ -175,14 +176,14 @@ class PaimonChanges(RowStream):
         return ChangedRows(pa.Table.from_batches(batches, self._rows_schema), rows.types)
 
     def _touched(self, snapshot: Snapshot, pushed: Sequence[Predicate]) -> tuple[list[Split], list[Split]]:
-        """What must be read of the state before a commit, and of the one after it."""
+        """The splits to read of the state before a commit, and of the state after it."""
         previous = None
         if snapshot.id > 1:
             previous = find_snapshot(self._state.storage, self._state.paths, snapshot.id - 1)
             if previous is None:
                 raise NotFoundError(
-                    f"snapshot {snapshot.id - 1} has expired, with which snapshot {snapshot.id}, an overwrite, is "
-                    "compared",
+                    f"snapshot {snapshot.id - 1} has expired, but snapshot {snapshot.id}, an overwrite, "
+                    "must be compared with it",
                     location=self._state.name,
                 )
         planner = ScanPlanner(self._state, tuple(pushed), self._threads)
@@ -201,12 +202,12 @@ def told_rows(reader: SplitReader, splits: Iterable[Split]) -> Iterator[ChangedR
 
 
 def has_changelog(state: PaimonState) -> bool:
-    """Whether a table's writers tell changes in files of their own."""
+    """Whether a table's writers record changes in changelog files."""
     return bool(state.schema.primary_keys) and state.options.changelog_producer is not ChangelogProducer.NONE
 
 
 def changes_rows(state: PaimonState, snapshot: Snapshot) -> bool:
-    """Whether a commit may have changed rows, as far as can be told from its snapshot."""
+    """Whether a commit may have changed rows, as far as its snapshot shows."""
     if snapshot.commit_kind is CommitKind.OVERWRITE:
         return True
     if has_changelog(state):
@@ -217,7 +218,7 @@ def changes_rows(state: PaimonState, snapshot: Snapshot) -> bool:
 def _without_common(
     before: Sequence[Split], after: Sequence[Split], *, by_file: bool
 ) -> tuple[list[Split], list[Split]]:
-    """What is not the same on both sides: buckets, or files where rows do not depend on other files."""
+    """What differs between two sides: buckets, or files if rows do not depend on other files."""
     if by_file:
         old, new = _files(before), _files(after)
         return [old[file] for file in old if file not in new], [new[file] for file in new if file not in old]
@@ -263,14 +264,15 @@ def changes(
 
     Args:
         state: The newest state of a branch.
-        from_snapshot: Id of the older snapshot, or a tag: what came after it is told. None for all that was.
-        to_snapshot: Id of the newer snapshot, or a branch or tag: it is told itself. The current one if None.
-        columns: Dotted names, in the order to deliver; all columns if None.
+        from_snapshot: Id of the older snapshot, or a tag: changes after it are read. From the beginning if None.
+        to_snapshot: Id of the newer snapshot, or a branch or tag: its own changes are included. The current one if
+            None.
+        columns: Dotted names, in the order of the result; all columns if None.
         where: SQL text, a PyArrow expression, or a predicate.
-        on: Columns that identify a row where states are compared, so that updates are told as such; the primary key if
-            None. An empty list tells updates as deletes and inserts.
-        carried_over: Whether rows that an overwrite only put into other files are told as deletes and inserts.
-        threads: How many files are planned and read at a time.
+        on: Columns that identify a row if states are compared, so that updates are recognised; the primary key if None.
+            With an empty list, updates are reported as deletes and inserts.
+        carried_over: Whether rows that an overwrite only moved to other files are reported as deletes and inserts.
+        threads: How many files are planned and read in parallel.
 
     Returns:
         The changes, with the schema of the newer snapshot; with the table's if that is the current one.
@@ -286,7 +288,9 @@ def changes(
     first = 0 if from_snapshot is None else _snapshot_id(state, from_snapshot)
     last = 0 if state.snapshot is None else state.snapshot.id
     if first > last:
-        raise SchemaError(f"snapshot {first} came after {last}: changes are read from old to new", location=state.name)
+        raise SchemaError(
+            f"snapshot {first} is newer than {last}: changes are read from old to new", location=state.name
+        )
     return PaimonChanges(
         state,
         [read_commit(state, number) for number in range(first + 1, last + 1)],
@@ -304,12 +308,14 @@ def _snapshot_id(state: PaimonState, which: int | str) -> int:
         return which
     found = state_at_ref(state, which)
     if found.branch != state.branch:
-        raise SchemaError(f"branch {found.branch!r} is another than {state.branch!r}", location=state.name)
+        raise SchemaError(
+            f"expected a snapshot of branch {state.branch!r}, found branch {found.branch!r}", location=state.name
+        )
     return 0 if found.snapshot is None else found.snapshot.id
 
 
 def read_commit(state: PaimonState, number: int) -> Snapshot:
-    """A snapshot, or what is left of it.
+    """A snapshot, or what is kept of it.
 
     Raises:
         NotFoundError: It has expired.
@@ -322,6 +328,6 @@ def read_commit(state: PaimonState, number: int) -> Snapshot:
     except NotFoundError as error:
         oldest = earliest_id(state.storage, state.paths)
         raise NotFoundError(
-            f"snapshot {number} has expired, so that its changes are not known; the oldest one is {oldest}",
+            f"snapshot {number} has expired, so that its changes are unknown; the oldest one is {oldest}",
             location=error.location,
         ) from error

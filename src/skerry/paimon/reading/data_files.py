@@ -1,8 +1,8 @@
-"""Data files of a table, opened with the schema of a scan: columns found, converted, filled in.
+"""Data files opened with the schema of a scan: columns are found, converted, and filled in if missing.
 
 A file is read with the schema that its metadata names: columns of the scan are matched to that schema by field id, and
-looked up in the file by the name that they had there. Ids within files do not count, some writers give none. The values
-of partition keys are those of the partition: files that came from elsewhere may lack them, or call them otherwise.
+looked up in the file by their name in it. Ids within files are ignored, since some writers write none. The values of
+partition keys are those of the partition: files of other origin may lack them, or use other names.
 
 Spec: docs/formats/paimon.md § 2.5, § 8.
 """
@@ -41,11 +41,11 @@ def _field(name: str, type_: pa.DataType, number: int) -> pa.Field:
 
 
 KIND: Final = _field(VALUE_KIND, pa.int8(), _KIND_ID)
-"""The kind of a record; ids in files do not count, and this one is no column's."""
+"""The kind of a record; ids in files are ignored, and this one belongs to no column."""
 NUMBER: Final = _field(SEQUENCE_NUMBER, pa.int64(), _NUMBER_ID)
 """Its sequence number."""
 SYSTEM_COLUMNS: Final = pa.schema([NUMBER, KIND])
-"""What a scan may ask for besides columns of the table, in files of primary-key tables."""
+"""Columns that a scan may request in addition to those of the table, in files of primary-key tables."""
 
 _Step: TypeAlias = tuple[int | None, Callable[[pa.Array], pa.Array] | None, pa.Field]
 
@@ -57,9 +57,9 @@ class DataFile:
     Args:
         file: Its metadata.
         stored: The file.
-        schema: The columns that it delivers.
-        then: The wanted columns in its own schema, by field id.
-        now: The columns of the scan's schema, likewise.
+        schema: The columns to return.
+        then: The requested columns in its own schema, by field id.
+        now: The requested columns in the scan's schema, by field id.
         changed: Ids of columns whose type has changed since.
         constants: The values of partition keys, by field id.
     """
@@ -78,7 +78,7 @@ class DataFile:
         return self.stored.parts
 
     def metrics(self, column: Column) -> FieldMetrics | None:
-        """What it knows about a column in each of its parts; None if nothing."""
+        """What it records about a column in each of its parts; None if nothing."""
         if len(column.path) > 1 or column.field_id in self.changed or column.field_id in self.constants:
             return None
         return self.stored.metrics(column)
@@ -88,7 +88,7 @@ class DataFile:
 
         Raises:
             FormatError: The file is corrupt.
-            SchemaError: A column is not what the schema says.
+            SchemaError: A column does not match the schema.
             UnsupportedError: A column's type has changed in a way that is not supported.
         """
         steps: list[_Step] | None = None
@@ -108,7 +108,7 @@ class DataFile:
                 continue
             if index is None:
                 if number in self.then or number in _SYSTEM_IDS:
-                    raise SchemaError(f"column {field.name!r} of the file's schema is missing in the file")
+                    raise SchemaError(f"column {field.name!r} of the file's schema is missing from the file")
                 steps.append((None, None, field))
                 continue
             type_ = stored.field(index).type
@@ -155,20 +155,20 @@ def open_data_file(
     wanted: pa.Schema,
     partition: Mapping[int, pa.Scalar] | None = None,
 ) -> DataFile:
-    """Open a file and look at its footer.
+    """Open a file and read its footer.
 
     Args:
         storage: Access to it.
         file: The file.
         then: The schema that it was written with.
         now: The schema of the scan.
-        wanted: The columns to read: those of `now`, perhaps with some members of structs only, and system columns.
+        wanted: The columns to read: those of `now`, possibly with only some members of structs, and system columns.
         partition: The values of partition keys, by field id.
 
     Raises:
-        FormatError: The file is corrupt, or has other rows than its metadata says.
+        FormatError: The file is corrupt, or its row count differs from its metadata.
         NotFoundError: It is missing.
-        UnsupportedError: It is in a format that is not read.
+        UnsupportedError: Its format is not supported.
     """
     if file.file_format not in _FORMATS:
         raise UnsupportedError(f"reading {file.file_format} files is not supported", location=file.location)
@@ -180,7 +180,7 @@ def open_data_file(
     stored = open_stored(storage, file.location, file.file_format, _read_schema(was, wanted, constants), _names(then))
     if stored.row_count != file.row_count:
         raise FormatError(
-            f"the file has {stored.row_count} rows, the table's metadata says {file.row_count}",
+            f"the file has {stored.row_count} rows, expected {file.row_count} by the table's metadata",
             location=file.location,
         )
     present = {number: was[number] for number in ids if number in was}
@@ -204,7 +204,7 @@ def _read_schema(was: dict[int, DataField], wanted: pa.Schema, constants: Collec
             if field_id(field) in _SYSTEM_IDS:
                 fields.append(field)
         elif isinstance(then.type, RowType) and pa.types.is_struct(field.type):
-            fields.append(field)  # perhaps some of its members only
+            fields.append(field)  # possibly with only some of its members
         else:
             fields.append(field.with_type(arrow_type(then.type, then.id)))
     return pa.schema(fields)

@@ -1,7 +1,7 @@
-"""Scans of tables, now or as they were; with `scan.fallback-branch`, of two branches.
+"""Scans of a table, current or historical; with `scan.fallback-branch`, of two branches.
 
-Each partition is read from the branch itself if it is there, else from the branch that it falls back to. A partition
-counts as there by its files alone, whatever a condition leaves of its rows.
+Each partition is read from the branch itself if it exists there, else from the fallback branch. A partition exists if
+it has files, even if a condition excludes all its rows.
 
 Spec: docs/formats/paimon.md § 9.7; Paimon documentation, Manage Branches; Paimon Java, `FallbackReadFileStoreTable`.
 """
@@ -27,14 +27,14 @@ __all__ = ["FallbackScan", "scan"]
 
 
 class FallbackScan(PaimonScan):
-    """Rows of a branch, and of the partitions that it does not have and another branch has.
+    """Rows of a branch, and of the partitions that exist only on its fallback branch.
 
     Args:
-        state: As of `PaimonScan`, which takes the other arguments.
+        state: As in `PaimonScan`, which has the other arguments.
         fallback: The other branch, with the snapshot to read.
 
     Raises:
-        SchemaError: The branches differ in columns; else as `PaimonScan`.
+        SchemaError: The branches have different columns; else as `PaimonScan`.
     """
 
     def __init__(self, state: PaimonState, fallback: PaimonState, **how: Any) -> None:
@@ -75,27 +75,27 @@ def scan(
     threads: int | None = None,
     memory_bytes: int | None = None,
 ) -> PaimonScan:
-    """Describe a read of a table, now or as it was.
+    """Describe a read of a table, current or historical.
 
     Args:
         state: The newest state of a branch.
-        columns: Dotted names, in the order to deliver; all columns if None.
+        columns: Dotted names, in the order of the result; all columns if None.
         where: SQL text, a PyArrow expression, or a predicate.
-        limit: Most rows.
+        limit: Maximum number of rows.
         snapshot: Read this snapshot.
         ref: Read the newest snapshot of this branch, or this tag.
         as_of: Read what was current at this time; UTC if it has no zone.
-        threads: How many files are planned and read at a time; by default one per core.
-        memory_bytes: About how much memory reading and merging may take.
+        threads: How many files are planned and read in parallel; by default one per core.
+        memory_bytes: Approximate memory limit for reading and merging.
 
     Returns:
         The scan. Snapshots, tags and moments are read with the schema of their time, branches with their newest. The
-        branch that is fallen back to is read as it was at the same time, of a tag by its tag of the same name.
+        fallback branch is read as of the same time; for a tag, at its own tag of the same name.
 
     Raises:
-        NotFoundError: There is no such snapshot or reference, or nothing was current at that time.
+        NotFoundError: The snapshot or reference does not exist, or nothing was current at that time.
         SchemaError: More than one of `snapshot`, `ref` and `as_of` is given, `columns` or `where` do not fit, or the
-            branch that is fallen back to has other columns.
+            fallback branch has other columns.
     """
     check_snapshot(snapshot, ref, as_of)
     fallback: PaimonState | None

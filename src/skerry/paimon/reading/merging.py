@@ -1,7 +1,7 @@
-"""Merging sorted runs while they are read: never more of each in memory than it takes to go on.
+"""Merging sorted runs while they are read, with only as much of each in memory as is needed.
 
-Every run is read batch by batch. The least of the last keys that the runs have delivered bounds a window: records below
-it are all there, and are merged; the rest waits for the next batches. A section that fits the memory is one window.
+Every run is read batch by batch. The least of the last keys read from the runs bounds a window: records below it are
+complete, and are merged; the rest is kept for the next batches. A section that fits the memory is one window.
 
 Spec: docs/formats/paimon.md § 9.5, § 10.1.
 """
@@ -30,7 +30,7 @@ __all__ = ["KeyedRecords", "RunReader", "merge_sorted_runs"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyedRecords:
-    """Records of one run that follow each other, with their keys.
+    """Consecutive records of one run, with their keys.
 
     Args:
         keys: Their keys.
@@ -45,7 +45,7 @@ class KeyedRecords:
         """Encode the keys of records.
 
         Raises:
-            FormatError: A kind is none, or a key is null.
+            FormatError: A kind is invalid, or a key is null.
         """
         check_kinds(records.kinds)
         columns = [records.values.column(name) for name in key_columns]
@@ -58,7 +58,7 @@ class KeyedRecords:
         return len(self.records)
 
     def slice(self, start: int, stop: int) -> KeyedRecords:
-        """Some of them; a view."""
+        """Some of the records; a view."""
         records = self.records
         part = Records(
             records.values.slice(start, stop - start), records.kinds[start:stop], records.numbers[start:stop]
@@ -67,7 +67,7 @@ class KeyedRecords:
 
     @classmethod
     def concat(cls, parts: Sequence[KeyedRecords]) -> KeyedRecords:
-        """Records one behind the other."""
+        """Concatenate records."""
         if len(parts) == 1:
             return parts[0]
         records = Records(
@@ -78,7 +78,7 @@ class KeyedRecords:
         return cls(OrderKeys.concat([part.keys for part in parts]), records)
 
     def count_below(self, bound: bytes) -> int:
-        """How many of them have a key below a bound; they are in the order of their keys."""
+        """The number of records with a key below a bound; they are in the order of their keys."""
         low, high = 0, len(self)
         while low < high:
             middle = (low + high) // 2
@@ -111,7 +111,7 @@ class RunReader:
         """Read one more batch.
 
         Raises:
-            FormatError: It begins with a smaller key than the one before ended with.
+            FormatError: Its first key is smaller than the last one of the batch before.
         """
         batch = next(self._batches, None)
         if batch is None:
@@ -136,7 +136,7 @@ class RunReader:
         self.is_finished = True
 
     def read_some(self) -> None:
-        """Read until something waits, or all is read."""
+        """Read until records are available, or everything is read."""
         while self._waiting is None and not self.is_finished:
             self.read_on()
 
@@ -147,7 +147,7 @@ class RunReader:
         return self._last
 
     def take(self, bound: bytes | None) -> KeyedRecords | None:
-        """Hand over what waits below a bound; everything if there is none."""
+        """Return the available records below a bound, or all of them if there is none."""
         waiting = self._waiting
         if waiting is None:
             return None
@@ -158,7 +158,7 @@ class RunReader:
         return waiting.slice(0, count)
 
     def out_of_order(self) -> FormatError:
-        """What to say when rows turn out not to be sorted."""
+        """The error for rows that are not sorted."""
         return FormatError("the rows are not in the order of their keys", location=self._location)
 
 
@@ -167,7 +167,7 @@ def merge_sorted_runs(runs: Sequence[RunReader], function: MergeFunction) -> Ite
 
     Args:
         runs: The runs.
-        function: What becomes of records of one key.
+        function: Merges the records of one key.
 
     Yields:
         A record per key, in the order of the keys; those of kind -U and -D included.

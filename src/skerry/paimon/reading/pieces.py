@@ -1,7 +1,7 @@
-"""Pieces of work of a scan: splits whose files are open, cut into what is read at a time.
+"""Pieces of work of a scan: splits with open files, divided into units of reading.
 
-A piece is a part of a file (a row group, a stripe) that is read as it is, or a section that is merged. What statistics
-in the files rule out is left out here.
+A piece is a part of a file (a row group, a stripe) that is read without merging, or a section that is merged. Parts
+that the statistics in the files exclude are left out here.
 
 Spec: docs/formats/paimon.md § 9.3, § 9.5.
 """
@@ -46,7 +46,7 @@ _MIN_PIECE_BYTES: Final = 1 << 16
 _VECTOR_CACHE_BYTES: Final = 64 << 20
 _COPIES: Final = 4
 _PROBED_RECORDS: Final = 1 << 17
-"""Sections of more records are looked into to tell how much memory they take: files tell it of encoded values only."""
+"""Sections of more records are sampled to estimate their memory: files record only the size of encoded values."""
 _PROBE_ROWS: Final = 1 << 10
 _KIND_COLUMN: Final = Column(field_id(KIND), (KIND.name,), pa.int32())
 _ADDED: Final = In(_KIND_COLUMN, (RowKind.INSERT.value, RowKind.UPDATE_AFTER.value))
@@ -54,14 +54,14 @@ _ADDED: Final = In(_KIND_COLUMN, (RowKind.INSERT.value, RowKind.UPDATE_AFTER.val
 
 @dataclass(frozen=True, slots=True)
 class RawPart:
-    """A part of a file that is read as it is.
+    """A part of a file that is read without merging.
 
     Args:
         opened: The file.
         part: The part.
         deleted: int64[n] Positions in the part that are deleted, ascending.
-        matches_all: Whether every row that is not deleted is wanted.
-        adds_only: Whether no record is of kind -U or -D.
+        matches_all: Whether every row that is not deleted matches.
+        adds_only: Whether there are no records of kind -U or -D.
     """
 
     opened: DataFile
@@ -72,17 +72,17 @@ class RawPart:
 
     @property
     def known_rows(self) -> int | None:
-        """How many rows come of it; None if that shows only on reading."""
+        """The number of rows that it returns; None if it is known only after reading."""
         return self.part.row_count - len(self.deleted) if self.matches_all and self.adds_only else None
 
     @property
     def size_bytes(self) -> int:
-        """About how much memory its rows take."""
+        """Approximate memory of its rows."""
         return max(self.part.size_bytes, _MIN_PIECE_BYTES)
 
 
 OpenRun: TypeAlias = tuple[tuple[DataFile, tuple[Part, ...], Positions], ...]
-"""The files of a sorted run, each with the parts that are read and the positions that are deleted."""
+"""The files of a sorted run, each with the parts to read and the deleted positions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class OpenSection:
 
     Args:
         runs: Its sorted runs.
-        row_bytes: About how much memory a record takes.
+        row_bytes: Approximate memory of a record.
     """
 
     runs: tuple[OpenRun, ...]
@@ -104,12 +104,12 @@ class OpenSection:
 
     @property
     def merging_row_bytes(self) -> float:
-        """About how much memory it takes to merge a record: it is read, joined with others, merged, and delivered."""
+        """Approximate memory for merging a record: it is read, combined with others, merged, and returned."""
         return _COPIES * self.row_bytes
 
     @property
     def size_bytes(self) -> int:
-        """About how much memory merging takes, all at once."""
+        """Approximate memory for merging all of it at once."""
         return max(int(self.merging_row_bytes * self.row_count), _MIN_PIECE_BYTES)
 
 
@@ -118,11 +118,11 @@ Piece: TypeAlias = RawPart | OpenSection
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What is opened at a time.
+    """Files that are opened together.
 
     Args:
-        content: A file that is read as it is, or a section that is merged.
-        snapshot_id: The snapshot that has it, for messages.
+        content: A file that is read without merging, or a section that is merged.
+        snapshot_id: Its snapshot, for messages.
         partition: Values of the partition keys as a row with arity.
     """
 
@@ -132,7 +132,7 @@ class Unit:
 
 
 def units_of(splits: Iterable[Split]) -> Iterator[Unit]:
-    """What is to be opened for splits, in their order."""
+    """The units to open for splits, in their order."""
     for split in splits:
         for section in split.sections:
             if section.is_raw:
@@ -147,9 +147,9 @@ class PieceOpener:
 
     Args:
         state: The table, with the schema of the scan.
-        predicate: Which rows are wanted.
-        raw_columns: What is read of files that are read as they are.
-        merge_columns: What is read of files that are merged.
+        predicate: Which rows match.
+        raw_columns: The columns to read from files that are not merged.
+        merge_columns: The columns to read from files that are merged.
     """
 
     state: PaimonState
@@ -161,15 +161,15 @@ class PieceOpener:
         """Open a file, or all files of a section.
 
         Args:
-            unit: What `units_of` makes of splits.
+            unit: A result of `units_of`.
 
         Returns:
-            Pieces that may have wanted rows, in their order.
+            Pieces that may have matching rows, in their order.
 
         Raises:
-            FormatError: A file is corrupt, or is not what the metadata says.
-            NotFoundError: A file is missing; the snapshot is named.
-            UnsupportedError: A file is in a format that is not read.
+            FormatError: A file is corrupt, or does not match the metadata.
+            NotFoundError: A file is missing; the message names the snapshot.
+            UnsupportedError: The format of a file is not supported.
         """
         try:
             if isinstance(unit.content, SplitFile):
@@ -205,7 +205,7 @@ class PieceOpener:
                 yield RawPart(opened, part, within, bool(verdict.must[part.index]), bool(adds[part.index]))
 
     def _section(self, section: Section, partition: bytes) -> OpenSection:
-        """Open the files of a section; parts that cannot have a wanted key are left out of all runs alike."""
+        """Open the files of a section; parts that cannot have a matching key are left out of all runs alike."""
         runs = []
         for run in section.runs:
             files = []
@@ -221,7 +221,7 @@ class PieceOpener:
 
     @cached_property
     def _key_condition(self) -> Predicate:
-        """What the predicate demands of keys alone: all records of a key fulfil it, or none does."""
+        """The part of the predicate on keys alone: it holds for all records of a key, or for none."""
         keys = {field.id for field in self.state.schema.key_fields}
         return conjunction(
             part for part in conjuncts_of(self.predicate) if {column.field_id for column in columns_of(part)} <= keys
@@ -229,7 +229,7 @@ class PieceOpener:
 
     @cached_property
     def _on_places(self) -> Predicate:
-        """What the predicate demands of where rows lie, which planning knows nothing of."""
+        """The part of the predicate on the location of rows, which planning cannot evaluate."""
         return conjunction(part for part in conjuncts_of(self.predicate) if on_places(part))
 
     @property
@@ -243,7 +243,7 @@ class PieceOpener:
         return SharedCache(_VECTOR_CACHE_BYTES)
 
     def _deleted(self, file: SplitFile) -> Positions:
-        """int64[n] Positions in a file that its deletion vector names."""
+        """The positions in a file that its deletion vector marks: int64[n]."""
         return deleted_positions(file, self._vector_file)
 
     def _vector_file(self, location: str) -> bytes:
@@ -252,7 +252,7 @@ class PieceOpener:
 
 
 def _row_bytes(runs: Sequence[OpenRun]) -> float:
-    """About how much memory a record takes."""
+    """Approximate memory of a record."""
     parts = [part for run in runs for _, parts, _ in run for part in parts]
     count = sum(part.row_count for part in parts)
     estimate = sum(part.size_bytes for part in parts) / max(count, 1)
@@ -264,7 +264,7 @@ def _row_bytes(runs: Sequence[OpenRun]) -> float:
 
 
 def on_places(predicate: Predicate) -> bool:
-    """Whether a predicate has to do with where rows lie."""
+    """Whether a predicate uses the location of rows."""
     return any(is_metadata_column(column.field_id) for column in columns_of(predicate))
 
 

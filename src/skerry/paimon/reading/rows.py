@@ -1,6 +1,6 @@
-"""Rows of splits: raw sections read part by part, others merged, deleted rows left out, what is wanted kept.
+"""Rows of splits: raw sections are read part by part, others merged; deleted and non-matching rows are left out.
 
-Pieces (`skerry.paimon.reading.pieces`) are done by threads, in order, as far ahead as a memory budget allows; a section
+Pieces (`skerry.paimon.reading.pieces`) are processed by threads, in order, as far ahead as a memory budget allows; a
 that is larger than that is merged as a stream, window by window.
 
 Spec: docs/formats/paimon.md § 9.4, § 9.5.
@@ -49,15 +49,15 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True)
 class SplitReader:
-    """Reads the rows of splits that a predicate keeps and nothing deletes; picklable.
+    """Reads the rows of splits that match a predicate and are not deleted; picklable.
 
     Args:
         state: The table, with the schema of the scan.
-        columns: The columns to deliver: those of the table, perhaps with some members of structs only, and of tables
+        columns: The columns to return: those of the table, possibly with only some members of structs, and for tables
             without primary key `_file` and `_pos`.
         predicate: Which rows.
-        threads: How many pieces are read at a time.
-        memory_bytes: About how much memory may be taken by what is read and merged at a time.
+        threads: How many pieces are read in parallel.
+        memory_bytes: Approximate memory limit for what is read and merged in parallel.
     """
 
     state: PaimonState
@@ -71,16 +71,16 @@ class SplitReader:
 
         Args:
             splits: The splits.
-            limit: Stop after so many rows.
+            limit: Maximum number of rows.
 
         Yields:
             Batches of `columns` with at least one row, in the order of splits, sections, and the rows in them.
 
         Raises:
-            FormatError: A file is corrupt, or is not what the metadata says.
-            NotFoundError: A file is missing; the snapshot is named.
-            SchemaError: A file's columns are not what its schema says.
-            UnsupportedError: A file is in a format, or has something that is not read.
+            FormatError: A file is corrupt, or does not match the metadata.
+            NotFoundError: A file is missing; the message names the snapshot.
+            SchemaError: A file's columns do not match its schema.
+            UnsupportedError: A file has an unsupported format or feature.
         """
         if limit == 0:
             return
@@ -93,7 +93,7 @@ class SplitReader:
                     return
 
     def count(self, splits: Iterable[Split]) -> int:
-        """Count the rows of splits; what metadata or statistics tell is not read."""
+        """Count the rows of splits, without reading what metadata or statistics show."""
         known = 0
 
         def others() -> Iterator[Split]:
@@ -113,7 +113,7 @@ class SplitReader:
     def records(self, splits: Iterable[Split]) -> Iterator[Records]:
         """Read records of a primary-key table with kinds and sequence numbers.
 
-        Raw sections are delivered as they are, others merged; records of kind -U and -D are delivered, too.
+        Raw sections are returned as they are, others merged; records of kind -U and -D are included.
 
         Args:
             splits: The splits.
@@ -131,7 +131,7 @@ class SplitReader:
 
     @property
     def read_schema(self) -> pa.Schema:
-        """The columns of the table that are delivered or tested."""
+        """The columns of the table that are returned or used by the predicate."""
         return self._tested
 
     @cached_property
@@ -144,7 +144,7 @@ class SplitReader:
 
     @cached_property
     def _tested(self) -> pa.Schema:
-        """The columns of the table that are delivered or tested."""
+        """The columns of the table that are returned or used by the predicate."""
         table = self.state.arrow_schema
         delivered = {number for field in self.columns for number in _leaf_ids(field)}
         tested = {column.field_id for column in columns_of(self.predicate)}
@@ -152,7 +152,7 @@ class SplitReader:
 
     @cached_property
     def _merge_columns(self) -> pa.Schema:
-        """What is read of files that are merged."""
+        """The columns to read from files that are merged."""
         chosen = {field.name: field for field in self._tested}
         names = self._function.columns_for([*chosen, *self.state.schema.trimmed_primary_keys])
         table = self.state.arrow_schema
@@ -169,7 +169,7 @@ class SplitReader:
         with_numbers: bool = False,
         limit: int | None = None,
     ) -> Iterator[_Result]:
-        """Read pieces in order: those that fit the memory in threads, larger ones here, as streams."""
+        """Read pieces in order: those that fit the memory in threads, larger ones in this thread, as streams."""
         share = self.memory_bytes // self.threads
 
         def work(piece: Piece) -> list[_Result] | OpenSection:
@@ -186,7 +186,7 @@ class SplitReader:
     def _pieces(
         self, pool: ThreadPoolExecutor, splits: Iterable[Split], limit: int | None, *, with_numbers: bool
     ) -> Iterator[Piece]:
-        """Pieces that may have wanted rows; no more of them than certainly fill the limit."""
+        """Pieces that may have matching rows, only as many as are certain to fill the limit."""
         system = () if not self._has_keys else SYSTEM_COLUMNS if with_numbers else (KIND,)
         raw_columns = pa.schema([*self._tested, *system])
         opener = PieceOpener(self.state, self.predicate, raw_columns, self._merge_columns)
@@ -204,7 +204,7 @@ class SplitReader:
     # ---- raw parts ----
 
     def _raw_batches(self, work: RawPart, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """The wanted rows of a part in the columns that are read, records that take something away left out."""
+        """The matching rows of a part in the columns that are read, without retractions."""
         row = 0
         for stored in work.opened.batches(work.part, batch_rows):
             keep = _alive(work.deleted, row, stored.num_rows)
@@ -223,7 +223,7 @@ class SplitReader:
                 yield batch
 
     def _with_places(self, batch: pa.RecordBatch, work: RawPart, row: int) -> pa.RecordBatch:
-        """A batch with the columns that tell where rows lie, if those are wanted."""
+        """Add the columns with the location of rows to a batch, if they are requested."""
         for number in self._places:
             if number == FILE:
                 column = pa.repeat(work.opened.file.location, batch.num_rows)
@@ -256,7 +256,7 @@ class SplitReader:
         return merge_sorted_runs(runs, self._function)
 
     def _window_rows(self, work: OpenSection) -> int:
-        """Rows of a batch, so that those of all runs take their share of the memory."""
+        """Rows per batch, so that the batches of all runs share the memory."""
         rows = self.memory_bytes / self.threads / (work.merging_row_bytes * len(work.runs))
         return min(max(int(rows), _LEAST_BATCH_ROWS), _BATCH_ROWS)
 
@@ -274,7 +274,7 @@ class SplitReader:
                     yield records
 
     def _wanted(self, records: Records) -> Records:
-        """The records for which the predicate holds."""
+        """The records that match the predicate."""
         if self.predicate == ALWAYS_TRUE:
             return records
         return _filtered(records, row_mask(self.predicate, records.values))
@@ -328,9 +328,9 @@ class SplitReader:
             yield records
 
     def _known_rows(self, split: Split) -> int | None:
-        """How many rows come of a split, if that takes no look at its files."""
+        """The number of rows of a split, if it is known without opening its files."""
         if self._has_keys or on_places(self.predicate):
-            return None  # kinds stand in the files
+            return None  # kinds are in the files
         rows = 0
         for file in split.files:
             vector = file.deletion_vector
@@ -341,21 +341,21 @@ class SplitReader:
 
 
 def _leaf_ids(field: pa.Field) -> list[int]:
-    """The ids to read for a column: those of a struct's members, so that the struct itself is not read whole."""
+    """The ids to read for a column: those of a struct's members, so that the struct itself is not read as a whole."""
     if pa.types.is_struct(field.type):
         return [number for child in field.type for number in _leaf_ids(child)]
     return [field_id(field)]
 
 
 def _of_one_level(runs: Iterable[OpenRun]) -> Iterator[OpenRun]:
-    """Runs taken apart: a sorted run may have files of several levels."""
+    """Split runs by level: a sorted run may have files of several levels."""
     for run in runs:
         for level in sorted({opened.file.level for opened, _, _ in run}):
             yield tuple(part for part in run if part[0].file.level == level)
 
 
 def _alive(deleted: Positions, first: int, count: int) -> pa.BooleanArray | None:
-    """bool[count]: whether rows `first`, `first + 1`, … are not among the deleted ones; None if none is."""
+    """bool[count]: whether rows `first`, `first + 1`, … are not deleted; None if none is."""
     start, end = np.searchsorted(deleted, [first, first + count])
     if start == end:
         return None
@@ -366,7 +366,7 @@ def _alive(deleted: Positions, first: int, count: int) -> pa.BooleanArray | None
 
 @contextmanager
 def _of_file(opened: DataFile) -> Iterator[None]:
-    """Say of which file an error is."""
+    """Add a file's location to errors."""
     try:
         yield
     except FormatError as error:
@@ -378,7 +378,7 @@ def _kinds(batch: pa.RecordBatch) -> npt.NDArray[np.int8]:
     """The kinds of records.
 
     Raises:
-        FormatError: One is none.
+        FormatError: A record has none.
     """
     column = batch.column(KIND.name)
     if column.null_count:

@@ -1,4 +1,4 @@
-"""Scans: a description of rows to read, which plans, explains and reads when asked."""
+"""Scans: a description of rows to read, which plans, explains and reads on request."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ from skerry.table.work.read_ahead import default_threads
 __all__ = ["PLACE_COLUMNS", "PaimonScan"]
 
 PLACE_COLUMNS = ("_file", "_pos")
-"""Metadata columns of tables without primary key: where a row lies."""
+"""Metadata columns of tables without primary key: the location of a row."""
 
 
 class PaimonScan(TableScan):
-    """Rows of one snapshot of a branch, described; `Table.scan` makes them (`skerry.paimon.reading.fallback_scan`).
+    """A description of the rows of one snapshot of a branch; created by `Table.scan`.
 
-    Every method reads the same snapshot, however the table moves on. The rows come bucket by bucket; those of
-    primary-key tables in the order of their keys where they had to be merged.
+    Every method reads the same snapshot, even if the table changes. The rows are ordered by bucket; those of
+    primary-key tables by key if they had to be merged.
 
     Args:
-        state: The table, with the snapshot to read and the schema to read it with; without snapshot there is nothing.
-        columns: Dotted names, in the order to deliver; all columns if None.
+        state: The table, with the snapshot to read and the schema to read it with; a scan without a snapshot is empty.
+        columns: Dotted names, in the order of the result; all columns if None.
         where: SQL text, a PyArrow expression, or a predicate.
-        limit: Most rows.
-        threads: How many files are planned and read at a time; by default one per core.
-        memory_bytes: About how much memory reading and merging may take.
+        limit: Maximum number of rows.
+        threads: How many files are planned and read in parallel; by default one per core.
+        memory_bytes: Approximate memory limit for reading and merging.
 
     Raises:
-        FormatError: `where` is no condition.
+        FormatError: `where` is not a valid condition.
         SchemaError: A column does not exist, or a literal does not fit its column.
-        UnsupportedError: `where` uses what conditions do not have, or the table has an option that reading does not
-            honour; the message names it.
+        UnsupportedError: `where` uses something that conditions do not support, or the table has an option that reading
+            does not support; the message names it.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class PaimonScan(TableScan):
 
     @property
     def snapshot_id(self) -> int | None:
-        """The snapshot that is read; None for a table without rows so far."""
+        """The snapshot to read; None if the table has no rows yet."""
         return None if self._state.snapshot is None else self._state.snapshot.id
 
     @property
@@ -91,34 +91,34 @@ class PaimonScan(TableScan):
     # ---- planning ----
 
     def plan(self) -> Sequence[Split]:
-        """Find the files that can hold wanted rows, in splits that can be read apart from each other.
+        """Find the files that can hold matching rows, in splits that can be read independently.
 
         Returns:
-            The splits in the order of the metadata. They become objects while one goes through them.
+            The splits in the order of the metadata. They are created during iteration.
 
         Raises:
             FormatError: The metadata is corrupt.
             NotFoundError: A metadata file is missing.
-            SkerryError: A file lies outside of the table's folder.
-            UnsupportedError: Files are of a kind that is not done here.
+            SkerryError: A file is outside the table's folder.
+            UnsupportedError: Files are of a kind that is not supported.
         """
         return self._plan().splits
 
     def splits(self) -> PlannedSplits | SplitUnion:
-        """What `plan` finds, with what planning knows of all files together."""
+        """The splits of `plan`, with totals over all files."""
         return self._plan().splits
 
     def reads(self) -> list[tuple[SplitReader, PlannedSplits]]:
-        """What `plan` finds, for each branch that is read by itself, with what reads it."""
+        """The splits of `plan`, for each branch that is read, with their reader."""
         return [(self._reader(self._state), self._plan_of(self._state).splits)]
 
     @property
     def file_count(self) -> int:
-        """How many data files are read."""
+        """Number of data files that are read."""
         return len(self.splits().files)
 
     def row_bounds(self) -> tuple[int, int]:
-        """Least and most rows that match, as far as metadata tells; the limit does not count.
+        """Least and greatest number of matching rows, as far as metadata shows; the limit is ignored.
 
         Raises:
             SkerryError: As `plan`.
@@ -131,7 +131,7 @@ class PaimonScan(TableScan):
         return certain, possible
 
     def explain(self) -> Explanation:
-        """Plan, and tell how many manifests, files and rows remain after each step, and why others do not.
+        """Plan, and report how many manifests, files and rows remain after each step, and why others do not.
 
         Raises:
             SkerryError: As `plan`.
@@ -154,7 +154,7 @@ class PaimonScan(TableScan):
     def _plan_of(
         self, state: PaimonState, elsewhere: frozenset[bytes] = frozenset(), *, list_partitions: bool = False
     ) -> PaimonPlan:
-        """What is read of a branch, but for partitions that are read from another one."""
+        """The splits of a branch, except for partitions that are read from another one."""
         conjuncts = tuple(part for part in conjuncts_of(self._predicate) if not on_places(part))
         return ScanPlanner(state, conjuncts, self._threads, elsewhere, list_partitions).plan(state.snapshot)
 
@@ -165,24 +165,24 @@ class PaimonScan(TableScan):
 
         Raises:
             FormatError: A file is corrupt.
-            NotFoundError: A file is missing; the snapshot that names it is told.
-            SchemaError: A file's columns are not what its schema says.
-            UnsupportedError: A file is in another format than Parquet, ORC and Avro, or uses what is not read.
+            NotFoundError: A file is missing; the message names its snapshot.
+            SchemaError: A file's columns do not match its schema.
+            UnsupportedError: A file is in another format than Parquet, ORC and Avro, or uses an unsupported feature.
         """
         batches = self.row_reader().batches(self._plan().splits, limit=self._limit)
         return pa.RecordBatchReader.from_batches(self._schema, batches)
 
     def count(self) -> int:
-        """Count the rows; files are opened only where metadata leaves it open how many there are."""
+        """Count the rows; files are opened only if metadata does not determine their number."""
         count = self.row_reader().count(self._plan().splits)
         return count if self._limit is None else min(count, self._limit)
 
     def row_reader(self) -> SplitReader | BranchReader:
-        """What reads the rows of splits; picklable, so that tasks elsewhere can read their share."""
+        """A reader of the rows of splits; picklable, so that tasks elsewhere can read their share."""
         return self.own_reader()
 
     def own_reader(self) -> SplitReader:
-        """What reads the rows of splits of the branch that is scanned."""
+        """A reader of the rows of splits of the scanned branch."""
         return self._reader(self._state)
 
     def _reader(self, state: PaimonState) -> SplitReader:
@@ -190,7 +190,7 @@ class PaimonScan(TableScan):
         return reader if self._memory_bytes is None else replace(reader, memory_bytes=self._memory_bytes)
 
     def _known_columns(self) -> pa.Schema:
-        """The columns that can be asked for."""
+        """The columns that can be requested."""
         schema = self._state.arrow_schema
         if not self._has_places:
             return schema
@@ -199,5 +199,5 @@ class PaimonScan(TableScan):
 
     @property
     def _has_places(self) -> bool:
-        """Whether a row lies in one place."""
+        """Whether every row has a single location."""
         return not self._state.schema.primary_keys

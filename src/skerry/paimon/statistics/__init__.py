@@ -1,1 +1,1 @@
-"""Statistics: samples and sketches beside the table, and what they say about columns."""
+"""Statistics: samples and sketches stored with the table, and what they show about columns."""

@@ -1,7 +1,7 @@
-"""What is known about the columns of a table that may be read from two branches (`scan.fallback-branch`).
+"""Column statistics of a table that may be read from two branches (`scan.fallback-branch`).
 
-Sketches are kept for each branch by itself, over all of its partitions. Of the rows of both together, only what the
-metadata of their files says is told.
+Sketches are kept for each branch separately, over all of its partitions. For the rows of both together, only the
+metadata of their files is used.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["column_freshness", "column_statistics"]
 
 
 def column_freshness(state: PaimonState) -> dict[str, Freshness]:
-    """How far the distinct count of every primitive column holds; it is absent where rows come from two branches."""
+    """The freshness of the distinct count of every primitive column; absent if rows come from two branches."""
     fallback = fallback_state(state)
     if fallback is None:
         return of_one_branch.column_freshness(state)
@@ -29,15 +29,15 @@ def column_freshness(state: PaimonState) -> dict[str, Freshness]:
 
 
 def column_statistics(state: PaimonState, where: str | Any = None) -> dict[str, ColumnStatistics]:
-    """What is known about every primitive column; see `skerry.paimon.statistics.columns.column_statistics`.
+    """The statistics of every primitive column; see `skerry.paimon.statistics.columns.column_statistics`.
 
     Args:
         state: The table.
-        where: Only of the rows that a condition holds for.
+        where: Only for rows that satisfy a condition.
 
     Raises:
-        NotFoundError: There is no such branch.
-        SchemaError: The branches differ in columns; else as there.
+        NotFoundError: The branch does not exist.
+        SchemaError: The branches have different columns; else as there.
     """
     fallback = fallback_state(state)
     if fallback is None:
@@ -62,7 +62,7 @@ def _absent(fallback: PaimonState) -> Freshness:
 
 
 def _together(parts: list[ColumnStatistics]) -> ColumnStatistics:
-    """What holds for the rows of all parts."""
+    """Combine the statistics of all parts."""
     nulls = [part.null_count for part in parts]
     least, greatest = [part.min for part in parts], [part.max for part in parts]
     return replace(

@@ -1,4 +1,4 @@
-"""What is known about the columns of a table, or of the part of it that a condition leaves, and how far it holds."""
+"""Column statistics of a table, or of the part that satisfies a condition, and their freshness."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NEVER: Final = Freshness(FreshnessState.ABSENT, "never sketched over all rows; 
 
 
 def column_freshness(state: PaimonState) -> dict[str, Freshness]:
-    """How far the distinct count of every primitive column holds, without a look at the data."""
+    """The freshness of the distinct count of every primitive column, without reading data."""
     columns = leaves(state.arrow_schema)
     if state.snapshot is None:
         return {leaf.name: _NO_SNAPSHOT for leaf in columns}
@@ -38,15 +38,15 @@ def column_freshness(state: PaimonState) -> dict[str, Freshness]:
 
 
 def column_statistics(state: PaimonState, where: str | Any = None) -> dict[str, ColumnStatistics]:
-    """What is known about every primitive column, in schema order, by dotted name.
+    """The statistics of every primitive column, in schema order, by dotted name.
 
     Args:
         state: The table.
-        where: Only of the rows that a condition holds for: SQL text, a PyArrow expression, or a predicate. Data files
-            are not read: what their metadata leaves open widens the bounds.
+        where: Only for rows that satisfy a condition: SQL text, a PyArrow expression, or a predicate. Data files are
+            not read: uncertainty in their metadata widens the bounds.
 
     Raises:
-        FormatError: `where` is no condition.
+        FormatError: `where` is not a valid condition.
         SchemaError: `where` does not fit the table's columns.
     """
     columns = leaves(state.arrow_schema)
@@ -59,26 +59,26 @@ def column_statistics(state: PaimonState, where: str | Any = None) -> dict[str, 
 
 
 def column_bounds(state: PaimonState, files: PlannedFiles, freshness: Freshness) -> dict[str, ColumnStatistics]:
-    """Minima, maxima and, where they are known, nulls of some files, without distinct counts.
+    """Minima, maxima and, where known, null counts of some files, without distinct counts.
 
     Args:
-        state: The table, with the snapshot that the files are of.
+        state: The table, with the snapshot of the files.
         files: The files.
-        freshness: Why distinct counts are not told.
+        freshness: Why there are no distinct counts.
     """
     estimates = {leaf.field_id: Estimate(freshness) for leaf in leaves(state.arrow_schema)}
     return _of_columns(state, files, estimates, counts_nulls=_has_all_rows(state, files))
 
 
 def file_statistics(state: PaimonState, files: PlannedFiles, *, are_all: bool) -> dict[str, ColumnStatistics]:
-    """What is known about the columns of all rows of some files, for those who plan queries.
+    """The statistics of the columns over all rows of some files, for query planners.
 
-    Null counts count the rows of all files, so that they are too high where rows were replaced or deleted.
+    Null counts include all rows of the files, so that they are too high if rows were replaced or deleted.
 
     Args:
-        state: The table, with the snapshot that the files are of.
+        state: The table, with the snapshot of the files.
         files: The files.
-        are_all: Whether those are all files of the snapshot.
+        are_all: Whether these are all files of the snapshot.
     """
     columns = leaves(state.arrow_schema)
     estimates = _of_all_rows(state, columns) if are_all else _of_files(state, columns, files, are_whole=True)
@@ -86,7 +86,7 @@ def file_statistics(state: PaimonState, files: PlannedFiles, *, are_all: bool) -
 
 
 def _has_all_rows(state: PaimonState, files: PlannedFiles) -> bool:
-    """Whether all rows of files are rows of the table, and wanted."""
+    """Whether all rows of files are rows of the table, and match."""
     return not state.schema.primary_keys and not files.vectors and bool(files.matches_all.all())
 
 
@@ -136,7 +136,7 @@ def _bound(values: pa.Array, metrics: FieldMetrics, which: str) -> Any:
 
 
 def _of_all_rows(state: PaimonState, columns: list[Leaf]) -> Mapping[int, Estimate]:
-    """Estimates of all rows by field id: of published sketches, else of samples."""
+    """Estimates of all rows by field id: from published sketches, else from samples."""
     assert state.snapshot is not None
     published = read_published(state, state.snapshot)
     sketches = published.sketches if published is not None else {}
@@ -161,7 +161,7 @@ def _of_all_rows(state: PaimonState, columns: list[Leaf]) -> Mapping[int, Estima
 def _of_files(
     state: PaimonState, columns: list[Leaf], files: PlannedFiles, *, are_whole: bool = False
 ) -> Mapping[int, Estimate]:
-    """Estimates of the rows of some files; of those that do not match wholly some rows, if not all are wanted."""
+    """Estimates of the rows of some files; partially matching files contribute a part of theirs."""
     sample = sample_of(state)
     names = files.entries.column("_FILE_NAME").to_pylist()
     rows = files.entries.column("_ROW_COUNT").to_pylist()

@@ -1,4 +1,4 @@
-"""The statistics that a commit publishes: sketches of all rows where they are known, and counts for other engines.
+"""The statistics that a commit publishes: sketches of all rows if they are known, and counts for other engines.
 
 Spec: docs/formats/paimon.md § 3.1, § 12.7; Paimon spec, Snapshot (statistics, properties).
 """
@@ -25,16 +25,16 @@ __all__ = ["stage_statistics"]
 
 
 def stage_statistics(base: PaimonState, snapshot: Snapshot, change: TableChange, files: OwnedFiles) -> Snapshot:
-    """The snapshot with the statistics that it is to name.
+    """Add the statistics to a snapshot, writing their files.
 
     Args:
         base: The state before.
-        snapshot: The snapshot to be.
+        snapshot: The new snapshot.
         change: What the commit does.
         files: Owns what is written.
 
     Returns:
-        The snapshot. A statistics file of others is inherited while the schema is the same.
+        The snapshot. A statistics file of another writer is inherited as long as the schema is the same.
     """
     previous = base.snapshot
     if previous is not None and previous.schema_id == snapshot.schema_id:
@@ -58,7 +58,7 @@ def stage_statistics(base: PaimonState, snapshot: Snapshot, change: TableChange,
 
 
 def _carried_keys(base: PaimonState, change: TableChange, after: TableSample) -> set[int]:
-    """Key columns whose every value is some row's still: no record has taken a key away since they were fresh."""
+    """Key columns all of whose values still occur: no record has deleted a key since they were fresh."""
     fields = {field.id for field in base.schema.key_fields} & set(after.groups.columns)
     is_kept = change.kind is CommitKind.COMPACT or (
         change.kind is CommitKind.APPEND and not any(entry.file.delete_row_count for entry in change.entries)
@@ -79,7 +79,7 @@ def _with_counts(
     columns: list[Leaf],
     files: OwnedFiles,
 ) -> Snapshot:
-    """The snapshot with a statistics file of Paimon's own, for engines that know no sketches."""
+    """Add a statistics file in Paimon's format to the snapshot, for engines that do not know sketches."""
     if sample.missing_files:
         return snapshot
     known = {leaf.field_id for leaf in leaves(base.arrow_schema) if len(leaf.path) == 1}

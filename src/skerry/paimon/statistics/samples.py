@@ -1,8 +1,8 @@
-"""Where a Paimon table keeps its samples and published sketches: in a Puffin file in a folder of its own.
+"""The storage of a Paimon table's samples and published sketches: a Puffin file in a separate folder.
 
-The folder is none of Paimon's, so that nothing of it is swept by other engines' removal of orphans. The snapshot's
+Paimon does not know the folder, so that the orphan removal of other engines does not delete its files. The snapshot's
 properties name the file. Snapshots of other writers have no such properties: then the newest snapshot that has them is
-asked, and files that its samples do not know are missing.
+used, and files that its samples do not know are missing.
 
 Spec: docs/formats/samples.md § 1; Paimon spec, Snapshot (properties); Puffin spec, File structure.
 """
@@ -54,7 +54,7 @@ _LOOKED_BACK: Final = 100
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PublishedStatistics:
-    """What a statistics file holds.
+    """The content of a statistics file.
 
     Args:
         snapshot: The snapshot that it describes.
@@ -68,7 +68,7 @@ class PublishedStatistics:
 
 
 def statistics_location(state: PaimonState, snapshot: Snapshot) -> str | None:
-    """The Puffin file that a snapshot names; one that would lie elsewhere counts for nothing."""
+    """The Puffin file that a snapshot names; a name outside the folder is ignored."""
     found = (snapshot.properties or {}).get(FILE_PROPERTY, "")
     return join(state.location, FOLDER, found) if found and "/" not in found and not found.startswith(".") else None
 
@@ -84,8 +84,8 @@ def write_published(
     """Write the statistics file of a snapshot.
 
     Args:
-        state: The table, with whose schema the values were hashed.
-        snapshot: The snapshot that is described.
+        state: The table, with the schema by which the values were hashed.
+        snapshot: The snapshot that it describes.
         name: The file.
         sketches: Sketches of all rows by field id.
         sample: The samples below them.
@@ -112,9 +112,9 @@ def write_published(
 
 
 def read_published(state: PaimonState, snapshot: Snapshot) -> PublishedStatistics | None:
-    """The statistics file of a snapshot; None if it has none, or none that can be read.
+    """The statistics file of a snapshot; None if it has none, or an unreadable one.
 
-    What is lost is no error: it is made again when somebody wants it. Columns whose type has changed are left out.
+    A lost file is not an error: it is created again on request. Columns whose type has changed are left out.
     """
     location = statistics_location(state, snapshot)
     if location is None:
@@ -144,13 +144,13 @@ def read_published(state: PaimonState, snapshot: Snapshot) -> PublishedStatistic
 
 
 def _unchanged_columns(state: PaimonState, schema_id: int) -> set[int]:
-    """Field ids of the columns whose values are hashed today as they were with an older schema."""
+    """Field ids of the columns whose values are hashed as they were with an older schema."""
     then = {leaf.field_id: leaf.type for leaf in leaves(state.schema_by_id(schema_id).arrow_schema)}
     return {leaf.field_id for leaf in leaves(state.arrow_schema) if then.get(leaf.field_id) == leaf.type}
 
 
 def sample_of(state: PaimonState) -> TableSample:
-    """What is known about a state's snapshot: by its own file, or by that of the newest older snapshot that has one."""
+    """The samples of a state's snapshot, from its own file, or from that of the newest older snapshot that has one."""
     snapshot = state.snapshot
     if snapshot is None:
         return TableSample()
@@ -169,7 +169,7 @@ def sample_of(state: PaimonState) -> TableSample:
 
 
 def _live(state: PaimonState, entries: list[ManifestEntry], sample: TableSample) -> dict[int, int]:
-    """By key of a live file's name the key of its deletes, which in primary-key tables other files have the say of."""
+    """The key of the deletes of each live file, by the key of its name; in primary-key tables other files affect it."""
     names = {key_of(entry.file.file_name): entry for entry in entries}
     if state.schema.primary_keys:
         known = sample.groups.files
@@ -184,5 +184,5 @@ def _live(state: PaimonState, entries: list[ManifestEntry], sample: TableSample)
 
 
 def delete_key(file_name: str, deleted_rows: int) -> int:
-    """The key of the deletes in a data file: deleted rows only ever become more."""
+    """The key of the deletes in a data file: the number of deleted rows only increases."""
     return key_of(f"{file_name}#{deleted_rows}") if deleted_rows else 0

@@ -12,7 +12,7 @@ __all__ = ["table_sketches"]
 
 
 def table_sketches(state: PaimonState) -> TableSketches:
-    """The fresh sketches of the newest snapshot, and which columns have none and why."""
+    """The fresh sketches of the newest snapshot, and why other columns have none."""
     known = column_statistics(state)
     columns, sketches, missing = [], [], []
     for leaf in leaves(state.arrow_schema):

@@ -1,4 +1,4 @@
-"""The statistics file that Paimon defines: counts and bounds per column, as engines' optimizers read them.
+"""Paimon's own statistics file: counts and bounds per column, as engines' optimizers read them.
 
 Spec: docs/formats/paimon.md § 12.7; Paimon spec, Snapshot (statistics); Paimon Java, `Statistics`.
 """
@@ -31,7 +31,7 @@ class StatisticsFile:
     """Statistics of a table.
 
     Args:
-        snapshot_id: The snapshot that was looked at.
+        snapshot_id: The snapshot that it describes.
         schema_id: Its schema.
         merged_record_count: Rows, after merging; None if unknown.
         col_stats: Statistics by the name of the column.
@@ -44,7 +44,7 @@ class StatisticsFile:
 
 
 def encode_statistics(statistics: StatisticsFile) -> bytes:
-    """A statistics file; what is unknown is left out."""
+    """Encode a statistics file; unknown values are omitted."""
     found: dict[str, Any] = {"snapshotId": statistics.snapshot_id, "schemaId": statistics.schema_id}
     if statistics.merged_record_count is not None:
         found["mergedRecordCount"] = statistics.merged_record_count

@@ -1,1 +1,1 @@
-"""Values: data types, and the bytes, texts and Arrow columns that stand for their values."""
+"""Values: data types, and the encoding of their values as bytes, texts and Arrow columns."""

@@ -1,4 +1,4 @@
-"""Paimon's types ⇄ Arrow's, field ids included, nothing lost without an error that names it.
+"""Conversion between Paimon's and Arrow's types, including field ids; unsupported types raise an error that names them.
 
 `docs/types.md` is this module as a table.
 
@@ -80,25 +80,25 @@ def arrow_field(field: DataField) -> pa.Field:
         metadata[DOC_KEY] = field.description.encode()
     if field.default_value is not None:
         metadata[WRITE_DEFAULT_KEY] = check_default(field)
-        metadata[NULL_DEFAULT_KEY] = b"true"  # Java's writer fills nulls
+        metadata[NULL_DEFAULT_KEY] = b"true"  # Java's writer replaces nulls with it
     return pa.field(field.name, arrow_type(field.type, field.id), nullable=field.type.nullable, metadata=metadata)
 
 
 def check_default(field: DataField) -> bytes:
-    """The default value of a column, in single-value serialisation.
+    """Encode the default value of a column by single-value serialisation.
 
     Raises:
-        SchemaError: It is no value of the column's type, or a column of such a type can have none.
+        SchemaError: It is not a value of the column's type, or the type cannot have defaults.
     """
     type_ = arrow_type(field.type)
     if pa.types.is_nested(type_):
-        raise SchemaError(f"column {field.name!r} of type {field.type} can have no default value")
+        raise SchemaError(f"column {field.name!r} of type {field.type} cannot have a default value")
     text = pa.array([field.default_value], pa.string())
     try:
         value = (text.cast(pa.binary()) if pa.types.is_binary(type_) else text.cast(type_))[0]
         return encode_value(type_, value)
     except (pa.ArrowException, SchemaError) as error:
-        raise SchemaError(f"default value {field.default_value!r} is no {field.type}") from error
+        raise SchemaError(f"default value {field.default_value!r} is not a valid {field.type}") from error
 
 
 def arrow_type(type_: PaimonType, column_id: int = 0, depth: int = 0) -> pa.DataType:
@@ -107,7 +107,7 @@ def arrow_type(type_: PaimonType, column_id: int = 0, depth: int = 0) -> pa.Data
     Args:
         type_: The type.
         column_id: Id of the column, from which elements, keys and values get theirs.
-        depth: How many lists and maps of that column lie around it.
+        depth: Number of lists and maps of that column around it.
 
     Spec: docs/formats/paimon.md § 8.3.
     """
@@ -133,7 +133,7 @@ def _nested(name: str, type_: PaimonType, column_id: int, depth: int, sign: int)
 
 
 def _limits(type_: PaimonType) -> dict[bytes, bytes]:
-    """What a type says of its values that its Arrow type does not, as metadata of a field."""
+    """Limits of a type's values that its Arrow type does not express, as metadata of a field."""
     if not isinstance(type_, AtomicType):
         return {}
     if type_.root in _SIZED and type_.length < MAX_LENGTH:
@@ -148,7 +148,7 @@ _TIMES: Final = (TypeRoot.TIME, TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 
 
 def timestamp_unit(precision: int) -> str:
-    """The Arrow unit that holds timestamps of a precision."""
+    """The Arrow unit for timestamps of a precision."""
     return ("s", "ms", "us", "ns")[(precision + 2) // 3]
 
 
@@ -183,10 +183,10 @@ _TO_PAIMON: Final[dict[pa.DataType, AtomicType]] = {
     ),
 }
 _REFUSED: Final[dict[int, str]] = {
-    pa.uint64().id: "values from 2^63 on fit no Paimon integer; cast to int64 or decimal(20, 0)",
+    pa.uint64().id: "values from 2^63 on do not fit any Paimon integer; cast to int64 or decimal(20, 0)",
     pa.duration("us").id: "Paimon has no durations; cast to int64",
     pa.month_day_nano_interval().id: "Paimon has no intervals; split it into integer columns",
-    pa.null().id: "Paimon has no type for columns without values; cast to the type that is meant",
+    pa.null().id: "Paimon has no type for columns without values; cast to the intended type",
 }
 _FRACTION_DIGITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
@@ -199,7 +199,7 @@ def to_paimon_fields(schema: pa.Schema, *, first_id: int = 0) -> tuple[DataField
         first_id: Id of the first column; a column's id comes before those of the ROWs in it.
 
     Raises:
-        SchemaError: A type without a Paimon counterpart, or a name that is used twice; the column is named.
+        SchemaError: A type has no Paimon counterpart, or a name is used twice; the message names the column.
 
     Spec: docs/formats/paimon.md § 2.4.
     """
@@ -208,10 +208,10 @@ def to_paimon_fields(schema: pa.Schema, *, first_id: int = 0) -> tuple[DataField
 
 
 def identified_fields(schema: pa.Schema) -> tuple[DataField, ...]:
-    """The columns of an Arrow schema that has field ids, which stay what they are.
+    """The columns of an Arrow schema that has field ids, which are kept.
 
-    Ids of elements, keys and values are passed over, since Paimon has none for them. Defaults for rows to come go over
-    where Paimon has a text for them.
+    Ids of elements, keys and values are ignored, since Paimon has none for them. Write defaults are kept if Paimon has
+    a text form for them.
 
     Args:
         schema: With field ids at every depth.
@@ -225,7 +225,7 @@ def identified_fields(schema: pa.Schema) -> tuple[DataField, ...]:
 
 
 def _ids_of(fields: Sequence[pa.Field]) -> Iterator[int]:
-    """The ids of columns and of members of structs, in the order in which `to_paimon_fields` gives them."""
+    """The ids of columns and of members of structs, in the order in which `to_paimon_fields` assigns them."""
     for field in fields:
         yield field_id(field)
         yield from _ids_within(field.type)
@@ -243,7 +243,7 @@ def _ids_within(type_: pa.DataType) -> Iterator[int]:
 
 
 def _with_default(field: DataField, metadata: Mapping[bytes, bytes]) -> DataField:
-    """A column with the default that its Arrow field names, if Paimon can say it."""
+    """A column with the default of its Arrow field, if Paimon can express it."""
     value = metadata.get(WRITE_DEFAULT_KEY)
     if value is None:
         return field
@@ -257,15 +257,15 @@ def _with_default(field: DataField, metadata: Mapping[bytes, bytes]) -> DataFiel
 
 
 def to_paimon_type(type_: pa.DataType, next_id: Callable[[], int], *, path: tuple[str, ...] = ()) -> PaimonType:
-    """The Paimon type of an Arrow type; it may have nulls.
+    """The Paimon type of an Arrow type, nullable.
 
     Args:
         type_: The type.
-        next_id: Gives the ids of members of structs, depth first.
+        next_id: Returns the ids of members of structs, depth first.
         path: The column, for messages.
 
     Raises:
-        SchemaError: There is no counterpart.
+        SchemaError: It has no counterpart.
     """
     type_ = _plain(type_)
     if pa.types.is_struct(type_):
@@ -286,7 +286,7 @@ def _fields(fields: list[pa.Field], next_id: Callable[[], int], path: tuple[str,
         for field in fields:
             place = (*path, field.name)
             if field.name in taken:
-                raise SchemaError(f"{_column(place)}two columns have this name")
+                raise SchemaError(f"{_column(place)}the name is used twice")
             taken.add(field.name)
             number = next_id()
             type_ = _nullable(to_paimon_type(field.type, next_id, path=place), field.nullable)
@@ -301,7 +301,7 @@ def _nullable(type_: PaimonType, nullable: bool) -> PaimonType:
 
 
 def _plain(type_: pa.DataType) -> pa.DataType:
-    """The type of the values behind a dictionary or run-end encoding."""
+    """The value type of a dictionary or run-end encoding."""
     while pa.types.is_dictionary(type_) or pa.types.is_run_end_encoded(type_):
         type_ = type_.value_type
     return type_
@@ -316,7 +316,7 @@ def _atomic(type_: pa.DataType, path: tuple[str, ...]) -> AtomicType:
         return AtomicType(root, precision=_FRACTION_DIGITS[type_.unit])
     if pa.types.is_decimal(type_):
         if type_.precision > 38 or not 0 <= type_.scale <= type_.precision:
-            raise SchemaError(f"{_column(path)}{type_} fits no Paimon decimal, which has at most 38 digits")
+            raise SchemaError(f"{_column(path)}{type_} does not fit a Paimon decimal, which has at most 38 digits")
         return AtomicType(TypeRoot.DECIMAL, precision=type_.precision, scale=type_.scale)
     if pa.types.is_fixed_size_binary(type_) and type_.byte_width > 0:
         return AtomicType(TypeRoot.BINARY, length=type_.byte_width)

@@ -1,7 +1,7 @@
-"""Rows of values as Paimon's metadata holds them, read into columns.
+"""Decoding the binary rows of Paimon's metadata into columns.
 
-Every count, offset and length is checked against the row that it is in, and the parts of a row may not take more bytes
-together than the row has, so that columns are never much larger than what they come from.
+Every count, offset and length is checked against its row, and the parts of a row together must not exceed the row, so
+that columns are never much larger than their input.
 
 Spec: docs/formats/paimon.md § 6.
 """
@@ -39,20 +39,20 @@ def decode_rows(
     *,
     location: str | None = None,
 ) -> list[pa.Array]:
-    """Decode rows that have their arity in front.
+    """Decode rows that are preceded by their arity.
 
     Args:
         types: The types of their fields.
         rows: Binary values without nulls.
-        wanted: Which fields; all if None.
+        wanted: Indices of the fields to decode; all if None.
         location: The file, for messages.
 
     Returns:
-        One array for each wanted field, of the type that `skerry.paimon.values.arrow_types.arrow_type` gives.
+        One array for each decoded field, of the type that `skerry.paimon.values.arrow_types.arrow_type` returns.
 
     Raises:
-        FormatError: A row is not what the types say.
-        UnsupportedError: A timestamp is beyond what Arrow can hold.
+        FormatError: A row does not match the types.
+        UnsupportedError: A timestamp is outside the range of Arrow.
 
     Spec: docs/formats/paimon.md § 6.
     """
@@ -66,7 +66,7 @@ def decode_rows(
 
 @dataclass(frozen=True, slots=True)
 class _Spans:
-    """Rows, arrays or maps somewhere in some bytes."""
+    """Rows, arrays or maps at positions in a buffer."""
 
     data: Bytes
     starts: Longs
@@ -89,9 +89,9 @@ class _Slots:
     """Slots of a field in all rows, or of all elements of arrays.
 
     Args:
-        spans: What offsets count from, one for each slot.
-        words: uint64[n] What they hold.
-        positions: int64[n] Where they lie.
+        spans: The base of offsets, one for each slot.
+        words: uint64[n] The contents of the slots.
+        positions: int64[n] Their positions.
         is_null: bool[n] Whether the value is null.
     """
 
@@ -169,7 +169,7 @@ _NUMBERS: Final = {
 
 
 def _array(type_: pa.DataType, values: npt.NDArray[np.generic], is_null: npt.NDArray[np.bool_]) -> pa.Array:
-    """Values as their bytes are."""
+    """An array of values by their bytes."""
     validity = pa.array(~is_null).buffers()[1] if is_null.any() else None
     return pa.Array.from_buffers(type_, len(values), [validity, pa.py_buffer(np.ascontiguousarray(values))])
 
@@ -182,19 +182,19 @@ def _numbers(type_: AtomicType, slots: _Slots) -> pa.Array:
 
 
 def _places(slots: _Slots, is_used: npt.NDArray[np.bool_], lengths: Longs) -> Longs:
-    """Where the bytes of values that do not fit their slots begin; checked.
+    """The checked start positions of values that do not fit their slots.
 
     Args:
         slots: The slots; their upper halves are offsets.
         is_used: Which values have such bytes.
-        lengths: How long they are.
+        lengths: Their lengths.
     """
     offsets = (slots.words >> np.uint64(32)).astype(np.int64)
     beyond = is_used & (offsets + lengths > slots.spans.lengths)
     if beyond.any():
         row = int(np.flatnonzero(beyond)[0])
         raise FormatError(
-            f"{lengths[row]} bytes from byte {offsets[row]} lie beyond a row of {slots.spans.lengths[row]} bytes",
+            f"{lengths[row]} bytes at offset {offsets[row]} exceed a row of {slots.spans.lengths[row]} bytes",
             rule=_RULE,
         )
     return slots.spans.starts + offsets
@@ -211,7 +211,7 @@ def _bytes(type_: AtomicType, slots: _Slots) -> pa.Array:
     lengths = np.where(inline, top & 0x7F, (slots.words & _LOW).astype(np.int64))
     lengths = np.where(slots.is_null, 0, lengths)
     if (inline & (lengths > INLINE_BYTES)).any():
-        raise FormatError(f"{int(lengths[inline].max())} bytes cannot lie within a slot", rule=_RULE)
+        raise FormatError(f"{int(lengths[inline].max())} bytes do not fit a slot", rule=_RULE)
     far = ~inline & ~slots.is_null
     starts = np.where(far, _places(slots, far, lengths), slots.positions)
     _check_sum(slots, lengths)
@@ -237,7 +237,7 @@ def _decimals(type_: AtomicType, slots: _Slots) -> pa.Array:
         lengths = np.where(slots.is_null, 0, (slots.words & _LOW).astype(np.int64))
         used = ~slots.is_null
         if (used & ((lengths < 1) | (lengths > _DECIMAL_BYTES))).any():
-            raise FormatError(f"a decimal must take 1 to {_DECIMAL_BYTES} bytes", rule=_RULE)
+            raise FormatError(f"a decimal must have 1 to {_DECIMAL_BYTES} bytes", rule=_RULE)
         starts = np.where(used, _places(slots, used, lengths), 0)
         content = np.zeros((len(lengths), _DECIMAL_BYTES), np.uint8)
         ends = _DECIMAL_BYTES * np.arange(1, len(lengths) + 1, dtype=np.int64)
@@ -265,7 +265,7 @@ def _timestamps(type_: AtomicType, slots: _Slots) -> pa.Array:
         millis[used] = slots.spans.words(places[used], 8).view(np.int64)
         nanos = np.where(used, (slots.words & _LOW).astype(np.int64), 0)
         if (nanos >= _NANOS_OF_MILLI).any():
-            raise FormatError(f"a millisecond has no {int(nanos.max())} nanoseconds", rule=_RULE)
+            raise FormatError(f"{int(nanos.max())} nanoseconds exceed a millisecond", rule=_RULE)
     if arrow.unit == "s":
         return _array(arrow, np.floor_divide(millis, 1_000), slots.is_null)
     factor = {"ms": 1, "us": 1_000, "ns": _NANOS_OF_MILLI}[arrow.unit]
@@ -279,7 +279,7 @@ def _timestamps(type_: AtomicType, slots: _Slots) -> pa.Array:
 
 
 def _nested(type_: ArrayType | MapType | RowType, slots: _Slots) -> pa.Array:
-    """Values that are rows, arrays or maps: those that are there are read, then the nulls put between them."""
+    """Decode rows, arrays or maps: those that are not null are decoded, then nulls are inserted."""
     rows = np.flatnonzero(~slots.is_null)
     lengths = (slots.words & _LOW).astype(np.int64)
     places = _places(slots, ~slots.is_null, lengths)
@@ -343,7 +343,7 @@ def _maps(type_: MapType, spans: _Spans) -> pa.Array:
         type_.value, _Spans(spans.data, spans.starts + 4 + key_lengths, spans.lengths - 4 - key_lengths)
     )
     if not offsets.equals(item_offsets):
-        raise FormatError("a map has not as many values as keys", rule="docs/formats/paimon.md § 6.4")
+        raise FormatError("a map has different numbers of keys and values", rule="docs/formats/paimon.md § 6.4")
     if keys.null_count:
         raise FormatError("a map has a null among its keys", rule="docs/formats/paimon.md § 6.4")
     return pa.MapArray.from_arrays(offsets, keys, items, type=arrow_type(type_))

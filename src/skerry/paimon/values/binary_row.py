@@ -1,7 +1,7 @@
-"""Rows of values as Paimon's metadata holds them: BinaryRow, BinaryArray and BinaryMap, many at a time.
+"""Encoding the binary rows of Paimon's metadata in bulk: BinaryRow, BinaryArray and BinaryMap.
 
-Encoding goes column by column: first how many bytes of each row a column takes behind the fixed part, then every column
-writes its slots and its bytes into all rows. `skerry.paimon.values.binary_reading` is the other direction.
+Encoding proceeds by column: first the number of bytes is determined that each row of a column needs after the fixed
+part, then every column writes its slots and its bytes into all rows. `skerry.paimon.values.binary_reading` decodes.
 
 Spec: docs/formats/paimon.md § 6.
 """
@@ -35,11 +35,11 @@ __all__ = [
 ]
 
 COMPACT_DECIMAL: Final = 18
-"""Digits that fit a slot."""
+"""Maximum digits that fit a slot."""
 COMPACT_TIMESTAMP: Final = 3
-"""Digits of a second's fraction that fit a slot."""
+"""Maximum fractional digits of a second that fit a slot."""
 INLINE_BYTES: Final = 7
-"""Bytes that fit a slot."""
+"""Maximum bytes that fit a slot."""
 
 _HEADER_BITS: Final = 8
 _DECIMAL_BYTES: Final = 16
@@ -55,23 +55,23 @@ _WIDTHS: Final = {
 
 
 def null_bytes(arity: int) -> int:
-    """Bytes of a row's header and null bits."""
+    """Size of a row's header and null bits in bytes."""
     return (arity + 63 + _HEADER_BITS) // 64 * 8
 
 
 def element_width(type_: PaimonType) -> int:
-    """Bytes of an element in the fixed part of an array."""
+    """Size of an element in the fixed part of an array in bytes."""
     return _WIDTHS.get(type_.root, 8) if isinstance(type_, AtomicType) else 8
 
 
 @dataclass(frozen=True, slots=True)
 class BinaryRows:
-    """Rows without their arity, one behind the other.
+    """Concatenated rows without their arity.
 
     Args:
         data: uint8[bytes].
         offsets: int64[rows + 1] Where each begins, with the end of the last.
-        arity: How many fields they have.
+        arity: Number of their fields.
     """
 
     data: Bytes
@@ -82,13 +82,13 @@ class BinaryRows:
         return len(self.offsets) - 1
 
     def hashes(self) -> npt.NDArray[np.int32]:
-        """int32[rows] The hash of each row, which buckets are chosen by."""
+        """int32[rows] The hash of each row, by which buckets are chosen."""
         hashes = np.empty(len(self), np.int32)
         hash_spans(self.data, self.offsets, hashes)
         return hashes
 
     def to_list(self) -> list[bytes]:
-        """Each row with its arity in front, as metadata holds it."""
+        """Each row preceded by its arity, as in metadata."""
         arity = struct.pack(">i", self.arity)
         data = self.data.tobytes()
         bounds = self.offsets.tolist()
@@ -99,12 +99,12 @@ def encode_rows(types: Sequence[PaimonType], columns: Sequence[pa.Array]) -> Bin
     """Encode rows.
 
     Args:
-        types: The types of the fields; nulls are written whatever they say.
-        columns: One array for each, of the type that `skerry.paimon.values.arrow_types.arrow_type` gives; of the same
+        types: The types of the fields; nulls are written even if a type is not nullable.
+        columns: One array for each, of the type that `skerry.paimon.values.arrow_types.arrow_type` returns; of the same
             length.
 
     Raises:
-        SchemaError: A column is of another type, or a row would be larger than 2 GiB.
+        SchemaError: A column has another type, or a row would be larger than 2 GiB.
 
     Spec: docs/formats/paimon.md § 6.1, § 6.2.
     """
@@ -124,18 +124,18 @@ def encode_rows(types: Sequence[PaimonType], columns: Sequence[pa.Array]) -> Bin
     return BinaryRows(data, offsets, len(slots))
 
 
-# Slots and what lies behind them -------------------------------------------------------------------------------------
+# Slots and tails ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _Tail:
-    """Bytes behind the fixed part.
+    """Bytes after the fixed part.
 
     Args:
-        data: Where they come from.
-        starts: int64[n] Where each begins there.
-        lengths: int64[n] How long it is.
-        padded: int64[n] Bytes that it takes, a multiple of 8; 0 where the slot holds all.
+        data: Their source.
+        starts: int64[n] Where each begins in `data`.
+        lengths: int64[n] Length of each.
+        padded: int64[n] Padded length of each, a multiple of 8; 0 if the slot holds everything.
     """
 
     data: Bytes
@@ -146,7 +146,7 @@ class _Tail:
 
 @dataclass(frozen=True, slots=True)
 class _Slots:
-    """A column's slots: uint64[n], to which the offset of the tail is added where there is one."""
+    """A column's slots: uint64[n], to which the offset of the tail is added if there is one."""
 
     words: Words
     is_null: npt.NDArray[np.bool_]
@@ -155,7 +155,7 @@ class _Slots:
 
 def _allocate(sizes: Longs) -> tuple[Longs, Bytes]:
     if len(sizes) and int(sizes.max()) >= 2**31:
-        raise SchemaError("a row of more than 2 GiB cannot be encoded", rule="docs/formats/paimon.md § 6.1")
+        raise SchemaError("a row exceeds 2 GiB, the limit of the format", rule="docs/formats/paimon.md § 6.1")
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
     return offsets, np.zeros(int(offsets[-1]), np.uint8)
 
@@ -165,7 +165,7 @@ def _mark_nulls(data: Bytes, starts: Longs, is_null: npt.NDArray[np.bool_], bit:
 
 
 def _place(slot: _Slots, data: Bytes, starts: Longs, cursor: Longs) -> Words:
-    """Write a column's tails where the cursors stand, move these on, and return the slots with the offsets in them."""
+    """Write a column's tails at the cursors, advance these, and return the slots with the offsets."""
     tail = slot.tail
     if tail is None:
         return slot.words
@@ -180,7 +180,7 @@ def _padded(lengths: Longs) -> Longs:
 
 
 def _slots(type_: PaimonType, column: pa.Array, in_row: bool) -> _Slots:
-    """The slots of a column of a row, or of the elements of arrays, in which nulls reserve no bytes."""
+    """The slots of a column of a row, or of the elements of arrays, whose nulls reserve no bytes."""
     is_null = column.is_null().to_numpy(zero_copy_only=False)
     match type_:
         case AtomicType(root):
@@ -216,7 +216,7 @@ _NUMBERS: Final = {
 
 
 def _values(column: pa.Array, dtype: npt.DTypeLike) -> npt.NDArray[np.generic]:
-    """A column's values where they lie, whatever lies under its nulls."""
+    """A column's values in place, arbitrary under nulls."""
     buffer = column.buffers()[1]
     if buffer is None:
         return np.zeros(len(column), dtype)
@@ -256,10 +256,10 @@ _OFFSETS: Final[dict[pa.DataType, npt.DTypeLike]] = {
 
 
 def byte_spans_of(column: pa.Array) -> tuple[Bytes, Longs, Longs]:
-    """The bytes of strings or binary values: uint8[bytes], int64[n] where each begins, int64[n] how long it is.
+    """The bytes of strings or binary values: uint8[bytes], int64[n] where each begins, int64[n] length of each.
 
     Raises:
-        SchemaError: The column is of another type.
+        SchemaError: The column has another type.
     """
     if column.type not in _OFFSETS:
         raise SchemaError(f"strings or bytes expected, found a column of type {column.type}")
@@ -282,7 +282,7 @@ def _decimal_slots(type_: AtomicType, column: pa.Array, is_null: npt.NDArray[np.
         return _Slots(np.where(is_null, np.uint64(0), words), is_null)
     digits = np.ascontiguousarray(raw[:, ::-1])
     sign = np.where(digits[:, :1] >= 0x80, 0xFF, 0)
-    # bytes that only repeat the sign, which the byte behind them shows as well
+    # drop bytes that only repeat the sign, which the next byte shows as well
     spare = (digits[:, :-1] == sign) & ((digits[:, 1:] ^ sign) < 0x80)
     first = np.logical_and.accumulate(spare, axis=1).sum(axis=1, dtype=np.int64)
     lengths = np.where(is_null, 0, _DECIMAL_BYTES - first)
@@ -318,7 +318,7 @@ def _nested_slots(data: Bytes, offsets: Longs, is_null: npt.NDArray[np.bool_]) -
 
 
 def _encode_arrays(type_: PaimonType, lists: pa.Array, values: pa.Array) -> tuple[Bytes, Longs]:
-    """The elements of lists or maps as BinaryArrays; what stands for a null list means nothing.
+    """The elements of lists or maps as BinaryArrays; those of null lists are arbitrary.
 
     Spec: docs/formats/paimon.md § 6.3.
     """

@@ -1,4 +1,4 @@
-"""Loops over bytes that lie wherever a row has put them."""
+"""Kernels for bytes at arbitrary positions in rows."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def copy_spans(data: Any, starts: Any, lengths: Any, out: Any, positions: Any) -
 
 @kernel("int64(uint8[::1], int64[::1], out int32[::1])")
 def hash_spans(data: Any, offsets: Any, hashes: Any) -> int:
-    """Hash spans that follow each other, whose lengths are multiples of 4.
+    """Hash consecutive spans whose lengths are multiples of 4.
 
     Spec: docs/formats/paimon.md § 6.5: Murmur3 with seed 42 over words of 4 bytes.
     """

@@ -1,7 +1,7 @@
-"""Values of one type as another: what old files hold when a column's type has changed since.
+"""Casts: values of old files in a column's current type.
 
-The conversions are those of Paimon, which are Java's: integers wrap, floats are cut off, decimals are rounded half up
-and become null where they do not fit. What depends on the time zone of whoever reads is refused.
+The conversions are those of Paimon in Java: integers wrap, floats are truncated, decimals are rounded half up and
+become null if they do not fit. Conversions that depend on the reader's time zone are refused.
 
 Spec: docs/formats/paimon.md § 2.6; Paimon Java, `CastExecutors`.
 """
@@ -43,7 +43,7 @@ _FALSE: Final = frozenset({"f", "false", "n", "no", "0"})
 
 
 def plan_cast(source: AtomicType, target: AtomicType) -> Cast:
-    """How values of one type become values of another.
+    """Plan the conversion of values between two types.
 
     Args:
         source: The type in the file.
@@ -51,10 +51,10 @@ def plan_cast(source: AtomicType, target: AtomicType) -> Cast:
 
     Returns:
         A function from arrays of the Arrow type of `source` to arrays of that of `target`. It raises `SchemaError` for
-        text that cannot be read as the target's type.
+        text that cannot be parsed as the target's type.
 
     Raises:
-        UnsupportedError: There is no such conversion, or it depends on the reader's time zone.
+        UnsupportedError: The conversion does not exist, or depends on the reader's time zone.
     """
     if keeps_values(source, target):
         return lambda array: array
@@ -67,7 +67,7 @@ def plan_cast(source: AtomicType, target: AtomicType) -> Cast:
 
 
 def keeps_values(source: AtomicType, target: AtomicType) -> bool:
-    """Whether every value of one type is that very value of another, in Arrow's terms too."""
+    """Whether every value of one type is the same value in another, in Arrow's terms too."""
     if arrow_type(source) != arrow_type(target):
         return False
     if target.root in (*_TEXTS, *_BYTES):
@@ -78,7 +78,7 @@ def keeps_values(source: AtomicType, target: AtomicType) -> bool:
 
 
 def _by_value(convert: Callable[[Any], Any], target: AtomicType) -> Cast:
-    """Convert value by value, by Python's objects; nulls stay."""
+    """Convert value by value as Python objects; nulls stay."""
     type_ = arrow_type(target)
 
     def cast(array: pa.Array) -> pa.Array:
@@ -107,7 +107,7 @@ def _primitive(source: AtomicType, target: AtomicType) -> Cast:
 
 
 def _integral(values: Any, bits: int) -> Any:
-    """Floats without their fraction, as Java has it: NaN is 0, what is too large is the largest."""
+    """Truncate floats like Java: NaN is 0, values out of range become the nearest limit."""
     whole = np.nan_to_num(np.trunc(values.astype(np.float64)), nan=0.0, posinf=np.inf, neginf=-np.inf)
     limit = float(1 << (bits - 1))
     inside = np.where((whole < limit) & (whole >= -limit), whole, 0.0).astype(np.int64)
@@ -162,7 +162,7 @@ def _number_to_boolean(source: AtomicType, target: AtomicType) -> Cast:
 
 
 def _sized(text: Any, target: AtomicType, filler: Any) -> Any:
-    """Text or bytes cut to the length of a type, and filled up where its length is fixed."""
+    """Text or bytes truncated to the length of a type, and padded if its length is fixed."""
     if target.root in (TypeRoot.CHAR, TypeRoot.BINARY):
         return text[: target.length] + filler * (target.length - len(text))
     return text[: target.length]
@@ -191,7 +191,7 @@ def _time_text(source: AtomicType) -> Callable[[Any], str]:
 
 
 def _timestamp_to_text(source: AtomicType, target: AtomicType) -> Cast:
-    """With as many digits behind the point as the type has."""
+    """Timestamps as text with as many fractional digits as the type has."""
     per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
     def cast(array: pa.Array) -> pa.Array:
@@ -225,7 +225,7 @@ def _bytes_to_text(source: AtomicType, target: AtomicType) -> Cast:
     return _by_value(lambda value: value.decode(errors="replace"), target)
 
 
-# Reading text -------------------------------------------------------------------------------------------------------
+# Parsing text -------------------------------------------------------------------------------------------------------
 
 
 def _from_text(parse: Callable[[str, AtomicType], Any]) -> Callable[[AtomicType, AtomicType], Cast]:
@@ -234,7 +234,7 @@ def _from_text(parse: Callable[[str, AtomicType], Any]) -> Callable[[AtomicType,
             try:
                 return parse(text.strip(), target)
             except (ValueError, ArithmeticError):
-                raise SchemaError(f"text {text!r:.80} cannot be read as {target}") from None
+                raise SchemaError(f"text {text!r:.80} is not a valid {target}") from None
 
         return _by_value(convert, target)
 
@@ -285,7 +285,7 @@ def _parse_timestamp(text: str, target: AtomicType) -> int:
 
 
 def _millis(array: pa.Array) -> Any:
-    """Timestamps as milliseconds int64[n], rounded down; what lies under nulls means nothing."""
+    """Timestamps as milliseconds int64[n], rounded down; arbitrary under nulls."""
     numbers = array.view(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
     unit = array.type.unit
     if unit == "s":
@@ -294,7 +294,7 @@ def _millis(array: pa.Array) -> Any:
 
 
 def _moments(numbers: Any, array: pa.Array, target: AtomicType) -> pa.Array:
-    """Numbers as an array of a type, null where another array is."""
+    """Numbers as an array of a type, null where another array is null."""
     type_ = arrow_type(target)
     stored = numbers.astype(np.dtype(f"i{type_.bit_width // 8}"))
     return pa.array(stored, mask=np.asarray(array.is_null())).view(type_)
@@ -311,7 +311,7 @@ def _timestamp_to_timestamp(source: AtomicType, target: AtomicType) -> Cast:
         nanos = per_second["ns"] // per_second[array.type.unit]
         step = 10 ** (9 - target.precision) // nanos
         if step > 1:
-            # whole milliseconds are cut towards 1970, fractions of them downward
+            # whole milliseconds are truncated towards 1970, fractions of them downwards
             is_coarse = target.precision < 3
             numbers = np.where((numbers < 0) & is_coarse, -(-numbers // step), numbers // step) * step
         return _moments(numbers // (per_second[array.type.unit] // per_second[type_.unit]), array, target)
@@ -328,7 +328,7 @@ def _timestamp_to_time(source: AtomicType, target: AtomicType) -> Cast:
 
 
 def _timestamp_to_integer(source: AtomicType, target: AtomicType) -> Cast:
-    """Whole seconds, cut towards 1970."""
+    """Whole seconds, truncated towards 1970."""
 
     def cast(array: pa.Array) -> pa.Array:
         millis = _millis(array)
@@ -339,7 +339,7 @@ def _timestamp_to_integer(source: AtomicType, target: AtomicType) -> Cast:
 
 
 def _scaled(numbers: Any, millis_each: int, array: pa.Array, target: AtomicType) -> pa.Array:
-    """Numbers of so many milliseconds each as timestamps."""
+    """Convert numbers, in units of several milliseconds, to timestamps."""
     per_milli = {"ms": 1, "us": 1000, "ns": 1_000_000}
     unit = arrow_type(target).unit
     factor = millis_each * per_milli[unit] if unit != "s" else 0

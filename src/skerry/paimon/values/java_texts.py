@@ -1,4 +1,4 @@
-"""Values as texts, as Java writes them: in the names of folders, and where a column becomes one of texts.
+"""Values as texts, as Java writes them: in folder names, and when a column changes to a string type.
 
 Spec: docs/formats/paimon.md § 2.6, § 7.5; Java SE 19, `Double.toString` (the shortest text of two digits or more);
 Paimon Java, `DateTimeUtils`.
@@ -14,12 +14,12 @@ __all__ = ["double_text", "float_text", "time_text"]
 
 
 def double_text(value: float) -> str:
-    """As `Double.toString`: plain from a thousandth to ten million, else with an exponent."""
+    """Format like `Double.toString`: plain from a thousandth to ten million, else with an exponent."""
     return _text(value, repr(value))
 
 
 def float_text(value: float) -> str:
-    """As `Float.toString`: the shortest text that is no other 32-bit number."""
+    """Format like `Float.toString`: the shortest text that identifies the 32-bit number."""
     return _text(value, str(np.float32(value)))
 
 
@@ -32,7 +32,7 @@ def _text(value: float, shortest: str) -> str:
         text = format(Decimal(shortest), "f")
         return text if "." in text else f"{text}.0"
     parts = Decimal(shortest).normalize().as_tuple()
-    if len(parts.digits) == 1:  # of all texts of two digits the nearest one
+    if len(parts.digits) == 1:  # the nearest of all texts of two digits
         parts = Decimal(f"{value:.1e}").as_tuple()
     assert isinstance(parts.exponent, int)
     mantissa = "".join(map(str, parts.digits))
@@ -41,11 +41,11 @@ def _text(value: float, shortest: str) -> str:
 
 
 def time_text(millis: int, precision: int) -> str:
-    """A time of the day: digits of its fraction up to the last that is not zero, the first in any case.
+    """A time of day with fractional digits up to the last that is not zero, but at least one.
 
     Args:
         millis: Milliseconds since midnight.
-        precision: Digits of the fraction that the type has.
+        precision: Fractional digits of the type.
     """
     seconds, fraction = divmod(millis, 1000)
     digits = f"{fraction:03d}"[:precision]

@@ -1,4 +1,4 @@
-"""Statistics of columns as manifests and their lists hold them: minima, maxima and null counts.
+"""SimpleStats: the minima, maxima and null counts of columns in manifests and their lists.
 
 Spec: docs/formats/paimon.md § 5.7.
 """
@@ -18,7 +18,7 @@ from skerry.paimon.values.types import AtomicType, PaimonType, TypeRoot
 __all__ = ["EMPTY_ROW", "EMPTY_STATS", "SimpleStats", "stats_of_columns", "stats_record", "stats_records"]
 
 EMPTY_ROW = bytes(12)
-"""A row without fields with its arity, as manifests hold it."""
+"""A row without fields, preceded by its arity, as in manifests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,9 @@ class SimpleStats:
     """Minima, maxima and null counts of some columns.
 
     Args:
-        min_values: A row of minima with its arity in front; a null is an unknown one.
-        max_values: Likewise, of maxima.
-        null_counts: Nulls by column, each None if unknown; None if there are no counts at all.
+        min_values: A row of minima preceded by its arity; null for an unknown one.
+        max_values: The same for maxima.
+        null_counts: Null counts by column, each None if unknown; None if there are no counts at all.
     """
 
     min_values: bytes = EMPTY_ROW
@@ -37,15 +37,15 @@ class SimpleStats:
 
 
 EMPTY_STATS = SimpleStats()
-"""Those of no columns."""
+"""The statistics of no columns."""
 
 
 def stats_of_columns(types: Sequence[PaimonType], columns: Sequence[pa.Array]) -> SimpleStats:
     """The statistics of whole columns, in mode `full`.
 
     Args:
-        types: Their types; of binary and nested ones only nulls are counted, as Java does.
-        columns: The columns, of the types that `skerry.paimon.values.arrow_types.arrow_type` gives.
+        types: Their types; binary and nested ones get only null counts, as in Java.
+        columns: The columns, with the types that `skerry.paimon.values.arrow_types.arrow_type` returns.
     """
     minima, maxima = [], []
     for type_, column in zip(types, columns, strict=True):

@@ -1,7 +1,7 @@
-"""Columns as a data file stores them, as columns of the table: physical types undone, changes of the schema applied.
+"""Converting the stored columns of a data file to columns of the table: physical types and changes of the schema.
 
-What a file calls a column is what its own schema calls it; which column of the table that is, the field id says. So the
-way leads from the Arrow type that a file is read as over the Paimon type that its column had to the one it has now.
+A file's columns have the names of its own schema; the field id gives the column of the table. The conversion leads from
+the Arrow type of the file via the Paimon type that its column had to the current one.
 
 Spec: docs/formats/paimon.md § 2.5, § 8.2.
 """
@@ -29,17 +29,17 @@ _Convert: TypeAlias = Callable[[pa.Array], pa.Array]
 def plan_column(
     stored: pa.DataType, then: PaimonType, now: PaimonType, target: pa.DataType, path: tuple[str, ...]
 ) -> _Convert:
-    """Plan how the arrays of a column in a file become arrays of the table's.
+    """Plan the conversion of a file's column to the table's column.
 
     Args:
-        stored: What the file is read as.
+        stored: The Arrow type by which the file is read.
         then: The column's type in the schema of the file.
         now: Its type in the schema of the scan.
-        target: The Arrow type to deliver: that of `now`, or with some members of structs only.
+        target: The Arrow type to return: that of `now`, or with only some members of structs.
         path: The column, for messages.
 
     Raises:
-        SchemaError: What is stored is not of the type that the file's schema names.
+        SchemaError: The stored type is not that of the file's schema.
         UnsupportedError: The type has changed in a way that is not supported.
     """
     then, now = _plain(then), _plain(now)
@@ -60,7 +60,7 @@ def _plain(type_: PaimonType) -> PaimonType:
 
 
 def _mismatch(stored: pa.DataType, then: PaimonType, path: tuple[str, ...]) -> SchemaError:
-    return SchemaError(f"column {'.'.join(path)!r} is {stored} in the file, its schema says {then}")
+    return SchemaError(f"column {'.'.join(path)!r} is {stored} in the file, expected {then} by its schema")
 
 
 def _plan_atomic(
@@ -85,7 +85,7 @@ def _unchanged(array: pa.Array) -> pa.Array:
 
 
 def _plan_restore(stored: pa.DataType, logical: pa.DataType) -> _Convert | None:
-    """From what a file is read as to the Arrow type that goes with its column's type; None if that is not stored so."""
+    """Convert from the stored Arrow type to that of the column's type; None if the types do not match."""
     if stored == logical:
         return _unchanged
     if pa.types.is_dictionary(stored):
@@ -108,7 +108,7 @@ def _plan_restore(stored: pa.DataType, logical: pa.DataType) -> _Convert | None:
 
 
 def _plan_timestamp(stored: pa.DataType, logical: pa.DataType) -> _Convert | None:
-    """The numbers of a timestamp stay; formats differ in what they say of its zone."""
+    """The numbers of a timestamp stay; formats differ in how they record its zone."""
     if not pa.types.is_timestamp(stored):
         return None
     unit = pa.timestamp(stored.unit)
@@ -155,7 +155,7 @@ def _plan_array(
 
 
 def _plan_map(stored: pa.DataType, then: MapType, now: MapType, target: pa.DataType, path: tuple[str, ...]) -> _Convert:
-    """Maps; Avro files have those without text keys as lists of records of key and value."""
+    """Maps; Avro files store those whose keys are not strings as lists of records of key and value."""
     if pa.types.is_map(stored):
         entry = pa.struct([stored.key_field, stored.item_field])
     elif is_list(stored) and pa.types.is_struct(stored.value_type) and stored.value_type.num_fields == 2:

@@ -1,6 +1,6 @@
-"""Paimon's data types: their text and JSON, both ways.
+"""Paimon's data types, and their text and JSON forms.
 
-A type is text (`DECIMAL(10, 2) NOT NULL`) or, where types nest, a JSON object whose `type` is such text.
+A type is text (`DECIMAL(10, 2) NOT NULL`) or, if nested, a JSON object whose `type` is such text.
 
 Spec: docs/formats/paimon.md § 2.2, § 2.3; Paimon spec, Schema.
 """
@@ -40,7 +40,7 @@ _RULE = "docs/formats/paimon.md § 2.2"
 
 
 class TypeRoot(Enum):
-    """The types that have no types in them; the member's value is the name that the text begins with."""
+    """Types without nested types; the member's value is the name with which the text begins."""
 
     BOOLEAN = "BOOLEAN"
     TINYINT = "TINYINT"
@@ -62,14 +62,14 @@ class TypeRoot(Enum):
 
 @dataclass(frozen=True, slots=True)
 class AtomicType:
-    """A type without types in it.
+    """A type without nested types.
 
     Args:
-        root: Which.
-        nullable: Whether there may be nulls.
+        root: Which type.
+        nullable: Whether nulls are allowed.
         length: Characters of CHAR and VARCHAR, bytes of BINARY and VARBINARY; 0 for others.
-        precision: Digits of DECIMAL, digits of a second's fraction of TIME and timestamps; 0 for others.
-        scale: Digits behind the point of DECIMAL; 0 for others.
+        precision: Digits of DECIMAL, fractional digits of TIME and timestamps; 0 for others.
+        scale: Digits after the decimal point of DECIMAL; 0 for others.
     """
 
     root: TypeRoot
@@ -95,7 +95,7 @@ class ArrayType:
 
 @dataclass(frozen=True, slots=True)
 class MultisetType:
-    """Elements, each with how often it occurs; laid out as a map from element to INT NOT NULL."""
+    """Elements with their number of occurrences; stored as a map from element to INT NOT NULL."""
 
     element: PaimonType
     nullable: bool = True
@@ -105,7 +105,7 @@ class MultisetType:
 
     @property
     def as_map(self) -> MapType:
-        """The map that it is laid out as."""
+        """The map as which it is stored."""
         return MapType(self.element, AtomicType(TypeRoot.INT, nullable=False), self.nullable)
 
 
@@ -141,11 +141,11 @@ class DataField:
     """A column, or a member of a ROW.
 
     Args:
-        id: What identifies it through renames.
+        id: Identifies it across renames.
         name: Its name.
         type: Its type.
-        description: What it means.
-        default_value: What writers put where they have no value, as text.
+        description: Its description.
+        default_value: The value that writers use if they have none, as text.
     """
 
     id: int
@@ -227,36 +227,36 @@ def _text(type_: AtomicType) -> str:
 
 
 def _atomic(text: str) -> AtomicType:
-    """Read a type's text.
+    """Parse a type's text.
 
     Raises:
-        FormatError: It is no type.
-        UnsupportedError: It is a type that is not done here.
+        FormatError: It is not a valid type.
+        UnsupportedError: The type is not supported.
     """
     plain = " ".join(text.upper().split())
     nullable = not plain.endswith(_NOT_NULL)
     plain = plain.removesuffix(_NOT_NULL).removesuffix(" NULL")
     match = _TEXT.fullmatch(plain)
     if match is None:
-        raise FormatError(f"{text!r} is no data type", rule=_RULE)
+        raise FormatError(f"{text!r} is not a valid data type", rule=_RULE)
     name, first, second, zone = match.groups()
     if name in _UNSUPPORTED:
         raise UnsupportedError(f"Paimon type {text!r} is not supported")
     root = _ALIASES.get(name) or TypeRoot.__members__.get(name)
     if root is None or (zone and (name != "TIMESTAMP" or zone not in _ZONES)):
-        raise FormatError(f"{text!r} is no data type", rule=_RULE)
+        raise FormatError(f"{text!r} is not a valid data type", rule=_RULE)
     if root is TypeRoot.TIMESTAMP and _ZONES[zone]:
         root = TypeRoot.TIMESTAMP_LTZ
     type_ = _with_numbers(root, nullable, name in _UNBOUNDED, first, second)
     if type_ is None:
-        raise FormatError(f"{text!r} is no data type", rule=_RULE)
+        raise FormatError(f"{text!r} is not a valid data type", rule=_RULE)
     return type_
 
 
 def _with_numbers(
     root: TypeRoot, nullable: bool, unbounded: bool, first: str | None, second: str | None
 ) -> AtomicType | None:
-    """The type with the numbers in its brackets, or the usual ones; None if it cannot have them."""
+    """The type with the numbers in its parentheses, or the defaults; None if it cannot have them."""
     if root is TypeRoot.DECIMAL:
         precision, scale = int(first or _DECIMAL_PRECISION), int(second or 0)
         fits = 1 <= precision <= 38 and scale <= precision
@@ -278,15 +278,15 @@ def _with_numbers(
 
 
 def decode_type(value: Any, *, location: str | None = None) -> PaimonType:
-    """Read a type as schema files hold it.
+    """Decode a type from a schema file.
 
     Args:
-        value: Text, or a mapping for a type that has types in it.
+        value: Text, or a mapping for a nested type.
         location: The file, for messages.
 
     Raises:
-        FormatError: It is no type.
-        UnsupportedError: It is a type that is not done here; VARIANT, BLOB and VECTOR are named.
+        FormatError: It is not a valid type.
+        UnsupportedError: The type is not supported; VARIANT, BLOB and VECTOR are named.
 
     Spec: docs/formats/paimon.md § 2.1, § 2.3.
     """
@@ -298,11 +298,11 @@ def decode_type(value: Any, *, location: str | None = None) -> PaimonType:
 
 
 def decode_field(value: Any, *, location: str | None = None) -> DataField:
-    """Read a column of a schema file, or a member of a ROW.
+    """Decode a column of a schema file, or a member of a ROW.
 
     Raises:
-        FormatError: It is none.
-        UnsupportedError: Its type is not done here.
+        FormatError: It is not valid.
+        UnsupportedError: Its type is not supported.
     """
     try:
         return _decode_field(value, 0)
@@ -345,7 +345,7 @@ def _decode_type(value: Any, depth: int) -> PaimonType:
     name, nullable = text.removesuffix(_NOT_NULL), not text.endswith(_NOT_NULL)
     decode = _NESTED.get(name)
     if decode is None:
-        type_: PaimonType = _atomic(text)  # `VECTOR` and what else is known, but not done
+        type_: PaimonType = _atomic(text)  # `VECTOR` and other known, but unsupported types
         return type_
     return replace(decode(value, depth + 1), nullable=nullable)
 
@@ -366,7 +366,7 @@ _NESTED: dict[str, Callable[[Mapping[str, Any], int], ArrayType | MultisetType |
 
 
 def encode_type(type_: PaimonType) -> str | dict[str, Any]:
-    """A type as schema files hold it."""
+    """Encode a type for a schema file."""
     match type_:
         case AtomicType():
             return str(type_)
@@ -381,7 +381,7 @@ def encode_type(type_: PaimonType) -> str | dict[str, Any]:
 
 
 def encode_field(field: DataField) -> dict[str, Any]:
-    """A column as schema files hold it."""
+    """Encode a column for a schema file."""
     found: dict[str, Any] = {"id": field.id, "name": field.name, "type": encode_type(field.type)}
     if field.description is not None:
         found["description"] = field.description

@@ -1,4 +1,4 @@
-"""Paimon's rows in Avro files.
+"""The layout of Paimon's rows in Avro files.
 
 Spec: docs/formats/paimon.md § 8.2; Avro spec, Logical Types. Paimon calls zoned timestamps local and local ones not:
 the other way round than Avro means it.
@@ -35,7 +35,7 @@ _UNITS: Final = {"s": "millis", "ms": "millis", "us": "micros"}
 
 
 def avro_schema(schema: pa.Schema) -> dict[str, Any]:
-    """The Avro schema of rows, as Avro's JSON in Python objects.
+    """The Avro schema of rows, as Python objects of Avro's JSON.
 
     Args:
         schema: The columns of a data file.
@@ -82,7 +82,7 @@ def _type(type_: pa.DataType, name: str) -> Any:
 
 
 def stored_rows(rows: pa.Table) -> pa.Table:
-    """Rows with the values that are encoded: decimals as bytes, times as numbers, timestamps in parts of a second."""
+    """Rows with their physical values: decimals as bytes, times as numbers, timestamps in fractions of a second."""
     fields, columns = [], []
     for field, column in zip(rows.schema, rows.columns, strict=True):
         stored = [_stored(chunk) for chunk in column.chunks] or [_stored(pa.nulls(0, field.type))]
@@ -115,7 +115,7 @@ def _stored(array: pa.Array) -> pa.Array:
 
 
 def _as_bytes(array: pa.Array) -> pa.Array:
-    """Decimals as big-endian bytes in two's complement, all of the length that the longest needs."""
+    """Decimals as big-endian bytes in two's complement, all with the length of the longest."""
     width = decimal_bytes(array.type.precision)
     little = np.frombuffer(array.buffers()[1], np.uint8, 16 * len(array), 16 * array.offset).reshape(-1, 16)
     data = np.ascontiguousarray(little[:, :width][:, ::-1])

@@ -1,4 +1,4 @@
-"""Bloom filters of a data file, made while it is written: embedded in the manifest if small, else in a file beside it.
+"""Bloom filters of a data file, built while it is written: embedded in the manifest if small, else in a separate file.
 
 Spec: docs/formats/paimon.md § 12.3.
 """
@@ -23,13 +23,13 @@ _PREFIX: Final = f"file-index.{TYPE}"
 
 
 class IndexBuilder:
-    """The file index of one data file in the making.
+    """Builds the file index of one data file.
 
     Args:
-        layout: How the table wants its files: the options `file-index.bloom-filter.…`.
+        layout: Layout of the table's files, with the options `file-index.bloom-filter.…`.
 
     Raises:
-        SchemaError: An option names no column, or is no number.
+        SchemaError: An option names an unknown column, or is not a number.
         UnsupportedError: A column cannot have a filter.
     """
 
@@ -46,13 +46,13 @@ class IndexBuilder:
             builder.update(rows.column(column))
 
     def finish(self, location: str) -> tuple[tuple[str, ...], bytes | None]:
-        """Write the index where it belongs.
+        """Write the index to a file, or return it for the manifest.
 
         Args:
             location: The data file.
 
         Returns:
-            Names of files that were written beside the data file, and the index that goes into the manifest.
+            Names of the files written beside the data file, and the index for the manifest.
         """
         if not self._builders:
             return (), None
@@ -67,7 +67,7 @@ class IndexBuilder:
             raise UnsupportedError(f"option {_PREFIX}.columns: filters of a map's keys ({column!r}) are not supported")
         type_ = self._layout.schema.field(column).type
         if not isinstance(type_, AtomicType):
-            raise UnsupportedError(f"option {_PREFIX}.columns: column {column!r} of type {type_} has no filters")
+            raise UnsupportedError(f"option {_PREFIX}.columns: column {column!r} of type {type_} cannot have filters")
         return BloomFilterBuilder(
             type_, int(self._number(column, "items", 1_000_000)), self._number(column, "fpp", 0.1)
         )

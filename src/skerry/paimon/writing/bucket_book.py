@@ -1,4 +1,4 @@
-"""What writers and commits must know of a table's buckets: how many there are, and how far sequence numbers have come.
+"""The state of a table's buckets for writers and commits: bucket counts, sequence numbers and levels.
 
 Spec: docs/formats/paimon.md § 7, § 8.7.
 """
@@ -22,14 +22,14 @@ _MAX_STEPS = 64
 
 @dataclass(frozen=True, slots=True)
 class BucketBook:
-    """The buckets of a state.
+    """The states of the buckets of a table state.
 
     Args:
-        snapshot_id: The snapshot that it is of; 0 for none.
+        snapshot_id: Its snapshot; 0 for none.
         made_by: The name of that snapshot's own manifest list, which no other snapshot of this number has.
         total_buckets: By partition (a row with arity), the number of buckets that its files were written for.
         max_sequence: By partition and bucket, the greatest sequence number of any file.
-        levels: By partition and bucket, how many files there are in each level.
+        levels: By partition and bucket, the number of files at each level.
     """
 
     snapshot_id: int = 0
@@ -47,7 +47,7 @@ class BucketBook:
         return empty._with(live_entries(state))
 
     def at(self, state: PaimonState) -> BucketBook:
-        """The book of a later state, made from what was committed since, where that can be read still."""
+        """The bucket states of a later table state, updated by the commits since, if these can still be read."""
         snapshot = state.snapshot
         if snapshot is None:
             return BucketBook()
@@ -68,7 +68,7 @@ class BucketBook:
         return book
 
     def _steps(self, state: PaimonState, snapshot: Snapshot) -> list[Snapshot] | None:
-        """The snapshots since, if all of them add to what was known."""
+        """The snapshots since, if all of them only add files."""
         if not 0 < self.snapshot_id < snapshot.id <= self.snapshot_id + _MAX_STEPS:
             return None
         between = range(self.snapshot_id, snapshot.id)
@@ -96,15 +96,15 @@ class BucketBook:
         return self.max_sequence.get((partition, bucket), -1) + 1
 
     def run_count(self, partition: bytes, bucket: int) -> int:
-        """How many sorted runs a bucket has: files of level 0, and further levels with files."""
+        """The number of sorted runs of a bucket: files of level 0, and further levels with files."""
         files = self.levels.get((partition, bucket), Counter())
         return max(files[0], 0) + sum(count > 0 for level, count in files.items() if level > 0)
 
     def after(self, places: Iterable[tuple[tuple[bytes, int], int]]) -> BucketBook:
-        """The book when further records are written, for whoever writes behind them in the same commit.
+        """The bucket states after further records were written, for more records in the same commit.
 
         Args:
-            places: Partition and bucket, with the greatest sequence number that was given there.
+            places: Partition and bucket, with the greatest sequence number that was assigned there.
         """
         newest = dict(self.max_sequence)
         for key, number in places:

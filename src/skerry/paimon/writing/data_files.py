@@ -1,4 +1,4 @@
-"""Data files of one bucket: written one after the other, with everything that manifests say about them.
+"""Data files of one bucket: written one after the other, with all their metadata for manifests.
 
 Spec: docs/formats/paimon.md § 5.4, § 8.
 """
@@ -37,8 +37,8 @@ class BucketPlace:
     Args:
         partition: Values of the partition keys as a row with arity.
         bucket: Its number.
-        total_buckets: Buckets of the partition; -1 for none, or as many as it takes.
-        folder: Where its files lie.
+        total_buckets: Number of buckets of the partition; -1 for none, or dynamic ones.
+        folder: Its folder.
     """
 
     partition: bytes
@@ -48,20 +48,20 @@ class BucketPlace:
 
     @property
     def key(self) -> tuple[bytes, int]:
-        """What tells it from other buckets."""
+        """Distinguishes it from other buckets."""
         return self.partition, self.bucket
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenDataFile:
-    """A file fresh from a writer; small and picklable.
+    """A newly written file; small and picklable.
 
     Args:
         place: The bucket.
-        file: What manifests say of it.
-        locations: Itself, and the files that belong to it.
-        samples: Serialised `skerry.theta.Sample` of the rows that are no deletes, by field id.
-        is_changelog: Whether it holds changes, and none of the table's rows.
+        file: Its metadata for manifests.
+        locations: Its location, and those of the files that belong to it.
+        samples: Serialised `skerry.theta.Sample` (bottom-k sketch) of the rows that are not deletes, by field id.
+        is_changelog: Whether it holds changes instead of rows of the table.
     """
 
     place: BucketPlace
@@ -72,7 +72,7 @@ class WrittenDataFile:
 
     @property
     def location(self) -> str:
-        """Where it lies."""
+        """Its location."""
         return self.locations[0]
 
     def entry(self, kind: FileKind = FileKind.ADD) -> ManifestEntry:
@@ -81,7 +81,7 @@ class WrittenDataFile:
 
 
 def is_retract(kinds: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Which rows take something away: kinds -U (1) and -D (3).
+    """Which rows are retractions: kinds -U (1) and -D (3).
 
     Spec: docs/formats/paimon.md § 8.5.
     """
@@ -92,13 +92,13 @@ class BucketFiles:
     """Writes rows of one bucket to files of the table's target size.
 
     Args:
-        layout: How the table wants its files.
+        layout: Layout of the table's files.
         place: The bucket.
         level: Level of the files.
-        source: What writes them.
+        source: Which operation writes them.
         is_changelog: Whether they are changelog files.
         first_sequence_number: That of the first row, in append tables.
-        sketches: Whether rows are sketched on their way.
+        sketches: Whether rows are sketched while they are written.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class BucketFiles:
 
     @property
     def is_full(self) -> bool:
-        """Whether as many rows wait in memory as are written at a time."""
+        """Whether enough rows are buffered to be written."""
         return self.buffered_bytes >= self._step_bytes
 
     def write(self, rows: pa.Table, *, holds: bool = False) -> None:
@@ -146,7 +146,7 @@ class BucketFiles:
 
         Args:
             rows: The rows.
-            holds: Whether they stay in memory, however many wait there.
+            holds: Whether they stay buffered, however many there are.
         """
         self._buffer.append(rows)
         self.buffered_bytes += rows.nbytes
@@ -154,12 +154,12 @@ class BucketFiles:
             self.flush()
 
     def take(self) -> list[pa.Table]:
-        """The rows that wait in memory; none is left."""
+        """Remove and return the buffered rows."""
         rows, self._buffer, self.buffered_bytes = self._buffer, [], 0
         return rows
 
     def flush(self) -> None:
-        """Write what waits in memory, about a row group at a time."""
+        """Write the buffered rows, about a row group at a time."""
         if not self._buffer:
             return
         rows = pa.concat_tables(self._buffer)
@@ -175,7 +175,7 @@ class BucketFiles:
                 self._end()
 
     def close(self) -> list[WrittenDataFile]:
-        """Finish the last file, and tell which were written."""
+        """Finish the last file, and return all files."""
         self.flush()
         if self._open is not None:
             self._end()
@@ -219,7 +219,7 @@ class BucketFiles:
 
 
 class _OpenFile:
-    """One file in the making, and what is known of its rows."""
+    """A file that is being written, and what is known about its rows."""
 
     def __init__(self, layout: WriteLayout, name: str, location: str, writer: FileOutput, *, sketches: bool) -> None:
         self._layout = layout
@@ -314,7 +314,7 @@ class _OpenFile:
 
 
 def local_millis() -> int:
-    """Now, by the clock on the wall: what it shows here is taken for UTC, as Java does.
+    """The current local time as milliseconds since 1970, treated as if it were UTC, as Java does.
 
     Spec: docs/formats/paimon.md § 5.4 (`_CREATION_TIME`).
     """

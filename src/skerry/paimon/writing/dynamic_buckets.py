@@ -1,4 +1,4 @@
-"""Buckets that are looked up: every bucket has an index file with the hashes of all keys that were ever put into it.
+"""Dynamic buckets: every bucket has an index file with the hashes of all keys that were ever assigned to it.
 
 Spec: docs/formats/paimon.md § 7.3.
 """
@@ -27,29 +27,29 @@ _Hashes = npt.NDArray[np.int32]
 
 
 class KeyBuckets(Protocol):
-    """Tells which bucket a key is in."""
+    """Finds the bucket of a key."""
 
     def assign(self, partition: bytes, hashes: _Hashes) -> _Hashes:
         """int32[n] The bucket of every key, by its hash."""
         ...
 
     def write(self, layout: WriteLayout) -> tuple[IndexManifestEntry, ...]:
-        """Write index files where keys were added."""
+        """Write index files for buckets with new keys."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class OneBucket:
-    """The bucket that all keys are known to be in; a `KeyBuckets`."""
+    """The single bucket that is known to contain all keys; a `KeyBuckets`."""
 
     bucket: int
 
     def assign(self, partition: bytes, hashes: _Hashes) -> _Hashes:
-        """int32[n] This bucket, as often as there are keys."""
+        """int32[n] This bucket for every key."""
         return np.full(len(hashes), self.bucket, np.int32)
 
     def write(self, layout: WriteLayout) -> tuple[IndexManifestEntry, ...]:
-        """Nothing: no key is new."""
+        """Write nothing: there are no new keys."""
         return ()
 
 
@@ -57,13 +57,13 @@ def read_hashes(storage: Storage, location: str, entry: IndexManifestEntry) -> _
     """int32[n] The hashes in an index file.
 
     Raises:
-        FormatError: It is not as long as the metadata says.
-        NotFoundError: It is gone.
+        FormatError: Its length differs from the metadata.
+        NotFoundError: It does not exist.
     """
     data = storage.read(location)
     if len(data) != entry.file_size or len(data) != entry.row_count * _HASH_BYTES:
         raise FormatError(
-            f"a hash index of {entry.row_count} keys and {entry.file_size} bytes was expected, found {len(data)} bytes",
+            f"expected a hash index of {entry.row_count} keys and {entry.file_size} bytes, found {len(data)} bytes",
             location=location,
             rule="docs/formats/paimon.md § 7.3",
         )
@@ -79,17 +79,17 @@ class _Partition:
     buckets: _Hashes = field(default_factory=lambda: np.empty(0, np.int32))
     """The bucket of each."""
     counts: list[int] = field(default_factory=list)
-    """Hashes by bucket."""
+    """Number of hashes by bucket."""
     order: dict[int, list[_Hashes]] = field(default_factory=dict)
-    """By bucket, its hashes in the order in which they came."""
+    """By bucket, its hashes in insertion order."""
     changed: set[int] = field(default_factory=set)
 
 
 class DynamicBuckets:
-    """The keys of a table's dynamic buckets, and those that are added.
+    """The keys of a table's dynamic buckets, including newly added ones.
 
     Args:
-        layout: How the table wants its files.
+        layout: Layout of the table's files.
         entries: The hash indexes of the state.
     """
 
@@ -100,11 +100,11 @@ class DynamicBuckets:
 
     @classmethod
     def of(cls, state: PaimonState, entries: Iterable[IndexManifestEntry]) -> DynamicBuckets:
-        """Those of a state."""
+        """The dynamic buckets of a state."""
         return cls(WriteLayout.of(state), entries)
 
     def assign(self, partition: bytes, hashes: _Hashes) -> _Hashes:
-        """int32[n] The bucket of every key, by its hash; new ones get room in the first bucket that has any."""
+        """int32[n] The bucket of every key, by its hash; new ones are put into the first bucket that has room."""
         known = self._partition(partition)
         distinct, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
         places = np.searchsorted(known.hashes, distinct)
@@ -163,7 +163,7 @@ class DynamicBuckets:
         return known
 
     def _make_room(self, known: _Partition, hashes: _Hashes) -> _Hashes:
-        """The buckets of new keys, in the order in which they came."""
+        """Assign buckets to new keys, in order."""
         options = self._layout.options
         target = max(options.dynamic_bucket_target_rows, 1)
         most = options.dynamic_bucket_max if options.dynamic_bucket_max > 0 else _MOST_BUCKETS
@@ -173,7 +173,9 @@ class DynamicBuckets:
             if bucket == len(known.counts):
                 if bucket >= most:
                     if options.dynamic_bucket_max <= 0:
-                        raise SchemaError(f"a partition has at most {_MOST_BUCKETS} buckets; set another target")
+                        raise SchemaError(
+                            f"a partition has at most {_MOST_BUCKETS} buckets; raise dynamic-bucket.target-row-num"
+                        )
                     stop, bucket = len(hashes), int(np.argmin(known.counts))
                     self._put(known, bucket, hashes[start:stop], chosen[start:stop])
                     break

@@ -1,4 +1,4 @@
-"""Statistics of a file's columns, gathered from its rows on their way into it.
+"""Statistics of a file's columns, collected while its rows are written.
 
 Spec: docs/formats/paimon.md § 5.7.
 """
@@ -28,7 +28,7 @@ _SURROGATES: Final = range(0xD800, 0xE000)
 
 
 class StatsKind(Enum):
-    """How much is kept of a column."""
+    """Which statistics are kept of a column."""
 
     NONE = "none"
     COUNTS = "counts"
@@ -38,11 +38,11 @@ class StatsKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StatsMode:
-    """Which statistics a column gets.
+    """The statistics mode of a column.
 
     Args:
-        kind: How much is kept.
-        length: Characters that are kept of texts, if they are truncated.
+        kind: Which statistics are kept.
+        length: Characters of strings to keep, if they are truncated.
     """
 
     kind: StatsKind
@@ -50,10 +50,10 @@ class StatsMode:
 
 
 def stats_mode(options: CoreOptions, column: str) -> StatsMode:
-    """The mode that a table's options want for a column.
+    """The statistics mode of a column by the table's options.
 
     Raises:
-        SchemaError: The option has no legal value.
+        SchemaError: The option has an invalid value.
     """
     name = f"fields.{column}.stats-mode"
     text = options.options.get(name)
@@ -63,16 +63,18 @@ def stats_mode(options: CoreOptions, column: str) -> StatsMode:
         return StatsMode(StatsKind.TRUNCATE, int(match[1]))
     if text in ("none", "counts", "full"):
         return StatsMode(StatsKind(text))
-    raise SchemaError(f"statistics of column {column!r}: {text!r} is no mode; none, counts, full or truncate(n)")
+    raise SchemaError(
+        f"statistics of column {column!r}: {text!r} is not a mode; expected none, counts, full or truncate(n)"
+    )
 
 
 def truncated_min(text: str, length: int) -> str:
-    """What is not above a text and not longer than so many code points."""
+    """A lower bound of a text with at most `length` code points."""
     return text[:length]
 
 
 def truncated_max(text: str, length: int) -> str | None:
-    """What is not below a text and not longer than so many code points; None if there is nothing."""
+    """An upper bound of a text with at most `length` code points; None if there is none."""
     if len(text) <= length:
         return text
     for end in range(length, 0, -1):
@@ -85,12 +87,12 @@ def truncated_max(text: str, length: int) -> str | None:
 
 
 class ColumnStats:
-    """The least and the greatest value of a column, and its nulls.
+    """The least and greatest value of a column, and its null count.
 
     Args:
         field: The column.
-        mode: What is wanted.
-        file_format: Nested columns have no statistics in Parquet files, and in others their nulls only.
+        mode: The statistics to keep.
+        file_format: Nested columns have no statistics in Parquet files, and only null counts in others.
     """
 
     def __init__(self, field: DataField, mode: StatsMode, file_format: FileFormat) -> None:
@@ -104,13 +106,13 @@ class ColumnStats:
         self._file_format = file_format
 
     def update(self, column: pa.ChunkedArray) -> None:
-        """Take in values."""
+        """Add values."""
         self._type = column.type
         self._nulls += column.null_count
         if not self._has_bounds or self._has_nan:
             return
         if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
-            self._has_nan = True  # where NaN stands among numbers, readers do not agree
+            self._has_nan = True  # readers do not agree on the order of NaN
             return
         found = pc.min_max(column)
         if found["min"].is_valid:
@@ -119,7 +121,7 @@ class ColumnStats:
 
     @property
     def is_kept(self) -> bool:
-        """Whether there is anything to tell of the column."""
+        """Whether there are any statistics of the column."""
         if self._mode.kind is StatsKind.NONE or self._type is None:
             return False
         return not (pa.types.is_nested(self._type) and self._file_format is FileFormat.PARQUET)
@@ -133,11 +135,11 @@ class ColumnStats:
 
     @property
     def null_count(self) -> int | None:
-        """How many nulls; None if nobody wants to know."""
+        """The null count; None if it is not kept."""
         return self._nulls if self.is_kept else None
 
     def bounds(self) -> tuple[pa.Array, pa.Array]:
-        """The least and the greatest value, each as an array of one value, null if it is not known."""
+        """The least and greatest value, each as an array of one value, null if unknown."""
         assert self._type is not None
         if not self._least or self._has_nan:
             return pa.nulls(1, self._type), pa.nulls(1, self._type)
@@ -146,21 +148,21 @@ class ColumnStats:
         if pa.types.is_string(self._type) and self._mode.kind is StatsKind.TRUNCATE:
             least = truncated_min(least.as_py(), self._mode.length)
             greatest = truncated_max(greatest.as_py(), self._mode.length)
-        elif pa.types.is_floating(self._type):  # the sign of zero is not ordered by Arrow, but it is by Java
+        elif pa.types.is_floating(self._type):  # Java orders -0.0 before 0.0, Arrow does not
             least = -0.0 if least.as_py() == 0 else least
             greatest = 0.0 if greatest.as_py() == 0 else greatest
         return pa.array([least], self._type), pa.array([greatest], self._type)
 
 
 def encode_stats(columns: Sequence[ColumnStats], *, dense: bool) -> tuple[SimpleStats, tuple[str, ...] | None]:
-    """Statistics as manifests hold them.
+    """Encode statistics for a manifest.
 
     Args:
         columns: All columns, in the order of the schema.
-        dense: Whether columns without statistics are left out.
+        dense: Whether columns without statistics are omitted.
 
     Returns:
-        The statistics, and the columns that they are of, None for all.
+        The statistics, and the columns that they describe, None for all.
     """
     kept = [column for column in columns if column.is_kept] if dense else list(columns)
     bounds = [column.bounds() for column in kept]

@@ -1,4 +1,4 @@
-"""Data files in the making, in the formats that Paimon tables have: Parquet, ORC and Avro; and Amudai shards.
+"""Writers of data files in the formats of Paimon tables: Parquet, ORC and Avro, and Amudai shards.
 
 Spec: docs/formats/paimon.md § 8.1.
 """
@@ -36,7 +36,7 @@ _CODECS: dict[FileFormat, dict[str, str]] = {
         **dict.fromkeys(("zstd", "zstandard"), "zstandard"),
         **{name: name for name in ("snappy", "deflate")},
     },
-    # what the writer strives for; the option is zstd where nothing is said
+    # the writer's objective; the option is zstd if not set
     FileFormat.AMUDAI: {
         "none": "plain",
         "lz4": "fast",
@@ -48,12 +48,12 @@ _CODECS: dict[FileFormat, dict[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class FileEncoding:
-    """The format of files and how they are compressed.
+    """The format and compression of files.
 
     Args:
         file_format: Which format.
-        compression: What the table calls the codec; file names may have it.
-        codec: What the format's writer calls it.
+        compression: The table's name of the codec, which file names may include.
+        codec: The name of the codec in the format's writer.
         codec_level: Its level; None for the codec's default.
     """
 
@@ -64,10 +64,10 @@ class FileEncoding:
 
     @classmethod
     def from_options(cls, options: CoreOptions, *, changelog: bool = False) -> FileEncoding:
-        """How a table wants its data files, or its changelog files.
+        """The encoding of a table's data files, or changelog files.
 
         Raises:
-            SchemaError: The format has no such compression; the message names the option.
+            SchemaError: The format does not support the compression; the message names the option.
             UnsupportedError: The format is not supported.
         """
         file_format = options.changelog_file_format if changelog else options.file_format
@@ -82,21 +82,21 @@ class FileEncoding:
         return cls(file_format, compression, codec, level)
 
     def suffix(self, *, with_compression: bool) -> str:
-        """How names of such files end."""
+        """The suffix of the names of such files."""
         return f".{self.compression}.{self.file_format.value}" if with_compression else f".{self.file_format.value}"
 
 
 def open_output(encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> FileOutput:
-    """Begin a data file.
+    """Create a data file.
 
     Args:
         encoding: Its format.
-        storage: Where to.
-        location: Its location, which must be free.
+        storage: Access to it.
+        location: Its location, where no file must exist.
         schema: Its columns with field ids, as `TableSchema.file_schema` gives them.
 
     Raises:
-        UnsupportedError: The format cannot hold a column's type.
+        UnsupportedError: The format does not support a column's type.
     """
     return _OUTPUTS[encoding.file_format](encoding, storage, location, schema)
 

@@ -1,4 +1,4 @@
-"""Records of a primary-key table on their way into files: sorted by key, one for each key.
+"""Preparing records of a primary-key table for files: sorted by key, and merged to one per key.
 
 Spec: docs/formats/paimon.md § 8.6, § 8.7.
 """
@@ -16,22 +16,22 @@ __all__ = ["file_rows", "order_records"]
 
 
 def order_records(layout: WriteLayout, function: MergeFunction, records: Records) -> MergeOrder:
-    """The order of records by key, then by the table's sequence fields, then as they came.
+    """Order records by key, then by the table's sequence fields, then by arrival.
 
     Raises:
-        SchemaError: A key is NaN, which has no place among numbers.
+        SchemaError: A key is NaN, which is not ordered.
     """
     names = layout.schema.trimmed_primary_keys
     columns = [records.values.column(name) for name in names]
     for name, column in zip(names, columns, strict=True):
         if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
-            raise SchemaError(f"primary key {name!r} is NaN in a row, which no order of keys has a place for")
+            raise SchemaError(f"primary key {name!r} is NaN in a row, which cannot be ordered")
     keys = encode_order_keys(columns, [False] * len(columns))
     return sort_records(keys, records.numbers, function.sequence_keys(records.values))
 
 
 def file_rows(layout: WriteLayout, records: Records) -> pa.Table:
-    """Records as data files have them: keys, sequence number, kind, values."""
+    """Records in the columns of data files: keys, sequence number, kind, values."""
     schema = layout.schema.file_schema()
     keys = [records.values.column(field.name) for field in layout.schema.key_fields]
     columns = [*keys, pa.array(records.numbers), pa.array(records.kinds), *records.values.columns]

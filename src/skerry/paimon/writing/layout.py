@@ -1,4 +1,4 @@
-"""How data files must look that are written for a table: everything that a writer needs, small and picklable."""
+"""The layout of data files to be written to a table: everything that a writer needs, small and picklable."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["WriteLayout"]
 _MEBIBYTE: Final = 1 << 20
 _MAX_FOLDER_BYTES: Final = 255
 _JOB_LETTERS: Final = 19
-"""Of a UUID: 16 hexadecimal digits with their hyphens."""
+"""Prefix of a UUID: 16 hexadecimal digits with their hyphens."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class WriteLayout:
         storage: Access to it.
         schema: The schema that files are written with.
         branch: The branch.
-        job: Names the work that files are written for: all names that `new_name` makes begin alike.
+        job: Id of the job that files are written for: all names from `new_name` begin with it.
     """
 
     name: str
@@ -57,7 +57,8 @@ class WriteLayout:
         """The layout of files for a state of a table.
 
         Raises:
-            UnsupportedError: The table promises what files written here would not have; the message names the option.
+            UnsupportedError: The table promises something that files written here would not have; the message names the
+                option.
         """
         check_writable(state.schema)
         return cls(state.name, state.location, state.storage, state.schema, state.branch)
@@ -69,7 +70,7 @@ class WriteLayout:
 
     @cached_property
     def paths(self) -> TablePaths:
-        """Where the table's files lie."""
+        """The locations of the table's files."""
         return self.options.paths(self.location, self.branch)
 
     @cached_property
@@ -83,7 +84,7 @@ class WriteLayout:
         return FileEncoding.from_options(self.options, changelog=True)
 
     def new_name(self) -> str:
-        """A UUID for the names of files: its first half is that of the job, the other is random."""
+        """A UUID for the names of files: the first half is that of the job, the other is random."""
         return str(uuid.UUID(bytes=self.job.bytes[:8] + os.urandom(8), version=4))
 
     def is_of_job(self, file_name: str) -> bool:
@@ -92,7 +93,7 @@ class WriteLayout:
 
     @contextmanager
     def owned_files(self, folders: Iterable[str] | None = None) -> Iterator[OwnedFiles]:
-        """Own what tasks of this job write to some folders, whether they come to an end or not.
+        """Own what tasks of this job write to some folders, even if they do not finish.
 
         Args:
             folders: The folders; the whole table's if None.
@@ -114,9 +115,9 @@ class WriteLayout:
 
     @cached_property
     def sketched(self) -> frozenset[int]:
-        """Field ids of the columns that are sketched on their way into files.
+        """Field ids of the columns that are sketched while files are written.
 
-        Where merging makes new values, those in files tell nothing of the table's, but for keys.
+        If merging computes new values, those in files do not represent the table's, except for keys.
         """
         policy = SketchPolicy.from_properties(self.schema.options)
         columns = {leaf.field_id for leaf in policy.columns(self.schema.arrow_schema, created=True)}
@@ -129,11 +130,11 @@ class WriteLayout:
 
     @property
     def target_file_size(self) -> int:
-        """Bytes that data files should have."""
+        """Target size of data files in bytes."""
         return self.options.target_file_size or (128 if self.has_keys else 256) * _MEBIBYTE
 
     def bucket_folder(self, partition: bytes, bucket: int) -> str:
-        """The folder of a bucket of a partition, which is given as a row with arity."""
+        """The folder of a bucket of a partition, given as a row with arity."""
         texts = self._texts.get(partition)
         if texts is None:
             fields, legacy = self.schema.partition_fields, self.options.legacy_partition_names
@@ -145,21 +146,21 @@ class WriteLayout:
         """The folder of a bucket that files are to be written to.
 
         Raises:
-            SchemaError: A value is too long to name a folder, as the format wants it to.
+            SchemaError: A value is too long for a folder name.
         """
         folder = self.bucket_folder(partition, bucket)
         if local_path(self.location) is not None:
             for segment in folder.removeprefix(self.location).split("/"):
                 if (size := len(segment.encode())) > _MAX_FOLDER_BYTES:
                     raise SchemaError(
-                        f"a value of partition key {segment.partition('=')[0]!r} is too long to name a folder, as it "
+                        f"a value of partition key {segment.partition('=')[0]!r} is too long for a folder name in "
                         f"does in Paimon: {size} bytes, expected at most {_MAX_FOLDER_BYTES}: {segment[:60]!r}…",
                         location=self.name,
                     )
         return folder
 
     def index_file(self, partition: bytes, bucket: int, name: str) -> str:
-        """Where an index file of a bucket lies."""
+        """The location of an index file of a bucket."""
         return self.paths.index_file(name, self.bucket_folder(partition, bucket))
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Paimon's rows in ORC files: field ids as type attributes, and what PyArrow's writer must not be given.
+"""The layout of Paimon's rows in ORC files: field ids as type attributes, and types that PyArrow cannot write.
 
 Spec: docs/formats/paimon.md § 8.2, § 8.4.
 """
@@ -42,7 +42,7 @@ def _is_wrong(early: np.ndarray, per_second: int) -> np.ndarray:
 
 
 ORC_TIMES: Final = OrcTimes(_is_wrong, "such times before 1970", "Parquet")
-"""Paimon Java fails on parts of a millisecond, and in the second before 1970 it reads other times than were written.
+"""Paimon Java fails on fractions of a millisecond, and in the second before 1970 it reads wrong times.
 
 Spec: docs/formats/paimon.md § 8.4.
 """

@@ -1,4 +1,4 @@
-"""Paimon's rows in Parquet files: which timestamps are INT96, and which columns have no dictionaries.
+"""The layout of Paimon's rows in Parquet files: timestamps as INT96, and columns without dictionaries.
 
 Spec: docs/formats/paimon.md § 8.2, § 8.4.
 """
@@ -20,19 +20,19 @@ from skerry.table.files.file_output import ParquetOutput
 __all__ = ["PaimonParquetOutput"]
 
 _INT64_DIGITS: Final = 18
-"""Decimals of more digits are byte arrays of fixed length. Where they have a dictionary Java 1.4.2 finds nothing by
-`=`, as it looks for them under other bytes; its own writers give them none."""
+"""Decimals of more digits are byte arrays of fixed length. If they have a dictionary, Java 1.4.2 finds nothing by `=`,
+as it searches for other bytes; its own writers do not use dictionaries for them."""
 
 
 class PaimonParquetOutput(ParquetOutput):
-    """A Parquet file as Paimon Java reads it.
+    """A Parquet file with the layout that Paimon Java expects.
 
-    Timestamps of seven digits or more are INT96, as Java has no other place for their nanoseconds, and all others are
-    INT64, which Java's filters take for granted.
+    Timestamps of seven digits or more are INT96, since Java stores nanoseconds nowhere else, and all others are INT64,
+    which Java's filters assume.
 
     Args:
-        storage: Where to.
-        location: Its location, which must be free.
+        storage: Access to it.
+        location: Its location, where no file must exist.
         schema: Its columns with field ids.
         options: Those of PyArrow's writer.
     """
@@ -65,7 +65,7 @@ class _Leaf:
     """A primitive column.
 
     Args:
-        place: Where it stands among all elements of Parquet's schema.
+        place: Its index among all elements of Parquet's schema.
         path: Its path.
         type: Its type.
     """
@@ -113,7 +113,7 @@ def _is_short(type_: pa.DataType) -> bool:
 
 
 def _stored(type_: pa.TimestampType) -> pa.TimestampType:
-    """What a timestamp is in Parquet, which has no seconds."""
+    """The Parquet type of a timestamp; Parquet has no seconds."""
     return pa.timestamp("ms", type_.tz) if type_.unit == "s" else type_
 
 
@@ -122,5 +122,5 @@ def _number(type_: pa.TimestampType) -> pa.DataType:
 
 
 def _of_timestamps(schema: pa.Schema, change: Callable[[pa.TimestampType], pa.DataType]) -> pa.Schema:
-    """A schema with other types in place of timestamps of six digits or less."""
+    """A schema with other types for timestamps of six digits or less."""
     return map_fields(schema, lambda field: field.with_type(change(field.type)) if _is_short(field.type) else field)

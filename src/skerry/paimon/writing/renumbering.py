@@ -1,4 +1,4 @@
-"""Giving records of files that are written already other sequence numbers, because another writer was first."""
+"""Assigning other sequence numbers to the records of written files, because another writer was first."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ __all__ = ["read_own_file", "renumbered"]
 
 
 def renumbered(layout: WriteLayout, file: WrittenDataFile, shift: int) -> Sequence[WrittenDataFile]:
-    """Write a file of a primary-key table again, with sequence numbers that are greater by `shift`.
+    """Rewrite a file of a primary-key table with sequence numbers greater by `shift`.
 
-    The samples of its rows stay what they are.
+    The samples of its rows are kept.
     """
     rows = read_own_file(layout, file)
     position = rows.schema.get_field_index(SEQUENCE_NUMBER)
@@ -43,7 +43,7 @@ def renumbered(layout: WriteLayout, file: WrittenDataFile, shift: int) -> Sequen
 
 
 def read_own_file(layout: WriteLayout, file: WrittenDataFile) -> pa.Table:
-    """The records of a file that was written by this layout, keys included."""
+    """The records of a file written with this layout, keys included."""
     encoding = layout.changelog_encoding if file.is_changelog else layout.encoding
     stored = layout.file_schema
     try:
@@ -74,7 +74,7 @@ def _read_avro(storage: Storage, location: str) -> pa.Table:
 
 
 def _read_amudai(storage: Storage, location: str) -> pa.Table:
-    from skerry.amudai import read_table  # loads protobuf and what else few tables need
+    from skerry.amudai import read_table  # loads protobuf and other modules that few tables need
 
     return read_table(location, storage=storage)
 

@@ -1,4 +1,4 @@
-"""Which bucket of which partition a row goes to.
+"""Routing rows to partitions and buckets.
 
 Spec: docs/formats/paimon.md § 7.
 """
@@ -29,9 +29,9 @@ class Router:
     """Splits rows by partition and bucket.
 
     Args:
-        layout: How the table wants its files.
-        total_buckets: How many buckets a partition has, by its row with arity; the option `bucket` for new ones.
-        choose: For tables whose buckets are looked up (dynamic): the bucket of each row of a partition.
+        layout: Layout of the table's files.
+        total_buckets: Number of buckets by partition (a row with arity); the option `bucket` for new ones.
+        choose: For dynamic buckets: finds the bucket of each row of a partition.
     """
 
     def __init__(
@@ -46,10 +46,10 @@ class Router:
         """Split rows.
 
         Args:
-            rows: Rows with the table's columns, further ones behind them.
+            rows: Rows with the table's columns, possibly followed by others.
 
         Yields:
-            Each bucket with its rows in the order in which they came, and int64[n] which ones those are.
+            Each bucket with its rows in their original order, and int64[n] their indices.
         """
         for partition, chosen in self._partitions(rows):
             part = rows if len(chosen) == rows.num_rows else rows.take(pa.array(chosen))
@@ -85,7 +85,7 @@ class Router:
             yield partition, order[starts[number] : starts[number + 1]]
 
     def _buckets(self, partition: bytes, rows: pa.RecordBatch) -> npt.NDArray[np.int32] | None:
-        """int32[rows] The bucket of every row; None if there are none."""
+        """int32[rows] The bucket of every row; None if the table has no buckets."""
         if self._choose is not None:
             return self._choose(partition, rows)
         total = self._total_buckets(partition)
@@ -111,7 +111,7 @@ class Router:
 
 
 def _order_of(numbers: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
-    """int64[n] The order of numbers from 0 on, equal ones as they came; 16 bits are sorted in a fifth of the time."""
+    """int64[n] The stable order of numbers from 0 on; 16 bits are sorted in a fifth of the time."""
     small = numbers.astype(np.uint16) if len(numbers) and int(numbers.max()) < 1 << 16 else numbers
     return np.argsort(small, kind="stable")
 
@@ -121,7 +121,7 @@ def _plain(column: pa.Array) -> pa.Array:
 
 
 def _distinct(columns: Sequence[pa.Array]) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
-    """Which of the distinct rows each row is, and the first row of each."""
+    """The index of each row among the distinct rows, and the first row of each."""
     group = np.zeros(len(columns[0]), np.int64)
     firsts = np.zeros(1, np.int64)
     for column in columns:

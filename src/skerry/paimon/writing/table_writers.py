@@ -1,7 +1,7 @@
-"""Writers of a table's rows: split by partition and bucket, sorted where there are keys, sketched on the way past.
+"""Writers of a table's rows: split by partition and bucket, sorted if the table has keys, and sketched.
 
-Memory is bounded: rows wait per bucket; when all together pass a limit, buckets are written out. Where an append table
-has more of them than files may be open at a time, rows wait on disk, so that a bucket has one file in the end.
+Memory is bounded: rows are buffered per bucket; when all together exceed a limit, buckets are written. If an append
+table has more of them than files may be open at a time, rows are spilled to disk, so that a bucket still gets one file.
 
 Spec: docs/formats/paimon.md § 7, § 8.
 """
@@ -36,9 +36,9 @@ from skerry.table.rows.spill_file import SpillFile
 __all__ = ["KIND_COLUMN", "AppendWriter", "KeyedWriter", "WrittenRows", "write_rows"]
 
 KIND_COLUMN: Final = "_kind"
-"""A column behind those of the table that says what becomes of a row: int8 0 +I, 1 -U, 2 +U, 3 -D."""
+"""A column after those of the table with the kind of each row: int8 0 +I, 1 -U, 2 +U, 3 -D."""
 
-_MAX_OPEN_FILES: Final = 16  # in object stores a file holds up to 32 MiB before it is uploaded in parts
+_MAX_OPEN_FILES: Final = 16  # in object stores a file buffers up to 32 MiB before it is uploaded in parts
 _MAX_BUFFERED_BYTES: Final = 512 << 20
 _Bucket: TypeAlias = tuple[bytes, int]
 _KINDS: Final = {"+I": 0, "-U": 1, "+U": 2, "-D": 3}
@@ -46,12 +46,12 @@ _KINDS: Final = {"+I": 0, "-U": 1, "+U": 2, "-D": 3}
 
 @dataclass(frozen=True, slots=True)
 class WrittenRows:
-    """What a writer has made; small and picklable.
+    """The result of a writer; small and picklable.
 
     Args:
         files: Data files and changelog files.
         indexes: New index files of dynamic buckets.
-        row_count: Rows that were given.
+        row_count: Number of input rows.
     """
 
     files: tuple[WrittenDataFile, ...] = ()
@@ -65,13 +65,13 @@ def write_rows(
     """Write batches as data files.
 
     Args:
-        layout: How the table wants its files.
-        batches: Rows with the table's columns; in primary-key tables a column `KIND_COLUMN` may stand behind them.
+        layout: Layout of the table's files.
+        batches: Rows with the table's columns; in primary-key tables optionally followed by a column `KIND_COLUMN`.
         book: The buckets that exist.
         indexes: The keys of dynamic buckets; None for other tables.
 
     Returns:
-        The files. They belong to no table until a commit names them; if writing fails they are removed.
+        The files. No table has them until a commit names them; if writing fails they are removed.
     """
     writer = KeyedWriter(layout, book, indexes) if layout.has_keys else AppendWriter(layout, book)
     try:
@@ -87,7 +87,7 @@ class AppendWriter:
     """Writes rows of an append table.
 
     Args:
-        layout: How the table wants its files.
+        layout: Layout of the table's files.
         book: The buckets that exist.
     """
 
@@ -96,7 +96,7 @@ class AppendWriter:
         bucket = layout.options.bucket
         self._router = Router(layout, lambda partition: book.total_buckets.get(partition, bucket))
         self._buckets: dict[_Bucket, BucketFiles] = {}
-        self._open: dict[_Bucket, int] = {}  # and how many bytes had come with the bucket's last rows
+        self._open: dict[_Bucket, int] = {}  # total bytes received when the bucket's last rows arrived
         self._taken_bytes = 0
         self._spool: SpillFile | None = None
         self._spooled: set[_Bucket] = set()
@@ -149,7 +149,7 @@ class AppendWriter:
         for files in sorted(self._buckets.values(), key=lambda files: -files.buffered_bytes):
             if self._buffered_bytes <= _MAX_BUFFERED_BYTES // 4:
                 break
-            if files.buffered_bytes:  # it was not closed to make way for one before it
+            if files.buffered_bytes:  # it was not closed to make room for one before it
                 self._flush(files)
 
     def _flush(self, files: BucketFiles) -> None:
@@ -166,10 +166,10 @@ class AppendWriter:
             self._spooled.add(files.place.key)
 
     def _may_open(self, files: BucketFiles) -> bool:
-        """Whether a bucket has a file, or can get one; a file that has long seen no rows makes way."""
+        """Whether a bucket has a file, or can get one; the file that was idle longest is closed for it."""
         if files.is_open:
             return True
-        if files.place.key in self._spooled:  # rows stay in order
+        if files.place.key in self._spooled:  # keeps the order of rows
             return False
         if len(self._open) >= _MAX_OPEN_FILES:
             idle = min(self._open, key=self._open.__getitem__)
@@ -194,7 +194,7 @@ class AppendWriter:
 
 
 class _Buffer:
-    """Rows of one bucket that wait to be sorted."""
+    """Buffered rows of one bucket, yet to be sorted."""
 
     def __init__(self, place: BucketPlace) -> None:
         self.place = place
@@ -212,7 +212,7 @@ class KeyedWriter:
     """Writes rows of a primary-key table to files of level 0.
 
     Args:
-        layout: How the table wants its files.
+        layout: Layout of the table's files.
         book: The buckets that exist.
         indexes: The keys of dynamic buckets; None for other tables.
     """
@@ -235,7 +235,7 @@ class KeyedWriter:
         self._row_count = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Add rows with the table's columns, and `KIND_COLUMN` behind them if they are not all inserts."""
+        """Add rows with the table's columns, followed by `KIND_COLUMN` if they are not all inserts."""
         self._row_count += batch.num_rows
         rows, kinds = self._kinds(batch)
         for place, part, chosen in self._router.split(rows) if rows.num_rows else ():
@@ -247,7 +247,7 @@ class KeyedWriter:
             self._flush()
 
     def close(self) -> WrittenRows:
-        """Write what waits in memory, and the new index files."""
+        """Write the buffered rows, and the new index files."""
         self._flush()
         indexes = self._indexes.write(self._layout) if self._indexes is not None else ()
         return WrittenRows(tuple(self._written), indexes, self._row_count)
@@ -258,7 +258,7 @@ class KeyedWriter:
         give_up(self._layout.storage, (location for file in self._written for location in file.locations))
 
     def _flush(self) -> None:
-        """Write all buckets, side by side: sorting, encoding and sketching let other threads run meanwhile."""
+        """Write all buckets in parallel: sorting, encoding and sketching release the GIL."""
         buffers = list(self._buffers.values())
         self._buffers.clear()
         if len(buffers) == 1:
@@ -292,7 +292,7 @@ class KeyedWriter:
         return written + files.close()
 
     def _kinds(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, npt.NDArray[np.int8]]:
-        """The rows that count, and what becomes of each."""
+        """The rows that are not ignored, and their kinds."""
         options = self._layout.options
         names = self._layout.schema.arrow_schema.names
         if options.rowkind_field is not None:
