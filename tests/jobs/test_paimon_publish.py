@@ -397,5 +397,5 @@ def test_rows_for_another_number_of_buckets_are_refused_or_put_into_those_that_a
             assert publish(table.handle, layout, shares, Publication())
             assert len(content(table)) == 60
         else:
-            with pytest.raises(ConflictError, match="has 5 buckets now"):
+            with pytest.raises(ConflictError, match="now has 5 buckets"):
                 publish(table.handle, layout, shares, Publication())

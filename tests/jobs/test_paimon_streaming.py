@@ -246,7 +246,7 @@ def test_other_tables_and_pasts_are_refused(table, tmp_path):
 
 @pytest.mark.parametrize("offset", [{}, {"table": 1}, {"table": "t", "snapshot": "1"}, {"table": "t", "commit": 5}])
 def test_offsets_that_are_none(offset):
-    with pytest.raises(FormatError, match="no offset of a stream of a Paimon table"):
+    with pytest.raises(FormatError, match="not a valid offset of a stream of a Paimon table"):
         PaimonOffset.decode(offset)
 
 

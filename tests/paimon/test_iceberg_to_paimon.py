@@ -728,7 +728,7 @@ def test_what_fails_before_the_newest_schema_makes_no_table(two_schemas, text):
 def test_nothing_is_removed_when_the_outcome_is_unknown(two_schemas):
     text = "schema-1"
     storage = Fails(text, StorageError("lost"))
-    with refused("may or may not have been made", CommitUnknownError):
+    with refused("may or may not have been created", CommitUnknownError):
         publish(plan(two_schemas), storage, place(two_schemas), "d.t")
     assert files_below(place(two_schemas)) == sorted(
         location.removeprefix(place(two_schemas)) for location in storage.written
