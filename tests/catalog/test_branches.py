@@ -405,7 +405,7 @@ def test_encrypted_tables_are_refused_by_name(table, catalog, warehouse):
     with peer(warehouse, "d.t").transaction() as transaction:
         transaction.set_properties({"encryption.key-id": "k1"})
     with pytest.raises(
-        UnsupportedError, match=r"encrypted tables are not supported \(in d.t\) \[property encryption.key-id\]"
+        UnsupportedError, match=r"encrypted tables are not supported \(in d.t\) \[Iceberg spec, Encryption Keys\]"
     ):
         catalog.load_table("d.t")
 

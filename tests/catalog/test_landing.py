@@ -151,9 +151,9 @@ def test_a_race_lost_at_the_compare_itself_leaves_no_metadata_file(catalog, monk
     write = inner._write_metadata
     written = []
 
-    def write_then_lose(*arguments):
-        write(*arguments)
-        written.append(arguments[-1] if arguments else None)
+    def write_then_lose(metadata, io, metadata_path):  # PyIceberg names them
+        write(metadata, io, metadata_path)
+        written.append(metadata_path)
         if len(written) == 1:
             rival.append(rows(0, 10))
 

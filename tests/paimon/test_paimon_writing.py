@@ -14,7 +14,7 @@ import pytest
 from paimon_peers import JavaPaimon, PyPaimon, java_rows
 
 from skerry.errors import AlreadyExistsError, ConflictError, SchemaError, UnsupportedError
-from skerry.paimon.jobs.append import append
+from skerry.paimon.jobs.append import append, overwrite_partitions
 from skerry.paimon.manifests.live_files import delta_entries, index_entries, live_entries
 from skerry.paimon.metadata.snapshot import CommitKind
 from skerry.paimon.operations import CommitId
@@ -346,7 +346,7 @@ def test_overwrite(tmp_path: Path, pypaimon: PyPaimon, java_paimon: JavaPaimon) 
     counts = table.overwrite(data(2, 30), "part = 2")
     assert (counts.inserted_rows, counts.deleted_rows, counts.added_files, counts.removed_files) == (1, 2, 1, 1)
     assert table.handle.state.snapshot.commit_kind is CommitKind.OVERWRITE
-    table.overwrite(data(1, 10), dynamic=True)
+    overwrite_partitions(table.handle.request(), data(1, 10), None, dynamic=True)
     expected = plain(pa.concat_tables([data(1, 10), data(2, 30), data(3, 5)]))
     assert plain(pypaimon.read(tmp_path / "t")) == expected
     assert sorted(map(tuple, java_paimon.read(tmp_path / "t"))) == expected

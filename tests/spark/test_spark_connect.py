@@ -27,8 +27,8 @@ server = (
     .config("spark.python.daemon.module", "skerry.spark.daemon")
     .getOrCreate()
 )
-spark = skerry.spark.session(master=server.client._builder.url.geturl(), config={"spark.sql.shuffle.partitions":
-"2"}) assert "connect" in type(spark).__module__
+spark = skerry.spark.session(master=server.client._builder.url.geturl(), config={"spark.sql.shuffle.partitions": "2"})
+assert "connect" in type(spark).__module__
 print(list(SparkExecutor(spark).map(lambda number: -number, range(3))))
 
 def fail(number):

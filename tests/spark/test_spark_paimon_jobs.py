@@ -147,7 +147,7 @@ def test_upkeep(spark, java, catalog):
     for number in range(5):
         table.append(data(range(number * 5, 60), f"{number}-"))
     expected = [(k, k % 3, f"{min(k // 5, 4)}-{k}") for k in range(60)]
-    rival = PaimonTable.open(Storage(), table.handle.location)
+    rival = PaimonTable.open(Storage(), table.location)
 
     planned = skerry.spark.compact(spark, table, dry_run=True)
     assert (planned.groups, planned.rewritten_files, planned.reasons) == (3, 15, {"many sorted runs": 3})

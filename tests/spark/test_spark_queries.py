@@ -80,7 +80,7 @@ def test_paths_are_no_tables(
 
 def test_without_a_jvm_rows_are_the_same(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("queries", "native_scan"):
-        monkeypatch.setattr(f"skerry.spark.{module}.is_classic", lambda spark: False)  # as on Spark Connect
+        monkeypatch.setattr(f"skerry.spark.reading.{module}.is_classic", lambda spark: False)  # as on Spark Connect
     catalog = skerry.connect(tmp_path / "warehouse")
     for name, values in (("d.t", [1, 2, 3]), ("d.u", [2, 3, 4])):
         catalog.create_table(name, pa.schema([("k", pa.int64())])).append(pa.table({"k": values}))
