@@ -12,7 +12,7 @@ import pytest
 
 from skerry.errors import FormatError, NotFoundError, SchemaError, UnsupportedError
 from skerry.paimon.evolution.schema_evolution import ChangeSchema, commit_schema
-from skerry.paimon.jobs.streaming import ComparedTask, PaimonOffset, PaimonStream, ToldTask
+from skerry.paimon.jobs.streaming import ChangelogTask, ComparedTask, PaimonOffset, PaimonStream
 from skerry.paimon.metadata.consumers import read_consumers
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
@@ -206,7 +206,7 @@ def test_tasks_are_of_three_kinds(tmp_path):
     table.overwrite(rows(3))
     last = stream.latest(first)
     assert {type(task) for task in stream.plan(start, first)} == {RowsTask}
-    assert [type(task) for task in stream.plan(first, last)] == [ToldTask, ComparedTask]
+    assert [type(task) for task in stream.plan(first, last)] == [ChangelogTask, ComparedTask]
     assert "Storage" not in repr(stream.plan(start, last)), "it may hold credentials"
 
 

@@ -125,8 +125,8 @@ class JavaPaimon:
             for kind, row in zip(kinds or ["+I"] * len(rows), rows, strict=True)
         ]
         replaced = None if overwrite is None else json.dumps(dict(overwrite))
-        told_rows = json.dumps(told)
-        self._java.write(str(path), branch, f"java-{id(self)}", self._commits, told_rows, compaction, replaced)
+        changelog_rows = json.dumps(told)
+        self._java.write(str(path), branch, f"java-{id(self)}", self._commits, changelog_rows, compaction, replaced)
 
     def statistics(self, path: str | Path) -> dict[str, Any] | None:
         text = self._java.statistics(str(path))

@@ -30,7 +30,7 @@ from skerry.paimon.metadata.snapshots import find_snapshot, read_snapshot
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.planning.plan import ScanPlanner
 from skerry.paimon.planning.splits import Split
-from skerry.paimon.reading.changes import PaimonChanges, changes_rows, has_changelog, read_commit, told_rows
+from skerry.paimon.reading.changes import PaimonChanges, changelog_rows, changes_rows, has_changelog, read_commit
 from skerry.paimon.reading.rows import SplitReader
 from skerry.paimon.reading.scan import PaimonScan
 from skerry.storage import Storage
@@ -40,7 +40,7 @@ from skerry.table.predicate import conjuncts_of
 from skerry.table.rows.changes import CHANGE_COLUMNS, describe_changes, with_ordinal
 from skerry.table.work.read_ahead import default_threads
 
-__all__ = ["ComparedTask", "PaimonOffset", "PaimonStream", "ToldTask"]
+__all__ = ["ChangelogTask", "ComparedTask", "PaimonOffset", "PaimonStream"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class PaimonOffset:
 
 
 @dataclass(frozen=True)
-class ToldTask:
+class ChangelogTask:
     """Reads records that carry their changes; picklable. As `RowsTask`."""
 
     reader: SplitReader = field(repr=False)
@@ -97,7 +97,7 @@ class ToldTask:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The changes."""
-        for found in told_rows(self.reader, self.pieces):
+        for found in changelog_rows(self.reader, self.pieces):
             yield from describe_changes(found, self.schema, self.ordinal, self.snapshot_id).to_batches()
 
 
@@ -130,7 +130,7 @@ class ComparedTask:
             yield with_ordinal(batch, self.ordinal)
 
 
-PaimonTask = RowsTask | ToldTask | ComparedTask
+PaimonTask = RowsTask | ChangelogTask | ComparedTask
 
 
 # The stream ----------------------------------------------------------------------------------------------------------
@@ -292,7 +292,7 @@ class PaimonStream:
 
     def _tasks(
         self,
-        kind: type[RowsTask | ToldTask],
+        kind: type[RowsTask | ChangelogTask],
         state: PaimonState,
         splits: Iterable[Split],
         snapshot: Snapshot,
@@ -318,7 +318,7 @@ class PaimonStream:
         planner = ScanPlanner(state, conjuncts_of(self._scan(state, snapshot).predicate), default_threads())
         told = has_changelog(state) and snapshot.commit_kind is not CommitKind.OVERWRITE
         plan = planner.plan_changelog(snapshot) if told else planner.plan_delta(snapshot)
-        kind = ToldTask if state.schema.primary_keys else RowsTask
+        kind = ChangelogTask if state.schema.primary_keys else RowsTask
         return self._tasks(kind, state, plan.splits, snapshot, ordinal)
 
 

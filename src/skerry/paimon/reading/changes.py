@@ -41,7 +41,7 @@ from skerry.table.rows.row_stream import RowStream
 from skerry.table.rows.schema import leaf
 from skerry.table.work.read_ahead import default_threads
 
-__all__ = ["PaimonChanges", "changes", "changes_rows", "has_changelog", "read_commit", "told_rows"]
+__all__ = ["PaimonChanges", "changelog_rows", "changes", "changes_rows", "has_changelog", "read_commit"]
 
 _TYPES: Final = tuple(ChangeType)
 _BY_KIND: Final = np.array(
@@ -143,7 +143,7 @@ class PaimonChanges(RowStream):
             return
         told = has_changelog(self._state)
         plan = planner.plan_changelog(snapshot) if told else planner.plan_delta(snapshot)
-        yield from told_rows(self._reader(self._rows_schema, self._predicate), plan.splits)
+        yield from changelog_rows(self._reader(self._rows_schema, self._predicate), plan.splits)
 
     def _reader(self, columns: pa.Schema, predicate: Predicate = ALWAYS_TRUE) -> SplitReader:
         return SplitReader(self._state, columns, predicate, self._threads)
@@ -191,7 +191,7 @@ class PaimonChanges(RowStream):
         return _without_common(before, after, by_file=not self._state.schema.primary_keys)
 
 
-def told_rows(reader: SplitReader, splits: Iterable[Split]) -> Iterator[ChangedRows]:
+def changelog_rows(reader: SplitReader, splits: Iterable[Split]) -> Iterator[ChangedRows]:
     """Rows of changelog files, or of files that a commit added, with their kinds."""
     if not reader.state.schema.primary_keys:
         for batch in reader.batches(splits):
