@@ -188,7 +188,7 @@ def test_files_that_do_not_fit_change_nothing(table, warehouse):
         table.add_files([good, f"file://{broken}"])
     with pytest.raises(NotFoundError):
         table.add_files([good, f"file://{broken}.not"])
-    with pytest.raises(SchemaError, match="add_files takes locations as text, found 5"):
+    with pytest.raises(SchemaError, match="add_files takes locations as strings, found 5"):
         table.add_files([5])
     with pytest.raises(NotFoundError, match="no branch or tag 'x'"):
         table.add_files([good], ref="x")
@@ -198,7 +198,7 @@ def test_files_that_do_not_fit_change_nothing(table, warehouse):
 def test_required_columns(catalog):
     schema = pa.schema([pa.field("k", pa.int64(), nullable=False), ("s", pa.string())])
     table = catalog.create_table("d.r", schema)
-    with pytest.raises(SchemaError, match="column 'k' is required, and the file has 1 nulls in it"):
+    with pytest.raises(SchemaError, match="column 'k' is required, but has 1 nulls in the file"):
         table.add_files([put(table, "a", pa.table({"k": pa.array([1, None], pa.int64()), "s": ["x", "y"]}))])
     with pytest.raises(SchemaError, match="required column 'k' is missing"):
         table.add_files([put(table, "b", pa.table({"s": ["x", "y"]}))])
@@ -218,7 +218,7 @@ TIMED = {"at": [MOMENT], "log": [[MOMENT]], "t": [dt.time(1)]}
     [
         ("at", pa.timestamp("ms", "UTC"), "'at' is stored in milliseconds, and the table's .* in microseconds"),
         ("at", pa.timestamp("ns", "UTC"), "'at' is stored in nanoseconds, and the table's .* in microseconds"),
-        ("at", pa.timestamp("us"), "'at' has timestamps without zone in the file, and with in the table"),
+        ("at", pa.timestamp("us"), "'at' has timestamps without zone in the file but with in the table"),
         ("log", pa.list_(pa.timestamp("ns", "UTC")), r"'log\.element' is stored in nanoseconds"),
         ("t", pa.time32("ms"), "'t' is stored in milliseconds"),
     ],

@@ -271,8 +271,8 @@ def test_rows_of_a_primary_key_are_merged_and_may_take_each_others_keys(keyed):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"sort_by": ["id"]}, "sort_by= is Iceberg's"),
-        ({"format_version": 2}, "format_version= is Iceberg's"),
+        ({"sort_by": ["id"]}, "sort_by= is only for Iceberg tables"),
+        ({"format_version": 2}, "format_version= is only for Iceberg tables"),
         ({"location": "/tmp/elsewhere"}, "leave out location="),
         ({"partition_by": ["day(id)"]}, r"partitioned by columns and one bucket\(n, columns…\)"),
         ({"file_format": "lance"}, "file_format='lance' is not supported"),

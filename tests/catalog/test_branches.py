@@ -369,7 +369,7 @@ def test_the_table_property_stages_every_write_that_has_an_id(table):
     table.publish("job 7")
     assert keys(table) == [*range(30)]
     table.append(rows(30, 31), staged=True, snapshot_properties={"wap.id": "job 7"})
-    with pytest.raises(ConflictError, match="'job 7' is that of several snapshots"):
+    with pytest.raises(ConflictError, match="'job 7' belongs to several snapshots"):
         table.publish("job 7")
 
 

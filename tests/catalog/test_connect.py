@@ -67,14 +67,14 @@ def test_a_sql_catalog_by_uri(tmp_path):
     catalog = skerry.connect(f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w")
     catalog.create_table("a.b", SCHEMA).append(pa.table({"k": [1]}))
     assert catalog.load_table("a.b").location.startswith(f"file://{tmp_path}/w/")
-    with pytest.raises(SkerryError, match="a SQL catalog needs the folder of its tables"):
+    with pytest.raises(SkerryError, match="a SQL catalog needs a warehouse folder"):
         skerry.connect(f"sqlite:///{tmp_path}/c.db")
 
 
 @pytest.mark.parametrize("target", ["s3://bucket/lake", "gs://bucket/lake", "abfss://c@a.dfs.core.windows.net/lake"])
 def test_an_object_store_alone_orders_no_commits_of_iceberg_tables(target):
     catalog = skerry.connect(target)
-    with pytest.raises(UnsupportedError, match="need a catalog that orders their commits"):
+    with pytest.raises(UnsupportedError, match="need a catalog to coordinate commits"):
         catalog.create_table("a.b", pa.schema([("x", pa.int64())]))
 
 
@@ -150,7 +150,7 @@ def test_wrong_names_are_answered_with_the_nearest(tmp_path):
         catalog.load_table("nyc.flihgts")
     with pytest.raises(NotFoundError, match="no namespace 'nyv'; did you mean 'nyc'"):
         catalog.list_tables("nyv")
-    with pytest.raises(SchemaError, match=r"a table name is namespace\.table, found 'flights'"):
+    with pytest.raises(SchemaError, match=r"a table name must have the form namespace\.table, found 'flights'"):
         catalog.load_table("flights")
     with pytest.raises(NotFoundError):
         catalog.drop_table("nyc.none")

@@ -88,7 +88,7 @@ def test_a_rest_catalog(rest_catalog):
     catalog = skerry.connect(f"rest+{rest_catalog.uri}", warehouse=rest_catalog.warehouse)
     table = catalog.create_table("life.birds", SCHEMA)
     table.append(rows(0, 10))
-    with pytest.raises(UnsupportedError, match="the catalog took the commit but did not set branch 'work'"):
+    with pytest.raises(UnsupportedError, match="the catalog accepted the commit but did not set branch 'work'"):
         table.create_branch("work")
     with pytest.raises(UnsupportedError, match="the catalog stages no snapshots: it has made"):
         table.append(rows(10, 20), staged=True)

@@ -154,7 +154,7 @@ def test_files_without_rows_are_left_out(catalog, folder):
 CASES = {
     "nothing": ({}, NotFoundError, "no Parquet files"),
     "only hidden": ({"_x/1.parquet": rows(0, 1), ".y/1.parquet": rows(0, 1)}, NotFoundError, "no Parquet files"),
-    "another format": ({"1.parquet": rows(0, 1), "2.csv": b"a,b"}, UnsupportedError, "no Parquet by its name"),
+    "another format": ({"1.parquet": rows(0, 1), "2.csv": b"a,b"}, UnsupportedError, "not Parquet by its name"),
     "a table": ({"metadata/v1.metadata.json": b"{}"}, UnsupportedError, "a table of Iceberg already"),
     "a Delta table": ({"_delta_log/0.json": b"{}", "1.parquet": rows(0, 1)}, UnsupportedError, "a table of Delta Lake"),
     "no Parquet": ({"1.parquet": b"PAR1 this is none PAR1"}, FormatError, "1.parquet"),
@@ -174,13 +174,13 @@ CASES = {
     "only some": (
         {"p=1/1.parquet": pa.table({"k": [1], "p": [1]}), "p=2/1.parquet": pa.table({"k": [1]})},
         SchemaError,
-        "is in some of the files and not in others",
+        "is in some of the files but not in others",
     ),
     "no rows": ({"1.parquet": rows(0, 3).slice(0, 0)}, NotFoundError, "have no rows"),
     "ids of its own": (
         {"1.parquet": with_field_ids(rows(0, 3), 2, 1)},
         SchemaError,
-        "numbers columns of new tables itself",
+        "assigns the field ids of new tables itself",
     ),
     "ids in part": (
         {"1.parquet": with_field_ids(rows(0, 3), 1, 2), "2.parquet": rows(0, 3)},

@@ -23,7 +23,7 @@ def test_a_table_that_was_made_and_cannot_be_loaded_is_no_plain_error(tmp_path, 
     catalog = skerry.connect(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(Catalog, "load_table", failing)
-        with pytest.raises(CommitUnknownError, match="was created, and cannot be loaded: the store failed"):
+        with pytest.raises(CommitUnknownError, match="was created, but cannot be loaded: the store failed"):
             catalog.create_table("d.t", SCHEMA, format=format)
         with pytest.raises(CommitUnknownError, match="was renamed"):
             catalog.rename_table("d.t", "d.u")
@@ -63,7 +63,7 @@ def test_a_drop_that_was_interrupted_can_be_ended(tmp_path, monkeypatch):
         patch.setattr(Storage, "delete", stop_after_the_schemas)
         catalog.drop_table("d.t", purge=True)  # the table is gone; the log says what is left
     assert not catalog.table_exists("d.t")
-    with pytest.raises(AlreadyExistsError, match=r"drop_table\('d.t', purge=True\) deletes what is left"):
+    with pytest.raises(AlreadyExistsError, match=r"drop_table\('d.t', purge=True\) deletes the remaining files"):
         catalog.create_table("d.t", SCHEMA, format="paimon")
     catalog.drop_table("d.t", purge=True)
     assert catalog.create_table("d.t", SCHEMA, format="paimon").scan().count() == 0

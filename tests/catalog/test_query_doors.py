@@ -68,7 +68,7 @@ def test_only_tables_subqueries_and_lists_are_read(catalog, text):
     ],
 )
 def test_a_file_is_not_a_table(catalog, text):
-    with pytest.raises(SkerryError, match=r"no table|table name is namespace\.table"):
+    with pytest.raises(SkerryError, match=r"no table|table name must have the form namespace\.table"):
         catalog.sql(text.format(secret=catalog.folder / "secret.txt"))
 
 

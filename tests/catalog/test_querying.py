@@ -136,7 +136,7 @@ def test_plan_joins_without_sql(catalog: Catalog) -> None:
     assert [relation.name for relation in short.relations] == ["flights", "planes"]
     with pytest.raises(SchemaError, match=r"expected name\.column"):
         catalog.plan_joins(["nyc.flights"], [("x.y", "flights.carrier")])
-    with pytest.raises(SchemaError, match="a condition is on 'z'"):
+    with pytest.raises(SchemaError, match="a condition names 'z'"):
         catalog.plan_joins(["nyc.flights"], [], where={"z": "a = 1"})
 
 

@@ -251,7 +251,7 @@ def test_a_rival_that_commits_meanwhile_wins(copy, monkeypatch):
         return found
 
     monkeypatch.setattr(relocating, "relocate_table", then_change)
-    with pytest.raises(ConflictError, match=r"table 'n\.v2' was changed meanwhile"):
+    with pytest.raises(ConflictError, match=r"table 'n\.v2' was changed in the meantime"):
         catalog.relocate()
     assert skerry.connect(copy).moved_from is not None
 
@@ -330,16 +330,16 @@ def test_a_copy_that_shares_files_with_the_original_is_refused(home, tmp_path):
     other = skerry.connect(copy)
     with pytest.raises(SkerryError, match="was copied or moved"):
         other.load_table("n.far").append(rows(0, 1))
-    with pytest.raises(UnsupportedError, match=r"has table 'n\.far' too, which lies outside of it"):
+    with pytest.raises(UnsupportedError, match=r"also has table 'n\.far', which is outside its folder"):
         other.relocate()
     other.drop_table("n.far")
     shutil.move(copy / "n", tmp_path / "n")
     (copy / "n").symlink_to(tmp_path / "n")
-    with pytest.raises(UnsupportedError, match="a link that leads out of the copy"):
+    with pytest.raises(UnsupportedError, match="a link to a folder outside the copy"):
         skerry.connect(copy).relocate()
     (copy / "catalog.db").unlink()
     os.link(home / "catalog.db", copy / "catalog.db")
-    with pytest.raises(UnsupportedError, match="the same file as the original's"):
+    with pytest.raises(UnsupportedError, match="a link to the original's file"):
         skerry.connect(copy).relocate()
     assert skerry.connect(home).load_table("n.far").scan().count() == 1
 

@@ -318,7 +318,7 @@ def test_scan_explained(run, look):
             "error: no branch or tag 'mian'; did you mean 'main'? (in nyc.flights)\n",
         ),
         (["ls", "nyk"], "error: no namespace 'nyk'; did you mean 'nyc'?\n"),
-        (["show", "flights"], "error: a table name is namespace.table, found 'flights'\n"),
+        (["show", "flights"], "error: a table name must have the form namespace.table, found 'flights'\n"),
     ],
 )
 def test_mistakes_are_answered_in_one_line_with_the_nearest_name(run, arguments, message):

@@ -209,8 +209,8 @@ def test_of_several_order_columns_the_first_that_differs_decides() -> None:
 
 
 BAD = [
-    ({"op": "x"}, "record 1: column 'op' is 'x', which is no op code; expected one of c, r, u"),
-    ({"op": None}, "record 1: column 'op' is None, which is no op code"),
+    ({"op": "x"}, "record 1: column 'op' is 'x', which is not an op code; expected one of c, r, u"),
+    ({"op": None}, "record 1: column 'op' is None, which is not an op code"),
     ({"id": None}, "record 1: column 'id' of the key is null"),
     ({"lsn": None}, "record 1: column 'lsn', by which records are ordered, is null"),
 ]

@@ -164,7 +164,7 @@ def test_rivals_that_always_win_end_in_a_conflict_and_nothing_is_left_behind(tmp
         files.append({file.location.removeprefix("file://") for file in table.files()})
 
     commits = rival(act, times=10)
-    with pytest.raises(ConflictError, match="done 3 times over: ") as raised:
+    with pytest.raises(ConflictError, match="failed after 3 attempts: ") as raised:
         table.upsert(rows([20, 3], "ours"), "k")
     assert not raised.value.retryable
     assert len(commits) == 3

@@ -245,7 +245,7 @@ def test_safety_catches(tmp_path):
         update.rename_column("pos", "_pos")  # as other engines may
     with pytest.raises(SchemaError, match="delete needs a condition; 'TRUE' deletes all rows"):
         table.delete(None)
-    with pytest.raises(SchemaError, match="column '_pos' has a name that changes of rows need"):
+    with pytest.raises(SchemaError, match="column '_pos' has a name that is reserved for row changes"):
         table.delete("k = 1")
-    with pytest.raises(SchemaError, match="column '_pos' has a name that changes of rows need"):
+    with pytest.raises(SchemaError, match="column '_pos' has a name that is reserved for row changes"):
         table.overwrite(pa.table({"k": [1]}))

@@ -219,7 +219,7 @@ def test_history_that_is_gone_is_said(table):
     table.append(rows(20))
     table.append(rows(21))
     table.expire_snapshots(older_than=dt.datetime.now(dt.UTC), keep_last=1)
-    with pytest.raises(NotFoundError, match="to which the stream has come, has expired or is not on the way"):
+    with pytest.raises(NotFoundError, match="which the stream has reached, has expired or is not an ancestor"):
         stream.latest(at)
     table.append(rows(22))
     other = table.catalog.create_table("d.u", SCHEMA)

@@ -296,7 +296,7 @@ def test_folders_name_what_files_lack(catalog, tmp_path):
     table = catalog.load_table("d.t")
     with pytest.raises(
         UnsupportedError,
-        match=r"the file lacks column 'day', whose values are known from the table's metadata alone; compact\(",
+        match=r"the file lacks column 'day', whose values are only in the table's metadata; compact\(",
     ):
         plan(table, partition_by=[])
     migrated = migrate(table)
@@ -384,11 +384,13 @@ def test_partition_keys_are_those_of_the_spec_or_those_that_are_wanted(catalog):
         plan(table, partition_by=["q"])
     with pytest.raises(SchemaError, match="partition_by must be a list of columns, found 'p'"):
         plan(table, partition_by="p")
-    with pytest.raises(UnsupportedError, match="the file is not partitioned by column 'x' as it is; partition_by="):
+    with pytest.raises(
+        UnsupportedError, match="the file is not partitioned by the identity of column 'x'; partition_by="
+    ):
         plan(table, partition_by=["x"])
     with table.update_spec() as spec:
         spec.remove_field("p").remove_field("id_bucket").add_field("yes")
-    with pytest.raises(UnsupportedError, match="the file is not partitioned by column 'yes' as it is"):
+    with pytest.raises(UnsupportedError, match="the file is not partitioned by the identity of column 'yes'"):
         plan(table)
     table.compact(full=True)
     other = catalog.load_table("d.t")
@@ -424,7 +426,7 @@ def test_values_of_partition_keys(catalog, type_, values):
 @pytest.mark.parametrize(
     ("type_", "message"),
     [
-        (pa.float64(), "partition key 'p' is floating: Iceberg keeps zeros of both signs in one partition, for which"),
+        (pa.float64(), "partition key 'p' is floating-point: Iceberg keeps -0.0 and 0.0 in one partition, for which"),
         (pa.binary(), "partition key 'p' of type BYTES is not supported; partition_by=[] makes a Paimon table without"),
     ],
 )
@@ -457,7 +459,7 @@ def test_files_lie_where_the_iceberg_table_says(catalog, tmp_path):
         table = catalog.create_table(f"d.t{len(folder)}", pa.schema([("k", pa.int64())]), properties=where)
         table.append(pa.table({"k": [1]}))
         if "," in folder:
-            with refused("option data-file.external-paths cannot name a folder with a comma; allow files to lie"):
+            with refused("option data-file.external-paths cannot name a folder with a comma; allow files anywhere"):
                 plan(table)
             migrated = migrate(table, properties={"skerry.read.files-outside-location": "true"})
         else:
@@ -473,9 +475,13 @@ def refused(match, error=UnsupportedError):
 @pytest.mark.parametrize(
     ("type_", "version", "message"),
     [
-        (pa.time64("us"), 2, "column 'c' of type time64[us]: Iceberg's files hold microseconds where Paimon's hold"),
+        (
+            pa.time64("us"),
+            2,
+            "column 'c' of type time64[us]: Iceberg's files contain microseconds where Paimon's contain",
+        ),
         (pa.uuid(), 2, "column 'c' of type extension<arrow.uuid>: Paimon has no such type"),
-        (pa.timestamp("ns"), 3, "column 'c' of type timestamp[ns]: Paimon's files hold nanoseconds in another way"),
+        (pa.timestamp("ns"), 3, "column 'c' of type timestamp[ns]: Paimon's files store nanoseconds differently"),
         (pa.null(), 3, "column 'c' of type null: Paimon has no type for columns without values"),
         (pa.list_(pa.time64("us")), 2, "column 'c.element' of type time64[us]"),
         (pa.struct([("m", pa.map_(pa.int32(), pa.uuid()))]), 2, "column 'c.m.value' of type extension<arrow.uuid>"),
@@ -497,12 +503,15 @@ def test_names_that_paimon_uses_itself_are_refused(catalog):
 @pytest.mark.parametrize(
     ("stored", "message"),
     [
-        ({"k": pa.array([1], pa.uint32())}, "column 'k' is uint32 in the file, which Paimon's readers take for signed"),
+        (
+            {"k": pa.array([1], pa.uint32())},
+            "column 'k' is uint32 in the file, which Paimon's readers would read as signed",
+        ),
         (
             {"t": pa.array([1000], pa.timestamp("ns"))},
-            "column 't' has nanoseconds in the file, or is of Parquet's old type",
+            "column 't' has nanoseconds in the file, or Parquet's old type",
         ),
-        ({"r": pa.array([{"b": 1}])}, "column 'r' is a struct, of which the file has no member that the table has"),
+        ({"r": pa.array([{"b": 1}])}, "column 'r' is a struct, of whose members the file has none that the table has"),
     ],
 )
 def test_files_that_paimon_would_read_as_something_else_are_refused(catalog, tmp_path, stored, message):
@@ -536,14 +545,14 @@ def test_names_of_files_must_tell_them_and_their_format(catalog):
     table.add_files([f"file://{folder}/a/x.parquet"])
     plan(table)
     table.add_files([f"file://{folder}/b/x.parquet"])
-    with refused(f"Paimon tells files apart by their names, and file://{folder}/./x.parquet has the same"):
+    with refused(f"Paimon identifies files by their names, and file://{folder}/./x.parquet has the same"):
         plan(table)
     table.compact(full=True)
     table = catalog.load_table("d.t")
     check_same(table, migrate(table))
     pq.write_table(pa.table({"k": [2]}), folder / "x.pq")
     table.add_files([f"file://{folder}/x.pq"])
-    with refused("Paimon tells a file's format by its name, which does not end in .parquet here"):
+    with refused("Paimon derives a file's format from its name, which does not end in .parquet here"):
         plan(table)
 
 
@@ -551,7 +560,7 @@ def test_names_of_files_must_tell_them_and_their_format(catalog):
 def test_formats_that_stay_are_refused(catalog, file_format):
     table = catalog.create_table("d.t", pa.schema([("k", pa.int64())]), file_format=file_format)
     table.append(pa.table({"k": [1]}))
-    with refused(f"data files of format {file_format} do not go over, only those of parquet and orc"):
+    with refused(f"data files of format {file_format} cannot be migrated, only those of parquet and orc"):
         plan(table)
 
 
@@ -579,7 +588,7 @@ def test_values_that_only_metadata_knows_are_refused(catalog):
     table.append(pa.table({"k": [1], "r": [{"a": 1}]}, schema=table.schema))
     with table.update_schema() as update:
         update.add_column("n", pa.int32(), default_value=5)
-    with refused("the file lacks column 'n', whose values are known from the table's metadata alone"):
+    with refused("the file lacks column 'n', whose values are only in the table's metadata"):
         plan(table)
     table.compact(full=True)
     table = catalog.load_table("d.t")
@@ -597,7 +606,7 @@ def test_a_name_that_means_two_columns_of_a_file_is_refused(catalog):
         spec.rename_field("a", "by_a")
     with table.update_schema() as update:
         update.rename_column("b", "c").rename_column("a", "b")
-    with refused("the file has another column by the name 'b', which the table is partitioned by now"):
+    with refused("the file has another column of the name 'b', by which the table is now partitioned"):
         plan(table)
     check_same(table, migrate(table, partition_by=[]))
 

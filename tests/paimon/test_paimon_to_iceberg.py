@@ -324,7 +324,9 @@ def test_tables_that_cannot_go(catalog, columns, options, expected):
 
 def test_files_in_avro_are_refused(catalog):
     small(catalog, file_format="avro")
-    with pytest.raises(UnsupportedError, match="data files of format avro cannot be an Iceberg table's"):
+    with pytest.raises(
+        UnsupportedError, match="data files of format avro written by Paimon cannot belong to an Iceberg table"
+    ):
         catalog.migrate("d.t", format="iceberg")
 
 
@@ -332,7 +334,7 @@ def test_files_in_avro_are_refused(catalog):
 def test_milliseconds_in_parquet(catalog, digits):
     table = catalog.create_table("d.t", pa.schema([("t", pa.timestamp(digits))]), format="paimon")
     table.append(pa.table({"t": [dt.datetime(2024, 1, 1)]}))
-    with pytest.raises(UnsupportedError, match="the Parquet file holds milliseconds, which other readers"):
+    with pytest.raises(UnsupportedError, match="the Parquet file contains milliseconds, which other readers"):
         table.migrate("iceberg")
     with table.update_schema() as update:
         update.update_column("t", pa.timestamp("us"))
@@ -357,7 +359,7 @@ def test_branches_and_tags_are_not_dropped(catalog):
     with pytest.raises(UnsupportedError) as error:
         table.migrate("iceberg")
     assert error.value.message == (
-        "only the newest snapshot goes over, and the table has 1 more branches or tags, the tag 'v1' among them: drop "
+        "only the newest snapshot is migrated, but the table has 1 other branches or tags, such as the tag 'v1': drop "
         "them first"
     )
 
@@ -369,8 +371,8 @@ def test_types_that_iceberg_does_not_promote(catalog):
     with pytest.raises(UnsupportedError) as error:
         table.migrate("iceberg")
     assert error.value.message == (
-        "column 'k' was of type long in schema 0 and is of decimal(20, 0) now, which Iceberg does not turn one into "
-        "the other; write the files anew: compact(full=True)"
+        "column 'k' was of type long in schema 0 and is decimal(20, 0) now, which Iceberg cannot convert; rewrite the "
+        "files: compact(full=True)"
     )
     table.compact(full=True)
     table.migrate("iceberg")
@@ -409,7 +411,7 @@ def test_the_other_format_must_be_another_one(catalog):
         catalog.migrate("d.t", format="delta")
     with pytest.raises(SchemaError, match="format_version must be 2 or 3, found 1"):
         catalog.migrate("d.t", format="iceberg", format_version=1)
-    with pytest.raises(UnsupportedError, match="Iceberg keeps the partition keys"):
+    with pytest.raises(UnsupportedError, match="the Iceberg table keeps the partition keys"):
         catalog.migrate("d.t", format="iceberg", partition_by=[])
 
 
@@ -481,7 +483,7 @@ def test_a_rival_commit_is_not_lost(catalog, monkeypatch, moment):
 
 
 def test_folders_become_iceberg_tables(catalog):
-    with pytest.raises(UnsupportedError, match="a folder becomes an Iceberg table"):
+    with pytest.raises(UnsupportedError, match="a folder can only become an Iceberg table"):
         catalog.migrate("d.x", "/tmp/folder", format="paimon")
     with pytest.raises(UnsupportedError, match="leave out partition_by="):
         catalog.migrate("d.x", "/tmp/folder", partition_by=[])

@@ -1,4 +1,4 @@
-"""The public way in: `connect` to a catalog, load its tables; the clauses of a merge."""
+"""The public entry point: `connect` to a catalog, load its tables; the clauses of a merge."""
 
 from skerry.catalog.catalog import Catalog
 from skerry.catalog.connection import connect

@@ -40,15 +40,15 @@ _NAMES = {ICEBERG: "an Iceberg", PAIMON: "a Paimon"}
 
 
 class Catalog:
-    """Named tables in namespaces. Made by `skerry.connect`.
+    """Named tables in namespaces, as `skerry.connect` opens them.
 
-    Iceberg tables stand in the catalog behind it; Paimon tables are found where they lie, in the folders
-    `<namespace>.db/<table>` of the warehouse. A name is given once, whatever the format.
+    Iceberg tables are registered in the underlying catalog; Paimon tables are the folders `<namespace>.db/<table>` of
+    the warehouse. A name is unique across both formats.
 
     Args:
         name: The catalog's name; Spark must configure the same catalog under the same name.
         properties: What it was connected with.
-        iceberg: Its Iceberg tables; None if it has no room for them.
+        iceberg: Its Iceberg tables; None if it cannot hold any.
         paimon: Its Paimon tables; None if it has no warehouse folder.
     """
 
@@ -73,10 +73,10 @@ class Catalog:
 
     @property
     def iceberg_catalog(self) -> pyiceberg_catalog.Catalog:
-        """PyIceberg's own object for the same catalog, for what only it can do.
+        """PyIceberg's object for the same catalog, for operations that only PyIceberg has.
 
         Raises:
-            UnsupportedError: The catalog has no room for Iceberg tables.
+            UnsupportedError: The catalog cannot hold Iceberg tables.
         """
         store = self._store(ICEBERG)
         assert isinstance(store, IcebergTables)
@@ -98,11 +98,11 @@ class Catalog:
             return store
         if format == ICEBERG:
             raise UnsupportedError(
-                f"Iceberg tables in {redact(self._properties['warehouse'])} need a catalog that orders their commits: "
+                f"Iceberg tables in {redact(self._properties['warehouse'])} need a catalog to coordinate commits: "
                 "connect to its URI (rest+https://…, postgresql://…) or to a configured name, with this location as "
                 "warehouse="
             )
-        raise UnsupportedError("Paimon tables need a folder to lie in: connect with warehouse='…'")
+        raise UnsupportedError("Paimon tables need a warehouse folder: connect with warehouse='…'")
 
     def _store_of(self, name: str) -> TableStore | None:
         """Where a table is; None if there is none of that name."""
@@ -123,7 +123,7 @@ class Catalog:
 
         Raises:
             AlreadyExistsError: It exists.
-            SchemaError: It is not a name that folders and URLs take.
+            SchemaError: The name cannot be used in folders and URLs.
         """
         check_new_name(name, kind="namespace")
         if name in self.list_namespaces():
@@ -156,17 +156,17 @@ class Catalog:
         location: str | None = None,
         format_version: int | None = None,
     ) -> Table:
-        """Create a table; its namespace is created if need be.
+        """Create a table, and its namespace if it does not exist.
 
         Args:
             name: `namespace.table`.
             schema: Arrow schema, or data that has one. Field ids (`PARQUET:field_id`) are kept if every field has one,
-                else given.
+                otherwise assigned.
             format: `iceberg` or `paimon`.
-            file_format: What data files are written in: `parquet`, `orc`, `avro`, or `amudai`, which no other engine
-                reads (table property `write.format.default`, Paimon's option `file.format`).
+            file_format: Format of new data files: `parquet`, `orc`, `avro`, or `amudai`, which no other engine reads
+                (table property `write.format.default`, Paimon's option `file.format`).
             partition_by: Transforms: `col`, `year(ts)`, `month(ts)`, `day(ts)`, `hour(ts)`, `bucket(16, id)`,
-                `truncate(10, s)`, `void(x)`. Paimon has `col`, and one `bucket(16, id, …)` for its buckets.
+                `truncate(10, s)`, `void(x)`. Paimon supports `col`, and one `bucket(16, id, …)` for its buckets.
             sort_by: Order of the rows in each file: `col`, `col desc`, `col asc nulls last`, transforms too (Iceberg).
             primary_key: Columns that identify a row: Iceberg's identifier fields, which nothing enforces; Paimon's
                 primary key, by which rows replace each other.
@@ -176,9 +176,9 @@ class Catalog:
 
         Raises:
             AlreadyExistsError: There is a table of that name.
-            CommitUnknownError: It may or may not have been done, or was done and cannot be loaded.
+            CommitUnknownError: It may or may not have been done, or was done and the table cannot be loaded.
             SchemaError: A column, type, transform or property does not fit.
-            UnsupportedError: The format is not supported, or has no such thing.
+            UnsupportedError: The format is unknown, or does not support an argument.
         """
         store = self._store(format)
         identifier_of(name)
@@ -214,48 +214,50 @@ class Catalog:
         executor: Executor | None = None,
         progress: Progress = None,
     ) -> MigrationSummary:
-        """Make a table of a folder of Parquet files, or a table of one format one of the other, in place.
+        """Turn a folder of Parquet files into a table, or convert a table to the other format, in place.
 
         Nothing is rewritten, nothing is moved.
 
-        **A folder** becomes an Iceberg table. Columns are those of all files. Those that folders name
-        (`day=2024-01-01/`) become partitions: whole numbers, dates or text, as all of their values are, and the text
-        `__HIVE_DEFAULT_PARTITION__` is null. Every file is checked and described as `Table.add_files` does, sketches
-        too. From then on the files are the table's, and may be deleted when their snapshots expire; nobody else may
-        write to the folder.
+        **A folder** becomes an Iceberg table. It has the columns of all files. Columns named by folders
+        (`day=2024-01-01/`) become partitions: integers, dates or text, depending on all of their values, and the text
+        `__HIVE_DEFAULT_PARTITION__` is null. Every file is checked and sketched as in `Table.add_files`. From then on
+        the files belong to the table, and may be deleted when their snapshots expire; no other program may write to the
+        folder.
 
-        **A table** keeps its name, its rows, its field ids and what is known of its distinct values; its newest
-        snapshot goes over, older ones do not. Iceberg tables become Paimon append tables and the other way round;
-        deleted positions and deletion vectors become each other. What the other format cannot have, or would read in
-        another way from the same files, is refused by name. Writers must have stopped: one that commits meanwhile makes
-        the migration fail with the table as it was.
+        **A table** keeps its name, rows, field ids and statistics of distinct values; only its newest snapshot is
+        migrated. Iceberg tables become Paimon append tables and vice versa; position deletes become deletion vectors
+        and vice versa. What the other format does not support, or would read differently from the same files, is
+        refused by name. Writers must have stopped: if one commits in the meantime, the migration fails and the table is
+        unchanged.
 
         Args:
             name: `namespace.table`.
-            folder: The folder, which becomes the table's; None if `name` is a table already.
-            format: What it becomes: `iceberg` or `paimon`.
+            folder: The folder that becomes the table; None if `name` is a table already.
+            format: The new format: `iceberg` or `paimon`.
             partition_by: The new Paimon table's partition keys: `[]` for none, since Paimon has no transforms; those of
                 the Iceberg table if None.
             properties: Table properties.
             format_version: Iceberg format version: 1 to 3 for a folder, 2 or 3 for a Paimon table; 2 if None.
-            dry_run: Only tell what the table would be.
-            executor: Where files are looked at; threads of this process by default.
+            dry_run: Only report what the table would be.
+            executor: Runs the tasks that inspect files; threads of this process by default.
             progress: True for a bar, or a callable that gets `JobProgress` records.
 
         Raises:
-            AlreadyExistsError: There is a table of that name, or of that format already.
-            CommitUnknownError: The outcome is unknown; nothing was cleaned up, the message says what to do.
-            ConflictError: Another writer has committed meanwhile; the table is what it was.
+            AlreadyExistsError: There is a table of that name, or it has that format already.
+            CommitUnknownError: The outcome is unknown; nothing was cleaned up, and the message says what to do.
+            ConflictError: Another writer committed in the meantime; the table is unchanged.
             FormatError: A file is corrupt.
             NotFoundError: There are no files, or no such table.
-            SchemaError: Files differ in columns that do not go together, or in how their folders are named.
-            UnsupportedError: The folder is a table already, or has files that are no Parquet; or the table has what the
-                other format has not.
+            SchemaError: Files have incompatible columns, or their folders are named differently.
+            UnsupportedError: The folder is a table already, or contains files that are not Parquet; or the table uses
+                something that the other format does not support.
         """
         if folder is not None:
             check_new_name(name)
             if format != ICEBERG:
-                raise UnsupportedError("a folder becomes an Iceberg table; migrate that to Paimon afterwards")
+                raise UnsupportedError(
+                    "a folder can only become an Iceberg table; migrate that table to Paimon afterwards"
+                )
             if partition_by is not None:
                 raise UnsupportedError("a folder's partitions are those that its folders name: leave out partition_by=")
             from skerry.catalog.migrating import migrate_folder
@@ -280,7 +282,7 @@ class Catalog:
         """Load a table.
 
         Raises:
-            NotFoundError: There is none of that name; the message proposes the nearest.
+            NotFoundError: There is no table of that name; the message suggests the nearest.
         """
         identifier_of(name)
         for store in self._stores:
@@ -292,7 +294,7 @@ class Catalog:
         raise NotFoundError(f"no table {name!r}{nearest(name, self.list_tables())}")
 
     def _loaded(self, name: str, done: str) -> Table:
-        """Load a table that something was done to: from then on an error must not say that nothing has happened.
+        """Load a table after a change to it: an error must not suggest that nothing has happened.
 
         Raises:
             CommitUnknownError: It cannot be loaded.
@@ -300,7 +302,7 @@ class Catalog:
         try:
             return self.load_table(name)
         except SkerryError as error:
-            raise CommitUnknownError(f"table {name!r} was {done}, and cannot be loaded: {error}") from error
+            raise CommitUnknownError(f"table {name!r} was {done}, but cannot be loaded: {error}") from error
 
     def table_exists(self, name: str) -> bool:
         """Whether there is a table of that name."""
@@ -308,13 +310,13 @@ class Catalog:
         return self._store_of(name) is not None
 
     def rename_table(self, name: str, to: str) -> Table:
-        """Give a table another name. Files of an Iceberg table stay where they are, a Paimon table's folder moves.
+        """Rename a table. Files of an Iceberg table stay where they are, a Paimon table's folder moves.
 
         Raises:
             NotFoundError: There is no such table, or no such namespace to move to.
-            CommitUnknownError: It may or may not have been done, or was done and cannot be loaded.
+            CommitUnknownError: It may or may not have been done, or was done and the table cannot be loaded.
             AlreadyExistsError: The new name is taken.
-            UnsupportedError: A Paimon table lies where folders cannot be moved at once.
+            UnsupportedError: A Paimon table is on a store that cannot move folders atomically.
         """
         identifier_of(to)
         check_new_name(to)
@@ -324,19 +326,19 @@ class Catalog:
         return self._loaded(to, "renamed")
 
     def drop_table(self, name: str, *, purge: bool = False) -> None:
-        """Take a table out of the catalog.
+        """Remove a table from the catalog.
 
         Args:
             name: `namespace.table`.
-            purge: Whether to delete its files too: of an Iceberg table those that its metadata reaches, below its
-                location, and nothing is dropped if some metadata cannot be read, or if the table property `gc.enabled`
-                is false. A Paimon table is nothing but its folder, and can only be dropped with it; if that was
-                interrupted, doing it again deletes the rest.
+            purge: Whether to delete its files too: of an Iceberg table the files below its location that its metadata
+                refers to; nothing is dropped if some metadata cannot be read, or if the table property `gc.enabled` is
+                false. A Paimon table is its folder, and can only be dropped with it; if that was interrupted, repeating
+                it deletes the rest.
 
         Raises:
             NotFoundError: There is no such table, or a metadata file is missing.
             FormatError: Metadata is corrupt.
-            SchemaError: The table's files may be other tables' too, or the files of a Paimon table were to stay.
+            SchemaError: The table may share files with other tables, or `purge` is false for a Paimon table.
         """
         store = self._store_of(name)
         if store is None and purge and self._paimon is not None and self._paimon.has_remains(name):
@@ -344,7 +346,7 @@ class Catalog:
         (store or self._known(name)).drop(name, purge=purge)
 
     def register_table(self, name: str, metadata_path: str) -> Table:
-        """Put an Iceberg table into the catalog that exists already as files.
+        """Register an existing Iceberg table by its metadata file.
 
         Args:
             name: `namespace.table`.
@@ -352,10 +354,10 @@ class Catalog:
 
         Raises:
             AlreadyExistsError: There is a table of that name.
-            CommitUnknownError: It may or may not have been done, or was done and cannot be loaded.
-            FormatError: The file is no table metadata; nothing was registered.
+            CommitUnknownError: It may or may not have been done, or was done and the table cannot be loaded.
+            FormatError: The file is not table metadata; nothing was registered.
             NotFoundError: There is no such file.
-            UnsupportedError: It is of a format version that is not known.
+            UnsupportedError: Its format version is not supported.
         """
         store = self._store(ICEBERG)
         assert isinstance(store, IcebergTables)
@@ -367,36 +369,36 @@ class Catalog:
 
     @property
     def moved_from(self) -> str | None:
-        """The place that a folder's warehouse was made for, if it was copied or moved since; see `relocate`."""
+        """The folder that the warehouse was created in, if it was copied or moved since; see `relocate`."""
         move = None if self._iceberg is None else move_of(self._iceberg.catalog.properties)
         return None if move is None else move.sources[0]
 
     def relocate(self, *, dry_run: bool = False, progress: Progress = None) -> RelocationSummary:
-        """Make a folder's warehouse that was copied or moved one of its own: its metadata names the place it lies at.
+        """Adapt the metadata of a warehouse folder that was copied or moved to its new location.
 
         Iceberg names files by absolute locations. Until it is relocated, a warehouse that was copied or moved can be
-        read, from its own files; what would write or delete in the old place is refused.
+        read, from its own files; writes and deletes in the old location are refused.
 
-        New metadata is written beside the old, then the catalog switches over in one transaction. Data files, ids,
-        history and statistics stay what they are, and the old place is not touched. What was replaced stays in the
-        folder until `remove_orphans`. A relocation that was interrupted is done again. Tables that lie elsewhere, and
-        files of tables that do, keep their locations. Load tables again afterwards.
+        New metadata is written beside the old, then the catalog is switched over in one transaction. Data files, ids,
+        history and statistics do not change, and the old location is not touched. Replaced files stay in the folder
+        until `remove_orphans`. After an interruption, call it again. Tables and files outside the old location keep
+        their locations. Load tables again afterwards.
 
         Args:
-            dry_run: Read everything, and only say what would be rewritten.
+            dry_run: Read everything, but only report what would be rewritten.
             progress: True for a bar, or a callable that gets `JobProgress` records.
 
         Returns:
-            What was rewritten, by table; without a source if the warehouse lies where it was made.
+            What was rewritten, by table; without a source if the warehouse is where it was created.
 
         Raises:
             CatalogLockedError: Another process has locked the catalog's database; nothing was switched.
-            ConflictError: Another process has changed the catalog meanwhile; nothing was switched.
+            ConflictError: Another process changed the catalog in the meantime; nothing was switched.
             FormatError: Metadata is corrupt; nothing was switched.
             NotFoundError: A file is missing; nothing was switched.
-            UnsupportedError: This is not the catalog of a folder; or files are the original's too.
+            UnsupportedError: This is not the catalog of a folder; or it shares files with the original.
         """
-        from skerry.catalog.relocating import relocatable, relocate_catalog  # hardly ever needed
+        from skerry.catalog.relocating import relocatable, relocate_catalog  # rarely needed
 
         catalog = relocatable(self._iceberg)
         with watching(progress, "relocate") as watcher:
@@ -410,7 +412,7 @@ class Catalog:
     def joinable(
         self, table: str, column: str, *, min_containment: float = 0.1, limit: int | None = None
     ) -> JoinableColumns:
-        """Find the columns of all tables that could be joined with one, from published sketches alone.
+        """Find the columns of all tables that could be joined with a column, from published sketches alone.
 
         No data file is read. Only fresh sketches are compared, and only columns whose equal values have equal hashes:
         `int` is never compared with `long`.
@@ -418,11 +420,12 @@ class Catalog:
         Args:
             table: `namespace.table`.
             column: Dotted name of a primitive column.
-            min_containment: Leave out columns of which less is contained in the other, whichever way.
-            limit: Most columns; all if None.
+            min_containment: Leave out columns whose larger containment, of either in the other, is below this.
+            limit: At most this many columns; all if None.
 
         Returns:
-            The columns found, those first that have most of the asked column's values; and what was left out, and why.
+            The columns found, those that contain most of the given column's values first; and what was left out, and
+            why.
 
         Raises:
             NotFoundError: There is no such table or column, or the column has no fresh sketch.
@@ -440,21 +443,21 @@ class Catalog:
         """Plan a query without running it: rows after conditions and joins with their bounds, and the order of joins.
 
         Selectivities come from partitions, bounds, null counts and sketches, sizes of joins from the intersection of
-        sketches. Only fresh sketches are used; what was assumed instead is told.
+        sketches. Only fresh sketches are used; assumptions made instead are listed in the plan.
 
         Args:
             sql: A query in DuckDB's dialect over tables named `namespace.table`.
 
         Returns:
-            The plan; `str()` lays it out.
+            The plan; `str()` formats it.
 
         Raises:
-            FormatError: The text is no query.
+            FormatError: The text is not a query.
             NotFoundError: There is no such table.
             SchemaError: A column does not exist or is ambiguous.
-            UnsupportedError: It is another statement, or uses what is not planned.
+            UnsupportedError: It is another kind of statement, or uses something that is not planned.
         """
-        from skerry.catalog.querying import explain_query  # the planner is only for those who ask
+        from skerry.catalog.querying import explain_query  # only loaded when it is used
 
         return explain_query(self.load_table, sql)
 
@@ -481,9 +484,9 @@ class Catalog:
         return plan_table_joins(self.load_table, tables, on, where)
 
     def sql(self, sql: str) -> pa.Table:
-        """Run a query on DuckDB, with the joins in the order that `explain` tells.
+        """Run a query on DuckDB, with the joins in the order that `explain` shows.
 
-        Tables are read by our scans: only the columns needed, and only what the conditions on each table leave.
+        Tables are read by our scans: only the columns needed, and only rows that satisfy the conditions on each table.
 
         Args:
             sql: A query in DuckDB's dialect over tables named `namespace.table`.

@@ -1,7 +1,7 @@
 """`connect`: from what a user types to a catalog.
 
 A folder is a warehouse with its own SQLite catalog; a bare name that PyIceberg's configuration knows is that catalog; a
-URI says what it is.
+URI's scheme selects the kind of catalog.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ EMBEDDED_NAME = "skerry"
 PAIMON_WAREHOUSE = "paimon.warehouse"
 FILE_IO = "skerry.iceberg.metadata.file_io.SkerryFileIO"
 # How long a writer waits for another one's lock on the SQLite file. A commit holds it for milliseconds; one that has
-# waited in vain is tried again, as after a lost race.
+# timed out is retried, as after a lost race.
 _SQLITE_TIMEOUT_S = 10
 
 _SQL_SCHEMES = ("sqlite", "postgresql", "mysql")
@@ -50,17 +50,17 @@ def connect(
         target: One of
 
             - a folder: the warehouse; its catalog is the SQLite file `catalog.db` in it, which Spark's Iceberg
-              connector opens as its JDBC catalog of the name `skerry`;
+              connector can open as a JDBC catalog named `skerry`;
             - the name of a catalog in PyIceberg's configuration (`.pyiceberg.yaml`, `PYICEBERG_CATALOG__…`);
             - `rest+https://host/path` or `rest+http://…`: an Iceberg REST catalog;
             - `sqlite:///file`, `postgresql://…`: a SQL catalog; give `warehouse=` too;
             - `s3://…`, `gs://…`, `abfs://…`: a folder of Paimon tables; Iceberg tables need one of the catalogs above.
         create: Whether to create a warehouse folder that does not exist.
-        allowed_locations: Folders from which files of tables are read though they lie outside of the tables' own:
+        allowed_locations: Folders outside of tables' own locations from which their files may be read:
             `["s3://lake/raw"]`. Nothing is ever written or deleted there.
-        properties: Further catalog properties in PyIceberg's words, such as `**{"s3.endpoint": …}`. They win over the
-            configuration's. `paimon.warehouse` is the folder of Paimon tables; the warehouse of a folder or a SQL
-            catalog is one if it is not given.
+        properties: Further catalog properties under PyIceberg's names, such as `**{"s3.endpoint": …}`. They override
+            the configuration. `paimon.warehouse` is the folder of Paimon tables; by default the warehouse of a folder
+            or a SQL catalog.
 
     Returns:
         The catalog.
@@ -69,7 +69,7 @@ def connect(
         NotFoundError: The folder does not exist and `create` is false, or no such name is configured.
         SchemaError: `allowed_locations` is not a list of locations.
         SkerryError: The catalog cannot be reached.
-        UnsupportedError: The target is of a scheme that is none of the above.
+        UnsupportedError: The target's scheme is none of the above.
     """
     text = os.fspath(target)
     options = {"py-io-impl": FILE_IO, **_allowing(allowed_locations), **properties}
@@ -90,7 +90,7 @@ def connect(
 
 def _allowing(allowed_locations: Sequence[str]) -> dict[str, str]:
     if isinstance(allowed_locations, str):
-        raise SchemaError(f"allowed_locations takes a list of locations, found the text {allowed_locations!r}")
+        raise SchemaError(f"allowed_locations must be a list of locations, found the text {allowed_locations!r}")
     locations = [absolute(location) for location in allowed_locations]
     return {ALLOWED_LOCATIONS: json.dumps(locations)} if locations else {}
 
@@ -104,7 +104,7 @@ def _connect_uri(text: str, scheme: str, options: dict[str, str]) -> Catalog:
         return _open("rest", {"type": "rest", "uri": text.removeprefix("rest+"), **options})
     if scheme.split("+", maxsplit=1)[0] in _SQL_SCHEMES:
         if "warehouse" not in options:
-            raise SkerryError(f"a SQL catalog needs the folder of its tables: connect({redact(text)!r}, warehouse='…')")
+            raise SkerryError(f"a SQL catalog needs a warehouse folder: connect({redact(text)!r}, warehouse='…')")
         return _open(options.pop("name", EMBEDDED_NAME), {"type": "sql", "uri": _with_timeout(text), **options})
     if scheme in _OBJECT_STORES:
         warehouse = {**options, "warehouse": text}
@@ -136,7 +136,7 @@ def _connect_folder(text: str, options: dict[str, str], *, create: bool) -> Cata
 
 
 def _open(name: str, options: dict[str, str]) -> Catalog:
-    """Load the PyIceberg catalog; again if another process created the tables of a new SQL catalog meanwhile."""
+    """Load the PyIceberg catalog; retry if another process is creating the tables of a new SQL catalog."""
     try:
         try:
             catalog = pyiceberg_catalog.load_catalog(name, **options)
@@ -164,7 +164,7 @@ def _open(name: str, options: dict[str, str]) -> Catalog:
 
 
 def _notice_move(catalog: SqlCatalog) -> None:
-    """Let nothing be written outside of a warehouse folder that was copied or moved.
+    """Forbid writes outside of a warehouse folder that was copied or moved.
 
     Raises:
         CatalogLockedError: Another process has locked the catalog's database.
@@ -192,6 +192,6 @@ def _paimon_tables(catalog: pyiceberg_catalog.Catalog) -> PaimonTables | None:
         return None
     options = dict(catalog.properties)
     moved_to = file_key(str(options.get(MOVED_TO, warehouse)))
-    if file_key(warehouse)[: len(moved_to)] != moved_to:  # the caller has named another folder
+    if file_key(warehouse)[: len(moved_to)] != moved_to:  # the caller named another folder
         del options[MOVED_FROM], options[MOVED_TO]
     return PaimonTables(warehouse, options)

@@ -1,4 +1,4 @@
-"""The Iceberg tables of a catalog: PyIceberg's catalogs, their errors as ours."""
+"""The Iceberg tables of a catalog: adapts PyIceberg's catalogs and translates their errors."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class IcebergTables:
                 return []
 
     def exists(self, name: str) -> bool:
-        """Whether there is a table of that name, be its metadata readable or not."""
+        """Whether there is a table of that name, even if its metadata cannot be read."""
         with _catalog_errors(name):
             try:
                 with metadata_errors():
@@ -132,12 +132,12 @@ class IcebergTables:
             return IcebergTable(IcebergHandle(self.catalog, identifier_of(name)), catalog)
 
     def rename(self, name: str, to: str) -> None:
-        """Give a table another name; its files stay where they are."""
+        """Rename a table; its files stay where they are."""
         with _catalog_errors(name), self._unknown_outcomes(to):
             self.catalog.rename_table(identifier_of(name), identifier_of(to))
 
     def drop(self, name: str, *, purge: bool) -> None:
-        """Take a table out of the catalog; its metadata is read only to delete what it reaches."""
+        """Remove a table from the catalog; its metadata is read only to delete the files it refers to."""
 
         def drop() -> None:
             with _catalog_errors(name), self._unknown_outcomes(name):
@@ -149,13 +149,13 @@ class IcebergTables:
             drop()
 
     def register(self, name: str, metadata_path: str) -> None:
-        """Put a table into the catalog that exists already as files.
+        """Register an existing table by its metadata file.
 
         Raises:
             AlreadyExistsError: There is a table of that name.
-            FormatError: The file is no table metadata; nothing was registered.
+            FormatError: The file is not table metadata; nothing was registered.
             NotFoundError: There is no such file.
-            UnsupportedError: It is of a format version that is not known.
+            UnsupportedError: Its format version is not supported.
         """
         identifier = identifier_of(name)
         with _catalog_errors(name):
@@ -165,7 +165,7 @@ class IcebergTables:
                 self.catalog.register_table(identifier, metadata_path)
 
     def versions(self) -> dict[str, str]:
-        """Metadata files by table, where the catalog tells them all at once."""
+        """Metadata files by table, if the catalog can list them all at once."""
         if not isinstance(self.catalog, SqlCatalog):
             return {}
         query = select(CatalogRows).where(CatalogRows.catalog_name == self.catalog.name)
@@ -182,7 +182,7 @@ class IcebergTables:
             return state.metadata_location, table_sketches(state)
 
     def _own_location(self, identifier: tuple[str, ...]) -> str | None:
-        """Where a table goes whose name would be misread in a location; None to leave it to the catalog."""
+        """The location of a new table whose name would be misread in a location; None to let the catalog choose."""
         folders, warehouse = folder_names(identifier), self.catalog.properties.get("warehouse")
         if folders is None or warehouse is None or not isinstance(self.catalog, SqlCatalog):
             return None
@@ -190,20 +190,20 @@ class IcebergTables:
 
     def _ensure_namespace(self, namespace: tuple[str, ...]) -> None:
         if not self.catalog.namespace_exists(namespace):
-            with suppress(NamespaceAlreadyExistsError):  # another writer did
+            with suppress(NamespaceAlreadyExistsError):  # another writer created it
                 self.catalog.create_namespace(namespace)
 
     @contextmanager
     def _unknown_outcomes(self, name: str) -> Iterator[None]:
-        """Around what changes the catalog: a database or a server that fails then may have done it.
+        """Wrap a change to the catalog: a database or server that fails may have applied it nevertheless.
 
-        So has the catalog when it makes a table, and then cannot read what it has made.
+        A catalog may also create a table and then fail to read it.
 
         Args:
-            name: The table that is there afterwards.
+            name: The table that exists afterwards.
 
         Raises:
-            CommitUnknownError: It failed so.
+            CommitUnknownError: It failed in such a way.
         """
         try:
             yield
@@ -211,20 +211,20 @@ class IcebergTables:
             raise  # refused
         except StorageError as error:
             is_there = False
-            with suppress(Exception):  # the catalog may fail as the store did
+            with suppress(Exception):  # the catalog may fail as well
                 is_there = bool(self.catalog.table_exists(identifier_of(name)))
             if is_there:
-                raise CommitUnknownError(f"there is a table {name!r} now, and: {error}", location=name) from error
+                raise CommitUnknownError(f"table {name!r} exists now, but: {error}", location=name) from error
             raise
-        except (DBAPIError, ServerError, CommitStateUnknownException, OSError) as error:  # that of requests is the last
+        except (DBAPIError, ServerError, CommitStateUnknownException, OSError) as error:  # requests raises OSError
             raise CommitUnknownError(
-                f"the catalog may or may not have done it: {type(error).__name__}: {error}", location=name
+                f"the catalog may or may not have applied the change: {type(error).__name__}: {error}", location=name
             ) from error
 
 
 @contextmanager
 def _catalog_errors(name: str = "") -> Iterator[None]:
-    """PyIceberg's exceptions as ours."""
+    """Translate PyIceberg's exceptions to ours."""
     try:
         yield
     except SkerryError:

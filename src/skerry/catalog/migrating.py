@@ -83,7 +83,7 @@ def migrate_folder(
 
 
 def _check_ids(in_files: pa.Schema, in_table: pa.Schema) -> None:
-    """Refuse files whose field ids mean other columns in the table: a catalog numbers a new table's columns itself.
+    """Refuse files whose field ids mean other columns in the table: a catalog assigns the ids of a new table itself.
 
     Raises:
         SchemaError: An id differs.
@@ -95,7 +95,7 @@ def _check_ids(in_files: pa.Schema, in_table: pa.Schema) -> None:
         wanted, given = pairs.pop()
         if field_id(wanted) != field_id(given):
             raise SchemaError(
-                f"the files' columns have field ids, {field_id(wanted)} for {wanted.name!r}, and the catalog numbers "
-                f"columns of new tables itself, here {field_id(given)}; write the files without field ids"
+                f"the files have field ids, {field_id(wanted)} for column {wanted.name!r}, but the catalog assigns the "
+                f"field ids of new tables itself, here {field_id(given)}; write the files without field ids"
             )
         pairs += [(wanted.type.field(index), given.type.field(index)) for index in range(wanted.type.num_fields)]

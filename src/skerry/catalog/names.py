@@ -1,4 +1,4 @@
-"""Names of namespaces and tables, and choices by name."""
+"""Checks of the names of namespaces and tables, and of arguments that select by name."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from skerry.table.rows.schema import nearest
 __all__ = ["check_choice", "check_list", "check_moment", "check_new_name", "folder_names", "identifier_of", "parts_of"]
 
 _MAX_NAME_BYTES: Final = 200
-"""Of a namespace, and of a table's own name: file systems end a folder's name at 255, S3 a whole key at 1024."""
+"""For a namespace and a table's own name: file systems limit a folder's name to 255 bytes, S3 a key to 1024."""
 _PAIMON_SUFFIX: Final = ".db"
 _NO_NAME: Final = re.compile("[\x00-\x1f\x7f-\x9f/\ud800-\udfff]")
 _UNSAFE: Final = re.compile(r"[\x20\"#%&*:;<>?\[\\\]^`{|}]")
-"""What some engines do not take literally in a location, be it as a URL, a path or a pattern."""
+"""Characters that some engines do not take literally in a location, as a URL, a path or a pattern."""
 
 
 def parts_of(name: str) -> tuple[str, ...]:
     """The parts of a dotted name.
 
     Raises:
-        SchemaError: It is not text, or a part is empty.
+        SchemaError: It is not a string, or a part is empty.
     """
     if not isinstance(name, str):
-        raise SchemaError(f"a name is text such as 'namespace.table', found {type(name).__name__}: {name!r}")
+        raise SchemaError(f"a name must be a string such as 'namespace.table', found {type(name).__name__}: {name!r}")
     parts = tuple(name.split("."))
     if not all(parts):
-        raise SchemaError(f"{name!r} is no name: a part between dots is empty")
+        raise SchemaError(f"{name!r} is not a valid name: a part between dots is empty")
     return parts
 
 
@@ -39,16 +39,16 @@ def identifier_of(name: str) -> tuple[str, ...]:
     """The parts of a table's name: its namespace, then its own.
 
     Raises:
-        SchemaError: It is no `namespace.table`.
+        SchemaError: It is not of the form `namespace.table`.
     """
     parts = parts_of(name)
     if len(parts) < 2:
-        raise SchemaError(f"a table name is namespace.table, found {name!r}")
+        raise SchemaError(f"a table name must have the form namespace.table, found {name!r}")
     return parts
 
 
 def check_new_name(name: str, *, kind: str = "table") -> None:
-    """Refuse a name that could not name a folder or stand in a URL for ever. What exists already is not asked.
+    """Refuse a name that cannot be part of a folder or a URL. Names of existing tables are not checked.
 
     Args:
         name: The dotted name.
@@ -61,9 +61,7 @@ def check_new_name(name: str, *, kind: str = "table") -> None:
     parts = parts_of(name)
     found = _NO_NAME.search(name)
     if found is not None:
-        raise SchemaError(
-            f"{name!r} cannot name a {kind}: it has {found.group()!r}, which folders and URLs do not take"
-        )
+        raise SchemaError(f"{name!r} cannot name a {kind}: {found.group()!r} is not allowed in folders and URLs")
     if any(part != part.strip() for part in parts):
         raise SchemaError(f"{name!r} cannot name a {kind}: a part begins or ends with white space")
     for text in (".".join(parts[:-1]), parts[-1]) if kind == "table" else (name,):
@@ -72,10 +70,10 @@ def check_new_name(name: str, *, kind: str = "table") -> None:
 
 
 def folder_names(identifier: Sequence[str]) -> tuple[str, str] | None:
-    """The folders of an Iceberg table's namespace and of itself, where its name as it is will not do.
+    """The folders of an Iceberg table's namespace and of the table, if its name cannot be used literally.
 
     Returns:
-        The two names, percent-encoded; None if the catalog's own choice is as good. A namespace `a.db` would have the
+        The two names, percent-encoded; None if the catalog's own choice works. A namespace `a.db` would share the
         folder of the Paimon tables of `a`.
     """
     namespace, own = ".".join(identifier[:-1]), identifier[-1]
@@ -89,30 +87,30 @@ def _encoded(text: str) -> str:
 
 
 def check_list(option: str, value: Sequence[str] | None) -> None:
-    """Refuse a text where a list of texts is taken, whose letters would be taken for names.
+    """Refuse a string where a list of strings is expected: its letters would be taken for names.
 
     Raises:
-        SchemaError: It is a text.
+        SchemaError: It is a string.
     """
     if isinstance(value, str | bytes):
-        raise SchemaError(f"{option} takes a list of texts, found {value!r}; write {option}=[{value!r}]")
+        raise SchemaError(f"{option} must be a list of strings, found {value!r}; write {option}=[{value!r}]")
 
 
 def check_moment(option: str, value: datetime | None) -> None:
-    """Refuse what is not a point in time.
+    """Refuse values that are not a datetime.
 
     Raises:
         SchemaError: It is something else.
     """
     if value is not None and not isinstance(value, datetime):
-        raise SchemaError(f"{option} takes a datetime, found {type(value).__name__}: {value!r}")
+        raise SchemaError(f"{option} must be a datetime, found {type(value).__name__}: {value!r}")
 
 
 def check_choice(option: str, value: str, known: Sequence[str]) -> None:
-    """Refuse a value that is none of those known.
+    """Refuse an unknown value of an option.
 
     Raises:
-        UnsupportedError: It is none; the message proposes the nearest.
+        UnsupportedError: It is unknown; the message suggests the nearest.
     """
     if value not in known:
         raise UnsupportedError(f"{option}={value!r} is not supported{nearest(value, known)}")

@@ -1,4 +1,4 @@
-"""Tables that are made for rows which are about to come: without them they go again."""
+"""Tables created for rows that are about to be written: they are dropped again if that fails."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ __all__ = ["made_for_rows"]
 
 
 class _Tables(Protocol):
-    """Where tables are dropped: a catalog, or its tables of one format."""
+    """Can drop tables: a catalog, or its tables of one format."""
 
     def drop_table(self, name: str, *, purge: bool = False) -> None: ...
 
 
 @contextmanager
 def made_for_rows(catalog: _Tables, table: Table) -> Iterator[None]:
-    """Drop a new table if the block ends by an exception and has brought it no rows.
+    """Drop a new table if the block raises and has not committed any rows to it.
 
-    Nothing but its metadata is deleted: what a commit under way names stays, and the commit finds no table any more.
+    Only its metadata is deleted. Files named by a commit in progress stay, and that commit finds that the table is
+    gone.
     """
     with owned_files(table.storage) as files:
         PublishStep((), files)  # the catalog refers to them

@@ -1,4 +1,4 @@
-"""Paimon tables as `Catalog.create_table` is asked for them."""
+"""Create Paimon tables from the arguments of `Catalog.create_table`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ _BUCKETS: Final = re.compile(r"\s*bucket\s*\(\s*(-?\d+)\s*((?:,\s*[^,()]+)*)\)\s
 
 
 def create_paimon_table(storage: Storage, location: str, name: str, new: NewTable) -> None:
-    """Make a table; see `skerry.catalog.stores.TableStore.create`."""
+    """Create a table; see `skerry.catalog.stores.TableStore.create`."""
     check_choice("file_format", new.file_format, FILE_FORMATS)
     if new.sort_by:
-        raise UnsupportedError("sort_by= is Iceberg's; rows of Paimon tables are sorted by their primary key")
+        raise UnsupportedError(
+            "sort_by= is only for Iceberg tables; rows of Paimon tables are sorted by their primary key"
+        )
     partition_keys, options = _partitioning(new.partition_by)
     options |= new.properties
     if new.file_format != FILE_FORMATS[0]:
@@ -38,9 +40,9 @@ def create_paimon_table(storage: Storage, location: str, name: str, new: NewTabl
 
 
 def _partitioning(transforms: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Partition keys, and the options of buckets."""
+    """Partition keys, and the bucket options."""
     if isinstance(transforms, str):
-        raise SchemaError(f"partition_by must be a list of texts, found {transforms!r}")
+        raise SchemaError(f"partition_by must be a list of strings, found {transforms!r}")
     keys: list[str] = []
     options: dict[str, str] = {}
     for text in transforms:

@@ -1,4 +1,4 @@
-"""The Paimon tables of a warehouse folder: `<namespace>.db/<table>`, each known by its schema files.
+"""The Paimon tables of a warehouse folder: `<namespace>.db/<table>`, each recognised by its schema files.
 
 Spec: docs/formats/paimon.md § 1.1.
 """
@@ -33,7 +33,7 @@ __all__ = ["PaimonTables"]
 
 _SUFFIX = ".db"
 _MARK = ".skerry-namespace"
-"""Object stores have no empty folders: this file makes a namespace one."""
+"""Object stores have no empty folders: this file marks a namespace."""
 
 
 class PaimonTables:
@@ -56,7 +56,7 @@ class PaimonTables:
     def create_namespace(self, name: str, properties: Mapping[str, str]) -> None:
         """Create a namespace."""
         if properties:
-            raise UnsupportedError("a namespace that is a folder has no properties")
+            raise UnsupportedError("namespaces of Paimon tables are folders and have no properties")
         try:
             self.storage.write(join(self._namespace(parts_of(name)), _MARK), b"")
         except AlreadyExistsError:
@@ -84,14 +84,14 @@ class PaimonTables:
         from skerry.catalog.paimon_creation import create_paimon_table
 
         if table.location is not None:
-            raise UnsupportedError("a Paimon table lies in the folder that its name says: leave out location=")
+            raise UnsupportedError("the name of a Paimon table determines its folder: leave out location=")
         if table.format_version is not None:
-            raise UnsupportedError("format_version= is Iceberg's; Paimon tables have none")
+            raise UnsupportedError("format_version= is only for Iceberg tables")
         location = self.location(name)
         if not self._is_table(location) and self._remains(location):
             raise AlreadyExistsError(
-                f"the folder of table {name!r} holds snapshots of one that was not dropped to the end: "
-                f"drop_table({name!r}, purge=True) deletes what is left of it",
+                f"the folder of table {name!r} contains snapshots of a table whose drop was interrupted: "
+                f"drop_table({name!r}, purge=True) deletes the remaining files",
                 location=location,
             )
         try:
@@ -126,7 +126,7 @@ class PaimonTables:
             Path(old).rename(new)
         except OSError as error:
             if not os.path.lexists(old):
-                raise CommitUnknownError(f"the table seems to be moved, and: {error}", location=target) from error
+                raise CommitUnknownError(f"the table may have been moved: {error}", location=target) from error
             raise StorageError(f"the table's folder cannot be moved: {error.strerror}", location=source) from error
 
     def drop(self, name: str, *, purge: bool) -> None:
@@ -136,9 +136,7 @@ class PaimonTables:
         if not self.exists(name) and not self.has_remains(name):
             raise NotFoundError(f"no Paimon table {name!r}")
         if not purge:
-            raise SchemaError(
-                "a Paimon table is nothing but its folder: purge=True drops it with its files", location=name
-            )
+            raise SchemaError("a Paimon table is its folder: purge=True drops it with its files", location=name)
         location = self.location(name)
         schemas = [file.location for file in self.storage.list_folder(TablePaths(location).schemas).files]
         try:
@@ -149,7 +147,7 @@ class PaimonTables:
             self.storage.delete(file.location for file in self.storage.list(location))
 
     def has_remains(self, name: str) -> bool:
-        """Whether there is no table of that name, and snapshots of one that was not dropped to the end."""
+        """Whether there is no table of that name, but snapshots of one whose drop was interrupted."""
         parts = identifier_of(name)
         return len(parts) == 2 and not self.exists(name) and self._remains(self._location(parts))
 
@@ -159,7 +157,7 @@ class PaimonTables:
         return bool(self.storage.list_folder(TablePaths(location).snapshots).files)
 
     def versions(self) -> dict[str, str]:
-        """Nothing: each table's folder must be looked at."""
+        """Empty: each table's folder must be read."""
         return {}
 
     def sketches(self, name: str, known: tuple[str, TableSketches] | None) -> tuple[str, TableSketches]:

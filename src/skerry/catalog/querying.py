@@ -1,6 +1,6 @@
-"""Queries over the tables of a catalog: what is known of the tables goes in, an order of joins comes out.
+"""Queries over the tables of a catalog: choose a join order from the tables' statistics.
 
-Every table is loaded once per query, so that all its places in the query read the same snapshot.
+Every table is loaded once per query, so that all its uses in the query read the same snapshot.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ __all__ = ["QueryPlanning", "explain_query", "plan_table_joins", "run_query"]
 _UNKNOWN_ROWS = 1000.0
 _ASSUMED_SUBQUERY = 0.5
 _OPTIMIZERS_OFF = "join_order,build_side_probe_side"
-"""DuckDB knows nothing of streams' sizes; its own choice of an order would undo ours."""
+"""DuckDB does not know the size of a stream, and its own choice of a join order would undo ours."""
 
 _NO_EXTENSIONS: Final[dict[str, Any]] = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
 _CLOSED: Final = ("python_enable_replacements = false", "enable_external_access = false", "lock_configuration = true")
-"""What closes DuckDB when the tables are registered: a query sees these and nothing else, and cannot open it again."""
+"""Settings that isolate DuckDB once the tables are registered: a query sees only these and cannot undo the settings."""
 
 
 class QueryPlanning:
@@ -61,13 +61,13 @@ class QueryPlanning:
         return self.table(name).schema
 
     def scan(self, use: TableUse) -> Any:
-        """The rows of a place where a table is read."""
+        """Scan a table for one of its uses in the query."""
         return self.table(use.table).scan(use.columns, _all_of(use.where))
 
     # ---- relations ----
 
     def relation(self, source: Source, results: Mapping[int, _Result]) -> Relation:
-        """What is known of an input of a SELECT."""
+        """Estimates for an input of a SELECT."""
         if source.use is not None:
             return self._of_table(source, source.use)
         assumptions: list[str] = []
@@ -128,7 +128,7 @@ class QueryPlanning:
             graph.notes[f"{text}: {_guess(text):.0%} of rows of {' × '.join(sorted(names))}"] = None
         plan = plan_joins(graph, keep_order=not block.free)
         rows = plan.rows
-        if not block.free:  # of an outer join at least the first input stays
+        if not block.free:  # an outer join keeps at least the first input
             first = relations[0].filtered
             rows = Estimate(max(rows.rows, first.rows), 0.0, max(rows.upper, first.upper))
             plan = replace(plan, rows=rows)
@@ -149,7 +149,7 @@ class QueryPlanning:
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """What is known of the rows that a SELECT gives; its columns' distinct counts are those of the tables."""
+    """Estimates for the result of a SELECT; its columns' distinct counts are those of the tables."""
 
     rows: Estimate
     columns: Mapping[str, ColumnStatistics]
@@ -196,7 +196,7 @@ def plan_table_joins(
     conditions = dict(where or {})
     for name in conditions:
         if name not in named:
-            raise SchemaError(f"a condition is on {name!r}, which is none of {', '.join(named)}")
+            raise SchemaError(f"a condition names {name!r}, which is not one of {', '.join(named)}")
     relations = []
     for name, table in named.items():
         use = TableUse(name, table, schemas[name], list(schemas[name].names))
@@ -206,7 +206,7 @@ def plan_table_joins(
 
 
 def _plan(planning: QueryPlanning, sql: str) -> tuple[Query, QueryPlan]:
-    """Plan every SELECT of a query and write its joins in the order chosen."""
+    """Plan every SELECT of a query and rewrite its joins in the chosen order."""
     query = parse_query(sql, planning.schema)
     results: dict[int, _Result] = {}
     selects = []
@@ -222,12 +222,12 @@ def _plan(planning: QueryPlanning, sql: str) -> tuple[Query, QueryPlan]:
 def _column_of(text: str, schemas: Mapping[str, pa.Schema]) -> tuple[str, str]:
     name, _, column = text.partition(".")
     if name not in schemas:
-        raise SchemaError(f"{text!r} is no column of {', '.join(schemas)}: expected name.column")
+        raise SchemaError(f"{text!r} is not a column of {', '.join(schemas)}: expected name.column")
     return name, leaf(schemas[name], column).name
 
 
 def _rows_of(table: Table, where: str | None) -> Estimate:
-    """Rows of the files that may have wanted rows; those of files that have no others are certain."""
+    """Bounds of the rows that satisfy a condition: rows of files that match entirely, and of files that may match."""
     certain, possible = table.scan(where=where).row_bounds()
     return Estimate(float(possible), float(certain), float(possible))
 
@@ -245,7 +245,7 @@ def _with_guesses(rows: Estimate, conditions: Sequence[str], assumptions: list[s
 
 
 def _guess(condition: str) -> float:
-    """The share of rows that a condition is taken to leave that no statistics tell of."""
+    """The assumed selectivity of a condition without statistics."""
     text = condition.upper()
     if "SELECT " in text:
         return _ASSUMED_SUBQUERY
@@ -256,7 +256,7 @@ def _guess(condition: str) -> float:
 
 
 def _grouped(rows: Estimate, block: Block, relations: Mapping[str, Relation]) -> Estimate:
-    """Rows of the result: groups, those that HAVING leaves, and the limit."""
+    """Rows of the result after GROUP BY, HAVING and LIMIT."""
     if block.groups is not None:
         if not block.groups:
             rows = EXACTLY_ONE
@@ -264,7 +264,7 @@ def _grouped(rows: Estimate, block: Block, relations: Mapping[str, Relation]) ->
             known = [relations[key[0]].fresh(key[1]) if key is not None else None for key in block.groups]
             distinct = math.prod((column.ndv or 1.0) + _has_nulls(column) for column in known if column is not None)
             most = math.prod((column.upper or math.inf) + _has_nulls(column) for column in known if column is not None)
-            if None in known:  # what is not known may have a value of its own in every row
+            if None in known:  # an unknown column may be distinct in every row
                 distinct, most = max(distinct, rows.rows), math.inf
             rows = Estimate(min(distinct, rows.rows), min(1.0, rows.lower), min(most, rows.upper))
     if block.having:

@@ -1,8 +1,8 @@
-"""A folder's warehouse that was copied or moved becomes a warehouse of its own: its metadata names the new place.
+"""Relocation of a copied or moved warehouse folder: its metadata is rewritten for the new location.
 
-New metadata files are written beside the old ones, all of them; then the catalog's rows change over in one transaction,
-together with the record of the place. Until then the warehouse is what it was, and a relocation that was interrupted is
-simply done again. Nothing is written or deleted in the old place.
+New metadata files are written beside the old ones, all of them; then the catalog's rows are updated in one transaction,
+together with the record of the location. Until then the warehouse is unchanged, and an interrupted relocation is simply
+repeated. Nothing is written or deleted in the old location.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ _SET_PROPERTY = text(
 
 @dataclass(frozen=True, slots=True)
 class TableRelocation:
-    """What was rewritten of one table, or would be.
+    """What was or would be rewritten of one table.
 
     Args:
         table: `namespace.table`.
         format: `iceberg` or `paimon`.
-        location: Its folder, in the new place.
+        location: Its folder, in the new location.
         metadata_files: Metadata files written.
         manifest_lists: Manifest lists written.
-        manifests: Manifests written; of a Paimon table all metadata.
-        delete_files: Files of deleted positions written.
+        manifests: Manifests written; for a Paimon table all metadata.
+        delete_files: Position delete files written.
         statistics_files: Statistics files written.
-        size_bytes: Bytes of them all.
-        outside_files: Files of the table that lie elsewhere and keep their names.
-        problem: Why nothing was rewritten; empty if all is well.
+        size_bytes: Total bytes written.
+        outside_files: Files of the table outside the old location, which keep their names.
+        problem: Why nothing was rewritten; empty if there was no problem.
     """
 
     table: str
@@ -76,12 +76,12 @@ class TableRelocation:
 
 @dataclass(frozen=True, slots=True)
 class RelocationSummary:
-    """What a relocation did, or would do.
+    """What a relocation did or would do.
 
     Args:
-        source: The place that the warehouse was made for; empty if it lies there, and nothing is to be done.
-        target: Where it lies.
-        tables: The tables whose metadata named the old place.
+        source: The folder that the warehouse was created in; empty if it has not moved and nothing needs to be done.
+        target: The folder that it is in.
+        tables: The tables whose metadata named the old location.
         dry_run: Whether nothing was changed.
     """
 
@@ -109,7 +109,7 @@ def relocatable(tables: IcebergTables | None) -> SqlCatalog:
     """The catalog of a folder.
 
     Raises:
-        UnsupportedError: It is another one.
+        UnsupportedError: It is another kind of catalog.
     """
     catalog = None if tables is None else tables.catalog
     if not isinstance(catalog, SqlCatalog) or catalog.engine.dialect.name != "sqlite":
@@ -120,20 +120,20 @@ def relocatable(tables: IcebergTables | None) -> SqlCatalog:
 def relocate_catalog(
     catalog: SqlCatalog, paimon: PaimonTables | None, *, dry_run: bool, watcher: Watcher | None
 ) -> RelocationSummary:
-    """Rewrite the metadata of all tables that were in the old place, then switch the catalog over.
+    """Rewrite the metadata of all tables that were in the old location, then switch the catalog over.
 
     Args:
-        catalog: The catalog of the folder as it lies now.
+        catalog: The catalog of the folder at its current location.
         paimon: The Paimon tables of the folder.
-        dry_run: Whether to tell only what would be done.
+        dry_run: Whether to only report what would be done.
         watcher: Called with the progress.
 
     Raises:
         CatalogLockedError: Another process has locked the catalog's database; nothing was switched.
-        ConflictError: Another process has changed the catalog meanwhile; nothing was switched.
+        ConflictError: Another process changed the catalog in the meantime; nothing was switched.
         FormatError: Metadata is corrupt; nothing was switched.
         NotFoundError: A file is missing; nothing was switched.
-        UnsupportedError: The catalog or files are the original's too; or a table is encrypted.
+        UnsupportedError: The catalog or files are shared with the original; or a table is encrypted.
     """
     move = move_of(catalog.properties)
     if move is None:
@@ -147,7 +147,7 @@ def relocate_catalog(
     for row in rows:
         if row not in moved and not is_within(move.target, row.metadata_location) and _originals(move):
             raise UnsupportedError(
-                f"the original at {move.sources[0]} has table {row.table!r} too, which lies outside of it: two "
+                f"the original at {move.sources[0]} also has table {row.table!r}, which is outside its folder: two "
                 "catalogs must not write to one table. Drop it in the copy (without purge)",
                 location=row.metadata_location,
             )
@@ -171,9 +171,9 @@ def relocate_catalog(
 
 
 def _relocate(storage: Storage, row: _Row, move: Move, *, dry_run: bool) -> tuple[TableRelocation, str]:
-    """Rewrite one table; the summary, and its new metadata file."""
+    """Rewrite one table; returns the summary and its new metadata file."""
     if not storage.exists(row.metadata_location):
-        # it was broken before, and stays so: but what it names lies in the new place
+        # it was broken before and stays so, but must not refer to the old location
         return TableRelocation(row.table, problem="the metadata file is missing"), move(row.metadata_location)
     try:
         found: RelocatedTable = relocate_table(storage, row.metadata_location, move, dry_run=dry_run)
@@ -200,14 +200,14 @@ def _relocate(storage: Storage, row: _Row, move: Move, *, dry_run: bool) -> tupl
 
 
 def _relocate_paimon(tables: PaimonTables, move: Move, *, dry_run: bool) -> list[TableRelocation]:
-    """Rewrite the Paimon tables that name files in the old place, as those do that were Iceberg tables."""
-    if tables.storage.move is None:  # a folder that the caller has named beside the warehouse
+    """Rewrite the Paimon tables that name files in the old location, as tables migrated from Iceberg do."""
+    if tables.storage.move is None:  # a folder that the caller named besides the warehouse
         return []
     found = []
     for name in (name for namespace in tables.list_namespaces() for name in tables.list_tables(namespace)):
         location = tables.location(name)
         written = relocate_paimon_table(tables.storage, location, move, dry_run=dry_run)
-        if written and not dry_run:  # what a writer has committed meanwhile
+        if written and not dry_run:  # committed by a writer in the meantime
             written += relocate_paimon_table(tables.storage, location, move)
         if written:
             found.append(TableRelocation(name, "paimon", location, manifests=written))
@@ -224,17 +224,18 @@ def _is_concerned(storage: Storage, row: _Row, move: Move) -> bool:
 
 
 def _switch(connection: Connection, tables: list[tuple[_Row, str]], move: Move) -> None:
-    """Let the rows of tables and namespaces name the new place; in one transaction with what comes next.
+    """Update the rows of tables and namespaces to the new location, in one transaction with what follows.
 
     Raises:
-        ConflictError: A row is not what it was.
+        ConflictError: A row has changed.
     """
     for row, new in tables:
         values: dict[str, Any] = {"catalog": row.catalog, "namespace": row.namespace, "name": row.name}
         changed = connection.execute(_SWITCH, {**values, "old": row.metadata_location, "new": new})
         if changed.rowcount != 1:
             raise ConflictError(
-                f"table {row.table!r} was changed meanwhile; nothing was switched, relocate again", retryable=False
+                f"table {row.table!r} was changed in the meantime; nothing was switched, relocate again",
+                retryable=False,
             )
     for catalog, namespace, key, value in list(connection.execute(_PROPERTIES)):
         if "/" in value and move(value) != value:
@@ -253,7 +254,7 @@ def _refuse_shared(move: Move, folder: str) -> None:
     """Refuse a copy that shares files with its original by links.
 
     Raises:
-        UnsupportedError: It does.
+        UnsupportedError: It shares files.
     """
     originals = _originals(move)
     for original in originals:
@@ -264,8 +265,8 @@ def _refuse_shared(move: Move, folder: str) -> None:
     if originals:
         for link in _links_out_of(folder):
             raise UnsupportedError(
-                f"this folder is a link that leads out of the copy; the original at {move.sources[0]} may have its "
-                "files too: copy them, or remove the link",
+                f"this folder is a link to a folder outside the copy, whose files the original at {move.sources[0]} "
+                "may share: copy them, or remove the link",
                 location=link,
             )
 

@@ -1,6 +1,6 @@
-"""The sketches of all tables of a catalog, kept from one question to the next.
+"""The sketches of all tables of a catalog, cached between queries.
 
-What a table has is known by its version: as long as a catalog tells the same one, nothing has changed.
+Tables are cached by version: as long as the catalog reports the same version, nothing has changed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _THREADS = 8
 
 
 class SketchIndex:
-    """The fresh sketches of a catalog's tables; what has not changed since it was last asked is not read again.
+    """The fresh sketches of a catalog's tables; only tables that changed since the last refresh are read.
 
     Args:
         stores: Where the tables are.
@@ -34,7 +34,7 @@ class SketchIndex:
         """Bring the index up to date.
 
         Args:
-            names: The tables to know of; others are forgotten.
+            names: The tables to keep; others are forgotten.
 
         Returns:
             The tables' sketches in the order of their names, and the tables that could not be read, with the reason.

@@ -1,4 +1,4 @@
-"""Where a catalog finds the tables of one format."""
+"""The interface through which a catalog accesses the tables of one format."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from skerry.table.table import Table, TableCatalog
 __all__ = ["FILE_FORMATS", "NewTable", "TableStore", "arrow_schema"]
 
 FILE_FORMATS: Final = ("parquet", "orc", "avro", "amudai")
-"""What the data files of a table can be, that of most tables first."""
+"""File formats of data files, the default first."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewTable:
-    """What a table is to be; the arguments of `Catalog.create_table`.
+    """Description of a new table: the arguments of `Catalog.create_table`.
 
     Args:
         schema: Its columns.
-        file_format: What data files are written in.
+        file_format: Format of new data files.
         partition_by: Transforms.
         sort_by: Order of the rows in each file.
         primary_key: Columns that identify a row.
         properties: Table properties.
-        location: The table's folder; None to leave it to the catalog.
-        format_version: Version of the table format; None for the usual one.
+        location: The table's folder; None to let the catalog choose.
+        format_version: Version of the table format; None for the default.
     """
 
     schema: pa.Schema
@@ -63,12 +63,12 @@ class TableStore(Protocol):
         """Whether there is a table of that name."""
 
     def create(self, name: str, table: NewTable) -> None:
-        """Create a table; its namespace is created if need be.
+        """Create a table, and its namespace if it does not exist.
 
         Raises:
             AlreadyExistsError: There is a table of that name.
             SchemaError: A column, type, transform or property does not fit.
-            UnsupportedError: The table format has no such thing.
+            UnsupportedError: The table format does not support an argument.
         """
 
     def load(self, name: str, catalog: TableCatalog | None = None) -> Table:
@@ -79,11 +79,12 @@ class TableStore(Protocol):
             catalog: The catalog that it is loaded from.
 
         Raises:
-            NotFoundError: There is none of that name (without location), or a file of it is missing (with one).
+            NotFoundError: There is no table of that name (error without location), or a file of it is missing (with
+                location).
         """
 
     def rename(self, name: str, to: str) -> None:
-        """Give a table another name.
+        """Rename a table.
 
         Raises:
             NotFoundError: There is no such table, or no such namespace to move to.
@@ -91,21 +92,21 @@ class TableStore(Protocol):
         """
 
     def drop(self, name: str, *, purge: bool) -> None:
-        """Take a table out of the catalog, and delete its files if so wanted.
+        """Remove a table from the catalog, and delete its files if requested.
 
         Raises:
             NotFoundError: There is no such table.
         """
 
     def versions(self) -> Mapping[str, str]:
-        """What tells the present states of tables from others, by name; only where all are told at once."""
+        """The versions of tables by name; only if the catalog can list them all at once."""
 
     def sketches(self, name: str, known: tuple[str, TableSketches] | None) -> tuple[str, TableSketches]:
         """The version of a table and its fresh sketches.
 
         Args:
             name: The table.
-            known: What was found before; given back if nothing has changed since.
+            known: The previous result; returned if nothing has changed since.
 
         Raises:
             NotFoundError: As `load`.

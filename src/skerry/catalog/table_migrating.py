@@ -1,4 +1,4 @@
-"""A table of one format becomes one of the other under the same name; its data files stay as they are."""
+"""Migration of a table to the other format under the same name; its data files are kept."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from skerry.table.work.tasks import Executor, Watcher
 __all__ = ["TableMigration"]
 
 _SUFFIX = "__migrating"
-"""Of the name that an Iceberg table has in the catalog while it becomes one, or ceases to be one."""
+"""Suffix of an Iceberg table's temporary name in the catalog during a migration."""
 
 
 @dataclass(frozen=True)
 class TableMigration:
-    """Makes tables of one format tables of the other.
+    """Migrates tables from one format to the other.
 
     Args:
         iceberg: The Iceberg tables of a catalog.
         paimon: Its Paimon tables.
         partition_by: Columns that the new table is partitioned by; those of the old one if None.
         properties: Further properties of the new table.
-        format_version: Of an Iceberg table; 2 if None.
-        dry_run: Only tell what the table would be.
+        format_version: Version of the new Iceberg table; 2 if None.
+        dry_run: Only report what the table would be.
         executor: Where footers are read.
         watcher: Called with the progress.
     """
@@ -53,12 +53,12 @@ class TableMigration:
     watcher: Watcher | None = None
 
     def to_paimon(self, name: str) -> MigrationSummary:
-        """An Iceberg table becomes a Paimon append table. See `Catalog.migrate`.
+        """Migrate an Iceberg table to a Paimon append table. See `Catalog.migrate`.
 
-        Its name is taken from it first: whoever wants to commit to it finds no such table, so that no commit is lost.
+        It is renamed first: a writer that tries to commit finds no such table, so that no commit is lost.
         """
         if self.format_version is not None:
-            raise UnsupportedError("format_version= is Iceberg's; Paimon tables have none")
+            raise UnsupportedError("format_version= is only for Iceberg tables")
         old = self.iceberg.load(name)
         _check_refs(name, list(old.refs().values()))
         draft = self._plan_paimon(old.handle)
@@ -77,24 +77,26 @@ class TableMigration:
                 publish_paimon(draft, self.paimon.storage, location, name, files)
             except BaseException as error:
                 if files.may_be_published or isinstance(error, CommitUnknownError):
-                    what = f"drop {temporary!r} without purge, else rename it back"
+                    what = f"drop {temporary!r} without purge, otherwise rename it back"
                     _say(error, f"if {name!r} is a Paimon table now, {what}")
                 else:
                     with passed_over(f"{temporary!r} was not renamed back to {name!r}"):
                         if not self.iceberg.exists(name):
                             self.iceberg.rename(temporary, name)
                 raise
-        with after_publish(f"dropping {temporary!r}, which has to be dropped without purge,"):
+        with after_publish(f"dropping {temporary!r}, which must be dropped without purge,"):
             self.iceberg.drop(temporary, purge=False)
         return summary
 
     def to_iceberg(self, name: str) -> MigrationSummary:
-        """A Paimon append table becomes an Iceberg table. See `Catalog.migrate`.
+        """Migrate a Paimon append table to an Iceberg table. See `Catalog.migrate`.
 
-        The Iceberg table is complete, under another name, before the Paimon table ends.
+        The Iceberg table is complete, under another name, before the Paimon table is removed.
         """
         if self.partition_by is not None:
-            raise UnsupportedError("partition_by= is for tables that become Paimon's: Iceberg keeps the partition keys")
+            raise UnsupportedError(
+                "partition_by= is only for migrations to Paimon: the Iceberg table keeps the partition keys"
+            )
         table = self.paimon.load(name)
         _check_refs(name, list(table.refs().values()))
         state = table.handle.refresh()
@@ -131,9 +133,9 @@ class TableMigration:
         return summary
 
     def _has_come(self, temporary: str, name: str, error: BaseException) -> bool:
-        """Whether an Iceberg table has its last name although the migration failed; one without it is dropped.
+        """Whether an Iceberg table has its final name although the migration failed; otherwise it is dropped.
 
-        A table that is dropped is renamed by no request that may still be under way.
+        A dropped table cannot be renamed by a request that is still in flight.
 
         Raises:
             CommitUnknownError: That cannot be known.
@@ -144,7 +146,7 @@ class TableMigration:
                 return False
             return self.iceberg.exists(name)
         except Exception as failure:
-            what = f"if {name!r} is no Iceberg table now, rename {temporary!r} to it"
+            what = f"if {name!r} is not an Iceberg table now, rename {temporary!r} to it"
             if not isinstance(error, Exception):
                 error.add_note(what)
                 raise error from failure
@@ -166,25 +168,26 @@ class TableMigration:
         if self.iceberg.exists(temporary):
             raise AlreadyExistsError(
                 f"table {temporary!r} exists: {name!r} is being migrated, or an earlier migration was interrupted. In "
-                f"the latter case, if {name!r} is a table, drop {temporary!r} without purge, else rename it to {name!r}"
+                f"the latter case, if {name!r} is a table, drop {temporary!r} without purge, otherwise rename it to "
+                f"{name!r}"
             )
         return temporary
 
 
 def _check_refs(name: str, refs: Sequence[Ref]) -> None:
-    """Refuse a table of which more than the newest snapshot of `main` is wanted: nothing else goes over."""
+    """Refuse a table with other branches or tags: only the newest snapshot of `main` is migrated."""
     others = [ref for ref in refs if ref.name != MAIN]
     if others:
         kind = others[0].kind
         raise UnsupportedError(
-            f"only the newest snapshot goes over, and the table has {len(others)} more branches or tags, the {kind} "
-            f"{others[0].name!r} among them: drop them first",
+            f"only the newest snapshot is migrated, but the table has {len(others)} other branches or tags, such as "
+            f"the {kind} {others[0].name!r}: drop them first",
             location=name,
         )
 
 
 def _say(error: BaseException, what: str) -> None:
-    """Add to an error, or to whatever ended the migration, what is to be done about it."""
+    """Add to the error or interruption that ended a migration what to do about it."""
     if isinstance(error, SkerryError):
         error.message += f"; {what}"
     else:

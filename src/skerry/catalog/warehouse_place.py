@@ -1,8 +1,8 @@
-"""The place that a folder's catalog was made for, kept in the catalog's own database.
+"""The folder that a catalog was created for, recorded in the catalog's own database.
 
-Iceberg names files by absolute locations, so that the catalog of a folder that was copied or moved leads to the files
-of the place it comes from. The database says which place that was; where it does not, because it is older than this
-record, the locations of its tables tell.
+Iceberg names files by absolute locations, so that the catalog of a folder that was copied or moved refers to the files
+of the original folder. The database records that folder; if it is older than this record, the folder is derived from
+the locations of its tables.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _TABLES = text("SELECT metadata_location FROM iceberg_tables WHERE metadata_loca
 
 
 def moved_from(engine: Engine, folder: str, *, is_warehouse: bool) -> Move | None:
-    """Find out whether a folder was copied or moved since its catalog was made; write down the place if nobody has.
+    """Find out whether a folder was copied or moved since its catalog was created; record it if nothing is recorded.
 
     Args:
-        engine: Of the SQLite catalog that lies in the folder.
+        engine: The engine of the SQLite catalog in the folder.
         folder: The folder, as an absolute path.
-        is_warehouse: Whether its tables lie in it too. If not, only what is written down counts.
+        is_warehouse: Whether its tables are in it too. If not, only the record counts.
 
     Returns:
-        From where to where; None if the folder is where it was made.
+        From where to where; None if the folder is where it was created.
     """
     with engine.connect() as connection:
         places = _recorded(connection)
@@ -51,7 +51,7 @@ def moved_from(engine: Engine, folder: str, *, is_warehouse: bool) -> Move | Non
     with (
         suppress(DBAPIError, CatalogLockedError),
         engine.begin() as connection,
-    ):  # else the tables' locations tell again
+    ):  # otherwise the tables' locations would be decisive again
         record_place(connection, folder)
     return None
 
@@ -64,12 +64,12 @@ def _recorded(connection: Connection) -> list[str]:
 
 
 def metadata_locations(connection: Connection) -> list[str]:
-    """The metadata files of all Iceberg tables and views, whatever the catalog's name."""
+    """The metadata files of all Iceberg tables and views, under every catalog name."""
     return [str(location) for location in connection.execute(_TABLES).scalars()]
 
 
 def record_place(connection: Connection, folder: str) -> None:
-    """Write down that a catalog is of the folder, and of no other place."""
+    """Record the folder of a catalog, replacing any other."""
     connection.execute(_CREATE)
     connection.execute(_FORGET)
     for place in dict.fromkeys((folder, os.path.realpath(folder))):
@@ -77,7 +77,7 @@ def record_place(connection: Connection, folder: str) -> None:
 
 
 def _is_same_folder(place: str, folder: str) -> bool:
-    """Whether two paths lead to one folder, through links perhaps."""
+    """Whether two paths denote the same folder, also through links."""
     if place == folder:
         return True
     try:
@@ -87,11 +87,11 @@ def _is_same_folder(place: str, folder: str) -> bool:
 
 
 def _places_of(locations: Iterable[str], folder: str) -> list[str]:
-    """The place that a catalog was made for, as the metadata files of its tables tell.
+    """The folder that a catalog was created for, derived from the metadata files of its tables.
 
-    That is a folder which had, below it, files that this one has too: their names are unique. Else it is this folder,
-    if a table lies in it. Where neither is so, because a copy is not complete, a folder with a catalog of its own, or
-    one that is gone, is the place.
+    That is a folder which had files that this one has too: their names are unique. Otherwise it is this folder, if a
+    table is in it. If neither holds, because a copy is not complete, it is a folder with a catalog of its own, or one
+    that no longer exists.
     """
     paths = [path for location in locations if (path := _path_of(location)) is not None]
     outside = [path for path in paths if not _is_below(path, folder)]
@@ -110,12 +110,12 @@ def _path_of(location: str) -> str | None:
 
 
 def _is_below(path: str, folder: str) -> bool:
-    """Whether a path lies in a folder, by its name or where links lead."""
+    """Whether a path is in a folder, by its name or after resolving links."""
     return Path(path).is_relative_to(folder) or Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
 def _counterpart(path: str, folder: str) -> str | None:
-    """The folder below which a file lies as a file of the same name lies below this one."""
+    """The folder that contains a file under the same relative path as this folder does."""
     parts = Path(path).parts
     for start in range(2, len(parts)):
         if os.path.isfile(Path(folder, *parts[start:])):

@@ -1,7 +1,7 @@
-"""Cherry-pick: the files that one snapshot added, added again to the tip of a branch.
+"""Cherry-pick: add the files that one snapshot added to the tip of a branch.
 
-This is also how a staged snapshot is published (write, audit, publish): it was committed beside its branch with a
-`wap.id`, and is picked once somebody has looked at it.
+This is also how a staged snapshot is published (write, audit, publish): it was committed outside of its branch with a
+`wap.id`, and is picked after an audit.
 
 Spec: Iceberg spec, Optional Snapshot Summary Fields, `source-snapshot-id`, `wap.id`, `published-wap-id`.
 """
@@ -39,16 +39,16 @@ SOURCE_SNAPSHOT_ID = "source-snapshot-id"
 
 @dataclass(frozen=True, slots=True)
 class CherryPick:
-    """Bring to a branch what a snapshot added.
+    """Apply to a branch what a snapshot added.
 
-    A snapshot that was made from the branch's tip becomes the tip itself. Otherwise the files it added are added again,
-    as a new snapshot on top; their rows are new rows to the table, and get row ids of their own (version 3).
+    If the snapshot's parent is the branch's tip, it becomes the tip itself. Otherwise its added files are added again
+    in a new snapshot; their rows are new rows and get new row ids (version 3).
 
     Args:
         snapshot_id: The snapshot to pick.
         ref: The branch.
         properties: Further entries of the new snapshot's summary.
-        sampled: Samples of files that it added, where its own samples do not tell them apart from others.
+        sampled: Samples of files that it added, if its own samples do not keep them separate from others.
     """
 
     snapshot_id: int
@@ -57,11 +57,11 @@ class CherryPick:
     sampled: tuple[SketchedFile, ...] = ()
 
     def apply(self, base: TableState) -> SnapshotChange | MetadataChange | None:
-        """Decide.
+        """Decide the change.
 
         Raises:
             AlreadyExistsError: The branch has the snapshot's rows already.
-            ConflictError: The snapshot removed rows, which is only right on top of the snapshot it was made from.
+            ConflictError: The snapshot removed rows, which is only valid on top of its parent.
             NotFoundError: There is no such snapshot or branch.
             SchemaError: `ref` is a tag.
         """
@@ -74,8 +74,7 @@ class CherryPick:
         if operation is not Operation.APPEND:
             raise ConflictError(
                 f"snapshot {picked.snapshot_id} ({operation.value if operation is not None else 'unknown'}) can only "
-                f"follow snapshot {picked.parent_snapshot_id}, and branch {self.ref!r} has moved on; "
-                "do the change again",
+                f"follow snapshot {picked.parent_snapshot_id}, but branch {self.ref!r} has moved on; redo the change",
                 location=base.name,
             )
         properties = {SOURCE_SNAPSHOT_ID: str(picked.snapshot_id), **self.properties}
@@ -92,7 +91,7 @@ class CherryPick:
         )
 
     def files_to_sample(self, base: TableState) -> tuple[int, frozenset[str]]:
-        """The snapshot, and the files that it added whose rows no sample tells apart from others.
+        """The snapshot, and those of its added files for which no separate samples exist.
 
         Raises:
             NotFoundError: There is no such snapshot or branch.
@@ -106,7 +105,7 @@ class CherryPick:
         return picked.snapshot_id, frozenset(place for place in locations if key_of(place) not in known)
 
     def _refuse_twice(self, base: TableState, picked: Snapshot, tip: Snapshot | None) -> None:
-        """Refuse rows that the branch has: the snapshot itself, a pick of it, or another with its `wap.id`."""
+        """Refuse a snapshot that the branch already has: itself, a pick of it, or another one with its `wap.id`."""
         wap_id = summary_of(picked).get(WAP_ID)
         for snapshot in ancestors(base.metadata, tip):
             summary = summary_of(snapshot)
@@ -140,7 +139,7 @@ class PublishStaged:
     sampled: tuple[SketchedFile, ...] = ()
 
     def apply(self, base: TableState) -> SnapshotChange | MetadataChange | None:
-        """Decide.
+        """Decide the change.
 
         Raises:
             AlreadyExistsError: It was published already.
@@ -165,17 +164,17 @@ class PublishStaged:
             raise NotFoundError(f"no snapshot has {WAP_ID} {self.wap_id!r}{nearest(self.wap_id, known)}")
         if len(staged) > 1:
             ids = ", ".join(str(snapshot.snapshot_id) for snapshot in staged)
-            raise ConflictError(f"{WAP_ID} {self.wap_id!r} is that of several snapshots: {ids}; cherry-pick one")
+            raise ConflictError(f"{WAP_ID} {self.wap_id!r} belongs to several snapshots: {ids}; cherry-pick one")
         return CherryPick(staged[0].snapshot_id, self.ref, sampled=self.sampled)
 
 
 def _follows(picked: Snapshot, tip: Snapshot | None) -> bool:
-    """Whether a snapshot was made from the tip of the branch, and can be the next one itself."""
+    """Whether a snapshot's parent is the tip of the branch, so that it can be the next one itself."""
     return picked.parent_snapshot_id == (None if tip is None else tip.snapshot_id)
 
 
 def _added_entries(base: TableState, picked: Snapshot) -> tuple[ManifestEntry, ...]:
-    """The files that a snapshot added, as they are added anew.
+    """The files that a snapshot added, as entries to be added again.
 
     Raises:
         UnsupportedError: It added row-level deletes too.
@@ -201,7 +200,7 @@ def _added_entries(base: TableState, picked: Snapshot) -> tuple[ManifestEntry, .
 def _sample_change(
     base: TableState, picked: Snapshot, added: tuple[ManifestEntry, ...], sampled: tuple[SketchedFile, ...]
 ) -> SampleChange:
-    """What the added files do to samples: those of them that the picked snapshot's samples tell apart are known."""
+    """The sample change of the added files: known for those that the picked snapshot's samples keep separate."""
     groups = _groups_of(base, picked, added)
     known = groups.files
     others = tuple(file for file in sampled if key_of(file.location) not in known)
@@ -209,7 +208,7 @@ def _sample_change(
 
 
 def _groups_of(base: TableState, picked: Snapshot, added: tuple[ManifestEntry, ...]) -> GroupSamples:
-    """The groups of the picked snapshot that have none but added files."""
+    """The sample groups of the picked snapshot that contain only added files."""
     known = read_sample(base, picked)
     groups = GroupSamples() if known is None else known.groups
     return groups.only_groups_within([entry.data_file.location for entry in added])

@@ -1,7 +1,7 @@
 """Commits to an Iceberg table: a decided change becomes manifests, a statistics file and one catalog update.
 
-Everything that a commit writes before the catalog update has a name of its own (a fresh uuid), so that attempts and
-writers never meet on a file. After a conflict those files are removed; after an unknown outcome nothing is
+Everything that a commit writes before the catalog update has a unique name (a fresh uuid), so that attempts and writers
+never use the same file. After a conflict those files are removed; after an unknown outcome nothing is
 (`skerry.table.owned_files`).
 
 Spec: Iceberg spec, Optimistic Concurrency, Snapshots, Table Statistics.
@@ -66,7 +66,7 @@ from skerry.theta import ThetaSketch
 __all__ = ["IcebergTarget", "StagedCommit", "watch_metadata_writes"]
 
 DELETE_METADATA_PROPERTY = "write.metadata.delete-after-commit.enabled"
-# A catalog answers these before it changes anything.
+# A catalog returns these before it changes anything.
 _REFUSED = (NoSuchTableError, BadRequestError, UnauthorizedError, ForbiddenError)
 
 
@@ -76,7 +76,7 @@ class _MetadataWrite:
 
     Args:
         files: Owns it.
-        location: Where it lies, once the catalog begins to write it.
+        location: Its location, once the catalog begins to write it.
         predecessor: The metadata file that the compare-and-swap expects.
         is_complete: Whether it has been written, so that the compare-and-swap may have been sent.
     """
@@ -91,7 +91,7 @@ _metadata_write: ContextVar[_MetadataWrite | None] = ContextVar("_metadata_write
 
 
 def watch_metadata_writes(catalog: Catalog) -> Catalog:
-    """Make a catalog instance write version 3 metadata, and tell the commit in progress which metadata file it wrote.
+    """Make a catalog instance write version 3 metadata, and report each metadata file to the commit in progress.
 
     A metastore catalog (SQL, Hive, Glue) writes the new metadata file and then compares and swaps its location. An
     error before the file was written cannot have changed the table; an error after it can.
@@ -117,7 +117,7 @@ def watch_metadata_writes(catalog: Catalog) -> Catalog:
 
 @dataclass(frozen=True, slots=True)
 class StagedCommit:
-    """What one attempt has written and is about to publish.
+    """What one attempt wrote and is about to publish.
 
     Args:
         base: The state that the attempt builds on.
@@ -138,7 +138,7 @@ class StagedCommit:
     statistics_path: str | None = None
 
     def is_in(self, state: TableState) -> bool:
-        """Whether `state` holds what this attempt was to publish."""
+        """Whether `state` contains what this attempt was to publish."""
         metadata = state.metadata
         written = self.metadata_write.location
         if written is not None and written in (
@@ -153,10 +153,10 @@ class StagedCommit:
         return False
 
     def can_never_be_in(self, state: TableState) -> bool:
-        """Whether `state`, which does not hold the attempt, proves that no later one can hold it either.
+        """Whether `state`, which does not contain the attempt, proves that no later one can.
 
-        A metastore's compare-and-swap expects one metadata file, whose successor is another one now. A REST catalog
-        adds no snapshot with a sequence number that is taken, and no new snapshot may have come from the attempt's.
+        A metastore's compare-and-swap expects one metadata file, which already has another successor. A REST catalog
+        adds no snapshot with a used sequence number, and no new snapshot may descend from the attempt's.
         """
         base = self.base
         if state.metadata.table_uuid != base.metadata.table_uuid or state.metadata_location == base.metadata_location:
@@ -179,7 +179,7 @@ class StagedCommit:
 
 
 class _Staging:
-    """One attempt, whose files are owned before they are written."""
+    """Stage one attempt; its files are owned before they are written."""
 
     def __init__(self, base: TableState, files: OwnedFiles) -> None:
         self.base = base
@@ -193,12 +193,12 @@ class _Staging:
 
 
 class IcebergTarget:
-    """An Iceberg table as the commit loop sees it.
+    """An Iceberg table as a target of the commit loop.
 
     Args:
         catalog: PyIceberg catalog that holds the table.
         identifier: Namespace parts and table name.
-        table_uuid: The table that is meant; None to take whichever has the name.
+        table_uuid: The expected table; None for any table of that name.
     """
 
     def __init__(self, catalog: Catalog, identifier: tuple[str, ...], table_uuid: uuid.UUID | None = None) -> None:
@@ -210,7 +210,7 @@ class IcebergTarget:
         """The newest state.
 
         Raises:
-            NotFoundError: The table is gone, or another one has taken its name.
+            NotFoundError: The table is gone, or another table has its name.
 
         Spec: Iceberg spec, Table Metadata Fields, `table-uuid`.
         """
@@ -236,7 +236,7 @@ class IcebergTarget:
         return staged.named
 
     def publish(self, staged: StagedCommit) -> TableState:
-        """Send the catalog update and sort the outcomes: committed, conflict, refused, unknown."""
+        """Send the catalog update and classify the outcome: committed, conflict, refused, unknown."""
         base = staged.base
         is_metastore = isinstance(self.catalog, MetastoreCatalog)
         token = _metadata_write.set(staged.metadata_write)
@@ -261,7 +261,7 @@ class IcebergTarget:
         finally:
             _metadata_write.reset(token)
         _check_references(staged, response.metadata)
-        if is_metastore:  # a REST catalog's server looks after its files itself
+        if is_metastore:  # a REST catalog's server deletes its files itself
             with after_publish("deleting old metadata files"):
                 _delete_old_metadata(base, response.metadata)
         handle = CatalogTable(
@@ -275,7 +275,7 @@ class IcebergTarget:
         return TableState(base.name, response.metadata, response.metadata_location, base.storage, handle)
 
     def _lost(self, staged: StagedCommit, error: CommitFailedException) -> TableState:
-        """The state with the change after all, if something between us and a REST catalog has sent it twice.
+        """The state with the change after all, if a client or proxy repeated the request to a REST catalog.
 
         Raises:
             ConflictError: Another writer was first.
@@ -288,21 +288,21 @@ class IcebergTarget:
         raise ConflictError(str(error), location=staged.base.name) from error
 
     def _refusal(self, base: TableState, error: BaseException, message: str) -> Exception:
-        """What a refusal is: a conflict if another writer was first, else an error that came before any effect.
+        """Classify a refusal: a conflict if another writer was first, otherwise an error without any effect.
 
-        Requirements cannot say all that must hold: a commit to another branch takes the next sequence number too.
+        Requirements do not cover everything: a commit to another branch also takes the next sequence number.
         """
-        with suppress(Exception):  # what was refused matters more
+        with suppress(Exception):  # the refusal matters more
             if load_state(self.catalog, self.identifier).metadata_location != base.metadata_location:
-                return ConflictError(f"the table has changed meanwhile: {error}", location=base.name)
-        # an error of ours, of the storage say, tells by its class what can be done
+                return ConflictError(f"the table has changed in the meantime: {error}", location=base.name)
+        # our own errors, of the storage for example, already have the right class
         return NotPublishedError(error if isinstance(error, SkerryError) else SkerryError(message, location=base.name))
 
     def find_published(self, staged: StagedCommit) -> TableState | None:
-        """Read the table back and look for what was to be published.
+        """Reload the table and look for what was to be published.
 
         Raises:
-            ConflictError: It is not there, and never will be.
+            ConflictError: It is not there and never will be.
         """
         try:
             state = read_back(self.catalog, self.identifier)
@@ -316,24 +316,24 @@ class IcebergTarget:
 
 
 def _check_references(staged: StagedCommit, metadata: TableMetadata) -> None:
-    """Make sure that a catalog has done what it says; Nessie's REST catalog passes over branches and tags of tables.
+    """Check that a catalog applied an update; Nessie's REST catalog ignores branches and tags of tables.
 
     Raises:
-        NotPublishedError: A branch or tag is not there. The commit has no files, so that none can be taken for lost.
+        NotPublishedError: A branch or tag is not there. The commit has no files that could be lost.
     """
     for update in staged.updates if staged.snapshot is None else ():
         if isinstance(update, SetSnapshotRefUpdate) and update.ref_name not in metadata.refs:
             raise NotPublishedError(
                 UnsupportedError(
-                    f"the catalog took the commit but did not set {update.type} {update.ref_name!r}: "
-                    "it seems to keep no branches and tags of tables",
+                    f"the catalog accepted the commit but did not set {update.type} {update.ref_name!r}: it seems not "
+                    "to support branches and tags of tables",
                     location=staged.base.name,
                 )
             )
 
 
 def _delete_old_metadata(base: TableState, metadata: TableMetadata) -> None:
-    """Delete the metadata files that the log has just forgotten, if the table wants that.
+    """Delete the metadata files that were just dropped from the log, if the table's properties ask for it.
 
     Spec: Iceberg properties, `write.metadata.delete-after-commit.enabled`, `write.metadata.previous-versions-max`.
     """
@@ -387,7 +387,7 @@ def _stage_snapshot(staging: _Staging, change: SnapshotChange) -> StagedCommit:
         snapshot_id=snapshot_id,
         parent_snapshot_id=parent.snapshot_id if parent is not None else None,
         sequence_number=None if isinstance(metadata, TableMetadataV1) else sequence_number,
-        # never before its parent's, whatever the clocks of the writers say
+        # never before its parent's, even if the writers' clocks differ
         timestamp_ms=max(int(time.time() * 1000), metadata.last_updated_ms),
         manifest_list=location,
         summary=snapshot_summary(

@@ -1,4 +1,4 @@
-"""An Iceberg table as jobs work on it: its newest known state, and commits to it."""
+"""The handle of an Iceberg table that jobs use: its newest known state, and commits to it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class IcebergHandle:
         """Load the newest state.
 
         Raises:
-            NotFoundError: The table is gone, or another one has taken its name.
+            NotFoundError: The table is gone, or another table has its name.
         """
         self.state = self._target().load()
         return self.state
@@ -63,17 +63,17 @@ class IcebergHandle:
 
     @property
     def partition_by(self) -> list[str]:
-        """The default partition spec, in the words of `skerry.iceberg.partitioning.transforms.partition_spec`."""
+        """The default partition spec, as text for `skerry.iceberg.partitioning.transforms.partition_spec`."""
         schema = self.state.metadata.schema()
         return [
             _term(schema, field.transform, field.source_id)
             for field in self.state.spec.fields
-            if schema.find_column_name(field.source_id) is not None  # else a void that keeps its place in version 1
+            if schema.find_column_name(field.source_id) is not None  # else a void field of version 1
         ]
 
     @property
     def sort_by(self) -> list[str]:
-        """The default sort order, in the words of `skerry.iceberg.partitioning.transforms.sort_order`."""
+        """The default sort order, as text for `skerry.iceberg.partitioning.transforms.sort_order`."""
         schema = self.state.metadata.schema()
         return [
             " ".join(
@@ -87,7 +87,7 @@ class IcebergHandle:
         ]
 
     def layout(self, *, ref: str = MAIN, lineage: bool = False) -> FileLayout:
-        """How files must look that are written for this table now; see `skerry.iceberg.writing.layout.file_layout`."""
+        """The layout of new files of this table; see `skerry.iceberg.writing.layout.file_layout`."""
         return file_layout(self.state, ref=ref, lineage=lineage)
 
     def append(
@@ -98,7 +98,7 @@ class IcebergHandle:
         properties: Mapping[str, str] | None = None,
         staged: bool = False,
     ) -> TableState:
-        """Publish written files and the statistics of the table with them, as one snapshot, staged if so wanted."""
+        """Publish written files, and the table's statistics with them, as one snapshot, staged if requested."""
         return self.commit(AppendFiles.of(files, ref=ref, properties=properties, staged=staged))
 
     def publish_sketches(

@@ -1,9 +1,9 @@
-"""Change records: rows that say of themselves what has become of them, and what they come to per key.
+"""Change records: rows with an op code, and the net change per key that they amount to.
 
-A record has an op code, a row, and perhaps a place in the order of its source. The row is the one after the change; of
-a delete it is the one before, or just its key. Sources send records again after failures, and a batch of them is cut
-where it is cut, so that only the *net change* counts: per key the last record by order, wherever it stands. Applying
-it once or several times is the same.
+A record has an op code, a row, and optionally a position in the order of its source. The row is the one after the
+change, or for a delete the one before or just its key. Sources repeat records after failures, and batches end anywhere,
+so that only the *net change* counts: per key the last record by order, regardless of its position in the batch.
+Applying it is idempotent.
 """
 
 from __future__ import annotations
@@ -55,21 +55,21 @@ OP_KINDS: Final[Mapping[str, int]] = {
     "+U": UPDATE_AFTER,
     "-D": DELETE,
 }
-"""What op codes mean: Debezium's (create, read by a snapshot, update, delete), Flink's and Paimon's, and plain ones."""
+"""The meaning of op codes: Debezium's (create, snapshot read, update, delete), Flink's, Paimon's, and plain ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordColumns:
-    """Which columns of change records say what.
+    """The roles of the columns of change records.
 
     Args:
         on: The key columns.
         op: The column of op codes; see `OP_KINDS`.
         order_by: Columns that order the records of a key, the first that differs decides: a log position, an offset.
-            Of equal records the one that stands later counts; a -U is before what stands at the same place in the
-            order. If empty, records are in order as they stand.
-        before: A struct of the row before the change, or of its key; where its key is another one than the row's, that
-            key is gone. It may be missing, or null.
+            Among equal records the later one counts; a -U precedes other records of the same position. If empty, the
+            given order of the records counts.
+        before: A struct with the row before the change, or its key; if that key differs from the row's, the old key is
+            deleted. It may be missing or null.
     """
 
     on: tuple[str, ...]
@@ -80,12 +80,12 @@ class RecordColumns:
 
 @dataclass(frozen=True)
 class NetChanges:
-    """What change records come to.
+    """The net change of change records.
 
     Args:
-        rows: A row per key, in the order in which the records stand that count, with the table's columns as far as
-            records have them; where a key is gone, the columns beside the key are what was known of the row, or null.
-        kinds: int8[rows], `INSERT` or `UPDATE_AFTER` where the row is what it says, `DELETE` where it is gone.
+        rows: A row per key, in the order of the records that count, with those of the table's columns that the records
+            have; if a key is deleted, its other columns are those of the old row if known, else null.
+        kinds: int8[rows], `INSERT` or `UPDATE_AFTER` where the key has this row, `DELETE` where it has none.
         records: How many records there were.
     """
 
@@ -95,31 +95,31 @@ class NetChanges:
 
     @property
     def is_gone(self) -> npt.NDArray[np.bool_]:
-        """bool[rows]: whether the key has no row any more."""
+        """bool[rows]: whether the key is deleted."""
         return self.kinds == DELETE
 
     @property
     def deletes(self) -> int:
-        """Keys that are gone."""
+        """The number of deleted keys."""
         return int(np.count_nonzero(self.is_gone))
 
     @property
     def upserts(self) -> int:
-        """Keys that have the row that stands here."""
+        """The number of inserted or updated keys."""
         return len(self.kinds) - self.deletes
 
 
 def net_changes(records: pa.Table, columns: RecordColumns, schema: pa.Schema) -> NetChanges:
-    """The net change per key.
+    """Compute the net change per key.
 
     Args:
         records: Columns of the table, and those that `columns` names.
-        columns: What is what.
+        columns: The roles of the columns.
         schema: The table's columns.
 
     Raises:
         SchemaError: Columns are missing, unknown or of other types; an op code is unknown; a part of a key or of the
-            order is null. The message names the record by its number, from 0.
+            order is null. The message gives the number of the record, from 0.
     """
     _check_columns(records, columns, schema)
     kinds = _kinds(records.column(columns.op), columns.op)
@@ -159,7 +159,7 @@ def _check_columns(records: pa.Table, columns: RecordColumns, schema: pa.Schema)
         if found.count(name) > 1:
             raise SchemaError(f"column {name!r} is in the records twice")
     if not columns.on or len(set(columns.on)) < len(columns.on):
-        raise SchemaError(f"on= takes the names of the key columns, each once, found {list(columns.on)!r}")
+        raise SchemaError(f"on= must name each key column once, found {list(columns.on)!r}")
     for name in columns.on:
         if name not in schema.names:
             raise SchemaError(f"the table has no column {name!r}{nearest(name, schema.names)}")
@@ -171,7 +171,7 @@ def _check_columns(records: pa.Table, columns: RecordColumns, schema: pa.Schema)
         if name not in found:
             raise SchemaError(f"the records have no {what} column {name!r}{nearest(name, found)}")
     if columns.op in schema.names:
-        raise SchemaError(f"op={columns.op!r} is a column of the table; op codes stand in one of their own")
+        raise SchemaError(f"op={columns.op!r} is a column of the table; op codes need a column of their own")
     known = {*schema.names, columns.op, *columns.order_by, columns.before}
     for name in found:
         if name not in known:
@@ -179,11 +179,11 @@ def _check_columns(records: pa.Table, columns: RecordColumns, schema: pa.Schema)
 
 
 def _kinds(codes: pa.ChunkedArray, name: str) -> Kinds:
-    """int8[records], what becomes of each record's row."""
+    """int8[records], the kind of each record."""
     if pa.types.is_dictionary(codes.type):
         codes = codes.cast(codes.type.value_type)
     if not (pa.types.is_string(codes.type) or pa.types.is_large_string(codes.type)):
-        raise SchemaError(f"column {name!r} must hold op codes as texts, found {codes.type}")
+        raise SchemaError(f"column {name!r} must contain op codes as strings, found {codes.type}")
     encoded = _one_array(codes).dictionary_encode(null_encoding="encode")
     meanings = np.array([OP_KINDS.get(code, -1) for code in encoded.dictionary.to_pylist()], np.int8)
     kinds = meanings[np.asarray(encoded.indices)] if len(codes) else np.empty(0, np.int8)
@@ -191,17 +191,17 @@ def _kinds(codes: pa.ChunkedArray, name: str) -> Kinds:
     if len(unknown):
         row = int(unknown[0])
         raise SchemaError(
-            f"record {row}: column {name!r} is {codes[row].as_py()!r}, which is no op code; expected one of "
+            f"record {row}: column {name!r} is {codes[row].as_py()!r}, which is not an op code; expected one of "
             f"{', '.join(OP_KINDS)}"
         )
     return kinds
 
 
 def _before(records: pa.Table, columns: RecordColumns, rows: pa.Table) -> pa.Table | None:
-    """The columns of the table before the change, of its types; None if the records do not tell.
+    """The table's columns before the change, in the table's types; None if the records do not have them.
 
     Raises:
-        SchemaError: A key column is missing, or a column of the table has that name and is no struct.
+        SchemaError: A key column is missing, or the column of that name is not a struct.
     """
     if columns.before not in records.column_names or columns.before in rows.column_names:
         return None
@@ -222,7 +222,7 @@ def _before(records: pa.Table, columns: RecordColumns, rows: pa.Table) -> pa.Tab
 def _with_keys_before(
     keys: Sequence[pa.ChunkedArray], before: pa.Table, columns: RecordColumns, is_delete: npt.NDArray[np.bool_]
 ) -> list[pa.ChunkedArray]:
-    """The keys; those of deletes from the row before where they stand only there."""
+    """The keys; those of deletes from the row before if only that has them."""
     deletes = pa.chunked_array([pa.array(is_delete)])
     return [
         pc.if_else(pc.and_(deletes, key.is_null()), before.column(name), key) if key.null_count else key
@@ -238,7 +238,7 @@ def _replaced(rows: pa.Table, names: Sequence[str], columns: Sequence[pa.Chunked
 
 
 def _moved(keys: Sequence[pa.ChunkedArray], old: Sequence[pa.ChunkedArray], is_update: npt.NDArray[np.bool_]) -> Rows:
-    """int64[n], the updates whose row had another key before."""
+    """int64[n], the updates that changed their row's key."""
     told = is_update.copy()
     differs = np.zeros(len(is_update), bool)
     for key, before in zip(keys, old, strict=True):
@@ -252,7 +252,7 @@ def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _gone(rows: pa.Table, before: pa.Table | None, records: pa.Table, columns: RecordColumns, moved: Rows) -> pa.Table:
-    """The rows that updates have left behind, as far as they are told; a column of the order is the record's."""
+    """Delete rows for the old keys of updates, with old values if known; columns of the order are the record's."""
     chosen = pa.array(moved)
     taken: dict[str, Any] = {}
     for field in rows.schema:
@@ -285,7 +285,7 @@ def _mask(column: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
 
 
 def _order(records: pa.Table, columns: RecordColumns, kinds: Kinds, places: Rows) -> npt.NDArray[np.int64]:
-    """int64[rows, words]: what rows are ordered by, the first word that differs decides.
+    """int64[rows, words]: sort keys of the rows, compared word by word.
 
     Raises:
         SchemaError: A value is null, or a column's type has no order.
@@ -297,7 +297,7 @@ def _order(records: pa.Table, columns: RecordColumns, kinds: Kinds, places: Rows
 
 
 def _ranks(column: pa.ChunkedArray, name: str) -> npt.NDArray[np.int64]:
-    """int64[records], numbers in the order of the values."""
+    """int64[records], the ranks of the values."""
     if column.null_count:
         row = int(np.flatnonzero(~_mask(column.is_valid()))[0])
         raise SchemaError(f"record {row}: column {name!r}, by which records are ordered, is null")
@@ -314,12 +314,12 @@ def _ranks(column: pa.ChunkedArray, name: str) -> npt.NDArray[np.int64]:
 
 @kernel("void(int64[::1], int64[:, ::1], out int64[::1])")
 def latest_rows(first: Any, order: Any, latest: Any) -> None:
-    """The last row of every key by order; of equal ones the one that stands last.
+    """The last row of every key by order; among equal ones the last one given.
 
     Args:
         first: int64[rows], per row the first one with its key.
         order: int64[rows, words], compared word by word.
-        latest: int64[rows], all -1 before; becomes, where a key stands first, the row that counts.
+        latest: int64[rows], all -1 before; set at the first row of each key to the row that counts.
     """
     for row in range(len(first)):
         key = first[row]

@@ -1,6 +1,6 @@
-"""List a table's folder side by side: the driver lists the first levels, tasks what is below.
+"""List a table's folder in parallel: the driver lists the first levels, tasks what is below.
 
-A task sends home only what cleaning decides on: files that are old enough, and files that show where tables are.
+A task returns only what cleaning needs: files that are old enough, and files that show where tables are.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class FolderTask:
     Args:
         folders: Their locations.
         before: Files that were written before this moment are old.
-        storage: Where they lie. It may hold credentials, and so is never printed.
-        is_deep: Whether what is further below is listed too.
+        storage: Access to them. It may hold credentials, and so is never printed.
+        is_deep: Whether to list their subfolders too.
     """
 
     folders: tuple[str, ...]
@@ -44,9 +44,9 @@ class Listing:
     Args:
         old: Files that were written before the moment that was asked for.
         markers: Metadata files of tables, however young, with the formats and the folders of the tables.
-        files: How many files there are.
-        size_bytes: Their bytes.
-        folders: Folders that remain to be listed.
+        files: The number of files.
+        size_bytes: Their total size.
+        folders: Folders still to be listed.
     """
 
     old: tuple[FileStatus, ...] = ()
@@ -57,7 +57,7 @@ class Listing:
 
 
 def list_below(task: FolderTask) -> Listing:
-    """List folders, whole or only their first level."""
+    """List folders recursively, or only their first level."""
     levels = [
         Folder(tuple(task.storage.list(folder)), ()) if task.is_deep else task.storage.list_folder(folder)
         for folder in task.folders
@@ -84,8 +84,8 @@ def list_table(
     Args:
         location: The folder.
         before: Files that were written before this moment are old.
-        storage: Where it lies.
-        executor: Where folders are listed.
+        storage: Access to it.
+        executor: Runs the listing tasks.
         watcher: Called as files are found.
     """
     found = [list_below(FolderTask((location,), before, storage, is_deep=False))]

@@ -1,6 +1,6 @@
-"""Logs of the removal of orphans: what was marked before anything was deleted, and what became of it.
+"""Logs of orphan removal: the files marked before anything was deleted, and what happened to them.
 
-Lines of JSON. The first says which table and which run; each further one is a file.
+Lines of JSON. The first identifies the table and the run; each further one is a file.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ __all__ = ["OrphanLog", "read_marked"]
 
 
 class OrphanLog:
-    """Writes the logs of one run; without a folder it writes none.
+    """Writes the logs of one run, or none if there is no folder for them.
 
     Args:
         table: The table.
-        folder: Where the logs go.
+        folder: The folder of the logs.
 
     Attributes:
         locations: The logs that were written.
@@ -38,11 +38,11 @@ class OrphanLog:
         self.locations: list[str] = []
 
     def write_marked(self, files: Iterable[OrphanFile], before: datetime) -> None:
-        """Write down what will be deleted."""
+        """Log the files that will be deleted."""
         self._write("marked", [_line(file, "marked") for file in files], older_than=before.isoformat())
 
     def write_swept(self, deleted: Iterable[OrphanFile], saved: Iterable[OrphanFile]) -> None:
-        """Write down what was deleted, and what was not because a commit took it up."""
+        """Log the files that were deleted, and those that were kept because a commit now refers to them."""
         lines = [*(_line(file, "deleted") for file in deleted), *(_line(file, "saved") for file in saved)]
         self._write("swept", lines)
 
@@ -77,7 +77,7 @@ def _line(file: OrphanFile, fate: str) -> dict[str, Any]:
 
 
 class _Marked:
-    """Files that an earlier run has marked, and that have not changed since."""
+    """Files that an earlier run marked and that have not changed since."""
 
     def __init__(self, files: Iterable[OrphanFile]) -> None:
         self._files = {file_key(file.location): (file.size_bytes, file.modified) for file in files}
@@ -87,12 +87,12 @@ class _Marked:
 
 
 def read_marked(table: ReachableTable, location: str) -> _Marked:
-    """Read what an earlier run has marked.
+    """Read the files that an earlier run marked.
 
     Raises:
-        FormatError: The file is no such log.
+        FormatError: The file is not such a log.
         NotFoundError: It is missing.
-        SchemaError: It is of another table.
+        SchemaError: It belongs to another table.
     """
     try:
         head, *lines = map(json.loads, table.storage.read(location).decode().splitlines())
@@ -103,10 +103,10 @@ def read_marked(table: ReachableTable, location: str) -> _Marked:
             for line in lines
         ]
     except (ValueError, KeyError, TypeError) as error:
-        raise FormatError(f"this is no log of marked orphans: {error!r}", location=location) from error
+        raise FormatError(f"this is not a log of marked orphans: {error!r}", location=location) from error
     if phase != "marked" or count != len(files):
         raise FormatError(
-            f"this is no complete log of marked orphans: phase {phase!r}, {len(files)} of {count} files",
+            f"this log of marked orphans is incomplete: phase {phase!r}, {len(files)} of {count} files",
             location=location,
         )
     if identity != table.identity:

@@ -1,15 +1,15 @@
 """Remove orphans: files in a table's folder that nothing needs, left by writers that died or by lost races.
 
-Nothing is deleted that might be needed, whatever goes on at the same time. In this order:
+Nothing is deleted that might be needed, regardless of concurrent operations. In this order:
 
-1. **List** the table's folder, and nothing else.
+1. **List** the table's folder.
 2. **Mark**: load the newest state after the listing, read everything that it reaches, and mark the files that it does
    not reach and that are older than the grace period, which is longer than any writer takes to commit.
-3. **Tell**: every marked file with its size goes into the log before the first one is deleted.
-4. **Sweep** in batches; before each, the newest state is asked again, and what it reaches by now is saved.
-5. **Tell** again what was deleted and what was saved.
+3. **Log** every marked file with its size before the first one is deleted.
+4. **Sweep** in batches; before each batch, reload the newest state and keep what it reaches now.
+5. **Log** what was deleted and what was kept.
 
-Marking and sweeping may also be days apart: the log of one run is what another one may sweep, and nothing beyond it.
+Marking and sweeping may also be days apart: a later run then sweeps only files in the log of an earlier one.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ def remove_orphans(
     Args:
         table: The table.
         before: Files written since stay: their writer may be about to commit them.
-        dry_run: Whether to tell only what would be done.
-        marked: The log of an earlier run: only files that it marked, and that are as they were, are deleted.
+        dry_run: Whether to only report what would be done.
+        marked: The log of an earlier run: only files that it marked and that have not changed are deleted.
         log: A folder for the logs of this run; it must not lie in the table's.
-        executor: Where folders are listed; threads of this process by default.
+        executor: Runs the listing tasks; threads of this process by default.
         watcher: Called with the progress.
 
     Raises:
         FormatError: Metadata is corrupt; nothing was deleted.
         NotFoundError: A metadata file is missing; nothing was deleted.
-        SchemaError: An argument makes no sense, or the table's files may be other tables' too.
+        SchemaError: An argument is invalid, or the table may share files with other tables.
         UnsupportedError: The table's folder is a whole store, or a table of another format as well.
     """
     table.newest()
@@ -90,7 +90,8 @@ def remove_orphans(
 def _check_folder(table: ReachableTable, log: str | None) -> None:
     if not name(table.location) or parent(table.location) == table.location:
         raise UnsupportedError(
-            "the table's folder is a whole store, where nothing tells its files from others", location=table.location
+            "the table's folder is a whole store, where its files cannot be distinguished from others",
+            location=table.location,
         )
     table.storage.check_writable(table.location)
     if log is not None and is_within(table.location, join(log, "log")):
@@ -102,13 +103,13 @@ class _Sweep:
 
     Args:
         table: The table.
-        listing: What lies in its folder.
+        listing: The listing of its folder.
         watcher: Called with the progress.
 
     Attributes:
-        alike: Files kept because they may be needed under another name.
+        alike: Files kept because another name of them may be needed.
         other_tables: Folders of other tables.
-        reached_files: How many files the table needs.
+        reached_files: The number of files that the table needs.
     """
 
     def __init__(self, table: ReachableTable, listing: Listing, watcher: Watcher | None) -> None:
@@ -124,7 +125,7 @@ class _Sweep:
         """Folders of other tables.
 
         Raises:
-            UnsupportedError: One of another format is the table's folder itself, or has it inside.
+            UnsupportedError: A table of another format is in the same folder, or in a folder around it.
         """
         table = self._table
         own = set(map(file_key, table.folders))
@@ -135,14 +136,15 @@ class _Sweep:
                 continue
             if not is_within(table.location, folder):
                 raise UnsupportedError(
-                    f"the folder is a table of {kind.value} as well, whose files cannot be told from orphans",
+                    f"the folder is also a table of format {kind.value}, whose files cannot be distinguished from "
+                    "orphans",
                     location=table.location,
                 )
             found.append(folder)
         return tuple(dict.fromkeys(found))
 
     def _reached(self) -> Mapping[FileKey, str]:
-        """What the state reaches. If a part of it is gone because others have expired it, there is a newer one."""
+        """The files that the state reaches; those of a newer state if another writer has expired part of it."""
         own = set(map(file_key, self._table.folders))
         markers = [
             location
@@ -159,7 +161,7 @@ class _Sweep:
                 self._state = newest
 
     def mark(self) -> list[OrphanFile]:
-        """The files that the newest state does not reach."""
+        """Mark the files that the newest state does not reach."""
         reached = self._reached()
         self.reached_files = len(reached)
         keys = [file_key(file.location) for file in self._listing.old]
@@ -177,7 +179,7 @@ class _Sweep:
         return marked
 
     def delete(self, marked: Sequence[OrphanFile], deleted: list[OrphanFile], saved: list[OrphanFile]) -> None:
-        """Delete files batch by batch, without those that a newer state reaches.
+        """Delete files batch by batch, except those that a newer state reaches.
 
         Args:
             marked: The files.
@@ -185,7 +187,7 @@ class _Sweep:
             saved: Gets those that are not.
 
         Raises:
-            SkerryError: The state cannot be read any more, or a store refuses; what remains stays.
+            SkerryError: The state can no longer be read, or a store refuses; the remaining files stay.
         """
         total, size_bytes = len(marked), 0
         reached: Mapping[FileKey, str] = {}
@@ -206,7 +208,7 @@ class _Sweep:
         self._check(deleted, self._newly_reached() or reached)
 
     def _newly_reached(self) -> Mapping[FileKey, str] | None:
-        """What the newest state reaches; None if it is the one that is known."""
+        """The files that the newest state reaches; None if the state has not changed."""
         state = self._table.newest()
         if state == self._state:
             return None
@@ -218,7 +220,7 @@ class _Sweep:
         if lost:
             raise SkerryError(
                 f"{len(lost)} files that were older than the grace period were committed to {self._table.name} while "
-                f"they were deleted, {lost[0]} among them; restore them, or roll the table back",
+                f"they were deleted, such as {lost[0]}; restore them, or roll the table back",
                 location=self._table.location,
             )
 

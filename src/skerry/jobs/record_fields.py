@@ -1,8 +1,8 @@
 """Which fields the rows in change records have, found without reading their values.
 
 A kernel walks over the JSON text of every record and hashes the names in the row after the change, so that rows with
-the same fields in the same order have one number. Names are looked up once per number. It relies on the texts being
-JSON: what it tells of others means nothing.
+the same fields in the same order have one number. Names are looked up once per number. The texts must be valid JSON;
+for others the result is meaningless.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _SPACE = 0x20
 
 
 class FieldNames:
-    """The names of rows' fields, remembered from batch to batch."""
+    """The names of rows' fields, cached across batches."""
 
     def __init__(self) -> None:
         self._names: dict[int, tuple[str, ...]] = {}
 
     def find(self, texts: pa.LargeStringArray) -> tuple[npt.NDArray[np.uint64], dict[int, tuple[str, ...]]]:
-        """The fields of records' rows.
+        """Find the fields of records' rows.
 
         Args:
             texts: Records as JSON.
@@ -69,13 +69,13 @@ def hash_fields(data: Any, offsets: Any, payload: Any, after: Any, found: Any) -
         data: uint8[bytes], records one after the other.
         offsets: int64[records + 1], where each begins and the last ends.
         payload: The hash of that name.
-        after: Likewise.
+        after: The hash of the name `after`.
         found: uint64[records], all 0 before.
     """
     for record in range(len(offsets) - 1):
         position, end = offsets[record], offsets[record + 1]
         depth = 0
-        level = 1  # of the objects whose field `after` counts
+        level = 1  # depth of the objects whose field `after` is searched
         inside = -1  # the depth of names that are hashed
         wanted = -1  # the depth of an object that would be the row
         total = _BASIS

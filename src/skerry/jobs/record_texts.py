@@ -1,8 +1,8 @@
-"""Change records as JSON texts, read into columns: Debezium's envelope with a row of the table in it.
+"""Parsing of change records in JSON to columns: Debezium's envelope around a row of the table.
 
-All records are read at once, by Arrow's parser, as the table's types. What does not go through it, or looks wrong
-afterwards, is left to the caller as *doubtful*: Arrow's parser says of many records that one of them is bad, and only
-halving finds out which.
+All records are parsed at once, by Arrow's parser, as the table's types. Records that it rejects, or that look wrong
+afterwards, are left to the caller as *doubtful*. Arrow's parser only reports that one of many records is bad; bisection
+finds out which.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from skerry.table.rows.schema import empty_batch
 __all__ = ["UNAVAILABLE", "Envelope", "NewFields", "ReadTexts", "read_texts", "reads"]
 
 UNAVAILABLE: Final = "__debezium_unavailable_value"
-"""What Debezium puts in the place of a long value that PostgreSQL's log leaves out."""
+"""Debezium's placeholder for a long value that PostgreSQL's log omits."""
 
 _GONE = pa.array([op for op, kind in OP_KINDS.items() if kind == DELETE])
 _UPDATED = pa.array([op for op, kind in OP_KINDS.items() if kind == UPDATE_AFTER])
 _KNOWN = pa.array(list(OP_KINDS))
 _BLOCK_BYTES = 4 << 20
-_HALVED_ROWS = 32  # so few records are not halved any more
-_LOOKED_AT = 50  # records that tell how the source writes times
+_HALVED_ROWS = 32  # batches of at most this many records are not bisected further
+_LOOKED_AT = 50  # records sampled to find out how the source writes times
 
 Rows = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -40,13 +40,13 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """Where an envelope has what.
+    """The layout of an envelope.
 
     Args:
         op: The field of the op code.
         before: The field of the row before.
         order: Fields that order records, by path, with their types.
-        micros: How many microseconds a whole number in a column of times counts.
+        micros: Microseconds per unit of an integer in a time column.
     """
 
     op: str = "op"
@@ -57,12 +57,12 @@ class Envelope:
 
 @dataclass(frozen=True)
 class NewFields:
-    """Rows whose fields are not those of the table.
+    """Rows whose fields differ from those of the table.
 
     Args:
-        names: The sets of fields that were found, each once.
-        texts: JSON that holds the rows.
-        path: Where it holds them.
+        names: The distinct sets of fields that were found.
+        texts: JSON that contains the rows.
+        path: The path of the rows in it.
     """
 
     names: tuple[tuple[str, ...], ...]
@@ -72,15 +72,15 @@ class NewFields:
 
 @dataclass(frozen=True)
 class ReadTexts:
-    """Records that were read.
+    """Records that were parsed.
 
     Args:
         rows: The table's columns: after the change, of deletes before it.
         op: Op codes.
-        before: Structs of the key before updates; None if none tells.
-        order: What orders the records, by path.
-        places: int64[rows], which of the texts they are.
-        doubtful: int64[n], texts that were not read.
+        before: Structs of the key before updates; None if no record has it.
+        order: Columns that order the records, by path.
+        places: int64[rows], the indices of their texts.
+        doubtful: int64[n], the indices of texts that were not parsed.
         fields: Rows with other fields than the table's; None if there are none.
     """
 
@@ -94,7 +94,7 @@ class ReadTexts:
 
 
 def reads(schema: pa.Schema) -> bool:
-    """Whether all columns of a table have types that are read here."""
+    """Whether this module can parse all column types of a table."""
     return all(_is_plain(field.type) or _is_time(field.type) for field in schema)
 
 
@@ -115,14 +115,14 @@ def _is_time(type_: pa.DataType) -> bool:
 def read_texts(
     texts: pa.LargeStringArray, envelope: Envelope, schema: pa.Schema, on: Sequence[str], names: FieldNames
 ) -> ReadTexts:
-    """Read records.
+    """Parse records.
 
     Args:
         texts: Records as JSON, none null.
-        envelope: Where they have what.
-        schema: The table's columns, of types that are read here.
+        envelope: Their layout.
+        schema: The table's columns, of types for which `reads` is true.
         on: Its key columns.
-        names: Knows the fields of rows that came before.
+        names: Caches the fields of earlier rows.
     """
     shape = _look_at(texts, schema)
     parsed, places = _parse(texts, _schema(shape, envelope, schema))
@@ -135,7 +135,7 @@ def read_texts(
         is_read[places[good]] = True
         result = read.result(good, np.flatnonzero(~is_read))
         return _with_fields(result, texts, shape, schema, names)
-    except (pa.ArrowException, ValueError, RecursionError):  # a time that is none, a text that is JSON to Arrow alone
+    except (pa.ArrowException, ValueError, RecursionError):  # an invalid time, or a text that only Arrow takes for JSON
         return _nothing_of(texts, schema, envelope)
 
 
@@ -153,7 +153,7 @@ def _nothing_of(texts: pa.LargeStringArray, schema: pa.Schema, envelope: Envelop
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """How a source writes its records: whether in a payload, and which times as texts."""
+    """How a source writes its records: whether in a payload, and which times as strings."""
 
     is_wrapped: bool
     as_text: frozenset[str]
@@ -183,7 +183,7 @@ def _look_at(texts: pa.LargeStringArray, schema: pa.Schema) -> _Shape:
 
 
 def _schema(shape: _Shape, envelope: Envelope, schema: pa.Schema) -> pa.Schema:
-    """What is read of a record."""
+    """The Arrow type to parse records as."""
 
     def read_as(field: pa.Field) -> pa.DataType:
         if not _is_time(field.type):
@@ -202,7 +202,7 @@ def _schema(shape: _Shape, envelope: Envelope, schema: pa.Schema) -> pa.Schema:
 
 
 def _parse(texts: pa.LargeStringArray, schema: pa.Schema) -> tuple[pa.Table | None, Rows]:
-    """All records that Arrow's parser takes, and which they are."""
+    """All records that Arrow's parser accepts, and their indices."""
     parts: list[pa.Table] = []
     places: list[Rows] = []
     for start, part, table in _parsed(texts, schema, 0):
@@ -242,7 +242,7 @@ def _parsed(
 
 
 class _Reading:
-    """Records as Arrow's parser has read them."""
+    """Records as parsed by Arrow."""
 
     def __init__(
         self,
@@ -266,10 +266,10 @@ class _Reading:
         self._columns: dict[str, pa.ChunkedArray] = {}
 
     def check(self) -> Mask:
-        """bool[records]: which records are right, as far as can be told here.
+        """bool[records]: which records are valid, as far as can be checked here.
 
         Raises:
-            pa.ArrowException: A time cannot be read.
+            pa.ArrowException: A time cannot be parsed.
         """
         gone = _mask(self._is_gone)
         good = _mask(pc.is_in(self._op, _KNOWN))
@@ -288,7 +288,7 @@ class _Reading:
         return good
 
     def result(self, good: Mask, doubtful: Rows) -> ReadTexts:
-        """The records that are right."""
+        """The valid records."""
         keep = pa.array(good)
         every = bool(good.all())
 
@@ -323,7 +323,7 @@ class _Reading:
         return pc.struct_field(self._source, member) if parent else self._parsed.column(member)
 
     def _converted(self, field: pa.Field, raw: pa.ChunkedArray) -> pa.ChunkedArray:
-        """A column of times as the table's type; others are that already."""
+        """Convert a time column to the table's type; others have it already."""
         if not _is_time(field.type):
             return raw
         is_date = pa.types.is_date32(field.type)
@@ -342,7 +342,7 @@ class _Reading:
 def _with_fields(
     read: ReadTexts, texts: pa.LargeStringArray, shape: _Shape, schema: pa.Schema, names: FieldNames
 ) -> ReadTexts:
-    """What was read, with the rows whose fields are not the table's."""
+    """The parsed records, with the rows whose fields differ from the table's."""
     told = texts if not len(read.doubtful) else texts.take(pa.array(read.places))
     found, known = names.find(told)
     own = set(schema.names)

@@ -1,1 +1,1 @@
-"""Migration: a folder of files becomes an Iceberg table, an Iceberg table a Paimon table, and the other way round."""
+"""Migration: a folder of files becomes an Iceberg table, an Iceberg table a Paimon table, and vice versa."""

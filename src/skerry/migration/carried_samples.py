@@ -1,7 +1,7 @@
-"""Samples of a table that becomes one of another format: the same files and rows under other names.
+"""Samples of a table that is migrated to another format: the same files and rows under other names.
 
-A table format names data files, their deletes and their partitions in its own way, and samples know all three by the
-keys of those names. The hashes stay what they are, as long as a column's values are hashed as the same bytes.
+A table format names data files, their deletes and their partitions in its own way, and samples identify all three by
+the keys of those names. The hashes stay valid as long as a column's values are hashed as the same bytes.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class CarriedFile:
     """A data file under both of its names.
 
     Args:
-        before: What samples of the old table call it.
-        after: What those of the new table call it.
-        partition: What samples of the new table call its partition.
+        before: Its key in samples of the old table.
+        after: Its key in samples of the new table.
+        partition: The key of its partition in samples of the new table.
         deletes_before: The key of its deletes in the old table, 0 for none.
-        deletes: That of the same deletes in the new one.
+        deletes: The key of the same deletes in the new table.
     """
 
     before: str
@@ -36,10 +36,10 @@ class CarriedFile:
 
 
 def carry_samples(groups: GroupSamples, files: Iterable[CarriedFile], field_ids: Collection[int]) -> SampleChange:
-    """What it means for the samples of a new table that it begins with the files of another one.
+    """The sample change of a new table that begins with the files of another one.
 
     Args:
-        groups: What is known of the old table's files.
+        groups: The samples of the old table's files.
         files: All data files of the new table.
         field_ids: The columns whose values both tables hash alike.
     """

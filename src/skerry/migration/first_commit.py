@@ -1,7 +1,7 @@
-"""A table that comes into being with rows in it: one snapshot and all schemas, there at once or not at all.
+"""Create a Paimon table with rows in it atomically: one snapshot and all schemas.
 
-A table is complete when its newest schema is there. So that one is written last: it is the publish step, before which
-everything goes again that was written if something fails.
+A table exists once its newest schema is there. So that schema is written last: it is the publish step, and if anything
+fails before it, everything written is removed.
 
 Spec: docs/formats/paimon.md § 1.1, § 2, § 3, § 4.1; Paimon spec, Schema, Snapshot.
 """
@@ -38,12 +38,12 @@ __all__ = ["FirstRows", "check_free", "create_with_rows"]
 
 @dataclass(frozen=True)
 class FirstRows:
-    """What a table begins with.
+    """The initial content of a table.
 
     Args:
         entries: Its data files.
         deleted: int64[n] Positions of deleted rows, ascending, by data file.
-        samples: What is known of its values.
+        samples: The samples of its values.
         properties: The snapshot's properties.
     """
 
@@ -54,10 +54,10 @@ class FirstRows:
 
 
 def check_free(base: PaimonState) -> None:
-    """Refuse a place where a table is, or something that would be taken for its snapshots.
+    """Refuse a folder that contains a table, or files that would be taken for its snapshots.
 
     Raises:
-        AlreadyExistsError: There is.
+        AlreadyExistsError: It does.
     """
     if schema_ids(base.storage, base.paths) or base.storage.list_folder(base.paths.snapshots).files:
         raise AlreadyExistsError(f"table {base.name!r} exists already", location=base.location)
@@ -66,18 +66,18 @@ def check_free(base: PaimonState) -> None:
 def create_with_rows(
     base: PaimonState, older: Sequence[TableSchema], rows: FirstRows | None, files: OwnedFiles
 ) -> PaimonState:
-    """Make a table.
+    """Create a table.
 
     Args:
-        base: What it is to be, without a snapshot.
-        older: The schemas that its files have beside the newest one.
-        rows: What it begins with; None for no snapshot.
-        files: Owns what is written, until the newest schema makes it a table.
+        base: The new table, without a snapshot.
+        older: The other schemas that its files have.
+        rows: Its initial content; None for no snapshot.
+        files: Owns what is written, until the newest schema is published.
 
     Raises:
         AlreadyExistsError: There is a table already.
-        CommitUnknownError: It may or may not have been made; nothing was removed.
-        StorageError: It could not be made.
+        CommitUnknownError: It may or may not have been created; nothing was removed.
+        StorageError: It could not be created.
     """
     check_free(base)
     state = base if rows is None else _write_rows(base, rows, files)
@@ -100,9 +100,9 @@ def _exists(base: PaimonState) -> AlreadyExistsError:
 
 
 def _write_unless_there(base: PaimonState, location: str, data: bytes, files: OwnedFiles) -> None:
-    """Write a file that rivals would give the same name; it is owned as far as it is not theirs.
+    """Write a file under a name that concurrent writers would use too; it is owned unless it is theirs.
 
-    A store that lost the answer to a request sends it again, and then finds what it has written itself.
+    A client whose response was lost repeats the request, and then finds the file that it wrote itself.
     """
     files.add_found(lambda: [location] if holds(base.storage, location, data) else [])
     try:
@@ -116,7 +116,7 @@ def _write_unless_there(base: PaimonState, location: str, data: bytes, files: Ow
 
 
 def _write_rows(base: PaimonState, rows: FirstRows, files: OwnedFiles) -> PaimonState:
-    """Write the first snapshot; without a schema it is no table's."""
+    """Write the first snapshot; it belongs to no table until there is a schema."""
     layout = WriteLayout(base.name, base.location, base.storage, base.schema)
     target = PaimonTarget(base.storage, base.location, base.branch, base.name)
     index = change_vectors(layout, (), rows.deleted, owned=files)

@@ -1,4 +1,4 @@
-"""Make a table of a folder of Parquet files, in place: which files, which columns, which partitions.
+"""Turn a folder of Parquet files into a table, in place: which files, which columns, which partitions.
 
 Nothing is rewritten and nothing is moved. Partition columns that only the folders name, as Hive and Spark write them
 (`day=2024-01-01/`), become columns of the table whose values are those of the folders.
@@ -34,12 +34,12 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 @dataclass(frozen=True, slots=True)
 class MigrationFile:
-    """A file that becomes the table's.
+    """A file that becomes part of the table.
 
     Args:
-        location: Where it lies.
+        location: The file.
         size_bytes: Its size.
-        partition: By column, what its folders say, as text; None for null.
+        partition: The values named by its folders, as text, by column; None for null.
     """
 
     location: str
@@ -49,12 +49,12 @@ class MigrationFile:
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """What a folder is as a table.
+    """The table that a folder becomes.
 
     Args:
         files: Its files.
-        schema: The columns of all files, and those that folders name.
-        partition_by: The columns that folders name, outermost first.
+        schema: The columns of all files, and those named by folders.
+        partition_by: The columns named by folders, outermost first.
         from_folders: Those of them that no file has.
     """
 
@@ -65,11 +65,11 @@ class Migration:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the files."""
+        """The total size of the files."""
         return sum(file.size_bytes for file in self.files)
 
     def constants(self, schema: pa.Schema, ids: Mapping[str, int]) -> dict[str, dict[int, object]]:
-        """By location, by field id, the physical values of the columns that the file's folders name and no file has.
+        """By location and field id, the physical values of columns that are named by folders and in no file.
 
         Args:
             schema: The table's schema.
@@ -87,7 +87,7 @@ def read_schema(task: FileTask) -> tuple[pa.Schema, int]:
     """The columns of a file, and how many rows it has.
 
     Raises:
-        FormatError: It is corrupt, or no Parquet.
+        FormatError: It is corrupt, or not Parquet.
     """
     footer = read_metadata(task.storage, task.location)
     return file_schema(footer).remove_metadata(), footer.arrow.num_rows
@@ -96,22 +96,22 @@ def read_schema(task: FileTask) -> tuple[pa.Schema, int]:
 def plan_migration(
     storage: Storage, folder: str, *, executor: Executor | None = None, watcher: Watcher | None = None
 ) -> Migration:
-    """Look at a folder.
+    """Inspect a folder.
 
     Files and folders whose names begin with `_` or `.` are not data, as everywhere around Hive and Spark. Files without
     rows are left out.
 
     Args:
-        storage: Where it lies.
+        storage: Access to it.
         folder: The folder.
-        executor: Where footers are read; threads of this process by default.
+        executor: Runs the tasks that read footers; threads of this process by default.
         watcher: Called after every footer.
 
     Raises:
         FormatError: A file is corrupt.
         NotFoundError: There are no files, or no rows in them.
         SchemaError: Files differ in their columns or in how their folders are named.
-        UnsupportedError: The folder is a table already, or has files that are no Parquet.
+        UnsupportedError: The folder is a table already, or contains files that are not Parquet.
     """
     files = [_partitioned(folder, status) for status in _data_files(storage, folder)]
     if not files:
@@ -120,7 +120,7 @@ def plan_migration(
     for file in files:
         if tuple(file.partition) != partition_by:
             raise SchemaError(
-                f"folders name the columns {list(file.partition)} of one file and {list(partition_by)} of another one, "
+                f"folders name the columns {list(file.partition)} of one file but {list(partition_by)} of another, "
                 f"{files[0].location}",
                 location=file.location,
             )
@@ -138,7 +138,7 @@ def plan_migration(
     missing = tuple(name for name in partition_by if name not in merged.names)
     for name in set(partition_by).difference(missing):
         if not all(name in schema.names for schema in schemas):
-            raise SchemaError(f"column {name!r}, which folders name, is in some of the files and not in others")
+            raise SchemaError(f"column {name!r}, which is named by folders, is in some of the files but not in others")
     return Migration(tuple(files), _with_columns(merged, missing, files), partition_by, missing)
 
 
@@ -148,20 +148,22 @@ def _data_files(storage: Storage, folder: str) -> Iterable[FileStatus]:
     for status in found:
         marker = table_marker(status.location)
         if marker is not None:
-            raise UnsupportedError(f"the folder holds a table of {marker[0].value} already", location=marker[1])
+            raise UnsupportedError(
+                f"the folder already contains a table of format {marker[0].value}", location=marker[1]
+            )
         segments = status.location[root:].strip("/").split("/")
         if any(segment.startswith((".", "_")) for segment in segments):
             continue
         if not segments[-1].lower().endswith(_ENDINGS):
             raise UnsupportedError(
-                f"the folder holds a file that is no Parquet by its name; there is {', '.join(_ENDINGS)}",
+                f"the folder contains a file that is not Parquet by its name; expected {', '.join(_ENDINGS)}",
                 location=status.location,
             )
         yield status
 
 
 def _partitioned(folder: str, status: FileStatus) -> MigrationFile:
-    """A file with what its folders say."""
+    """A file with the partition values named by its folders."""
     segments = status.location[len(folder.rstrip("/")) :].strip("/").split("/")[:-1]
     partition: dict[str, str | None] = {}
     for segment in segments:
@@ -179,12 +181,12 @@ def _merged(schemas: Sequence[pa.Schema], files: Sequence[MigrationFile]) -> pa.
     """The columns of all files, none of them required.
 
     Raises:
-        SchemaError: A column has types that do not go together, or some files have field ids and others none.
+        SchemaError: A column has incompatible types, or only some files have field ids.
     """
     with_ids = [has_ids(schema) for schema in schemas]
     if any(with_ids) and not all(with_ids):
         raise SchemaError(
-            "the file has no field ids, and others in the folder do", location=files[with_ids.index(False)].location
+            "the file has no field ids, but others in the folder do", location=files[with_ids.index(False)].location
         )
     merged = schemas[0]
     for schema, file in zip(schemas, files, strict=True):
@@ -194,13 +196,13 @@ def _merged(schemas: Sequence[pa.Schema], files: Sequence[MigrationFile]) -> pa.
             merged = pa.unify_schemas([merged, schema], promote_options="permissive")
         except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
             raise SchemaError(
-                f"the file's columns do not go together with those of others: {error}", location=file.location
+                f"the file's columns are incompatible with those of other files: {error}", location=file.location
             ) from None
     return pa.schema([column.with_nullable(True) for column in merged])
 
 
 def _with_columns(schema: pa.Schema, names: Sequence[str], files: Sequence[MigrationFile]) -> pa.Schema:
-    """The schema with columns that folders name, of the narrowest type that all of their values have."""
+    """The schema with the columns named by folders, in the narrowest type that fits all of their values."""
     columns = list(schema)
     last_id = _last_id(schema)
     for number, name in enumerate(names, 1):
@@ -242,10 +244,10 @@ def _is_date(value: str) -> bool:
 
 
 def _value(type_: pa.DataType, text: str | None) -> object:
-    """What a folder says as a physical value of the column.
+    """The value named by a folder, as a physical value of the column.
 
     Raises:
-        SchemaError: It is none.
+        SchemaError: It is not a value of the column's type.
     """
     if text is None:
         return None
@@ -253,4 +255,4 @@ def _value(type_: pa.DataType, text: str | None) -> object:
         parsed = date.fromisoformat(text) if pa.types.is_date(type_) else pa.scalar(text).cast(type_).as_py()
         return physical_value(type_, parsed)
     except (ValueError, pa.ArrowException, SkerryError) as error:
-        raise SchemaError(f"a folder names the value {text!r}, which is none of type {type_}: {error}") from None
+        raise SchemaError(f"a folder names the value {text!r}, which is not a valid {type_}: {error}") from None

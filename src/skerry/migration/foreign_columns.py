@@ -1,7 +1,7 @@
-"""Columns of data files that another table format wrote, as a schema that Paimon's readers find them by.
+"""Paimon schemas for data files that were written by another table format.
 
-Those look a column up in a file by the name that it has in the schema of that file. So the columns of a table become
-those of the file: with the names and types that they have there, without those that it lacks.
+Paimon's readers find a column in a file by its name in the schema of that file. So such a schema has the table's
+columns with the names and types that they have in the file, without those that the file lacks.
 
 Spec: docs/formats/paimon.md § 2.5, § 8.2.
 """
@@ -30,15 +30,15 @@ def columns_in_file(
     """The columns of a table as a file has them, in the table's order.
 
     Args:
-        columns: Those of the table.
-        stored: Those of the file, with field ids.
-        file_format: Of the file.
-        partition_ids: Columns that stay as they are in the table, whether the file has them or not: readers take their
-            values from the partition.
+        columns: The columns of the table.
+        stored: The columns of the file, with field ids.
+        file_format: The format of the file.
+        partition_ids: Columns that are kept as in the table even if the file lacks them: readers take their values from
+            the partition.
 
     Raises:
-        SchemaError: What the file has is not of the type that the table says.
-        UnsupportedError: It is stored in a way that Paimon's readers do not know, or a name means two columns.
+        SchemaError: A column has another type in the file than in the table.
+        UnsupportedError: A column is stored in a way that Paimon's readers do not support, or a name is ambiguous.
     """
     found = top_level(stored)
     is_orc = file_format == "orc"
@@ -53,8 +53,8 @@ def columns_in_file(
     for name in names:
         if names.count(name) > 1:
             raise UnsupportedError(
-                f"the file has another column by the name {name!r}, which the table is partitioned by now; write it "
-                "anew: compact(full=True)"
+                f"the file has another column of the name {name!r}, by which the table is now partitioned; rewrite it: "
+                "compact(full=True)"
             )
     return tuple(result)
 
@@ -74,7 +74,7 @@ def _type(now: PaimonType, stored: pa.DataType, path: _Path, is_orc: bool) -> Pa
             )
             if not kept:
                 raise UnsupportedError(
-                    f"{_named(path)} is a struct, of which the file has no member that the table has; write it anew: "
+                    f"{_named(path)} is a struct, of whose members the file has none that the table has; rewrite it: "
                     "compact(full=True)"
                 )
             return replace(now, fields=kept)
@@ -113,11 +113,13 @@ _PLAIN = {
 
 
 def _atomic(now: AtomicType, stored: pa.DataType, path: _Path, is_orc: bool) -> AtomicType | None:
-    """The type that a file has a column in, without types in it; None if it cannot be the table's."""
+    """The primitive type of a column in a file; None if it is incompatible with the table's."""
     root = now.root
     if root in (TypeRoot.INT, TypeRoot.BIGINT):
         if stored in _UNSIGNED:
-            raise UnsupportedError(f"{_named(path)} is {stored} in the file, which Paimon's readers take for signed")
+            raise UnsupportedError(
+                f"{_named(path)} is {stored} in the file, which Paimon's readers would read as signed"
+            )
         if stored in _INT_SIZED:
             return AtomicType(TypeRoot.INT)
         return now if stored == pa.int64() and root is TypeRoot.BIGINT else None
@@ -140,11 +142,11 @@ def _moment(now: AtomicType, stored: pa.DataType, path: _Path, is_orc: bool) -> 
         return AtomicType(TypeRoot.DATE)
     if not pa.types.is_timestamp(stored):
         return None
-    if is_orc:  # whose timestamps have nanoseconds, whatever is in them
+    if is_orc:  # whose timestamps always have nanoseconds
         return now
     if stored.unit == "ns":
         raise UnsupportedError(
-            f"{_named(path)} has nanoseconds in the file, or is of Parquet's old type INT96, which Paimon's readers "
-            "take for something else; write it anew: compact(full=True)"
+            f"{_named(path)} has nanoseconds in the file, or Parquet's old type INT96, which Paimon's readers would "
+            "misread; rewrite it: compact(full=True)"
         )
     return now if stored.unit == "us" else replace(now, precision=3)

@@ -1,4 +1,4 @@
-"""Statistics of data files that another table format wrote, as manifests hold them: many files at a time.
+"""Manifest statistics of data files that were written by another table format, for many files at a time.
 
 Spec: docs/formats/paimon.md § 5.7.
 """
@@ -22,11 +22,11 @@ __all__ = ["ColumnFacts", "FileFacts", "encode_facts"]
 
 @dataclass(frozen=True, slots=True)
 class ColumnFacts:
-    """What is known of a column in a file.
+    """Statistics of a column in a file.
 
     Args:
-        lower: A value that none is below, as the table's type holds it physically; None if unknown.
-        upper: A value that none is above, likewise.
+        lower: A lower bound as a physical value of the table's type; None if unknown.
+        upper: An upper bound as a physical value of the table's type; None if unknown.
         null_count: Its nulls; None if unknown.
         is_null: Whether all of its values are null.
     """
@@ -38,7 +38,7 @@ class ColumnFacts:
 
 
 FileFacts = Mapping[int, ColumnFacts]
-"""What is known of a file's columns, by field id."""
+"""Statistics of a file's columns, by field id."""
 
 _UNBOUNDED: Final = (TypeRoot.BINARY, TypeRoot.VARBINARY)
 _ASKED: Final = (TypeRoot.BOOLEAN, TypeRoot.INT, TypeRoot.BIGINT, TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DATE)
@@ -47,18 +47,18 @@ _ASKED: Final = (TypeRoot.BOOLEAN, TypeRoot.INT, TypeRoot.BIGINT, TypeRoot.FLOAT
 def encode_facts(
     now: TableSchema, files: Sequence[tuple[TableSchema, FileFacts]]
 ) -> list[tuple[SimpleStats, tuple[str, ...]]]:
-    """Encode what is known of files.
+    """Encode statistics of files.
 
-    A column of numbers, days or truth values is told of only if both of its bounds are known, or are not there because
-    all of its values are null: Paimon's connector for Spark answers the least and the greatest value of a table from
-    them, and takes a bound that is missing for a file without values. Of columns with types in them nothing is told.
+    A column of numbers, dates or booleans is included only if both of its bounds are known, or absent because all of
+    its values are null: Paimon's Spark connector computes a table's minimum and maximum from them, and takes a missing
+    bound for a file without values. Nested columns are left out.
 
     Args:
         now: The table's schema, in whose types the bounds are.
-        files: Each file's own schema, and what is known of its columns.
+        files: Each file's own schema, and the statistics of its columns.
 
     Returns:
-        For every file its statistics, and the columns that they are of, named as in its own schema.
+        For every file its statistics, and the columns that they cover, named as in its own schema.
     """
     types = {column.id: column.type for column in now.fields}
     told = [_told(types, schema, facts) for schema, facts in files]
@@ -85,7 +85,7 @@ def encode_facts(
 def _told(
     types: Mapping[int, PaimonType], schema: TableSchema, facts: FileFacts
 ) -> dict[int, tuple[pa.Array, pa.Array]]:
-    """The bounds of the columns of a file that are told of, each an array of one value, by field id."""
+    """The bounds of the included columns of a file, each an array of one value, by field id."""
     found = {}
     for column in schema.fields:
         fact = facts.get(column.id)
@@ -100,7 +100,7 @@ def _told(
 
 
 def _bound(now: Any, column: DataField, value: Any, *, is_upper: bool = False) -> pa.Array:
-    """A bound in the type that the file has, null where it cannot say it."""
+    """A bound in the file's type, null if it does not fit."""
     then = column.type
     type_ = arrow_type(then)
     assert isinstance(then, AtomicType)
@@ -109,7 +109,7 @@ def _bound(now: Any, column: DataField, value: Any, *, is_upper: bool = False) -
         return pa.nulls(1, type_)
     if now.precision != then.precision and pa.types.is_timestamp(type_):
         value = (_coarser_above if is_upper else _coarser_below)(value)
-    elif pa.types.is_floating(type_):  # the sign of zero is ordered by Java
+    elif pa.types.is_floating(type_):  # Java orders -0.0 before 0.0
         value = (_zero_above if is_upper else _zero_below)(value)
     try:
         return pa.array([value], type_)

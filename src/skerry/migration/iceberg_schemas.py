@@ -1,7 +1,7 @@
-"""The columns of a Paimon table as an Iceberg table has them, and how those in its files are found.
+"""The columns of a Paimon table in an Iceberg table, and how they are found in its files.
 
 Iceberg finds columns in a file by the field ids in it; where it has none, by a name mapping. Paimon finds them by the
-names that they had when the file was written. Both must mean the same column, or the file is refused.
+names that they had when the file was written. If the two disagree, the file is refused.
 
 Spec: Iceberg spec, Column Projection, Name Mapping Serialization; docs/formats/paimon.md § 2.5, § 8.2.
 """
@@ -52,10 +52,10 @@ _MICROSECOND_DIGITS: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class FileShape:
-    """What the footer of a data file says that its table does not know.
+    """Facts from the footer of a data file that are not in its table's metadata.
 
     Args:
-        names: Its fields at every depth by path, with their ids; empty if nobody looked.
+        names: Its fields at every depth by path, with their ids; empty if the footer was not read.
         split_offsets: Where its row groups begin, in bytes.
     """
 
@@ -67,7 +67,7 @@ def read_shape(task: FileTask) -> FileShape:
     """Read the footer of a Parquet file.
 
     Raises:
-        FormatError: It is corrupt, or no Parquet.
+        FormatError: It is corrupt, or not Parquet.
     """
     footer = read_metadata(task.storage, task.location)
     return FileShape(names_of(file_schema(footer)), footer.split_offsets)
@@ -90,13 +90,13 @@ def iceberg_schema(schema: TableSchema, format_version: int) -> Schema:
             if is_moment and type_.precision > _MICROSECOND_DIGITS:
                 raise UnsupportedError(
                     f"column {name!r} of type {type_}: Iceberg's timestamps have microseconds, and those with "
-                    "nanoseconds are stored in another way"
+                    "nanoseconds are stored differently"
                 )
     return to_iceberg_schema(schema.arrow_schema, format_version=format_version)
 
 
 def _types(column: DataField) -> Iterator[tuple[str, AtomicType]]:
-    """The types without types in them, with the dotted names of where they stand."""
+    """The primitive types with their dotted paths."""
     stack: list[tuple[str, PaimonType]] = [(column.name, column.type)]
     while stack:
         name, type_ = stack.pop()
@@ -112,7 +112,7 @@ def _types(column: DataField) -> Iterator[tuple[str, AtomicType]]:
 
 
 class NamesInFiles:
-    """Gathers what a table's files call its columns.
+    """Collects the names of a table's columns in its files.
 
     Args:
         now: The table's newest schema.
@@ -127,16 +127,16 @@ class NamesInFiles:
         self._by_name: dict[_Path, int] = {}
 
     def add(self, schema_id: int, shape: FileShape, location: str) -> None:
-        """Take in a file.
+        """Add a file.
 
         Args:
             schema_id: The schema that it was written with.
             shape: Its footer.
-            location: Where it lies, for messages.
+            location: The file, for messages.
 
         Raises:
             SchemaError: Its own field ids mean other columns, or one of its names means another column in other files.
-            UnsupportedError: A column has changed since in a way that Iceberg does not have.
+            UnsupportedError: A column has changed since in a way that Iceberg does not support.
         """
         expected = self._checked.get(schema_id)
         if expected is None:
@@ -151,16 +151,16 @@ class NamesInFiles:
             for path, number in own.items():
                 if number != expected[path]:
                     raise SchemaError(
-                        f"column {'.'.join(path)!r} has field id {number} in the file and {expected[path]} in the "
-                        "table; Iceberg goes by that of the file, so write it anew: compact(full=True)",
+                        f"column {'.'.join(path)!r} has field id {number} in the file but {expected[path]} in the "
+                        "table; Iceberg uses that of the file, so rewrite it: compact(full=True)",
                         location=location,
                     )
             return
         for path, number in expected.items():
             if self._by_name.setdefault(path, number) != number:
                 raise SchemaError(
-                    f"column {'.'.join(path)!r} of a file without field ids is another one than in older files; write "
-                    "them anew: compact(full=True)",
+                    f"column {'.'.join(path)!r} of a file without field ids is another column than in older files; "
+                    "rewrite them: compact(full=True)",
                     location=location,
                 )
 
@@ -171,27 +171,26 @@ class NamesInFiles:
         for number, column in self._now.items():
             if number in old and not _reads(old[number].field_type, column.field_type):
                 raise UnsupportedError(
-                    f"column {column.name!r} was of type {old[number].field_type} in schema {then.id} and is of "
-                    f"{column.field_type} now, which Iceberg does not turn one into the other; write the files anew: "
-                    "compact(full=True)"
+                    f"column {column.name!r} was of type {old[number].field_type} in schema {then.id} and is "
+                    f"{column.field_type} now, which Iceberg cannot convert; rewrite the files: compact(full=True)"
                 )
         return {path: number for path, number in names_of(arrow).items() if number is not None}
 
     def _why_not_parquet(self, then: TableSchema) -> str | None:
-        """What is wrong with Parquet files of a schema: Iceberg Java takes milliseconds in footers for microseconds."""
+        """A problem with the Parquet files of a schema: Iceberg Java takes milliseconds in footers for microseconds."""
         for column in then.fields:
             for name, type_ in _types(column):
                 is_moment = type_.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
                 if is_moment and type_.precision <= _MILLISECOND_DIGITS and column.id in self._now:
                     return (
-                        f"column {name!r} of type {type_}: the Parquet file holds milliseconds, which other readers of "
-                        "Iceberg tables compare as microseconds, and so miss rows; make it TIMESTAMP(6) and write the "
-                        "files anew: compact(full=True)"
+                        f"column {name!r} of type {type_}: the Parquet file contains milliseconds, which other readers "
+                        "of Iceberg tables compare as microseconds, and so miss rows; change it to TIMESTAMP(6) and "
+                        "rewrite the files: compact(full=True)"
                     )
         return None
 
     def mapping(self) -> dict[str, str] | None:
-        """The table property that has the names of files without field ids; None if there are no such files."""
+        """The name mapping property for files without field ids; None if there are no such files."""
         if not self._by_name:
             return None
         return {NAME_MAPPING_PROPERTY: NameMapping(_mapped(self._by_name)).model_dump_json()}
@@ -201,7 +200,7 @@ _PROMOTED: Final[dict[PrimitiveType, PrimitiveType]] = {IntegerType(): LongType(
 
 
 def _reads(then: IcebergType, now: IcebergType) -> bool:
-    """Whether a column of one type is read as another one; members of nested types are looked at on their own.
+    """Whether a column of one type can be read as another; members of nested types are checked separately.
 
     Spec: Iceberg spec, Schema Evolution: type promotions.
     """

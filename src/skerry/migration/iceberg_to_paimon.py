@@ -1,8 +1,8 @@
-"""Make a Paimon append table of an Iceberg table: the same data files, described anew.
+"""Turn an Iceberg table into a Paimon append table: the same data files under new metadata.
 
-Nothing is rewritten and nothing is moved. Field ids stay what they are; files that have other columns than the table,
-or call them otherwise, get schemas of their own; identity partitions become partition keys, bounds become statistics,
-position deletes and deletion vectors become deletion vectors, and what is known of distinct values goes over as it is.
+Nothing is rewritten and nothing is moved. Field ids are kept; files that have other columns than the table, or other
+names for them, get schemas of their own; identity partitions become partition keys, bounds become statistics, position
+deletes and deletion vectors become deletion vectors, and samples of distinct values are carried over.
 
 Spec: Iceberg spec, Column Projection; docs/formats/paimon.md § 2, § 5, § 8.
 """
@@ -56,14 +56,14 @@ _NO_POSITIONS: Final = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class DraftFile:
-    """A data file of the table to be.
+    """A data file of the new table.
 
     Args:
-        data_file: As the Iceberg table knows it, with metrics.
+        data_file: Its entry in the Iceberg table, with metrics.
         schema_id: The schema that it is read with.
         partition: Values of the partition keys as a row with arity.
         deleted: int64[n] Positions of deleted rows, ascending.
-        deletes: What the Iceberg table's samples call its deletes.
+        deletes: The key of its deletes in the Iceberg table's samples.
     """
 
     data_file: DataFile
@@ -80,11 +80,11 @@ class DraftFile:
 
 @dataclass(frozen=True)
 class PaimonDraft:
-    """What an Iceberg table is as a Paimon table.
+    """The Paimon table that an Iceberg table becomes.
 
     Args:
         state: The table.
-        schemas: The schemas by id; the last one is the table's, the others are those of files.
+        schemas: The schemas by id; the last one is the table's, the others belong to files.
         files: The data files.
     """
 
@@ -94,7 +94,7 @@ class PaimonDraft:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the data files."""
+        """The total size of the data files."""
         return sum(file.data_file.file_size_bytes for file in self.files)
 
     @property
@@ -119,22 +119,22 @@ def plan_paimon(
     executor: Executor | None = None,
     watcher: Watcher | None = None,
 ) -> PaimonDraft:
-    """Look at an Iceberg table and the footers of its data files. Nothing is changed.
+    """Plan the migration from the table's metadata and the footers of its data files. Nothing is changed.
 
     Args:
         state: The table; the newest snapshot of its main branch counts.
-        partition_by: The partition keys, by which every file must be partitioned as they are; those of the table's
-            partition spec if None. None at all make a table without partitions, whose files are still told apart by
+        partition_by: The partition keys; every file must be partitioned by their identity. None for those of the
+            table's partition spec. An empty list makes a table without partitions, whose files are still pruned by
             their statistics.
-        properties: Options of the Paimon table; they win over what goes over from the Iceberg table.
-        executor: Where footers are read; threads of this process by default.
+        properties: Options of the Paimon table; they override what is derived from the Iceberg table.
+        executor: Runs the tasks that read footers; threads of this process by default.
         watcher: Called after every footer.
 
     Raises:
         FormatError: A file or the metadata is corrupt.
         NotFoundError: A file is missing.
-        SchemaError: A file's columns do not fit the table's, or an option or partition key is none.
-        UnsupportedError: The table has something that a Paimon append table has not; the message names it.
+        SchemaError: A file's columns do not fit the table's, or an option or partition key is invalid.
+        UnsupportedError: The table uses something that Paimon append tables do not support; the message names it.
     """
     snapshot = state.snapshot()
     tasks = list(live_files(state, snapshot)) if snapshot is not None else []
@@ -163,33 +163,33 @@ def plan_paimon(
 
 
 def _check_files(tasks: Iterable[FileScanTask]) -> None:
-    """Refuse files that Paimon's readers would not find, or of which they would see rows that are deleted."""
+    """Refuse files that Paimon's readers would not find, or whose deleted rows they would see."""
     locations: dict[str, str] = {}
     for task in tasks:
         file = task.data_file
         if file.file_format not in _FORMATS:
             raise UnsupportedError(
-                f"data files of format {file.file_format} do not go over, only those of {' and '.join(_FORMATS)}",
+                f"data files of format {file.file_format} cannot be migrated, only those of {' and '.join(_FORMATS)}",
                 location=file.location,
             )
         if any(delete.kind is DeleteKind.KEYS for delete in task.deletes):
             raise UnsupportedError(
-                "rows of the file are deleted by equality, which Paimon append tables do not know; compact() writes it "
-                "anew without them",
+                "the file has equality deletes, which Paimon append tables do not support; compact() rewrites it "
+                "without them",
                 location=file.location,
             )
         own_name = name(file.location)
         if not own_name.endswith(f".{file.file_format}"):
             raise UnsupportedError(
-                f"Paimon tells a file's format by its name, which does not end in .{file.file_format} here; "
-                "compact(full=True) writes it anew",
+                f"Paimon derives a file's format from its name, which does not end in .{file.file_format} here; "
+                "compact(full=True) rewrites it",
                 location=file.location,
             )
         other = locations.setdefault(own_name, file.location)
         if other != file.location:
             raise UnsupportedError(
-                f"Paimon tells files apart by their names, and {other} has the same; compact(full=True) writes "
-                "them anew",
+                f"Paimon identifies files by their names, and {other} has the same name; compact(full=True) rewrites "
+                "them",
                 location=file.location,
             )
 
@@ -198,19 +198,19 @@ def _check_files(tasks: Iterable[FileScanTask]) -> None:
 
 
 def publish_paimon(draft: PaimonDraft, storage: Storage, location: str, name: str, files: OwnedFiles) -> PaimonState:
-    """Make the Paimon table.
+    """Create the Paimon table.
 
     Args:
-        draft: What it is to be.
-        storage: Where it will lie.
+        draft: The new table.
+        storage: Access to its folder.
         location: Its folder.
         name: Its name, for messages.
-        files: Owns what is written, until there may be a table.
+        files: Owns what is written, until the table may exist.
 
     Raises:
         AlreadyExistsError: There is a table already; nothing was changed.
-        CommitUnknownError: It may or may not have been made; nothing was removed.
-        StorageError: It could not be made.
+        CommitUnknownError: It may or may not have been created; nothing was removed.
+        StorageError: It could not be created.
     """
     *older, current = draft.schemas
     base = PaimonState(name, location, storage, current, None)
@@ -223,7 +223,7 @@ def publish_paimon(draft: PaimonDraft, storage: Storage, location: str, name: st
 
 
 def _samples(draft: PaimonDraft) -> SampleChange:
-    """What is known of the values of columns that both tables hash alike."""
+    """The samples of columns that both tables hash alike."""
     types = {leaf.field_id: leaf.type for leaf in leaves(draft.state.schema)}
     alike = [leaf.field_id for leaf in leaves(draft.arrow_schema) if types.get(leaf.field_id) == leaf.type]
     carried = [
@@ -266,9 +266,9 @@ def _entries(draft: PaimonDraft) -> Iterator[ManifestEntry]:
 
 
 def _facts(file: DataFile, types: Mapping[int, pa.DataType]) -> dict[int, ColumnFacts]:
-    """What a file's metrics say of its columns.
+    """The statistics of a file's columns, from its metrics.
 
-    Where NaN stands among numbers readers do not agree: a column that may have some has no bounds.
+    Readers disagree on the order of NaN: a column that may contain some has no bounds.
     """
     facts = {}
     for number, type_ in types.items():

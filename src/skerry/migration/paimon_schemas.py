@@ -1,8 +1,8 @@
-"""What the columns, partitions and properties of an Iceberg table are in a Paimon append table.
+"""The columns, partitions and properties of an Iceberg table in a Paimon append table.
 
 Paimon finds a column in a file by the name that it has in the file's schema, Iceberg by field id. So files that have
-other columns than the table, or call them otherwise, get schemas of their own. What Paimon would read as something else
-than Iceberg does is refused.
+other columns than the table, or other names for them, get schemas of their own. What Paimon would read differently from
+Iceberg is refused.
 
 Spec: Iceberg spec, Column Projection; docs/formats/paimon.md § 2, § 8.2.
 """
@@ -60,18 +60,18 @@ _FILE_FORMATS: Final = ("parquet", "orc", "avro", "amudai")
 # Columns -------------------------------------------------------------------------------------------------------------
 
 _REFUSED: Final = (
-    (pa.types.is_time, "Iceberg's files hold microseconds where Paimon's hold milliseconds"),
+    (pa.types.is_time, "Iceberg's files contain microseconds where Paimon's contain milliseconds"),
     (is_uuid, "Paimon has no such type"),
     (pa.types.is_null, "Paimon has no type for columns without values"),
     (
         lambda type_: pa.types.is_timestamp(type_) and type_.unit == "ns",
-        "Paimon's files hold nanoseconds in another way",
+        "Paimon's files store nanoseconds differently",
     ),
 )
 
 
 def _columns(state: TableState) -> tuple[DataField, ...]:
-    """The columns as Paimon has them.
+    """The columns in Paimon's types.
 
     Raises:
         UnsupportedError: A type has no counterpart that reads the same files; the column is named.
@@ -84,7 +84,7 @@ def _columns(state: TableState) -> tuple[DataField, ...]:
 
 
 def _types(fields: Iterable[pa.Field], path: tuple[str, ...]) -> Iterator[tuple[str, pa.DataType]]:
-    """The types without types in them, with the dotted names of where they stand."""
+    """The primitive types with their dotted paths."""
     for column in fields:
         place, type_ = (*path, column.name), column.type
         if pa.types.is_struct(type_):
@@ -98,7 +98,7 @@ def _types(fields: Iterable[pa.Field], path: tuple[str, ...]) -> Iterator[tuple[
 
 
 def table_schema(state: TableState, keys: Sequence[str], options: Mapping[str, str]) -> TableSchema:
-    """The schema of the Paimon table, whose id is not known yet.
+    """The schema of the Paimon table; its id is not known yet.
 
     Args:
         state: The Iceberg table.
@@ -137,11 +137,11 @@ _CODECS: Final = {"uncompressed": "none"}
 
 
 def table_options(state: TableState, tasks: Sequence[FileScanTask], wanted: Mapping[str, str]) -> dict[str, str]:
-    """Options of the Paimon table: what of the Iceberg table's properties has a counterpart, and what is wanted.
+    """Options of the Paimon table: counterparts of the Iceberg table's properties, and the given options.
 
     Raises:
-        SchemaError: An option does not go together with the table's deleted rows.
-        UnsupportedError: Paimon cannot name the folder that the files lie in.
+        SchemaError: An option is incompatible with the table's deleted rows.
+        UnsupportedError: Paimon cannot name the folder of the files.
     """
     options = {key: value for key, value in state.properties.items() if key.startswith("skerry.")}
     options |= {"bucket": "-1", **_format_options(state.properties)}
@@ -158,7 +158,7 @@ def table_options(state: TableState, tasks: Sequence[FileScanTask], wanted: Mapp
 
 
 def _format_options(properties: Mapping[str, str]) -> dict[str, str]:
-    """How files that are written from now on look, as far as Paimon has such files."""
+    """Options for the format of new files, as far as Paimon supports it."""
     file_format = properties.get("write.format.default", "parquet").lower()
     if file_format not in _FILE_FORMATS:
         return {}
@@ -166,20 +166,20 @@ def _format_options(properties: Mapping[str, str]) -> dict[str, str]:
     codec = properties.get(f"write.{file_format}.compression-codec", "").lower()
     if codec:
         with_codec = {**options, "file.compression": _CODECS.get(codec, codec)}
-        with suppress(SchemaError):  # of two formats, one may know fewer codecs
+        with suppress(SchemaError):  # one of the formats may support fewer codecs
             FileEncoding.from_options(CoreOptions(with_codec))
             options = with_codec
     return options
 
 
 def _roots(state: TableState, tasks: Sequence[FileScanTask]) -> list[str]:
-    """The folders that the files lie in, of those that the Iceberg table allows."""
+    """Those of the folders allowed by the Iceberg table that contain files."""
     roots = list(dict.fromkeys((state.metadata.location, state.data_folder)))
     wide = [root for root in roots if not any(is_within(other, root) for other in roots if other != root)]
     used = [root for root in wide if any(is_within(root, task.data_file.location) for task in tasks)]
     if any("," in root for root in used):
         raise UnsupportedError(
-            f"option {_PATHS_OPTION} cannot name a folder with a comma; allow files to lie anywhere: "
+            f"option {_PATHS_OPTION} cannot name a folder with a comma; allow files anywhere: "
             f"properties={{{OUTSIDE_PROPERTY!r}: 'true'}}",
             location=state.name,
         )
@@ -197,8 +197,8 @@ def partition_keys(state: TableState, wanted: Sequence[str] | None, tasks: Seque
     """The names of the partition keys.
 
     Raises:
-        SchemaError: A wanted one is no column.
-        UnsupportedError: A file is not partitioned by all of them as they are.
+        SchemaError: A given key is not a column.
+        UnsupportedError: A file is not partitioned by the identity of all of them.
     """
     if isinstance(wanted, str):
         raise SchemaError(f"partition_by must be a list of columns, found {wanted!r}")
@@ -216,7 +216,7 @@ def partition_keys(state: TableState, wanted: Sequence[str] | None, tasks: Seque
         if missing:
             file = next(task.data_file for task in tasks if task.data_file.spec_id == spec_id)
             raise UnsupportedError(
-                f"the file is not partitioned by column {missing[0]!r} as it is; {_UNPARTITIONED}",
+                f"the file is not partitioned by the identity of column {missing[0]!r}; {_UNPARTITIONED}",
                 location=file.location,
             )
     for key, number in zip(keys, ids, strict=True):
@@ -225,8 +225,8 @@ def partition_keys(state: TableState, wanted: Sequence[str] | None, tasks: Seque
             raise UnsupportedError(f"partition key {key!r} was a date before; {_UNPARTITIONED}", location=state.name)
         if pa.types.is_floating(state.schema.field(key).type):
             raise UnsupportedError(
-                f"partition key {key!r} is floating: Iceberg keeps zeros of both signs in one partition, for which "
-                f"Paimon would show one of them; {_UNPARTITIONED}",
+                f"partition key {key!r} is floating-point: Iceberg keeps -0.0 and 0.0 in one partition, for which "
+                f"Paimon would return only one of them; {_UNPARTITIONED}",
                 location=state.name,
             )
     return keys
@@ -249,7 +249,7 @@ def _keys_of_spec(state: TableState) -> list[str]:
 
 
 def _identities(state: TableState, spec_id: int) -> dict[int, int]:
-    """Where the values of columns stand in the partitions of a spec, by field id."""
+    """The positions of columns in the partition tuples of a spec, by field id."""
     spec = state.metadata.specs()[spec_id]
     return {
         part.source_id: place for place, part in enumerate(spec.fields) if isinstance(part.transform, IdentityTransform)
@@ -260,7 +260,7 @@ def partition_rows(state: TableState, schema: TableSchema, tasks: Sequence[FileS
     """The partition of every file as a row with arity.
 
     Raises:
-        UnsupportedError: Paimon does not partition by values of such a type.
+        UnsupportedError: Paimon cannot partition by a column of such a type.
     """
     fields = schema.partition_fields
     if not fields:
@@ -284,13 +284,13 @@ def partition_rows(state: TableState, schema: TableSchema, tasks: Sequence[FileS
 
 @dataclass(frozen=True, slots=True)
 class ColumnsTask:
-    """A file whose columns are looked at; picklable.
+    """A file whose columns are read; picklable.
 
     Args:
         location: The file.
         file_format: Its format.
         names: Field ids by name, for a file without ids.
-        storage: Where it lies. It may hold credentials, and so is never printed.
+        storage: Access to it. It may hold credentials, and so is never printed.
     """
 
     location: str
@@ -315,22 +315,22 @@ def read_file_columns(task: ColumnsTask) -> tuple[pa.Schema, int]:
 def read_all_columns(
     state: TableState, tasks: Sequence[FileScanTask], executor: Executor, watcher: Watcher | None
 ) -> list[pa.Schema]:
-    """Look at the footers of files.
+    """Read the footers of files.
 
     Args:
         state: The Iceberg table.
         tasks: The files.
-        executor: Where that is done.
+        executor: Runs the tasks.
         watcher: Called after every file.
 
     Returns:
         For every file its columns with field ids.
 
     Raises:
-        FormatError: A file is corrupt, or has other rows than the table's metadata says.
+        FormatError: A file is corrupt, or its row count differs from the table's metadata.
         NotFoundError: One is missing.
         SchemaError: One has no field ids, and the table has no name mapping.
-        UnsupportedError: One is encrypted, or not read by PyArrow.
+        UnsupportedError: One is encrypted, or PyArrow cannot read it.
     """
     names = scan(state).row_reader().names
     work = [ColumnsTask(task.data_file.location, task.data_file.file_format, names, state.storage) for task in tasks]
@@ -350,7 +350,7 @@ def read_all_columns(
 def file_schemas(
     current: TableSchema, tasks: Sequence[FileScanTask], stored: Sequence[pa.Schema]
 ) -> tuple[list[TableSchema], list[int | None]]:
-    """The schemas of files that are not like the table's.
+    """The schemas of files whose columns differ from the table's.
 
     Args:
         current: The table's schema.
@@ -358,11 +358,11 @@ def file_schemas(
         stored: Their columns, with field ids.
 
     Returns:
-        The schemas, numbered from 0, and for every file which of them it is read with: None for the table's.
+        The schemas, numbered from 0, and for every file the one to read it with: None for the table's.
 
     Raises:
         SchemaError: A file's columns do not fit the table's.
-        UnsupportedError: A file lacks a column that has values in it all the same, or stores one in another way.
+        UnsupportedError: A file lacks a column that nevertheless has values in it, or stores one in another way.
     """
     partition_ids = {key.id for key in current.partition_fields}
     layouts: dict[tuple[str, bytes], tuple[DataField, ...]] = {}
@@ -385,13 +385,13 @@ def file_schemas(
 
 
 def _check_missing(current: TableSchema, fields: Sequence[DataField], task: FileScanTask) -> None:
-    """Refuse a file that lacks a column whose rows have a value, or must have one: Paimon would show nulls."""
+    """Refuse a file that lacks a column with a default or a required column: Paimon would return nulls."""
     present = {number for column in fields for number in field_ids(column)}
     for path, member in _missing(current.fields, present, ()):
         if task.constants.get(member.id) is not None:
             raise UnsupportedError(
-                f"the file lacks column {path!r}, whose values are known from the table's metadata alone; "
-                "compact(full=True) writes them into files"
+                f"the file lacks column {path!r}, whose values are only in the table's metadata; compact(full=True) "
+                "writes them into files"
             )
         if not member.type.nullable:
             raise SchemaError(f"the file lacks column {path!r}, which is required")
@@ -400,7 +400,7 @@ def _check_missing(current: TableSchema, fields: Sequence[DataField], task: File
 def _missing(
     fields: Iterable[DataField], present: Collection[int], path: tuple[str, ...]
 ) -> Iterator[tuple[str, DataField]]:
-    """The columns and members of ROWs that are missing, with their dotted names; not what is in a missing one."""
+    """The missing columns and members of ROWs, with their dotted names; members of a missing ROW are not listed."""
     for column in fields:
         place = (*path, column.name)
         if column.id not in present:

@@ -1,8 +1,8 @@
-"""Make an Iceberg table of a Paimon append table: the same data files, described anew.
+"""Turn a Paimon append table into an Iceberg table: the same data files under new metadata.
 
-Nothing is rewritten and nothing is moved. Field ids stay what they are, the partition keys become a spec of identity
-transforms, minima and maxima bounds, deletion vectors position deletes, and what is known of distinct values goes over
-as it is. Files that lack field ids are found through a name mapping, which has every name that a column ever had.
+Nothing is rewritten and nothing is moved. Field ids are kept, the partition keys become a spec of identity transforms,
+minima and maxima become bounds, deletion vectors become position deletes, and samples of distinct values are carried
+over. Columns of files without field ids are found through a name mapping, which has every name that a column ever had.
 
 Spec: Iceberg spec, Table Metadata, Name Mapping Serialization; docs/formats/paimon.md § 2, § 5, § 8.
 """
@@ -69,15 +69,15 @@ _CACHED_INDEX_FILES: Final = 8
 
 @dataclass(frozen=True)
 class IcebergDraft:
-    """What a Paimon table is as an Iceberg table.
+    """The Iceberg table that a Paimon table becomes.
 
     Args:
         state: The table.
         schema: The columns.
         spec: The partition spec.
-        files: The data files, as the Paimon table and as the Iceberg table know them.
+        files: The data files, with their entries in the Paimon and the Iceberg table.
         properties: The table's properties.
-        format_version: Of the Iceberg table.
+        format_version: The format version of the Iceberg table.
     """
 
     state: PaimonState
@@ -94,7 +94,7 @@ class IcebergDraft:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the data files."""
+        """The total size of the data files."""
         return sum(file.file_size_bytes for _, file in self.files)
 
     @property
@@ -114,19 +114,19 @@ def plan_iceberg(
     executor: Executor | None = None,
     watcher: Watcher | None = None,
 ) -> IcebergDraft:
-    """Look at a Paimon append table and the footers of its data files. Nothing is changed.
+    """Plan the migration from the table's metadata and the footers of its data files. Nothing is changed.
 
     Args:
         state: The table; its newest snapshot counts.
-        format_version: Of the Iceberg table: 2 or 3.
+        format_version: The format version of the Iceberg table, 2 or 3.
         properties: Further table properties.
-        executor: Where footers are read; threads of this process by default.
+        executor: Runs the tasks that read footers; threads of this process by default.
         watcher: Called after every footer.
 
     Raises:
         FormatError: Metadata or a footer is corrupt.
-        SchemaError: The format version is no such, or files were written with columns that do not go together.
-        UnsupportedError: The table has what an Iceberg table cannot have; the message names it.
+        SchemaError: The format version is invalid, or files were written with incompatible columns.
+        UnsupportedError: The table uses something that Iceberg tables do not support; the message names it.
     """
     if format_version not in (2, _VERSION_WITH_VECTORS):
         raise SchemaError(f"format_version must be 2 or 3, found {format_version!r}")
@@ -159,8 +159,8 @@ def plan_iceberg(
 def _check_table(state: PaimonState) -> None:
     if state.schema.primary_keys:
         raise UnsupportedError(
-            "a Paimon table with a primary key merges records as it is read, which Iceberg tables do not: only append "
-            "tables become Iceberg tables without rewriting; read it and write the rows to a new table",
+            "a Paimon table with a primary key merges records as it is read, which Iceberg tables do not: only "
+            "append tables can become Iceberg tables without rewriting; read it and write the rows to a new table",
             location=state.name,
         )
     if state.options.fallback_branch is not None:
@@ -176,10 +176,10 @@ def _check_file(state: PaimonState, entry: PaimonEntry, file: SplitFile) -> None
     if entry.file.external_path is not None:
         check_location(state, entry.file.external_path)
     if entry.file.write_cols is not None:
-        raise UnsupportedError("the data file has some of the columns only", location=file.location)
+        raise UnsupportedError("the data file has only some of the columns", location=file.location)
     if file.file_format not in _FORMATS:
         raise UnsupportedError(
-            f"data files of format {file.file_format} cannot be an Iceberg table's as Paimon writes them; those of "
+            f"data files of format {file.file_format} written by Paimon cannot belong to an Iceberg table; those of "
             f"{', '.join(_FORMATS)} can: set file.format and compact(full=True)",
             location=file.location,
         )
@@ -188,7 +188,7 @@ def _check_file(state: PaimonState, entry: PaimonEntry, file: SplitFile) -> None
 def _shapes(
     state: PaimonState, files: Sequence[SplitFile], executor: Executor, watcher: Watcher | None
 ) -> Iterator[FileShape]:
-    """What the footers of Parquet files say; of others the table's metadata tells all that is needed."""
+    """Facts from the footers of Parquet files; for other formats the table's metadata is enough."""
     tasks = [FileTask(file.location, state.storage) for file in files if file.file_format == "parquet"]
     read = executor.map(read_shape, tasks)
     done = 0
@@ -224,7 +224,7 @@ def _described(
     files: Sequence[SplitFile],
     shapes: Sequence[FileShape],
 ) -> list[DataFile]:
-    """The files with what Iceberg's manifests say about them."""
+    """The files with their entries for Iceberg's manifests."""
     columns = {leaf.field_id: leaf.type for leaf in leaves(to_arrow_schema(schema))}
     partitions = _partitions(state, columns, entries)
     described = [
@@ -273,7 +273,7 @@ def _partitions(
 
 
 def _physical(values: pa.Array, type_: pa.DataType) -> list[Any]:
-    """Values of a column as the Iceberg table has them."""
+    """Values of a column in the Iceberg table's type."""
     return [physical_value(type_, value) for value in values.cast(type_)]
 
 
@@ -281,11 +281,11 @@ def _physical(values: pa.Array, type_: pa.DataType) -> list[Any]:
 
 
 class NewMetadata:
-    """The metadata of the new table, in the folder of the Paimon table, which becomes its own.
+    """Write the metadata of the new table, in the folder of the Paimon table, which becomes its own.
 
     Args:
-        draft: What the table is to be.
-        files: Owns what comes into the folder of its metadata.
+        draft: The new table.
+        files: Owns what is written to its metadata folder.
     """
 
     def __init__(self, draft: IcebergDraft, files: OwnedFiles) -> None:
@@ -296,7 +296,7 @@ class NewMetadata:
         files.add_found(lambda: [f.location for f in self._storage.list(self._folder) if f.location not in before])
 
     def write_first(self) -> str:
-        """Write the metadata file of the table as it is before its first snapshot, and tell where it lies."""
+        """Write the metadata file of the table before its first snapshot; returns its location."""
         draft = self._draft
         common: dict[str, Any] = {
             "location": draft.state.location,
@@ -318,7 +318,7 @@ class NewMetadata:
         else:
             found = json.loads(TableMetadataV2(**common).model_dump_json())
             nothing = _NO_SNAPSHOT
-        # PyIceberg leaves it out, Iceberg Java writes it, and Nessie's catalog will have it
+        # PyIceberg omits it, Iceberg Java writes it, and Nessie's catalog requires it
         data = json.dumps({**found, "current-snapshot-id": nothing}).encode()
         location = join(self._folder, f"00000-{uuid.uuid4()}.metadata.json")
         self._storage.write(location, data)
@@ -332,7 +332,7 @@ class _Adopt:
     Args:
         files: The data files.
         deletes: Their position deletes or vectors.
-        samples: What is known of their values.
+        samples: The samples of their values.
         properties: Entries of the snapshot summary.
     """
 
@@ -342,7 +342,7 @@ class _Adopt:
     properties: Mapping[str, str]
 
     def apply(self, base: TableState) -> SnapshotChange | None:
-        """Add the files to a table that has none."""
+        """Add the files to an empty table."""
         if not self.files:
             return None
         return SnapshotChange(
@@ -355,7 +355,7 @@ class _Adopt:
 
 
 def publish_files(draft: IcebergDraft, table: IcebergHandle) -> TableState:
-    """Commit the files, their deletes and their statistics to the new table, which has nothing yet.
+    """Commit the files, their deletes and their statistics to the new, empty table.
 
     Raises:
         CommitUnknownError: The outcome is unknown; nothing was cleaned up.
@@ -376,7 +376,7 @@ def publish_files(draft: IcebergDraft, table: IcebergHandle) -> TableState:
 
 
 def _deleted_rows(draft: IcebergDraft) -> Iterator[FileDeletes]:
-    """The deleted rows of the files that have any; files with vectors in the same index file follow each other."""
+    """The deleted rows of the files that have any; files with vectors in the same index file are adjacent."""
     read = lru_cache(_CACHED_INDEX_FILES)(draft.state.storage.read)
     with_vectors = [(split.deletion_vector, split, file) for split, file in draft.files if split.deletion_vector]
     for _, split, file in sorted(with_vectors, key=lambda found: (found[0].location, found[0].offset)):

@@ -1,4 +1,4 @@
-"""Taking a table's metadata away, so that its files can be another table's."""
+"""Removal of a Paimon table's metadata, so that its files can belong to another table."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["Retirement"]
 
 
 class Retirement:
-    """Ends a table, in two steps: first it is no table any more, then its snapshots go.
+    """Removes a table's metadata in two steps: first its schemas, which makes it disappear, then its snapshots.
 
     Data files, manifests and everything else stay where they are.
 
     Args:
-        state: The table as it was when its files were given away.
+        state: The state of the table whose files were handed over.
     """
 
     def __init__(self, state: PaimonState) -> None:
@@ -26,7 +26,7 @@ class Retirement:
         self._schemas: dict[str, bytes] = {}
 
     def check(self) -> None:
-        """Refuse to go on if the table is not what it was.
+        """Refuse to continue if the table has changed.
 
         Raises:
             ConflictError: Another writer has committed.
@@ -37,16 +37,16 @@ class Retirement:
         before, after = ((one.schema.id, one.snapshot.id if one.snapshot is not None else 0) for one in (state, now))
         if before != after:
             raise ConflictError(
-                f"another writer has committed snapshot {after[1]} with schema {after[0]} meanwhile; stop all writers, "
-                "and try again",
+                f"another writer committed snapshot {after[1]} with schema {after[0]} in the meantime; stop all "
+                "writers and try again",
                 location=state.name,
             )
 
     def hide(self) -> None:
-        """Take the schemas away: nobody finds the table any more.
+        """Remove the schemas, so that readers and writers no longer find the table.
 
         Raises:
-            ConflictError: A writer was faster; the table is what it was.
+            ConflictError: Another writer was faster; the table is unchanged.
         """
         storage, paths = self._state.storage, self._state.paths
         self.check()
@@ -60,7 +60,7 @@ class Retirement:
             raise
 
     def restore(self) -> None:
-        """Put the schemas back that are gone."""
+        """Restore the removed schemas."""
         for location, data in sorted(self._schemas.items(), reverse=True):
             with suppress(AlreadyExistsError):
                 self._state.storage.write(location, data)
@@ -70,7 +70,7 @@ class Retirement:
         """Delete the snapshots.
 
         Raises:
-            ConflictError: A writer that knew the table from before has committed one more, which stays.
+            ConflictError: A writer that had loaded the table before has committed another snapshot, which stays.
         """
         self._check_snapshots()
         storage, paths = self._state.storage, self._state.paths

@@ -1,4 +1,4 @@
-"""Statistics of data files as columns: minima, maxima and null counts of what each file's schema calls its columns.
+"""Value statistics of data files as columns: minima, maxima and null counts by field id.
 
 Spec: docs/formats/paimon.md § 5.7.
 """
@@ -22,14 +22,14 @@ _RULE = "docs/formats/paimon.md § 5.7"
 
 @dataclass(frozen=True, slots=True)
 class FileStats:
-    """What some files say about one column.
+    """Statistics of one column in some files.
 
     Args:
-        files: Places of the files among those that were asked for.
+        files: Indices of the files in the request.
         field_id: The column.
-        minima: Their minima, of the type that the column had in them; null where unknown.
-        maxima: Their maxima, likewise.
-        null_counts: Their nulls, None where unknown.
+        minima: Their minima, in the type that the column had in them; null where unknown.
+        maxima: Their maxima, in that type; null where unknown.
+        null_counts: Their null counts, None where unknown.
     """
 
     files: tuple[int, ...]
@@ -47,7 +47,7 @@ def read_stats(files: Sequence[DataFileMeta], schema_of: Callable[[int], TableSc
         schema_of: The table's schemas by id.
 
     Raises:
-        FormatError: Statistics are corrupt, or of columns that the file's schema has not.
+        FormatError: Statistics are corrupt, or of columns that the file's schema does not have.
     """
     alike: dict[tuple[int, tuple[str, ...] | None], list[int]] = {}
     for place, file in enumerate(files):
@@ -62,7 +62,7 @@ def read_stats(files: Sequence[DataFileMeta], schema_of: Callable[[int], TableSc
         maxima = decode_rows(types, [one.max_values for one in stats])
         counts = [one.null_counts or (None,) * len(types) for one in stats]
         if any(len(count) != len(types) for count in counts):
-            raise FormatError(f"null counts of other than {len(types)} columns", rule=_RULE)
+            raise FormatError(f"expected null counts of {len(types)} columns", rule=_RULE)
         for number, column in enumerate(columns):
             nulls = tuple(count[number] for count in counts)
             found.append(FileStats(tuple(places), column.id, minima[number], maxima[number], nulls))

@@ -1,1 +1,1 @@
-"""Cleaning: which files the snapshots of a table reach, and which snapshots it may forget."""
+"""Cleaning: which files the snapshots of a table reach, and which snapshots may expire."""

@@ -1,4 +1,4 @@
-"""Which snapshots a table may forget: the retention policy, and the operation that forgets them.
+"""Expiry of snapshots: the retention policy, and the operation that removes snapshots from the metadata.
 
 Spec: Iceberg spec, Snapshot Retention Policy; Iceberg properties, `history.expire.*`.
 """
@@ -28,12 +28,12 @@ _DAY_MS = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class RetentionDefaults:
-    """What holds for references that have no rule of their own.
+    """The retention policy of references without one of their own.
 
     Args:
-        max_snapshot_age_ms: Older snapshots of a branch go.
-        min_snapshots_to_keep: So many of a branch's newest snapshots stay, however old.
-        max_ref_age_ms: References other than `main` go when their snapshot is older; None: never.
+        max_snapshot_age_ms: Older snapshots of a branch expire.
+        min_snapshots_to_keep: The number of newest snapshots of a branch that stay, however old.
+        max_ref_age_ms: References other than `main` expire when their snapshot is older; None: never.
     """
 
     max_snapshot_age_ms: int = 5 * _DAY_MS
@@ -57,7 +57,7 @@ class RetentionDefaults:
 
 @dataclass(frozen=True, slots=True)
 class ExpirePlan:
-    """What a table forgets.
+    """The snapshots and references to be removed.
 
     Args:
         snapshot_ids: Its snapshots, in the order of the metadata.
@@ -70,15 +70,16 @@ class ExpirePlan:
 
 @dataclass(frozen=True, slots=True)
 class ExpireSnapshots:
-    """Forget old snapshots, and branches and tags that are too old themselves.
+    """Expire old snapshots, and branches and tags that are too old themselves.
 
     A branch keeps the snapshots that are young enough, and its newest ones however old; a tag keeps its snapshot.
-    Snapshots of no branch or tag (staged ones, those rolled back) go by their age alone.
+    Snapshots of no branch or tag (staged or rolled back) expire by age alone.
 
     Args:
-        now_ms: The time at which ages are told.
-        keep_last: Instead of the table's minimum of snapshots to keep; a branch's own comes first.
-        older_than_ms: Only snapshots from before this time, instead of the table's maximum age; likewise.
+        now_ms: The time from which ages are counted.
+        keep_last: Instead of the table's minimum of snapshots to keep; a branch's own setting takes precedence.
+        older_than_ms: Only snapshots from before this time, instead of the table's maximum age; a branch's own setting
+            takes precedence.
     """
 
     now_ms: int
@@ -86,24 +87,24 @@ class ExpireSnapshots:
     older_than_ms: int | None = None
 
     def apply(self, base: TableState) -> MetadataChange | None:
-        """Decide; nothing to do if nothing is old enough."""
+        """Decide the change; None if nothing is old enough."""
         plan = self.plan(base)
         updates: list[TableUpdate] = [RemoveSnapshotRefUpdate(ref_name=name) for name in plan.refs]
         if plan.snapshot_ids:
             updates.append(ExpireSnapshotsUpdate(snapshot_ids=list(plan.snapshot_ids)))
         if not updates:
             return None
-        # a reference that moved meanwhile may hold on to other snapshots
+        # a reference that moved in the meantime may retain other snapshots
         unmoved = [
             AssertRefSnapshotId(ref=name, snapshot_id=ref.snapshot_id) for name, ref in base.metadata.refs.items()
         ]
         return MetadataChange(tuple(updates), tuple(unmoved))
 
     def plan(self, base: TableState) -> ExpirePlan:
-        """What the table would forget as it is now.
+        """The snapshots and references that would expire now.
 
         Raises:
-            SchemaError: A property has no legal value.
+            SchemaError: A property has an invalid value.
         """
         metadata = base.metadata
         defaults = RetentionDefaults.from_properties(base.properties)
@@ -145,20 +146,20 @@ class ExpireSnapshots:
         return kept
 
     def _oldest(self, max_age_ms: int | None, defaults: RetentionDefaults) -> int:
-        """The earliest time that a snapshot may be of and not be too old."""
+        """The earliest timestamp that is not too old."""
         if max_age_ms is not None:
             return self.now_ms - max_age_ms
         return self.older_than_ms if self.older_than_ms is not None else self.now_ms - defaults.max_snapshot_age_ms
 
 
 def refuse_kept_files(state: TableState) -> None:
-    """Refuse to delete files of a table whose owner says that they are not this table's alone.
+    """Refuse to delete files of a table whose property says that they may be shared.
 
     Raises:
         SchemaError: The table property `gc.enabled` is false.
     """
     if state.properties.get(_GC_PROPERTY, "true").strip().lower() == "false":
         raise SchemaError(
-            f"table property {_GC_PROPERTY} is false: files of {state.name} may belong to other tables too, "
-            "so that none are deleted"
+            f"table property {_GC_PROPERTY} is false: files of {state.name} may belong to other tables too; none are "
+            "deleted"
         )

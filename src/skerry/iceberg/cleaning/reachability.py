@@ -1,7 +1,7 @@
 """Which files a table's snapshots reach: manifest lists, manifests, data and delete files, statistics.
 
-What is to be deleted is decided by these sets, so that they are built from metadata that was read whole: a file that
-cannot be read is an error, never a gap.
+Deletion relies on these sets, so they are built from complete metadata: a file that cannot be read is an error, never a
+gap.
 
 Spec: Iceberg spec, Manifest Lists, Manifests, Table Statistics, Partition Statistics.
 """
@@ -44,7 +44,7 @@ class ManifestTask:
 
     Args:
         manifest: The manifest, as a manifest list names it.
-        storage: Where it lies. It may hold credentials, and so is never printed.
+        storage: Access to it. It may hold credentials, and so is never printed.
     """
 
     manifest: ManifestFile
@@ -56,7 +56,7 @@ def read_list(task: FileTask) -> tuple[TableFile, list[ManifestFile]]:
 
     Raises:
         FormatError: It is corrupt.
-        NotFoundError: It is gone.
+        NotFoundError: It is missing.
     """
     data = task.storage.read(task.location)
     manifests = decode_manifest_list(data, location=task.location)
@@ -64,11 +64,11 @@ def read_list(task: FileTask) -> tuple[TableFile, list[ManifestFile]]:
 
 
 def read_live_files(task: ManifestTask) -> list[TableFile]:
-    """The files that a manifest says are there.
+    """The live files of a manifest.
 
     Raises:
         FormatError: The manifest is corrupt.
-        NotFoundError: It is gone.
+        NotFoundError: It is missing.
         UnsupportedError: It is encrypted.
     """
     columns = ("status", "content", "file_path", "file_size_in_bytes")
@@ -88,9 +88,9 @@ def statistics_files(metadata: TableMetadata) -> Iterator[tuple[int, TableFile]]
 
 
 def replaced_statistics(state: TableState) -> Iterator[TableFile]:
-    """Statistics files that earlier metadata files registered and the table does not: others took their place.
+    """Statistics files that earlier metadata files registered and the table does not: they were replaced.
 
-    Earlier metadata files that cannot be read tell nothing; what they alone named stays for the removal of orphans.
+    Earlier metadata files that cannot be read are skipped; files named only by them are left to orphan removal.
     """
     current = {file_key(file.location) for _, file in statistics_files(state.metadata)}
     for entry in state.metadata.metadata_log:
@@ -116,11 +116,11 @@ def metadata_files(state: TableState) -> list[str]:
 
 
 class FileReader:
-    """What manifest lists and manifests name; each of them is read once.
+    """Reads which files manifest lists and manifests name; each of them once.
 
     Args:
-        executor: Where they are read.
-        storage: Where they lie.
+        executor: Runs the tasks that read them.
+        storage: Access to them.
     """
 
     def __init__(self, executor: Executor, storage: Storage) -> None:
@@ -134,7 +134,7 @@ class FileReader:
 
         Raises:
             FormatError: A manifest list is corrupt.
-            NotFoundError: A manifest list is gone.
+            NotFoundError: A manifest list is missing.
         """
         locations = list(dict.fromkeys(snapshot.manifest_list for snapshot in snapshots))
         missing = [location for location in locations if location not in self._lists]
@@ -145,11 +145,11 @@ class FileReader:
         return keyed(file for file, _ in found), manifests
 
     def live(self, manifests: Mapping[FileKey, ManifestFile]) -> dict[FileKey, TableFile]:
-        """The files that some manifests say are there.
+        """The live files of some manifests.
 
         Raises:
             FormatError: A manifest is corrupt.
-            NotFoundError: A manifest is gone.
+            NotFoundError: A manifest is missing.
         """
         missing = [key for key in manifests if key not in self._manifests]
         tasks = [ManifestTask(manifests[key], self._storage) for key in missing]
@@ -158,7 +158,7 @@ class FileReader:
 
 
 def keyed(files: Iterable[TableFile]) -> dict[FileKey, TableFile]:
-    """Files by what names them, however their location is written."""
+    """Files by their normalised location."""
     return {file_key(file.location): file for file in files}
 
 

@@ -1,4 +1,4 @@
-"""An Iceberg table as cleaning sees it: all that its newest state reaches, and states that only its folder shows.
+"""The reachable files of an Iceberg table: of its newest state, and of states found only in its folder.
 
 Spec: Iceberg spec, Table Metadata Fields, Snapshots, Table Statistics, Partition Statistics.
 """
@@ -24,13 +24,13 @@ _VERSION_HINT = "version-hint.text"
 
 
 class ReachableIcebergTable:
-    """Tells which files an Iceberg table needs; see `skerry.table.reachability.ReachableTable`.
+    """Determines which files an Iceberg table needs; see `skerry.table.reachability.ReachableTable`.
 
-    Manifest lists and manifests are read once, however often it is asked.
+    Manifest lists and manifests are read only once.
 
     Args:
         table: The table.
-        executor: Where manifests are read.
+        executor: Runs the tasks that read manifests.
     """
 
     kind = TableKind.ICEBERG
@@ -58,12 +58,12 @@ class ReachableIcebergTable:
 
     @property
     def storage(self) -> Storage:
-        """Where it lies."""
+        """Access to its files."""
         return self._table.state.storage
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """The table's folder, and where its metadata files lie or lay."""
+        """The table's folder, and the present and earlier folders of its metadata files."""
         state = self._table.state
         holding = {state.metadata_folder, *map(parent, metadata_files(state))}
         tables = (parent(folder) if name(folder) == "metadata" else folder for folder in holding)
@@ -81,9 +81,9 @@ class ReachableIcebergTable:
         return state.metadata_location
 
     def reached(self, markers: Sequence[str]) -> Mapping[FileKey, str]:
-        """The files that the state loaded last reaches, and those of states that only the folder shows.
+        """The files that the last loaded state reaches, and those of states found only in the folder.
 
-        A state of which a part is gone is nobody's any more, and reaches nothing.
+        A state with missing parts is no longer in use and reaches nothing.
 
         Args:
             markers: Metadata files that were found.
@@ -111,7 +111,7 @@ class ReachableIcebergTable:
         return found
 
     def _of(self, metadata: TableMetadata) -> dict[FileKey, str]:
-        """What all snapshots reach, of branches and tags or of none, and the files of statistics."""
+        """The files that all snapshots reach, with or without a branch or tag, and the statistics files."""
         lists, manifests = self._reader.lists(metadata.snapshots)
         found = {key: file.location for key, file in self._reader.live(manifests).items()}
         found |= {key: file.location for key, file in lists.items()}
@@ -119,7 +119,7 @@ class ReachableIcebergTable:
         return found | {file_key(file.location): file.location for _, file in statistics_files(metadata)}
 
     def _look_at(self, locations: Iterable[str]) -> list[StrayMetadata]:
-        """What metadata files say of themselves; one that says nothing may only be half written, and is asked again."""
+        """The states in metadata files; a file that cannot be parsed may be incomplete, and is read again."""
         wanted = list(locations)
         new = [location for location in wanted if location not in self._strays]
         tasks = [FileTask(location, self.storage) for location in new]

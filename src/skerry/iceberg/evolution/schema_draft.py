@@ -1,4 +1,4 @@
-"""A schema while it is being changed: columns found by name, edited by field id, at every depth.
+"""A mutable schema draft: columns are found by name and edited by field id, at every depth.
 
 Spec: Iceberg spec, Schema Evolution, Default values, Identifier Field IDs.
 """
@@ -37,7 +37,7 @@ from skerry.table.rows.values import physical_value
 __all__ = ["Path", "SchemaDraft", "children_of"]
 
 Path = str | Sequence[str]
-"""A column: its name, a dotted path into structs, or the path as a sequence, for names that have dots in them."""
+"""A column: its name, a dotted path into structs, or the path as a sequence, for names that contain dots."""
 
 _VERSION_WITH_DEFAULTS = 3
 _DAY_NS = 86_400_000_000_000
@@ -52,14 +52,14 @@ _WIDER_FROM_3: dict[type[IcebergType], tuple[type[IcebergType], ...]] = {
 
 
 class SchemaDraft:
-    """A schema in the making.
+    """A schema that is being changed.
 
     Args:
-        schema: Where it begins.
+        schema: The initial schema.
         last_column_id: The greatest field id that the table ever had.
         format_version: The table's.
-        allow_incompatible: Whether rows that exist may come to break the schema: a required column without default,
-            an optional one that becomes required.
+        allow_incompatible: Whether existing rows may violate the schema: a required column without default, or an
+            optional one that becomes required.
     """
 
     def __init__(
@@ -72,10 +72,10 @@ class SchemaDraft:
         self._allow_incompatible = allow_incompatible
 
     def find(self, path: Path) -> NestedField:
-        """The column that a path names.
+        """Find the column of a path.
 
         Raises:
-            SchemaError: There is none.
+            SchemaError: There is no such column.
         """
         return self._trail(path)[-1]
 
@@ -91,7 +91,7 @@ class SchemaDraft:
             raise SchemaError("a column needs a name")
         if required and default is None and not self._allow_incompatible:
             raise SchemaError(
-                f"column {_written(path)!r} cannot be required: rows that exist have no value for it; give a default "
+                f"column {_written(path)!r} cannot be required: existing rows have no value for it; give a default "
                 "(format version 3), or allow incompatible changes"
             )
         if parent is None:
@@ -106,7 +106,7 @@ class SchemaDraft:
             self._replace(parent.field_id, lambda old: _with_members(old, (*_members(old), field)))
 
     def delete(self, path: Path) -> None:
-        """Take a column away, with all that is nested in it."""
+        """Delete a column with all nested fields."""
         trail = self._trail(path)
         field = trail[-1]
         gone = {field.field_id, *_ids_below(field.field_type)}
@@ -115,7 +115,7 @@ class SchemaDraft:
         self._edit_siblings(trail, lambda siblings: tuple(f for f in siblings if f.field_id != field.field_id))
 
     def rename(self, path: Path, name: str) -> None:
-        """Give a column another name within its struct."""
+        """Rename a column within its struct."""
         trail = self._trail(path)
         field = trail[-1]
         if not name:
@@ -133,7 +133,7 @@ class SchemaDraft:
     def update(
         self, path: Path, type_: pa.DataType | IcebergType | str | None, required: bool | None, doc: str | None
     ) -> None:
-        """Promote a column's type, say whether it is required, describe it."""
+        """Change a column's type (promotion), whether it is required, or its doc."""
         field = self.find(path)
         changes: dict[str, Any] = {}
         if type_ is not None:
@@ -146,11 +146,11 @@ class SchemaDraft:
         if required is not None and required != field.required:
             if required and not self._allow_incompatible:
                 raise SchemaError(
-                    f"column {_written(path)!r} cannot become required: rows that exist may have nulls in it; allow "
+                    f"column {_written(path)!r} cannot become required: existing rows may have nulls in it; allow "
                     "incompatible changes if you know that they have none"
                 )
             if not required and field.field_id in self.identifier:
-                raise SchemaError(f"column {_written(path)!r} identifies rows, and so must stay required")
+                raise SchemaError(f"column {_written(path)!r} identifies rows and must stay required")
             changes["required"] = required
         if doc is not None:
             changes["doc"] = doc
@@ -158,10 +158,10 @@ class SchemaDraft:
             self._replace(field.field_id, lambda old: old.model_copy(update=changes))
 
     def set_default(self, path: Path, value: Any) -> None:
-        """Say what writers put where they have no value; None takes that back. Rows that exist stay as they are."""
+        """Set the default that writers use for missing values; None removes it. Existing rows do not change."""
         field = self.find(path)
         if value is None and field.required:
-            raise SchemaError(f"column {_written(path)!r} is required and cannot do without a default")
+            raise SchemaError(f"column {_written(path)!r} is required and needs a default")
         default = self._default(path, field.field_type, value)
         self._replace(field.field_id, lambda old: old.model_copy(update={"write_default": default}))
 
@@ -170,7 +170,7 @@ class SchemaDraft:
 
         Args:
             path: The column.
-            place: Gives its position among the others.
+            place: Computes its new index among the others.
         """
         trail = self._trail(path)
         field = trail[-1]
@@ -185,15 +185,15 @@ class SchemaDraft:
     def position_of(
         self, path: Path, other: Path, *, offset: int = 0
     ) -> Callable[[list[NestedField], NestedField], int]:
-        """Where `other` stands among the columns that `path` is one of.
+        """The index of `other` among the siblings of `path`.
 
         Args:
             path: The column that moves.
-            other: The column that it goes in front of.
-            offset: 1 to go behind it.
+            other: The column that it is placed before.
+            offset: 1 to place it after that column.
 
         Raises:
-            SchemaError: They are not of the same struct, or one and the same.
+            SchemaError: They are in different structs, or the same column.
         """
         target = self.find(other)
 
@@ -201,12 +201,14 @@ class SchemaDraft:
             for position, candidate in enumerate(others):
                 if candidate.field_id == target.field_id:
                     return position + offset
-            raise SchemaError(f"column {_written(path)!r} cannot be moved to {_written(other)!r}: not of one struct")
+            raise SchemaError(
+                f"column {_written(path)!r} cannot be moved to {_written(other)!r}: they are in different structs"
+            )
 
         return place
 
     def identify(self, paths: Sequence[Path]) -> None:
-        """Say which columns identify a row; none to say that none do.
+        """Set the columns that identify a row; none to clear them.
 
         Spec: Iceberg spec, Identifier Field IDs.
         """
@@ -220,14 +222,14 @@ class SchemaDraft:
             elif not all(step.required for step in trail):
                 reason = "it is not required"
             elif not all(isinstance(step.field_type, StructType) for step in trail[:-1]):
-                reason = "it lies in a list or map"
+                reason = "it is in a list or map"
             if reason is not None:
                 raise SchemaError(f"column {_written(path)!r} cannot identify rows: {reason}")
             found.append(field.field_id)
         self.identifier = tuple(dict.fromkeys(found))
 
     def unite(self, schema: pa.Schema) -> None:
-        """Add the columns of another schema that this one lacks, and widen those that are wider there."""
+        """Add columns of another schema that this one lacks, and widen those that are wider there."""
         self._unite((), schema)
 
     def _unite(self, prefix: tuple[str, ...], fields: Iterable[pa.Field]) -> None:
@@ -240,7 +242,7 @@ class SchemaDraft:
             found = trail[-1]
             if pa.types.is_nested(field.type):
                 if type(found.field_type) is not type(to_iceberg_type(field.type, format_version=self._version)):
-                    raise SchemaError(f"column {_written(path)!r} is {found.field_type}, and not {field.type}")
+                    raise SchemaError(f"column {_written(path)!r} is {found.field_type}, not {field.type}")
                 self._unite(path, _arrow_children(field.type))
                 continue
             wanted = self._iceberg_type(path, field.type)
@@ -251,7 +253,7 @@ class SchemaDraft:
     # Finding and editing ---------------------------------------------------------------------------------------------
 
     def _trail(self, path: Path) -> list[NestedField]:
-        """The fields from the top-level column down to the one that a path names."""
+        """The fields from the top-level column down to the one of a path."""
         found = _descend(self.fields, path) if isinstance(path, str) else _descend_parts(self.fields, list(path))
         if found is None:
             known = [".".join(names) for names in _all_paths(self.fields)]
@@ -259,7 +261,7 @@ class SchemaDraft:
         return found
 
     def _parent(self, path: Path) -> tuple[NestedField | None, str]:
-        """The struct that a new column is to be in, None for the row itself, and its name."""
+        """The struct of a new column, None for the row itself, and its name."""
         if not isinstance(path, str):
             parts = list(path)
             return (self._struct(parts[:-1]) if len(parts) > 1 else None), parts[-1] if parts else ""
@@ -268,25 +270,25 @@ class SchemaDraft:
             return None, path
         if _descend(self.fields, parent) is None:
             raise SchemaError(
-                f"no struct {parent!r} for column {path!r} to be in; a name that has a dot in it is written [{path!r}]"
+                f"no struct {parent!r} for column {path!r}; a name that contains a dot is written [{path!r}]"
             )
         return self._struct(parent), name
 
     def _struct(self, path: Path) -> NestedField:
-        """The field that holds new members: that of a list's elements or a map's values is meant by its name too."""
+        """The field that contains new members; a list or map stands for its element or value."""
         field = self.find(path)
         if isinstance(field.field_type, ListType):
             field = field.field_type.element_field
         elif isinstance(field.field_type, MapType):
             field = field.field_type.value_field
         if not isinstance(field.field_type, StructType):
-            raise SchemaError(f"column {_written(path)!r} is no struct, and cannot take columns")
+            raise SchemaError(f"column {_written(path)!r} is not a struct and cannot contain columns")
         return field
 
     def _edit_siblings(
         self, trail: Sequence[NestedField], edit: Callable[[tuple[NestedField, ...]], tuple[NestedField, ...]]
     ) -> None:
-        """Replace the fields of the struct that the last of `trail` is in."""
+        """Replace the fields of the struct that contains the last field of `trail`."""
         if len(trail) == 1:
             remaining = edit(self.fields)
             if not remaining:
@@ -339,7 +341,7 @@ class SchemaDraft:
                 f"{self._version}; upgrade it first"
             )
         if not type_.is_primitive or isinstance(type_, UnknownType):
-            raise SchemaError(f"column {_written(path)!r}: a column of type {type_} can have no default")
+            raise SchemaError(f"column {_written(path)!r}: a column of type {type_} cannot have a default")
         return checked_default(type_, value, _written(path))
 
     def _check_promotion(self, path: Path, before: IcebergType, after: IcebergType) -> None:
@@ -360,7 +362,7 @@ class SchemaDraft:
 
 
 def _promoted(value: Any, before: IcebergType, after: IcebergType) -> Any:
-    """A default as the wider type has it."""
+    """Convert a default to the wider type."""
     if value is None or not isinstance(before, DateType):
         return value
     moment = physical_value(to_arrow_type(before), value) * (
@@ -375,7 +377,7 @@ def _doc(field: pa.Field) -> str | None:
 
 
 def _arrow_children(type_: pa.DataType) -> list[pa.Field]:
-    """Members of a struct; element, key and value under the names that Iceberg has for them."""
+    """Members of a struct; elements, keys and values under Iceberg's names for them."""
     if pa.types.is_struct(type_):
         return list(type_)
     if pa.types.is_map(type_):
@@ -418,7 +420,7 @@ def _all_paths(fields: Sequence[NestedField]) -> Iterator[tuple[str, ...]]:
 
 
 def _descend(fields: Sequence[NestedField], path: str) -> list[NestedField] | None:
-    """Find a column by its dotted path; a column of that very name comes first."""
+    """Find a column by its dotted path; a column with that literal name takes precedence."""
     for field in fields:
         if field.name == path:
             return [field]
@@ -441,7 +443,7 @@ def _descend_parts(fields: Sequence[NestedField], parts: list[str]) -> list[Nest
 
 
 def _replaced(field: NestedField, field_id: int, edit: Callable[[NestedField], NestedField]) -> NestedField:
-    """A field in which the one of that id is edited, at whatever depth it lies."""
+    """Edit the field of that id within a field, at any depth."""
     if field.field_id == field_id:
         return edit(field)
     type_ = field.field_type

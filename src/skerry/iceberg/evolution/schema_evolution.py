@@ -1,7 +1,7 @@
 """Schema evolution: changes recorded by name, applied to the newest schema when the commit succeeds.
 
-A change says `rename a to b`, not `the schema is now this`, so that after a lost race it is applied to the schema that
-the other writer has left. Properties that name columns follow renamed columns and forget deleted ones.
+A change says `rename a to b`, not `the schema is now this`, so that after a lost race it is applied to the other
+writer's schema. Properties that name columns are updated for renamed and deleted columns.
 
 Spec: Iceberg spec, Schema Evolution, Column Projection, Name Mapping Serialization.
 """
@@ -41,7 +41,7 @@ NAME_MAPPING_PROPERTY = "schema.name-mapping.default"
 _COLUMN_PREFIXES = ("write.metadata.metrics.column.", "write.parquet.bloom-filter-enabled.column.")
 
 SchemaStep = Callable[[SchemaDraft], None]
-"""One change, made to a draft."""
+"""One change of a draft."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +50,14 @@ class ChangeSchema:
 
     Args:
         steps: What to change, in this order.
-        allow_incompatible: Whether rows that exist may come to break the schema.
+        allow_incompatible: Whether existing rows may violate the schema.
     """
 
     steps: tuple[SchemaStep, ...]
     allow_incompatible: bool = False
 
     def apply(self, base: TableState) -> MetadataChange | None:
-        """Decide; a schema that the table had before is taken up again under its id.
+        """Decide the change; a schema that the table had before is reused with its id.
 
         Raises:
             SchemaError: A change does not fit the schema, the partition spec or the sort order as they are now.
@@ -100,7 +100,7 @@ def _is_same(one: Schema, other: Schema) -> bool:
 
 
 def _check_dependents(base: TableState, before: Schema, after: Schema) -> None:
-    """Refuse what would break the partition spec or the sort order.
+    """Refuse changes that break the partition spec or the sort order.
 
     Raises:
         SchemaError: One of them uses a column that is gone or whose new type would change its values.
@@ -123,7 +123,7 @@ def _check_dependents(base: TableState, before: Schema, after: Schema) -> None:
     for field in after.fields:
         clash = next((used for used in base.spec.fields if used.name == field.name), None)
         if clash is not None and clash.source_id != field.field_id:
-            raise SchemaError(f"the name {field.name!r} is that of a partition field; rename that first")
+            raise SchemaError(f"the name {field.name!r} is used by a partition field; rename that first")
 
 
 # Properties that name columns ----------------------------------------------------------------------------------------
@@ -168,15 +168,15 @@ def _mapping_update(properties: Mapping[str, str], schema: Schema) -> Iterator[t
 
 
 def name_mapping(schema: Schema) -> str:
-    """The name mapping of files that have a schema's names and no field ids, as the table property holds it."""
+    """The name mapping of files with a schema's names and without field ids, as stored in the table property."""
     return str(NameMapping(_mapped(schema.fields, [])).model_dump_json())
 
 
 def _mapped(fields: Sequence[NestedField], known: Sequence[MappedField]) -> list[MappedField]:
-    """The mapping of fields: the names that it has for each so far, and each one's own.
+    """The mapping of fields: the names that each has so far, and its current one.
 
-    A name stays with the field that had it first, even one that was deleted: files without ids that are there mean that
-    field by it, and must not be read as another one. Iceberg Java gives the name to the new field.
+    A name stays with the field that had it first, even if that was deleted: in existing files without ids it means that
+    field, and must not be read as another one. Iceberg Java gives the name to the new field.
     """
     before = {field.field_id: field for field in known}
     claimed = {name: field.field_id for field in known for name in field.names}

@@ -31,7 +31,7 @@ from skerry.table.statistics.settings import check_statistics_properties
 __all__ = ["ChangeProperties", "ChangeSortOrder", "Upgrade"]
 
 _LATEST_VERSION = 3
-# What Iceberg derives from the metadata, and so never keeps as a property, with what changes it.
+# Names that Iceberg derives from the metadata and never stores as properties, with what changes them.
 _RESERVED = {
     "format-version": "upgrade(format_version)",
     "uuid": "nothing",
@@ -58,17 +58,18 @@ class ChangeProperties:
     removals: tuple[str, ...] = ()
 
     def apply(self, base: TableState) -> MetadataChange | None:
-        """Decide; nothing to do if all is as wanted.
+        """Decide the change; None if nothing changes.
 
         Raises:
             NotFoundError: A property to remove is not set.
-            SchemaError: A name is reserved, a value is no text, or one that skerry uses has no legal value.
+            SchemaError: A name is reserved, a value is not a string, or a property that skerry uses has an invalid
+                value.
         """
         for name, value in self.updates.items():
             if not isinstance(name, str) or not isinstance(value, str):
-                raise SchemaError(f"names and values of table properties are text, found {name!r}: {value!r}")
+                raise SchemaError(f"names and values of table properties must be strings, found {name!r}: {value!r}")
             if name in _RESERVED:
-                raise SchemaError(f"{name!r} is no property that can be set; {_RESERVED[name]} changes it")
+                raise SchemaError(f"{name!r} cannot be set as a property; {_RESERVED[name]} changes it")
         before = base.properties
         for name in self.removals:
             if name not in before:
@@ -76,7 +77,7 @@ class ChangeProperties:
         after = {name: value for name, value in before.items() if name not in self.removals} | dict(self.updates)
         if wants_shards(after) and not wants_shards(before):
             raise SchemaError(
-                "write.format.default cannot become amudai: other engines fail on a table as soon as it has one shard; "
+                "write.format.default cannot become amudai: other engines fail on a table that contains a shard; "
                 f"create a table with file_format={AMUDAI!r}",
                 location=base.name,
             )
@@ -93,16 +94,16 @@ class ChangeProperties:
 
 @dataclass(frozen=True, slots=True)
 class ChangeSortOrder:
-    """Sort files written from now on otherwise.
+    """Set the sort order of new files.
 
     Args:
-        fields: The order as `skerry.iceberg.partitioning.sorting.sort_order` reads it; none to leave rows as they come.
+        fields: The order as `skerry.iceberg.partitioning.sorting.sort_order` reads it; none for unsorted files.
     """
 
     fields: tuple[str, ...]
 
     def apply(self, base: TableState) -> MetadataChange | None:
-        """Decide; an order that the table had before is taken up again under its id.
+        """Decide the change; an order that the table had before is reused with its id.
 
         Raises:
             SchemaError: A column or transform does not fit.
@@ -126,10 +127,10 @@ class ChangeSortOrder:
 
 @dataclass(frozen=True, slots=True)
 class Upgrade:
-    """Raise the format version.
+    """Upgrade the format version.
 
-    Data files and manifests stay as they are. From version 3 on rows have ids: `next-row-id` begins at 0, and files
-    written before get theirs when the next snapshot lists them.
+    Data files and manifests stay as they are. From version 3 on rows have ids: `next-row-id` begins at 0, and older
+    files get theirs from the next snapshot.
 
     Args:
         format_version: 2 or 3.
@@ -138,7 +139,7 @@ class Upgrade:
     format_version: int
 
     def apply(self, base: TableState) -> MetadataChange | None:
-        """Decide; nothing to do if the table has that version.
+        """Decide the change; None if the table has that version.
 
         Raises:
             SchemaError: The version is unknown, or lower than the table's.
@@ -147,7 +148,7 @@ class Upgrade:
         if self.format_version not in range(1, _LATEST_VERSION + 1):
             raise SchemaError(f"format_version must be 1 to {_LATEST_VERSION}, found {self.format_version!r}")
         if self.format_version < now:
-            raise SchemaError(f"the table has format version {now}, and cannot go back to {self.format_version}")
+            raise SchemaError(f"the table has format version {now} and cannot be downgraded to {self.format_version}")
         if self.format_version == now:
             return None
         return MetadataChange((UpgradeUpdate(format_version=self.format_version),))

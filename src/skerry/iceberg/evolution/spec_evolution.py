@@ -1,4 +1,4 @@
-"""Partition evolution: fields added, removed and renamed; files written before keep the spec of their time.
+"""Partition evolution: fields are added, removed and renamed; existing files keep their spec.
 
 Spec: Iceberg spec, Partition Evolution.
 """
@@ -41,12 +41,12 @@ _TIME_PARTS = (YearTransform, MonthTransform, DayTransform, HourTransform)
 
 @dataclass
 class SpecDraft:
-    """A partition spec in the making.
+    """A partition spec that is being changed.
 
     Args:
         schema: The table's schema.
         fields: The fields so far.
-        known: Fields of all specs that the table ever had; an equal field gets the id of the one before.
+        known: Fields of all specs that the table ever had; an equal field gets its earlier id.
         last_id: The greatest partition field id that the table ever had.
         format_version: The table's.
     """
@@ -59,25 +59,25 @@ class SpecDraft:
     added: set[int] = field(default_factory=set)
 
     def add(self, text: str) -> None:
-        """Add a field as the last.
+        """Append a field.
 
         Args:
-            text: A transform, perhaps `… as name`, as `create_table(partition_by=…)` takes it.
+            text: A transform, optionally `… as name`, as `create_table(partition_by=…)` takes it.
 
         Raises:
-            SchemaError: The column or transform does not fit, or there is such a field or name already.
+            SchemaError: The column or transform does not fit, or the field or name exists already.
         """
         wanted = partition_spec(self.schema, [text]).fields[0]
         for other in self.fields:
             if other.source_id == wanted.source_id and _says_the_same(other.transform, wanted.transform):
-                raise SchemaError(f"{text!r}: partition field {other.name!r} says so already")
+                raise SchemaError(f"{text!r}: partition field {other.name!r} is the same")
         self._free(wanted.name, text)
         field_id = self._field_id(wanted)
         self.fields.append(PartitionField(wanted.source_id, field_id, wanted.transform, wanted.name))
         self.added.add(field_id)
 
     def remove(self, name: str) -> None:
-        """Take a field away. In version 1 its place stays, with a transform that gives null.
+        """Remove a field. In version 1 it is replaced by a void transform, which gives null.
 
         Spec: Iceberg spec, Partition Evolution: version 1 readers find partition values by position.
         """
@@ -89,7 +89,7 @@ class SpecDraft:
             self.fields[position] = PartitionField(old.source_id, old.field_id, VoidTransform(), old.name)
 
     def rename(self, name: str, to: str) -> None:
-        """Give a field another name; its values stay."""
+        """Rename a field; its values stay."""
         position = self._position(name)
         old = self.fields[position]
         if to == name:
@@ -109,7 +109,7 @@ class SpecDraft:
         raise SchemaError(f"no partition field {name!r}{nearest(name, names)}")
 
     def _free(self, name: str, text: str) -> None:
-        """Make sure that a name is free; a field that was removed, and keeps its place only, gives its name up."""
+        """Ensure that a name is free; a removed field that remains as void gives up its name."""
         for position, other in enumerate(self.fields):
             if other.name != name:
                 continue
@@ -133,12 +133,12 @@ def _says_the_same(one: Transform[Any, Any], other: Transform[Any, Any]) -> bool
 
 
 SpecStep = Callable[[SpecDraft], None]
-"""One change, made to a draft."""
+"""One change of a draft."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeSpec:
-    """Partition files written from now on otherwise.
+    """Change the partition spec of new files.
 
     Args:
         steps: What to change, in this order.
@@ -147,7 +147,7 @@ class ChangeSpec:
     steps: tuple[SpecStep, ...]
 
     def apply(self, base: TableState) -> MetadataChange | None:
-        """Decide; a spec that the table had before is taken up again under its id.
+        """Decide the change; a spec that the table had before is reused with its id.
 
         Raises:
             SchemaError: A change does not fit the schema or the partition spec as they are now.

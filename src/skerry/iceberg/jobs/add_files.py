@@ -1,7 +1,7 @@
-"""Add Parquet files that exist already to a table, without rewriting them.
+"""Add existing Parquet files to a table, without rewriting them.
 
-Each file is read as far as needed to vouch for it: its columns fit the table's schema, its rows belong to one
-partition; and to describe it as if the table had written it: metrics and a sample of every column.
+Each file is read as far as needed to check it (its columns fit the table's schema, its rows belong to one partition)
+and to describe it like the table's own files (metrics and a sample of every column).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = ["AddFiles", "AddTask", "add_files", "describe_foreign_file", "file_sc
 
 @dataclass(frozen=True, slots=True)
 class AddFiles:
-    """Append files that were there before, each at most once.
+    """Append existing files, each at most once.
 
     Args:
         append: The append.
@@ -50,7 +50,7 @@ class AddFiles:
     append: AppendFiles
 
     def apply(self, base: TableState) -> SnapshotChange | None:
-        """Decide.
+        """Decide the change.
 
         Raises:
             AlreadyExistsError: The branch has one of the files already.
@@ -65,14 +65,14 @@ class AddFiles:
 
 @dataclass(frozen=True, slots=True)
 class AddTask:
-    """A file to be vouched for; picklable.
+    """A file to be checked; picklable.
 
     Args:
         location: The file.
         layout: The table's layout.
         reader: Reads rows of the table's files.
-        defaults: By field id, what rows have in columns that a file lacks, in physical values.
-        constants: Likewise, of columns that the file's folder names: the table is partitioned by them.
+        defaults: By field id, the physical values of columns that a file lacks.
+        constants: By field id, the physical values of columns that the file's folder names: partition columns.
     """
 
     location: str
@@ -83,7 +83,7 @@ class AddTask:
 
     @property
     def values(self) -> dict[int, Any]:
-        """What rows have in columns that the file lacks."""
+        """The values of columns that the file lacks."""
         return {**self.defaults, **self.constants}
 
 
@@ -104,19 +104,19 @@ def add_files(
         table: The table.
         locations: The files.
         ref: The branch.
-        staged: Whether the branch stays where it is until the snapshot is published.
+        staged: Whether the branch does not move until the snapshot is published.
         properties: Further entries of the snapshot summary.
         constants: By location and field id, the physical values of columns that a file lacks because its folder names
-            them; the table is partitioned by them as they are.
-        executor: Where files are looked at; threads of this process by default.
+            them; the table is partitioned by their identity.
+        executor: Runs the tasks that read files; threads of this process by default.
         watcher: Called after every file.
 
     Raises:
         AlreadyExistsError: A file is named twice, or the branch has it already.
-        FormatError: A file is corrupt, or no Parquet.
+        FormatError: A file is corrupt, or not Parquet.
         NotFoundError: A file, or the branch, does not exist.
-        SchemaError: A file's columns do not fit, its rows belong to several partitions, or it has none.
-        UnsupportedError: A file lies outside of the table's folder, and the table does not allow that.
+        SchemaError: A file's columns do not fit, its rows belong to several partitions, or it has no rows.
+        UnsupportedError: A file is outside of the table's folder, and the table does not allow that.
     """
     wanted = list(locations)
     state = table.refresh()
@@ -145,23 +145,23 @@ def _check_places(state: TableState, locations: Sequence[str]) -> None:
     seen = set()
     for location in locations:
         if not isinstance(location, str):
-            raise SchemaError(f"add_files takes locations as text, found {location!r}")
+            raise SchemaError(f"add_files takes locations as strings, found {location!r}")
         if file_key(location) in seen:
             raise AlreadyExistsError("the file is named twice", location=location)
         seen.add(file_key(location))
         if state.roots is not None and not any(is_within(root, location) for root in state.roots):
             raise UnsupportedError(
-                f"the file lies outside of the table's folder {state.metadata.location}; set the table property "
-                f"{OUTSIDE_PROPERTY}=true if its files may lie anywhere",
+                f"the file is outside of the table's folder {state.metadata.location}; set the table property "
+                f"{OUTSIDE_PROPERTY}=true to allow files anywhere",
                 location=location,
             )
 
 
 def file_schema(footer: FileMetadata) -> pa.Schema:
-    """The columns of a Parquet file as PyArrow has them.
+    """The columns of a Parquet file in PyArrow's types.
 
     Raises:
-        UnsupportedError: It has none for them.
+        UnsupportedError: PyArrow cannot represent them.
     """
     try:
         return footer.arrow.schema.to_arrow_schema()
@@ -170,11 +170,11 @@ def file_schema(footer: FileMetadata) -> pa.Schema:
 
 
 def describe_foreign_file(task: AddTask) -> WrittenFile:
-    """Check a file against the table, and describe it with metrics and samples.
+    """Check a file against the table, and compute its metrics and samples.
 
     Raises:
-        FormatError: The file is corrupt, or no Parquet.
-        SchemaError: Its columns do not fit, its rows belong to several partitions, or it has none.
+        FormatError: The file is corrupt, or not Parquet.
+        SchemaError: Its columns do not fit, its rows belong to several partitions, or it has no rows.
     """
     try:
         return _describe(task)
@@ -201,14 +201,14 @@ def _describe(task: AddTask) -> WrittenFile:
     for part in layout.spec.fields:
         if part.source_id not in known and not isinstance(part.transform, VoidTransform):
             name = layout.iceberg_schema.find_column_name(part.source_id)
-            raise SchemaError(f"the file lacks column {name!r}, which partition field {part.name!r} is made of")
+            raise SchemaError(f"the file lacks column {name!r}, which partition field {part.name!r} is derived from")
     partition = layout.partition_of(
         arrow,
         lambda names: _read(task, metadata, names),
         has_own_names=named_alike and not task.constants,
     )
     if not named_alike and not has_ids(own):
-        # neither metrics nor samples can be told by name
+        # names cannot be matched to metrics or samples
         plain = DataFile(
             location=task.location,
             file_format="parquet",
@@ -226,7 +226,7 @@ def _describe(task: AddTask) -> WrittenFile:
         if leaf.path[0] == leaf.name and not layout.schema.field(leaf.name).nullable and leaf.field_id in in_file:
             nulls = sketches.null_value_counts.get(leaf.field_id)
             if nulls:
-                raise SchemaError(f"column {leaf.name!r} is required, and the file has {nulls} nulls in it")
+                raise SchemaError(f"column {leaf.name!r} is required, but has {nulls} nulls in the file")
     data_file = layout.data_file(
         task.location,
         arrow,
@@ -260,31 +260,31 @@ def _with_constants(task: AddTask, file: WrittenFile) -> WrittenFile:
 
 
 def _check_columns(found: pa.Schema, task: AddTask, *, by_ids: bool) -> None:
-    """Refuse columns that the table does not have, types that cannot become the table's, required columns not there."""
+    """Refuse columns that the table does not have, incompatible types, and missing required columns."""
     known = all_ids(task.layout.schema)
     for column in found:
         text = (column.metadata or {}).get(FIELD_ID_KEY, b"")
         if not text.isdigit() or int(text) not in known:
             raise SchemaError(
-                f"the file has a column {column.name!r} that the table has not"
-                f"{nearest(column.name, task.layout.schema.names)}"
+                f"the file has a column {column.name!r} that the table does not "
+                f"have{nearest(column.name, task.layout.schema.names)}"
             )
     if not by_ids:
         ids = {leaf.path: leaf.field_id for leaf in leaves(task.layout.schema)}
         for leaf in leaves(found):
             if ids.get(leaf.path, leaf.field_id) != leaf.field_id:
                 raise SchemaError(
-                    f"column {leaf.name!r} of a file without field ids may be the table's column of that name, or the "
-                    "one that had it before; write the file with field ids"
+                    f"column {leaf.name!r} of a file without field ids may be the table's column of that name, or an "
+                    "earlier one; write the file with field ids"
                 )
     plan_conversion(found, task.layout.schema, task.values)
 
 
 def _check_pages(storage: Storage, footer: FileMetadata) -> None:
-    """Refuse compressed pages that say they are not, as parquet-cpp before 3.0 wrote them: only Arrow reads them."""
+    """Refuse compressed pages marked as uncompressed, as parquet-cpp before 3.0 wrote them: only Arrow reads them."""
     for group in footer.row_groups:
         hiding = (c for c in group.chunks if c.hides_compression and c.codec != Codec.UNCOMPRESSED and c.value_count)
-        chunk = next(hiding, None)  # one writer made them all
+        chunk = next(hiding, None)  # one writer wrote all chunks of the file
         if chunk is None:
             continue
         length = min(_MAX_HEADER_BYTES, chunk.offset + chunk.size_bytes - chunk.data_offset)
@@ -292,8 +292,8 @@ def _check_pages(storage: Storage, footer: FileMetadata) -> None:
         page = decode_page_header(memoryview(header), location=footer.location, base=chunk.data_offset)
         if page.type == PageType.DATA_PAGE_V2 and not page.is_compressed:
             raise UnsupportedError(
-                f"{footer.created_by} has written compressed data pages of version 2 as uncompressed ones, which "
-                "Iceberg Java cannot read (ARROW-17100); write the file again"
+                f"{footer.created_by} has marked compressed data pages of version 2 as uncompressed, which Iceberg "
+                "Java cannot read (ARROW-17100); write the file again"
             )
 
 
@@ -301,7 +301,7 @@ _MAX_HEADER_BYTES = 1 << 16
 
 
 def _check_times(found: pa.Schema, task: AddTask, footer: FileMetadata) -> None:
-    """Refuse times whose stored number means something else in the table's type, where Iceberg Java reads the number.
+    """Refuse times whose stored number has another meaning in the table's type: Iceberg Java reads the number.
 
     Spec: Iceberg spec, Appendix A, Parquet: one unit per type. INT96 has a unit and a zone of its own, which Java
     knows.
@@ -314,14 +314,12 @@ def _check_times(found: pa.Schema, task: AddTask, footer: FileMetadata) -> None:
             continue
         if pa.types.is_timestamp(target) and pa.types.is_timestamp(type_) and (type_.tz is None) != (target.tz is None):
             kinds = ("without", "with") if type_.tz is None else ("with", "without")
-            raise SchemaError(
-                f"column {name!r} has timestamps {kinds[0]} zone in the file, and {kinds[1]} in the table"
-            )
+            raise SchemaError(f"column {name!r} has timestamps {kinds[0]} zone in the file but {kinds[1]} in the table")
         timed = any(is_kind(type_) and is_kind(target) for is_kind in (pa.types.is_timestamp, pa.types.is_time))
         if timed and type_.unit != target.unit:
             raise SchemaError(
-                f"column {name!r} is stored in {_UNITS[type_.unit]}, and the table's {target} in "
-                f"{_UNITS[target.unit]}, which other readers would take the numbers for; write the file with that "
+                f"column {name!r} is stored in {_UNITS[type_.unit]}, but the table's {target} in "
+                f"{_UNITS[target.unit]}, so that other readers would misread the numbers; write the file with that "
                 "unit, or append its rows"
             )
 
@@ -345,7 +343,7 @@ def _primitive(schema: pa.Schema) -> Iterator[tuple[int, str, pa.DataType]]:
 
 
 def _read(task: AddTask, metadata: FileMetadata, names: list[str]) -> pa.Table:
-    """Some columns of the file as the table has them."""
+    """Some columns of the file in the table's types."""
     schema = pa.schema([task.layout.schema.field(name) for name in names])
     file = DataFile(task.location, "parquet", metadata.row_count, metadata.file_size_bytes)
     reader = dataclasses.replace(task.reader, schema=schema, read_schema=schema, columns=None)

@@ -1,4 +1,4 @@
-"""Analyze: sketch the rows that no sample covers, and publish the sketches for the snapshot that holds them."""
+"""Analyze: sketch the rows that no sample covers, and publish the sketches for the current snapshot."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from skerry.theta.setops import union
 __all__ = ["analyze", "catch_up"]
 
 CATCH_UP_PROPERTY = "skerry.statistics.catch-up"
-"""Table property: whether a commit of ours first sketches what others have written since the last one."""
+"""Table property: whether a commit first sketches what other writers added since the last one."""
 
 
 def analyze(
@@ -39,21 +39,21 @@ def analyze(
     watcher: Watcher | None = None,
     full: bool = False,
 ) -> AnalyzeSummary:
-    """Sketch the rows of the table's current snapshot that are not sketched yet, and publish sketches of all for it.
+    """Sketch the rows of the current snapshot that are not sketched yet, and publish sketches of all its rows.
 
-    Files that samples cover are not read. Rows that other writers add meanwhile belong to later snapshots and are not
-    claimed.
+    Files that samples cover are not read. Rows that other writers add in the meantime belong to later snapshots and are
+    not included.
 
     Args:
         table: The table; refreshed first.
         columns: Dotted names; those that the table's properties choose if None.
-        executor: Where to sketch; threads of this process by default.
+        executor: Runs the sketching tasks; threads of this process by default.
         watcher: Called after every file.
-        full: Whether to sketch all files anew, as if no sample covered any.
+        full: Whether to sketch all files again, even those that samples cover.
 
     Raises:
-        SchemaError: A column is unknown; the message proposes the nearest.
-        UnsupportedError: A file is encrypted, or uses what is not read.
+        SchemaError: A column is unknown; the message suggests the nearest.
+        UnsupportedError: A file is encrypted, or uses unsupported features.
     """
     state = table.refresh()
     snapshot = state.snapshot()
@@ -85,7 +85,7 @@ def analyze(
 
 
 def catch_up(table: IcebergHandle, ref: str = MAIN, *, executor: Executor | None = None) -> TableState:
-    """Sketch what others have written to a table's main branch, if it wants that done before a commit of ours.
+    """Sketch what other writers added to a table's main branch, if its property asks for that before a commit.
 
     Returns:
         The state to build on.
@@ -102,12 +102,12 @@ def catch_up(table: IcebergHandle, ref: str = MAIN, *, executor: Executor | None
 
 @dataclass(frozen=True)
 class _Work:
-    """What has to be sketched.
+    """The sketching work to be done.
 
     Args:
-        kept: The groups that are right as they are.
+        kept: The groups that remain valid.
         tasks: First the files of no group, with all columns; then the files of kept groups, with what those lack.
-        new_files: How many of the former there are.
+        new_files: The number of files of no group.
     """
 
     kept: GroupSamples
@@ -116,7 +116,7 @@ class _Work:
 
     @classmethod
     def plan(cls, state: TableState, snapshot: Snapshot, chosen: Sequence[Leaf], known: GroupSamples) -> _Work:
-        """Find the files that no group covers, or one that is not exact for a column that is wanted."""
+        """Find the files that are in no group, or in one that is not exact for a requested column."""
         ids = {column.field_id for column in chosen}
         is_right = all(known.is_exact(field_id) for field_id in ids & known.columns.keys())
         exact = [row for row, group in enumerate(known.groups) if group.exact or is_right]
@@ -133,7 +133,7 @@ class _Work:
         return cls(kept, [*tasks, *(_tasks(state, old, lacking) if lacking else [])], len(new))
 
     def new_sketched_files(self, sampled: Sequence[FileSample]) -> list[SketchedFile]:
-        """What was sampled of the files of no group."""
+        """The samples of the files of no group."""
         return [
             sketched_file(task.file.data_file, found.samples, row_count=found.row_count, deletes=deletes_of(task.file))
             for task, found in zip(self.tasks[: self.new_files], sampled, strict=False)
@@ -142,12 +142,12 @@ class _Work:
     def groups_with(
         self, sampled: Sequence[FileSample], files: Sequence[SketchedFile], max_groups: int
     ) -> GroupSamples:
-        """The groups with what was sampled.
+        """The groups including the new samples.
 
         Args:
-            sampled: What was sampled, task by task.
+            sampled: The samples, task by task.
             files: The files of no group among them.
-            max_groups: How many groups there may be.
+            max_groups: The maximum number of groups.
         """
         groups = self.kept
         of_old = {

@@ -1,4 +1,4 @@
-"""Append in one process: normalise rows, write files, commit."""
+"""Append rows in one process: normalise, write files, commit."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def append(
         table: The table.
         data: Anything with the Arrow C stream interface.
         ref: The branch.
-        staged: Whether the branch stays where it is.
+        staged: Whether the branch does not move.
         properties: Further entries of the snapshot summary.
         watcher: Called after every batch.
 
@@ -61,10 +61,10 @@ def append_once(
     properties: Mapping[str, str] | None = None,
     watcher: Watcher | None = None,
 ) -> bool:
-    """Append the rows of a stream's batch, unless the table has the batch; see `append`.
+    """Append a batch of a stream, unless the table has it already; see `append`.
 
     Returns:
-        Whether it was done now.
+        Whether it was appended now.
     """
     once = OnceTable(table, batch)
     try:

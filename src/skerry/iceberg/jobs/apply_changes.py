@@ -25,20 +25,19 @@ def apply_changes(
 ) -> ChangeSummary:
     """Apply change records to an Iceberg table, in one commit.
 
-    Where the columns of the order are columns of the table, a record that is older than the row it is about does
-    nothing.
+    If the order columns are columns of the table, a record that is older than the row of its key is ignored.
 
     Args:
-        request: The table, and how it is changed.
+        request: The table, and how to change it.
         data: The records; anything with the Arrow C stream interface, held in memory.
-        columns: What is what in them.
-        batch: The batch of a stream, which is committed once.
-        blind: Do not look at the table: delete the keys, whether they are there or not, and insert the rows.
+        columns: The roles of their columns.
+        batch: The batch of a stream, to be committed once.
+        blind: Do not read the table: delete the keys, whether they exist or not, and insert the rows.
 
     Raises:
-        ConflictError: Others changed the same rows, again and again.
+        ConflictError: Other writers repeatedly changed the same rows.
         SchemaError: The records do not fit.
-        UnsupportedError: It cannot be done without a look at the table.
+        UnsupportedError: It cannot be done without reading the table.
     """
     table = request.table
     try:
@@ -60,7 +59,7 @@ def apply_changes(
 def _merged(request: ChangeRequest, net: NetChanges, columns: RecordColumns, blind: bool) -> RowChanges:
     schema = request.table.state.schema
     rows = net.rows
-    for name in columns.before, columns.op:  # neither is a column of the table, but then one of ours might be
+    for name in columns.before, columns.op:  # neither may be a column of the table, since ours are named after them
         if name in rows.column_names and name not in schema.names:
             rows = rows.drop_columns([name])
     gone = _unused("gone", [*rows.column_names, *schema.names])
@@ -76,7 +75,7 @@ def _merged(request: ChangeRequest, net: NetChanges, columns: RecordColumns, bli
 
 
 def _is_newer(order: Sequence[str]) -> str:
-    """A condition that holds for records that are not older than the row of the table; empty if nothing tells."""
+    """A condition that is true for records that are not older than the table's row; empty if there is no order."""
     text = ""
     for name in reversed(order):
         quoted = '"' + name.replace('"', '""') + '"'

@@ -1,7 +1,7 @@
-"""Picking snapshots, staged ones or those of other branches, without losing what is known of their values.
+"""Cherry-pick staged snapshots or those of other branches, and keep the samples of their values.
 
-A branch takes over the samples of added files where they are kept apart from those of others. Where they are not, the
-files are sampled first.
+A branch takes over the samples of added files if they are separate from those of others. Otherwise the files are
+sampled first.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ __all__ = ["pick"]
 def pick(
     table: IcebergHandle, operation: CherryPick | PublishStaged, *, executor: Executor | None = None
 ) -> TableState:
-    """Bring to a branch what a snapshot added.
+    """Apply to a branch what a snapshot added.
 
     Args:
         table: The table; refreshed first.
         operation: Which snapshot, and which branch.
-        executor: Where files are sampled; threads of this process by default.
+        executor: Runs the sampling tasks; threads of this process by default.
 
     Raises:
         AlreadyExistsError: The branch has the snapshot's rows already.

@@ -1,7 +1,7 @@
-"""Put all rows of a group of files in one order, whatever their number: by a sort order, or along a Z-curve.
+"""Sort all rows of a group of files externally: by a sort order, or along a Z-curve.
 
-Rows are dealt out to ranges that a sample of their keys has laid out, each small enough to be sorted in memory; until
-its turn comes a range waits in a temporary file. So each file that is written has a part of the order for itself.
+Rows are distributed to ranges of a sample of their keys, each small enough to be sorted in memory; until it is sorted,
+a range is kept in a temporary file. So each file that is written has its own part of the order.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _LEAST_BATCH_ROWS = 256
 _SPILL = pa.ipc.IpcWriteOptions(compression="lz4")
 
 Order = Callable[[pa.Table], npt.NDArray[np.int64]]
-"""Gives int64[n] row numbers in order, of rows that have at least the key columns; equal rows keep their order."""
+"""Returns int64[n], row numbers in sort order, for rows that have at least the key columns; the sort is stable."""
 
 
 @dataclass(frozen=True)
 class Clustering:
-    """How rows are put in order; picklable.
+    """How to sort rows; picklable.
 
     Args:
-        key_reader: Reads the columns that the order looks at.
+        key_reader: Reads the key columns of the order.
         z_order: Field ids of the columns of a Z-curve; empty for the layout's sort order.
-        range_bytes: How much is sorted in memory at a time.
+        range_bytes: Bytes of rows to sort in memory at a time.
     """
 
     key_reader: RowReader = field(repr=False)
@@ -54,7 +54,7 @@ class Clustering:
 def clustered(
     clustering: Clustering, layout: FileLayout, reader: RowReader, tasks: Sequence[FileScanTask]
 ) -> Iterator[pa.RecordBatch]:
-    """Read files and yield their rows in order.
+    """Read files and yield their rows in sort order.
 
     Args:
         clustering: The order.
@@ -112,7 +112,7 @@ def _ordered(rows: pa.Table, order: Order, length: int) -> Iterator[pa.RecordBat
 
 
 def _ranges(keys: pa.Table, bounds: pa.Table, order: Order) -> npt.NDArray[np.int64]:
-    """int64[n] The range of each row: how many bounds are not above it."""
+    """int64[n] The range of each row: the number of bounds that are not above it."""
     found = order(pa.concat_tables([bounds, keys]))
     is_bound = found < len(bounds)
     numbers = np.empty(len(found), np.int64)
@@ -121,7 +121,7 @@ def _ranges(keys: pa.Table, bounds: pa.Table, order: Order) -> npt.NDArray[np.in
 
 
 class _Spilled:
-    """Rows of several ranges, each in a file."""
+    """Rows of several ranges, in one temporary file per range."""
 
     def __init__(self, folder: Path, schema: pa.Schema, ranges: int) -> None:
         self._paths = [folder / str(number) for number in range(ranges)]
@@ -136,7 +136,7 @@ class _Spilled:
             writer.close()
 
     def add(self, batch: pa.RecordBatch, ranges: npt.NDArray[np.int64]) -> None:
-        """Deal rows out."""
+        """Distribute rows to the ranges."""
         order = np.argsort(ranges, kind="stable")
         rows = batch.take(pa.array(order))
         ends = np.cumsum(np.bincount(ranges, minlength=len(self._paths)))
@@ -151,7 +151,7 @@ class _Spilled:
             start = end
 
     def read(self, number: int) -> pa.Table:
-        """The rows of a range, in the order in which they came."""
+        """The rows of a range, in the order in which they were added."""
         if number not in self._writers:
             return pa.Table.from_batches([empty_batch(self._schema)])
         with pa.OSFile(str(self._paths[number])) as file:

@@ -1,11 +1,11 @@
-"""Compact: few files in place of many, deletes folded in, and not a row more or less.
+"""Compact: rewrite many files as few, with deletes applied and without changing rows.
 
-Plan, write, commit: groups of files are planned on one snapshot, each is written by a task of its own that can run
-anywhere, and all are put in place in one commit. If another writer has changed rows of a group meanwhile, the other
-groups are committed one by one, and that group's partition is planned and written again.
+Plan, write, commit: groups of files are planned on one snapshot, each is written by a task of its own, and all are
+committed at once. If another writer has changed rows of a group in the meantime, the other groups are committed one by
+one, and that group's partition is planned and written again.
 
-Row ids and the sequence numbers of the rows' last change stay what they were (version 3). The new files take the data
-sequence number of the snapshot that was read, so that equality deletes that came later go on to apply to them.
+Row ids and the sequence numbers of the rows' last change are kept (version 3). The new files take the data sequence
+number of the snapshot that was read, so that later equality deletes still apply to them.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ __all__ = ["CompactTask", "compact", "compact_group"]
 
 @dataclass(frozen=True)
 class CompactTask:
-    """Write a group of files anew; small and picklable.
+    """Rewrite a group of files; small and picklable.
 
     Args:
         group: The files.
-        reader: Reads their live rows, with row ids where the table has them.
-        layout: How the new files must look.
-        clustering: The order of all rows of the group; None to read them as they come.
+        reader: Reads their live rows, with row ids if the table has them.
+        layout: The layout of the new files.
+        clustering: The order of all rows of the group; None to keep their order.
     """
 
     group: FileGroup
@@ -63,7 +63,7 @@ class CompactTask:
 
 
 def compact_group(task: CompactTask) -> list[WrittenFile]:
-    """Write the live rows of a group of files into new ones; if that fails, what was written is removed."""
+    """Write the live rows of a group of files to new files; if that fails, what was written is removed."""
     if task.clustering is None:
         return write_batches(task.layout, task.reader.batches(task.group.tasks))
     return write_batches(task.layout, clustered(task.clustering, task.layout, task.reader, task.group.tasks))
@@ -79,19 +79,19 @@ def compact(
     executor: Executor | None = None,
     watcher: Watcher | None = None,
 ) -> CompactSummary:
-    """Write small, too large and much deleted-from data files anew.
+    """Rewrite data files that are small, too large or have many deletes.
 
     Args:
         table: The table; refreshed first.
-        where: Only files that can hold rows for which this condition is true.
-        options: What to compact, and how. Without an order the table's own sort order is kept, within each file.
+        where: Only files that may contain rows for which this condition is true.
+        options: What to compact, and how. Without an order, each file is sorted in the table's sort order.
         ref: The branch.
         properties: Further entries of the snapshot summary.
-        executor: Where groups are written; threads of this process by default.
+        executor: Runs the tasks that write groups; threads of this process by default.
         watcher: Called after every group.
 
     Raises:
-        ConflictError: Other writers changed the rows of all groups again and again.
+        ConflictError: Other writers repeatedly changed the rows of all groups.
         CommitUnknownError: The outcome is unknown; nothing was cleaned up.
         SchemaError: An argument does not fit.
     """
@@ -118,12 +118,12 @@ def compact(
         except CommitUnknownError:
             raise
         except Exception as error:
-            if summary.groups:  # these are in the table
+            if summary.groups:  # these are committed
                 log_after_publish("compacting the other groups", error)
                 break
             if not isinstance(error, NotFoundError):
                 raise
-            newest = table.refresh()  # others may have expired the snapshot that was to be compacted
+            newest = table.refresh()  # other writers may have expired the snapshot to be compacted
             if not left or newest.metadata_location == state.metadata_location:
                 raise
             state = newest
@@ -134,12 +134,12 @@ def compact(
 
 @dataclass(frozen=True, slots=True)
 class _Round:
-    """What came of one attempt.
+    """The result of one attempt.
 
     Args:
         summary: What was committed.
-        lost: Groups whose rows others have changed.
-        conflict: How that was found.
+        lost: Groups whose rows were changed by other writers.
+        conflict: The error that showed it.
     """
 
     summary: CompactSummary
@@ -149,7 +149,7 @@ class _Round:
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """A group and the files in its place."""
+    """A group and the files that replace it."""
 
     group: FileGroup
     files: tuple[WrittenFile, ...] = ()
@@ -173,7 +173,7 @@ class _Compaction:
     watcher: Watcher | None
 
     def layout(self, state: TableState) -> FileLayout:
-        """How new files must look."""
+        """The layout of new files."""
         layout = self.table.layout(ref=self.ref, lineage=True)
         layout = dataclasses.replace(layout, target_file_size_bytes=self.rules.target_file_size_bytes)
         if self.options.z_order is not None:
@@ -182,7 +182,7 @@ class _Compaction:
         if self.options.sort_by is None:
             return layout
         wanted = sort_order(state.metadata.schema(), self.options.sort_by)
-        # an order that the table does not have may be obeyed, but not be named
+        # files may follow an order that the table does not have, but not declare it
         known = [order.order_id for order in state.metadata.sort_orders if order.fields == wanted.fields]
         order = wanted.model_copy(update={"order_id": known[0] if known else UNSORTED_SORT_ORDER_ID})
         return dataclasses.replace(layout, sort_order_json=order.model_dump_json(), presorted=True)
@@ -207,7 +207,7 @@ class _Compaction:
     # ---- planning ----
 
     def planned(self, state: TableState) -> CompactSummary:
-        """What would be done."""
+        """Summarise what would be done."""
         tasks = self._tasks(state)
         groups = self._groups(state, tasks, self.layout(state))
         gone = {location for group in groups for location in group.locations}
@@ -218,7 +218,7 @@ class _Compaction:
         )
 
     def _tasks(self, state: TableState) -> Sequence[FileScanTask]:
-        """All files of the branch: which deletes are still needed shows only from all of them."""
+        """All files of the branch, because only they show which deletes are still needed."""
         return scan(state, ref=self.ref).plan()
 
     def _groups(self, state: TableState, tasks: Sequence[FileScanTask], layout: FileLayout) -> list[FileGroup]:
@@ -236,8 +236,8 @@ class _Compaction:
 
         Args:
             state: The newest state.
-            layout: How new files must look.
-            partitions: Only groups of these; all if None.
+            layout: The layout of new files.
+            partitions: Only groups of these partitions; all if None.
         """
         tasks = self._tasks(state)
         groups = [
@@ -268,7 +268,7 @@ class _Compaction:
     def _commit(
         self, state: TableState, tasks: Sequence[FileScanTask], written: Sequence[_Written], owned: OwnedFiles
     ) -> _Round:
-        """All groups in one commit, or else one by one."""
+        """Commit all groups at once, or one by one after a conflict."""
         try:
             return _Round(self._replace(state, tasks, written))
         except ConflictError as conflict:
@@ -287,7 +287,7 @@ class _Compaction:
         owned: OwnedFiles,
         conflict: ConflictError,
     ) -> _Round:
-        """Every group in a commit of its own; once one is in the table, those are given up that cannot follow it."""
+        """Commit every group separately; once one is committed, groups that cannot follow it are given up."""
         done = _Round(CompactSummary(None), (), conflict)
         for number, one in enumerate(written):
             try:
@@ -349,7 +349,7 @@ def _summary(snapshot_id: int | None, written: Sequence[_Written]) -> CompactSum
 
 
 def _added(left: CompactSummary, right: CompactSummary) -> CompactSummary:
-    """Two summaries as one."""
+    """The sum of two summaries."""
     counts = (
         "groups",
         "rewritten_files",
@@ -379,7 +379,7 @@ def _partition(group: FileGroup) -> tuple[Any, ...]:
 def _by_lower_bound(
     state: TableState, snapshot: Snapshot, layout: FileLayout
 ) -> Callable[[FileScanTask], tuple[Any, ...]] | None:
-    """Orders files by their least value of the first column that rows are sorted by; None if that says nothing."""
+    """Orders files by their minimum of the first sort column; None if it is unknown."""
     first = layout.sort_order.fields[0]
     column = next((leaf for leaf in leaves(layout.schema) if leaf.field_id == first.source_id), None)
     if column is None or not first.transform.preserves_order:

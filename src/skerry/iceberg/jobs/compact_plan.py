@@ -1,7 +1,7 @@
-"""Which data files are worth being written anew, and which of them together.
+"""Planning of compaction: which data files are worth rewriting, and which of them together.
 
-Files of one partition are packed into groups. A group is worth the work if it makes many small files few, takes a file
-apart that is too large, or folds in deletes; the others stay as they are.
+Files of one partition are packed into groups. A group is rewritten if it merges many small files, splits a file that is
+too large, or applies deletes; other files stay.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ _MIN_INPUT_FILES: Final = 5
 
 
 class RewriteReason(Enum):
-    """Why a group of files is written anew."""
+    """Why a group of files is rewritten."""
 
     ASKED = "asked for"
-    """All files are to be written anew."""
+    """All files are to be rewritten."""
     DELETES = "deletes"
-    """Rows of its files are deleted by delete files."""
+    """Its files have rows deleted by delete files."""
     TOO_LARGE = "too large"
     """A file is much larger than the target."""
     MANY_SMALL = "many small files"
-    """There are many files much smaller than the target, or together they are larger than it."""
+    """There are many files much smaller than the target, or their total size exceeds it."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompactRules:
-    """What is worth the work.
+    """When to rewrite files.
 
     Args:
-        target_file_size_bytes: The size that files are to have. Files of 0.75 to 1.8 times that size are left alone.
-        min_input_files: So many small files of a partition are worth being made one, even if they do not fill it.
-        min_deletes: So many delete files that apply to a data file are worth folding in; None folds in none.
-        max_group_bytes: Most bytes of the files of a group, which is written, and done again after a conflict, as one.
-        all_files: Whether every file is written anew.
+        target_file_size_bytes: The target size of files. Files of 0.75 to 1.8 times that size are left alone.
+        min_input_files: This many small files of a partition are merged, even if they do not fill one.
+        min_deletes: A data file with this many delete files is rewritten; None ignores delete files.
+        max_group_bytes: Maximum size of the files of a group, which is written, and repeated after a conflict, as one.
+        all_files: Whether every file is rewritten.
     """
 
     target_file_size_bytes: int
@@ -61,7 +61,7 @@ class CompactRules:
                 raise SchemaError(f"{name} must be a whole number from {least}, found {value!r}")
 
     def has_deletes(self, task: FileScanTask) -> bool:
-        """Whether a file has so many deletes that they are folded in."""
+        """Whether a file has enough delete files to be rewritten."""
         return self.min_deletes is not None and len(task.deletes) >= self.min_deletes
 
     def is_small(self, file: DataFile) -> bool:
@@ -74,17 +74,17 @@ class CompactRules:
 
 
 def compact_rules(options: CompactOptions, target_file_size_bytes: int) -> CompactRules:
-    """What is worth the work.
+    """The rules for given options.
 
     Args:
         options: How files are to be compacted.
-        target_file_size_bytes: The size that files are to have where none was asked for.
+        target_file_size_bytes: The target size if none was given.
 
     Raises:
-        SchemaError: A number is too small, or two orders were asked for.
+        SchemaError: A number is too small, or two orders were given.
     """
     if options.sort_by is not None and options.z_order is not None:
-        raise SchemaError("rows are sorted, or put in Z-order: sort_by and z_order cannot both be given")
+        raise SchemaError("sort_by and z_order cannot both be given")
     return CompactRules(
         options.target_file_size_bytes or target_file_size_bytes,
         min_input_files=_MIN_INPUT_FILES if options.min_input_files is None else options.min_input_files,
@@ -95,7 +95,7 @@ def compact_rules(options: CompactOptions, target_file_size_bytes: int) -> Compa
 
 @dataclass(frozen=True, slots=True)
 class FileGroup:
-    """Files of one partition that are written anew together.
+    """Files of one partition that are rewritten together.
 
     Args:
         tasks: The files, in the order in which they are read.
@@ -107,12 +107,12 @@ class FileGroup:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all files."""
+        """The total size of the files."""
         return sum(task.data_file.file_size_bytes for task in self.tasks)
 
     @property
     def locations(self) -> tuple[str, ...]:
-        """Where the files lie."""
+        """The locations of the files."""
         return tuple(task.data_file.location for task in self.tasks)
 
 
@@ -123,9 +123,9 @@ def plan_groups(
 
     Args:
         tasks: All files, with their deletes.
-        rules: What is worth the work.
-        order: By what the files of a partition are ordered before they are packed, so that groups of sorted files
-            overlap little; None keeps the order of the table.
+        rules: When to rewrite files.
+        order: The key by which the files of a partition are sorted before they are packed, so that groups of sorted
+            files overlap little; None keeps the order of the table.
     """
     partitions: dict[Any, list[FileScanTask]] = {}
     for task in tasks:
@@ -143,7 +143,7 @@ def plan_groups(
 
 
 def _packed(tasks: Sequence[FileScanTask], most_bytes: int) -> list[list[FileScanTask]]:
-    """Neighbours together, as long as they do not pass a size."""
+    """Pack neighbours together up to a size."""
     packs: list[list[FileScanTask]] = []
     size = most_bytes
     for task in tasks:

@@ -1,4 +1,4 @@
-"""Iceberg tables as frames and streams see them."""
+"""The connector of Iceberg tables to the frames and streams of other engines."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class IcebergConnector:
         return scan(self.table.state, columns, where, snapshot=snapshot, ref=ref)
 
     def pieces(self, scan: Scan) -> Sequence[Any]:
-        """What tasks read."""
+        """The pieces that tasks read."""
         return scan.plan(split=True)
 
     def begin_write(self, publication: Publication) -> TableWrite:
@@ -59,7 +59,7 @@ class IcebergConnector:
 
 @dataclass(frozen=True)
 class _Write:
-    """Everything that is written lies in a folder that no other write uses."""
+    """Own everything that is written to the folder, which no other write uses."""
 
     layout: FileLayout
     publication: Publication

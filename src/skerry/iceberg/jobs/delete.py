@@ -1,4 +1,4 @@
-"""Delete the rows that a condition holds for, and overwrite: delete and append in one commit."""
+"""Delete the rows for which a condition is true, and overwrite: delete and append in one commit."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ __all__ = ["PositionFinder", "delete", "overwrite"]
 def delete(request: ChangeRequest, where: str | Any) -> RowChanges:
     """Delete rows.
 
-    Files that can hold no such row are not read, files that hold no other are dropped unread.
+    Files that cannot contain such rows are not read; files that contain only such rows are dropped unread.
 
     Args:
-        request: The table, and how it is changed.
+        request: The table, and how to change it.
         where: Which rows: SQL text or a PyArrow expression.
 
     Returns:
         What was changed.
 
     Raises:
-        ConflictError: Others changed the same rows, again and again.
-        FormatError: `where` is no condition.
+        ConflictError: Other writers repeatedly changed the same rows.
+        FormatError: `where` is not a condition.
         SchemaError: `where` does not fit the table's columns, or is None.
     """
     if where is None:
@@ -59,23 +59,23 @@ def delete(request: ChangeRequest, where: str | Any) -> RowChanges:
 
 
 def overwrite(request: ChangeRequest, data: Any, where: str | Any = None) -> RowChanges:
-    """Put rows in place of those that a condition holds for.
+    """Replace the rows for which a condition is true.
 
     Args:
-        request: The table, and how it is changed.
-        data: The new rows, anything with the Arrow C stream interface; the condition need not hold for them.
-        where: Which rows they replace; all if None.
+        request: The table, and how to change it.
+        data: The new rows, anything with the Arrow C stream interface; they need not satisfy the condition.
+        where: The rows to replace; all if None.
 
     Returns:
         What was changed.
 
     Raises:
-        ConflictError: Others changed the same rows, again and again.
-        FormatError: `where` is no condition.
+        ConflictError: Other writers repeatedly changed the same rows.
+        FormatError: `where` is not a condition.
         SchemaError: `where` or the data does not fit the table's columns.
     """
     state = request.table.refresh()
-    scan(state, where=where, ref=request.ref)  # before rows are written
+    scan(state, where=where, ref=request.ref)  # checks the condition before rows are written
     layout = request.table.layout(ref=request.ref)
     with layout.owned_files():
         written = write_batches(layout, conform(data, state.schema))
@@ -84,7 +84,7 @@ def overwrite(request: ChangeRequest, data: Any, where: str | Any = None) -> Row
 
 @dataclass(frozen=True)
 class PositionFinder:
-    """Finds the rows of a part of a data file that a reader delivers; picklable.
+    """Finds the positions of a reader's rows in a part of a data file; picklable.
 
     Args:
         reader: Delivers `_pos`.
@@ -99,7 +99,7 @@ class PositionFinder:
 
 
 def _replace(request: ChangeRequest, state: TableState, where: str | Any, written: Sequence[WrittenFile]) -> RowChanges:
-    """Take rows out of one state, put others in, and commit."""
+    """Remove rows from one state, add others, and commit."""
     looked = scan(state, [POSITION], where, ref=request.ref, threads=1)
     reader = looked.row_reader()
     by_file: dict[str, list[FileScanTask]] = {}
@@ -135,7 +135,7 @@ def _replace(request: ChangeRequest, state: TableState, where: str | Any, writte
 
 
 def _count_rows(storage: Storage, reader: RowReader, tasks: Iterable[FileScanTask]) -> int:
-    """Rows that are alive in whole files; only those with rows deleted by keys are read for that."""
+    """The number of live rows in whole files; only files with equality deletes are read for that."""
     known, open_ = 0, []
     for task in tasks:
         kinds = {delete.kind for delete in task.deletes}

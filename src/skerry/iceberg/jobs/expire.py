@@ -1,8 +1,8 @@
-"""Expire snapshots: forget them in the metadata, then delete the files that nothing reaches any more.
+"""Expire snapshots: remove them from the metadata, then delete the files that are no longer reachable.
 
-The order is what makes it safe. First all metadata of old and remaining snapshots is read, and whatever cannot be read
-ends the job before it has changed anything. Then the table forgets the snapshots, in one commit. Only then files are
-deleted: those that the forgotten snapshots reach and no snapshot of the newest state does.
+The order makes it safe. First all metadata of old and remaining snapshots is read; anything unreadable ends the job
+before it has changed anything. Then one commit removes the snapshots. Only then are files deleted: those that the
+removed snapshots reach and no snapshot of the newest state does.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ def expire_snapshots(
     executor: Executor | None = None,
     watcher: Watcher | None = None,
 ) -> ExpireSummary:
-    """Forget old snapshots; delete the files that only they reach, and statistics files that others took the place of.
+    """Expire old snapshots; delete the files that only they reach, and replaced statistics files.
 
     Args:
         table: The table.
-        keep_last: So many of each branch's newest snapshots stay, however old; the table's property if None.
+        keep_last: The number of newest snapshots of each branch to keep, however old; the table's property if None.
         older_than: Only snapshots from before this moment (UTC if it has no zone); the table's property if None.
-        dry_run: Whether to tell only what would be done.
-        executor: Where manifests are read; threads of this process by default.
+        dry_run: Whether to only report what would be done.
+        executor: Runs the tasks that read manifests; threads of this process by default.
         watcher: Called with the progress.
 
     Raises:
         FormatError: Metadata is corrupt; nothing was changed.
         NotFoundError: A metadata file is missing; nothing was changed.
-        SchemaError: An argument or property makes no sense, or the table's files may be other tables' too.
+        SchemaError: An argument or property is invalid, or the table may share files with other tables.
         ConflictError: Other writers won every race; nothing was changed.
     """
     if keep_last is not None and (isinstance(keep_last, bool) or not isinstance(keep_last, int) or keep_last < 1):
@@ -73,7 +73,7 @@ def expire_snapshots(
         try:
             files, outside = unreached(before, gone, before, staying, reader)
             break
-        except NotFoundError:  # others may have expired it meanwhile
+        except NotFoundError:  # another writer may have expired it in the meantime
             newest = table.refresh()
             if newest.metadata_location == before.metadata_location:
                 raise
@@ -102,7 +102,7 @@ def _ids(snapshots: Iterable[Snapshot]) -> tuple[int, ...]:
 def _released(
     table: IcebergHandle, before: TableState, planned: Sequence[Snapshot], reader: FileReader
 ) -> tuple[list[Snapshot], tuple[tuple[TableFile, ...], tuple[TableFile, ...]]]:
-    """The snapshots that are gone after the commit, and the files that nothing reaches now."""
+    """The snapshots that are gone after the commit, and the files that are no longer reachable."""
     after = table.refresh()
     while True:
         remaining = {snapshot.snapshot_id for snapshot in after.metadata.snapshots}
@@ -113,7 +113,7 @@ def _released(
         except NotFoundError:
             newest = table.refresh()
             if newest.metadata_location == after.metadata_location:
-                # others have expired some of them, and delete those' files; what the plan read is known
+                # other writers expired some of them and delete their files; what the plan read is still known
                 return own, unreached(before, own, after, after.metadata.snapshots, reader)
             after = newest
 
@@ -127,13 +127,13 @@ def _milliseconds(moment: datetime | None) -> int | None:
 def unreached(
     before: TableState, gone: Sequence[Snapshot], after: TableState, staying: Iterable[Snapshot], reader: FileReader
 ) -> tuple[tuple[TableFile, ...], tuple[TableFile, ...]]:
-    """The files that some snapshots reach and others do not.
+    """The files that only some snapshots reach.
 
     Args:
-        before: A state that has the former.
-        gone: The snapshots that go.
-        after: A state that has the latter.
-        staying: The snapshots that stay.
+        before: A state that has the expired snapshots.
+        gone: The expired snapshots.
+        after: A state that has the remaining snapshots.
+        staying: The remaining snapshots.
         reader: Reads manifest lists and manifests.
 
     Returns:
@@ -159,7 +159,7 @@ def unreached(
 
 
 def deletable(state: TableState, files: Iterable[TableFile]) -> tuple[tuple[TableFile, ...], tuple[TableFile, ...]]:
-    """Part files into those below the table's location, which may be deleted, and those elsewhere."""
+    """Split files into those below the table's location, which may be deleted, and those elsewhere."""
     inside: list[TableFile] = []
     outside: list[TableFile] = []
     for file in files:

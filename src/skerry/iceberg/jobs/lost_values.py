@@ -1,9 +1,9 @@
-"""What deleted rows take along: which values of a group of files no row has any more.
+"""Updates of samples after deletes: which values of a group of files are in no remaining row.
 
-A group's samples change with a row only if the row has a hash that is in the sample, and no other row of the group has
-it. So only those parts of files are read in which rows go, once, and few of their values are hashed: those of the rows
-that go, and of the others as many as it takes to find the same hashes. Where one is not found, its column is looked
-through in the rest of the group. What is found out is exact.
+Deleting a row changes a group's samples only if a hash of the row is in the sample and no other row of the group has
+it. So only the parts of files that lose rows are read, once, and few of their values are hashed: those of the deleted
+rows, and as many of the others as it takes to find the same hashes. If a hash is not found, its column is searched in
+the rest of the group. The result is exact.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from skerry.table.work.tasks import Executor
 __all__ = ["follow_deletes"]
 
 _WORTH = 4
-"""Sampling a group again is as good if more than one of so many rows goes."""
+"""If more than one of this many rows is deleted, sampling the group again costs no more."""
 _HELD_BYTES = 128 << 20
 _NONE: npt.NDArray[np.uint64] = np.empty(0, np.uint64)
 _NO_ROWS: npt.NDArray[np.int64] = np.empty(0, np.int64)
@@ -49,18 +49,18 @@ def follow_deletes(
     removed: Sequence[str],
     delete_changes: Mapping[str, int],
 ) -> tuple[tuple[ThinnedGroup, ...], tuple[SketchedFile, ...]]:
-    """Find out what a change leaves of the values of groups of files, as the table's properties want it.
+    """Determine the samples of groups of files after a change, as the table's properties ask for.
 
     Args:
-        executor: Where files are read.
-        state: The state that the change is made on.
+        executor: Runs the tasks that read files.
+        state: The state on which the change is based.
         ref: The branch.
         changes: The files that lose rows and stay.
-        removed: The files that go.
-        delete_changes: By location, the key of the deletes that each file gains and loses.
+        removed: The removed files.
+        delete_changes: By location, the key of the deletes that each file gains or loses.
 
     Returns:
-        The groups of which it is known what the rows take along, and files of other groups, sampled again.
+        The groups with the values that their deleted rows remove, and files of other groups, sampled again.
     """
     groups = samples_to_follow(state, ref)
     if groups is None:
@@ -82,15 +82,15 @@ def _thin_groups(
     removed: Collection[int],
     deletes: Mapping[int, int],
 ) -> tuple[ThinnedGroup, ...]:
-    """Look up what goes with the rows that a change deletes; groups where that is not worth it are left out.
+    """Find the hashes that a change's deleted rows remove; groups for which that costs too much are left out.
 
     Args:
-        executor: Where files are read.
-        state: The state that the change is made on.
+        executor: Runs the tasks that read files.
+        state: The state on which the change is based.
         ref: The branch.
         groups: The samples of its files.
         changes: The files that lose rows and stay, by key of their location.
-        removed: Keys of the locations of the files that go.
+        removed: Keys of the locations of the removed files.
         deletes: By key of the location, the key of the deletes that apply after the change.
     """
     columns = [leaf for leaf in leaves(state.schema) if leaf.field_id in groups.columns]
@@ -124,13 +124,13 @@ def _is_worth(group: FileGroup, changes: Mapping[int, FileChange]) -> bool:
 
 @dataclass(frozen=True)
 class _LookTask:
-    """Look at the rows of a file that go, and at those around them; picklable.
+    """Read the deleted rows of a file and the rows around them; picklable.
 
     Args:
         file: The file.
         reader: Reads its columns and, as the last one, `_pos`.
-        gone: int64[n], positions of the rows that go.
-        held: By field id, the hashes that the samples of the file's group have.
+        gone: int64[n], positions of the deleted rows.
+        held: By field id, the hashes in the samples of the file's group.
     """
 
     file: FileScanTask
@@ -141,12 +141,12 @@ class _LookTask:
 
 @dataclass(frozen=True, slots=True)
 class _Looked:
-    """What was seen.
+    """The result of reading a file.
 
     Args:
-        suspects: By field id, hashes of the group's samples that rows have which go.
-        found: By field id, those of them that rows of the file have which stay.
-        is_all: Whether all rows of the file were looked at for all of them.
+        suspects: By field id, hashes of the group's samples that deleted rows have.
+        found: By field id, those of them that remaining rows of the file have.
+        is_all: Whether all rows of the file were searched for all of them.
     """
 
     suspects: Mapping[int, _Hashes]
@@ -155,12 +155,12 @@ class _Looked:
 
 
 def _common(held: npt.NDArray[np.uint64], hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Which of some hashes, ascending, are among others. A sample holds small ones: most others are beyond them all."""
+    """Which of some ascending hashes are among others; most others are larger than all hashes of a sample."""
     return np.intersect1d(held, hashes[hashes <= held[-1]]) if len(held) else held
 
 
 def _look(task: _LookTask) -> _Looked:
-    """Go through the parts of a file in which rows go, as many batches at a time as may be held in memory."""
+    """Read the parts of a file that lose rows, in chunks that fit in memory."""
     suspects = dict.fromkeys(task.held, _NONE)
     found = dict(suspects)
     windows = 0
@@ -194,7 +194,7 @@ def _windows(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]
 
 
 def _rows_at(batch: pa.RecordBatch, positions: _Positions) -> _Positions:
-    """Which rows of a batch are at some positions of its file; its last column has those of all, ascending."""
+    """Which rows of a batch are at given positions of its file; its last column has the ascending positions."""
     here = batch.column(batch.num_columns - 1).to_numpy()
     first, stop = np.searchsorted(positions, [here[0], here[-1] + 1]) if len(here) else (0, 0)
     rows = np.searchsorted(here, positions[first:stop])
@@ -202,10 +202,10 @@ def _rows_at(batch: pa.RecordBatch, positions: _Positions) -> _Positions:
 
 
 def _hashes_of(batch: pa.RecordBatch, schema: pa.Schema, field_id: int, without: _Positions = _NO_ROWS) -> _Hashes:
-    """The smallest hashes of a column, but for some rows.
+    """The smallest hashes of a column, excluding some rows.
 
-    All hashes that can be in a sample of the table are among them: fewer than a sample has room for are below the
-    table's threshold.
+    All hashes that can be in a sample of the table are among them: fewer than a sample's size are below the table's
+    threshold.
     """
     top = next(leaf.path[0] for leaf in leaves(schema) if leaf.field_id == field_id)
     column = batch.select([top])
@@ -220,14 +220,14 @@ def _hashes_of(batch: pa.RecordBatch, schema: pa.Schema, field_id: int, without:
 
 @dataclass(frozen=True)
 class _SearchTask:
-    """Look for hashes of one column among the rows of a file that stay; picklable.
+    """Search the remaining rows of a file for hashes of one column; picklable.
 
     Args:
         file: The file.
-        reader: Reads the column and, if rows go, `_pos` after it.
+        reader: Reads the column and, if rows are deleted, `_pos` after it.
         field_id: The column.
-        gone: int64[n], positions of the rows that go; None if none does.
-        hashes: What is looked for.
+        gone: int64[n], positions of the deleted rows; None if there are none.
+        hashes: The hashes to search for.
     """
 
     file: FileScanTask
@@ -238,7 +238,7 @@ class _SearchTask:
 
 
 def _search(task: _SearchTask) -> _Hashes:
-    """Those of the hashes that no row has."""
+    """The hashes that no row has."""
     left = task.hashes
     if task.gone is None and not task.file.deletes:
         found = sketch_file(SketchTask(task.file, task.reader, (task.field_id,))).samples[task.field_id]
@@ -256,11 +256,11 @@ def _search(task: _SearchTask) -> _Hashes:
 
 @dataclass(frozen=True)
 class _Search:
-    """Looks for hashes in the files of groups.
+    """Searches the files of groups for hashes.
 
     Args:
-        executor: Where files are read.
-        state: The state that the change is made on.
+        executor: Runs the tasks that read files.
+        state: The state on which the change is based.
         ref: The branch.
         columns: The columns that are sampled.
         changes: The files that lose rows, by key of their location.
@@ -273,11 +273,11 @@ class _Search:
     changes: Mapping[int, FileChange]
 
     def look_at_rows_that_go(self, groups: GroupSamples, touched: Mapping[int, Sequence[int]]) -> dict[int, _Looked]:
-        """What is seen in the files of which rows go, by key of their location.
+        """Read the files that lose rows; the results by key of their location.
 
         Args:
             groups: The samples.
-            touched: These files, by the row of their group.
+            touched: The files, by the row of their group.
         """
         reader = self._reader(self.columns, with_positions=True)
         tasks = {}
@@ -289,11 +289,11 @@ class _Search:
         return dict(zip(tasks, self.executor.map(_look, list(tasks.values())), strict=True))
 
     def missing(self, group: FileGroup, looked: Mapping[int, _Looked]) -> dict[int, _Hashes]:
-        """The hashes that rows of a group have which go, and no row which stays, by field id.
+        """The hashes that deleted rows of a group have and no remaining row has, by field id.
 
         Args:
             group: The group.
-            looked: What was seen in those of its files of which rows go.
+            looked: The results for those of its files that lose rows.
         """
         left = {leaf.field_id: _NONE for leaf in self.columns}
         for field_id in left:

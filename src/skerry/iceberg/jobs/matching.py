@@ -1,6 +1,6 @@
-"""Finding the rows of a table that a merge concerns, and giving them their new form.
+"""Find the rows of a table that a merge changes, and compute their new values.
 
-To find them, key columns and positions are read, and what conditions are computed from; nothing else.
+To find them, only key columns, positions and the columns of conditions are read.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _Mask: TypeAlias = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class TaskMatches:
-    """What a merge has found in a part of a data file.
+    """The matches of a merge in a part of a data file.
 
     Args:
-        matches: The rows that lose their present form.
-        row_ids: int64[n], the ids of these rows; None where they are not asked for.
-        matched: int64[m], the rows of the source that match some row, whether it changes or not; each once, and of
-            several with one key the first.
+        matches: The rows to be updated or deleted.
+        row_ids: int64[n], the ids of these rows; None if they were not requested.
+        matched: int64[m], the rows of the source that match some row, whether it changes or not; each once, and only
+            the first of several with one key.
     """
 
     matches: Matches
@@ -44,13 +44,13 @@ class TaskMatches:
 
 @dataclass(frozen=True)
 class Matcher:
-    """Matches rows of a table with those of a merge's source, and decides what becomes of them; picklable.
+    """Matches rows of a table with those of a merge's source, and chooses their actions; picklable.
 
     Args:
         reader: Delivers key columns, columns that conditions need, `_pos` and, if `with_row_ids`, `_row_id`.
         source: The source.
         rules: The clauses.
-        with_row_ids: Whether the rows' ids are wanted.
+        with_row_ids: Whether to return the rows' ids.
     """
 
     reader: RowReader
@@ -89,7 +89,7 @@ class Matcher:
 
 @dataclass(frozen=True)
 class RowUpdate:
-    """Gives rows their new form; picklable.
+    """Computes the new values of rows; picklable.
 
     Args:
         source: The source.
@@ -102,25 +102,25 @@ class RowUpdate:
     lineage: bool
 
     def __call__(self, source_rows: Rows, old: pa.RecordBatch, actions: Actions) -> pa.RecordBatch:
-        """The new form of rows, from the rows of the source that match them, their old form, and their actions."""
+        """The updated rows, from the matching rows of the source, their old values, and their actions."""
         new = self.rules.updated(self.source, source_rows, old, actions)
         return with_lineage(new, old.column(ROW_ID)) if self.lineage else new
 
 
 @dataclass(frozen=True)
 class RowUpdater:
-    """Reads what updated rows keep of their old form, and gives them the new one; picklable.
+    """Reads the values that updated rows keep, and computes the new rows; picklable.
 
     Args:
-        reader: Delivers the columns that new values need, `_pos` and, for row lineage, `_row_id`.
-        update: What gives them their new form.
+        reader: Delivers the columns that updates need, `_pos` and, for row lineage, `_row_id`.
+        update: Computes the new values.
     """
 
     reader: RowReader
     update: RowUpdate
 
     def __call__(self, found: tuple[FileScanTask, Matches]) -> list[pa.RecordBatch]:
-        """The new form of rows of a part of a data file, all of which are updated, in the order of the file."""
+        """The new values of the updated rows of a part of a data file, in file order."""
         task, matches = found
         batches = []
         for batch in self.reader.batches([task]):
@@ -132,7 +132,7 @@ class RowUpdater:
 
 
 def with_lineage(rows: pa.RecordBatch, row_ids: pa.Array | None) -> pa.RecordBatch:
-    """Rows with the columns of row lineage: ids that they had, or none, and no sequence number but the commit's.
+    """Rows with the row lineage columns: their old ids or null, and a null sequence number, inherited later.
 
     Spec: Iceberg spec, Row Lineage: null means that the row takes its values from the file's manifest entry.
     """

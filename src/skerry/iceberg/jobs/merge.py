@@ -1,4 +1,4 @@
-"""Merge rows into a table by key: update or delete the rows that match, insert those that match nothing."""
+"""Merge rows into a table by key: update or delete matching rows, insert the others."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ _STEP_ROWS = 1 << 17
 
 
 def upsert(request: ChangeRequest, data: Any, on: str | Sequence[str], *, blind: bool = False) -> RowChanges:
-    """Update the rows that have the keys of new rows, and insert the new rows whose keys no row has.
+    """Update the rows with the keys of new rows, and insert the new rows with new keys.
 
     Args:
-        request: The table, and how it is changed.
+        request: The table, and how to change it.
         data: The new rows; columns of the table that they lack stay as they are.
         on: The key columns.
-        blind: Do not look at the table: delete the keys, whether they are there or not, and insert the rows.
+        blind: Do not read the table: delete the keys, whether they exist or not, and insert the rows.
 
     Raises:
         SchemaError: The data does not fit the table, or a key is in it twice.
-        ConflictError: Others changed the same rows, again and again.
-        UnsupportedError: It cannot be done without a look at the table.
+        ConflictError: Other writers repeatedly changed the same rows.
+        UnsupportedError: It cannot be done without reading the table.
     """
     return _merge(request, data, on, MergeClauses("update", "insert"), blind=blind, unique=True)
 
@@ -65,18 +65,18 @@ def merge(
     """Merge rows into a table.
 
     Args:
-        request: The table, and how it is changed.
+        request: The table, and how to change it.
         data: The source, anything with the Arrow C stream interface. It is held in memory.
-        on: The key columns, of the same names in the source and in the table.
-        clauses: What becomes of rows that match, and of those that do not.
-        blind: Do not look at the table: delete keys whether they are there or not, and insert rows.
+        on: The key columns, which have the same names in the source and in the table.
+        clauses: What to do with rows that match, and with those that do not.
+        blind: Do not read the table: delete keys whether they exist or not, and insert rows.
 
     Raises:
-        ConflictError: Others changed the same rows, again and again.
-        FormatError: A condition or value is no SQL.
+        ConflictError: Other writers repeatedly changed the same rows.
+        FormatError: A condition or value is not valid SQL.
         SchemaError: The source, a condition or a value does not fit the table, or several rows of the source match one
             row of the table.
-        UnsupportedError: It cannot be done without a look at the table.
+        UnsupportedError: It cannot be done without reading the table.
     """
     return _merge(request, data, on, clauses, blind=blind, unique=False)
 
@@ -129,7 +129,7 @@ class _Attempt:
         matched = np.zeros(self._source.rows.num_rows, bool)
         for _, part in found:
             matched[part.matched] = True
-        first = self._source.index.first  # a match is told of the first row with the key
+        first = self._source.index.first  # matches are reported for the first row with the key
         new = np.flatnonzero((first < 0) | ~matched[np.maximum(first, 0)])
         found = [(task, part) for task, part in found if len(part.matches)]
         updated = sum(int(self._rules.updates[part.matches.actions].sum()) for _, part in found)
@@ -156,7 +156,7 @@ class _Attempt:
     # ---- finding ----
 
     def _predicate(self, **options: int) -> Predicate:
-        """Holds for all rows of the table that the merge may change."""
+        """A predicate that is true for all rows of the table that the merge may change."""
         schema = self._state.schema
         keyed = self._source.index.first >= 0
         rows = self._source.rows if keyed.all() else self._source.rows.filter(pa.array(keyed))
@@ -165,7 +165,7 @@ class _Attempt:
         return disjunction([keys, self._rules.by_source_predicate()]) if self._rules.has_by_source else keys
 
     def _match(self, filter_: Predicate) -> list[tuple[FileScanTask, TaskMatches]]:
-        """Match the rows of all files that can hold a key. Files are judged by many ranges of keys, rows by one."""
+        """Match the rows of all files that may contain a key. Files are pruned by many ranges of keys, rows by one."""
         with_row_ids = self._layout.lineage and not self._rules.kept_columns
         columns = dict.fromkeys([*self._source.on, *self._rules.condition_columns, POSITION])
         reader = self._scan([*columns, *([ROW_ID] if with_row_ids else [])], self._predicate(max_ranges=1)).row_reader()
@@ -185,14 +185,14 @@ class _Attempt:
     # ---- writing ----
 
     def _inserted(self, new: Rows) -> Iterator[pa.RecordBatch]:
-        """The rows of the source that match nothing, as they are inserted."""
+        """The unmatched rows of the source, as they are inserted."""
         if self._rules.inserts:
             for start in range(0, len(new), _STEP_ROWS):
                 for batch in self._rules.inserted(self._source, new[start : start + _STEP_ROWS]):
                     yield with_lineage(batch, None) if self._layout.lineage else batch
 
     def _new_rows(self, found: Sequence[tuple[FileScanTask, TaskMatches]], new: Rows) -> Iterator[pa.RecordBatch]:
-        """The rows in their new form, and those inserted."""
+        """The updated rows, and the inserted ones."""
         if self._rules.kept_columns:
             yield from self._read_and_update(found)
         else:
@@ -201,7 +201,7 @@ class _Attempt:
         yield from self._inserted(new)
 
     def _update_unread(self, part: TaskMatches) -> Iterator[pa.RecordBatch]:
-        """Updated rows that keep nothing of their old form but their id."""
+        """Updated rows that keep none of their old values but their id."""
         updated = np.flatnonzero(self._rules.updates[part.matches.actions])
         for start in range(0, len(updated), _STEP_ROWS):
             some = updated[start : start + _STEP_ROWS]
@@ -228,7 +228,7 @@ class _Attempt:
 
 
 def _by_file(found: Sequence[tuple[FileScanTask, TaskMatches]]) -> list[FileChange]:
-    """What was found in the parts of files, by file."""
+    """The matches in the parts of files, by file."""
     parts: dict[str, list[tuple[FileScanTask, Matches]]] = {}
     for task, part in found:
         parts.setdefault(task.data_file.location, []).append((task, part.matches))

@@ -1,7 +1,7 @@
-"""Merges without a look at the table: keys are deleted whether they are there or not, and rows are inserted.
+"""Merge without reading the table: keys are deleted whether they exist or not, and rows are inserted.
 
-That is how a stream of changes is landed fast: its cost does not depend on the table. Equality deletes say which keys
-are gone; they apply to all data files older than they are, and not to the rows that come with them.
+This lands a stream of changes fast: its cost does not depend on the table. Equality deletes contain the deleted keys;
+they apply to all older data files, and not to the rows added with them.
 
 Spec: Iceberg spec, Equality Delete Files, Scan Planning.
 """
@@ -36,14 +36,14 @@ def merge_blind(request: ChangeRequest, state: TableState, source: MergeSource, 
     """Merge without reading data files or manifests.
 
     Args:
-        request: The table, and how it is changed.
+        request: The table, and how to change it.
         state: The state.
         source: The source; no key is in it twice.
         rules: The clauses.
 
     Raises:
-        UnsupportedError: What becomes of a row depends on what is in the table; the keys do not say in which partition
-            their rows are; or a key column has a type that is compared in several ways.
+        UnsupportedError: The result for a row depends on the table; the keys do not determine the partition of their
+            rows; or a key column has a type that is compared in several ways.
     """
     if state.metadata.format_version < 2:
         raise UnsupportedError(
@@ -53,7 +53,7 @@ def merge_blind(request: ChangeRequest, state: TableState, source: MergeSource, 
     for name in source.on:
         if pa.types.is_floating(state.schema.field(name).type):
             raise UnsupportedError(
-                f"a blind merge on the floating-point column {name!r}: readers differ over NaN and -0.0",
+                f"a blind merge on the floating-point column {name!r}: readers disagree on NaN and -0.0",
                 rule="Iceberg spec, Identifier Field IDs",
             )
     ended = rules.blind(source)
@@ -73,7 +73,7 @@ def merge_blind(request: ChangeRequest, state: TableState, source: MergeSource, 
                 tuple(written),
                 tuple(deletes),
                 starting_snapshot_id=snapshot.snapshot_id if snapshot is not None else None,
-                isolation=Isolation.SNAPSHOT.value,  # nothing was read: what others add comes before or after
+                isolation=Isolation.SNAPSHOT.value,  # nothing was read: concurrent appends count as before or after
                 conflict_filter=ALWAYS_TRUE,
                 ref=request.ref,
                 properties=request.properties,
@@ -115,7 +115,7 @@ def _delete_keys(
 
 
 def _specs_in_use(request: ChangeRequest, state: TableState) -> Sequence[PartitionSpec]:
-    """The partition specs that data files of the branch have, or may have by the time of the commit.
+    """The partition specs that data files of the branch have, or may have when it commits.
 
     Keys of an unpartitioned spec apply to the files of all specs.
     """

@@ -1,4 +1,4 @@
-"""An Iceberg table that takes a batch of a stream once, whatever job brings it."""
+"""An Iceberg table to which any job commits a batch of a stream exactly once."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["BatchWasThereError", "OnceTable"]
 
 
 class BatchWasThereError(SkerryError):
-    """Somebody else has committed the batch meanwhile: what was written for it belongs to nothing."""
+    """Another writer committed the batch in the meantime: the files written for it are not needed."""
 
 
 class OnceTable(IcebergHandle):
-    """A table to which what is committed is committed as one batch of a stream.
+    """A table whose commits are recorded as one batch of a stream.
 
     Args:
         table: The table.
@@ -38,16 +38,17 @@ class OnceTable(IcebergHandle):
         return has_batch(last_batch(state, self._batch.stream), self._batch, state.name)
 
     def commit(self, operation: Operation[TableState, SnapshotChange | MetadataChange]) -> TableState:
-        """Commit an operation; what makes a snapshot notes the batch.
+        """Commit an operation; a new snapshot records the batch.
 
         Raises:
-            BatchWasThereError: The table has it already; nothing was changed.
+            BatchWasThereError: The table has the batch already; nothing was changed.
             StreamNameError: The stream's name belongs to another query; nothing was changed.
         """
         once = Once(operation, self._batch)
         state = super().commit(once)
         if once.was_there:
             raise BatchWasThereError(
-                f"batch {self._batch.number} of stream {self._batch.stream!r} is there already", location=state.name
+                f"batch {self._batch.number} of stream {self._batch.stream!r} was committed already",
+                location=state.name,
             )
         return state

@@ -1,6 +1,6 @@
-"""Publishing what tasks have written: as new rows, in place of others, or merged by key; a stream's batches once each.
+"""Publish what tasks wrote: append, overwrite or upsert; batches of streams exactly once.
 
-Tasks write with `write_share`, wherever they run; the driver publishes what all of them have written, as one snapshot.
+Tasks write with `write_share`, wherever they run; the driver publishes the files of all tasks as one snapshot.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from skerry.table.work.tasks import Executor, ThreadExecutor
 
 __all__ = ["Publication", "Share", "WriteMode", "check_publication", "owned_shares", "publish", "write_share"]
 
-# A task leaves so much at most, that one machine can put together what thousands of them leave.
+# A task leaves at most this much, so that one machine can combine the rests of thousands of tasks.
 _FEW_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What a task has written; picklable.
+    """The files that a task wrote; picklable.
 
     Args:
         files: Data files.
-        rows: Files of Arrow batches that are yet to be merged, or put together with those of other tasks.
+        rows: Files of Arrow batches still to be merged, or combined with those of other tasks.
     """
 
     files: tuple[WrittenFile, ...] = ()
@@ -60,7 +60,7 @@ class Share:
 
 
 def check_publication(publication: Publication) -> None:
-    """Refuse what no Iceberg table can do with rows.
+    """Refuse write modes that Iceberg tables cannot do.
 
     Raises:
         SchemaError: An upsert has no key columns.
@@ -70,14 +70,14 @@ def check_publication(publication: Publication) -> None:
 
 
 def write_share(layout: FileLayout, mode: WriteMode, batches: Iterable[pa.RecordBatch]) -> Share:
-    """Write a task's rows; if that fails, nothing of them is left.
+    """Write a task's rows; if that fails, everything written is removed.
 
-    Of partitions of which a task has few rows it makes no files: tasks of a write would make one each. These rows wait
-    in a file of Arrow batches, and who publishes puts them together.
+    A task writes no data files for partitions of which it has few rows: otherwise every task would write one. These
+    rows are kept in a file of Arrow batches, and the driver combines them.
 
     Args:
-        layout: How the table wants its files; all of them go to its folder.
-        mode: What will become of them.
+        layout: The layout of the files; all of them go to its folder.
+        mode: How the rows will be published.
         batches: Rows whose columns fit the table's.
 
     Raises:
@@ -103,7 +103,7 @@ def write_share(layout: FileLayout, mode: WriteMode, batches: Iterable[pa.Record
 
 
 def _leave(layout: FileLayout, schema: pa.Schema, batches: Iterable[pa.RecordBatch], owned: OwnedFiles) -> str:
-    """Write rows for whoever publishes."""
+    """Write rows to a file for the driver."""
     location = join(layout.folder, f"{uuid.uuid4()}.arrows")
     owned.add(location)
     with layout.storage.open_output(location) as sink, pa.ipc.new_stream(sink, schema) as writer:
@@ -113,21 +113,21 @@ def _leave(layout: FileLayout, schema: pa.Schema, batches: Iterable[pa.RecordBat
 
 
 def _left(storage: Storage, locations: Iterable[str]) -> Iterator[pa.RecordBatch]:
-    """Rows that tasks have left."""
+    """Rows that tasks left to the driver."""
     for location in locations:
         with storage.open_input(location) as file:
             yield from pa.ipc.open_stream(file)
 
 
 def _put_together(layout: FileLayout, shares: Iterable[Share]) -> Share:
-    """Data files of the rows that tasks have left."""
+    """Write data files of the rows that tasks left to the driver."""
     locations = [location for share in shares for location in share.rows]
     return Share(tuple(write_batches(layout, _left(layout.storage, locations)))) if locations else Share()
 
 
 @contextmanager
 def owned_shares(layout: FileLayout, shares: Iterable[Share]) -> Iterator[OwnedFiles]:
-    """Own what tasks have written; see `skerry.table.owned_files`."""
+    """Own what tasks wrote; see `skerry.table.owned_files`."""
     with owned_files(layout.storage) as files:
         files.add(*(location for share in shares for location in share.locations))
         yield files
@@ -142,21 +142,21 @@ def publish(
     batch: StreamBatch | None = None,
     executor: Executor | None = None,
 ) -> bool:
-    """Publish what all tasks have written, as one snapshot.
+    """Publish what all tasks wrote, as one snapshot.
 
     Args:
         table: The table.
-        layout: The layout that it was written with.
+        layout: The layout with which it was written.
         shares: What was written.
-        publication: How.
-        batch: The batch of a stream, which is committed once.
-        executor: Where an upsert reads and writes the table's files; threads of this process by default.
+        publication: How to publish it.
+        batch: The batch of a stream, to be committed once.
+        executor: Runs the tasks of an upsert; threads of this process by default.
 
     Returns:
-        Whether it was published now; else the table had the batch, and what was written again is removed.
+        Whether it was published now; otherwise the table had the batch, and what was written is removed.
 
     Raises:
-        ConflictError: Other writers changed the same rows again and again; what was written is removed.
+        ConflictError: Other writers repeatedly changed the same rows; what was written is removed.
         CommitUnknownError: The outcome is unknown; nothing was cleaned up.
         SchemaError: Rows or keys do not fit; what was written is removed.
     """
@@ -209,22 +209,22 @@ def _overwrite(
             table.commit(operation)
             return
         except ConflictError as conflict:
-            # nothing was read that others could have changed: their rows are overwritten as well
+            # nothing was read: rows of concurrent writers are overwritten as well
             if conflict.retryable or not left:
                 raise
         state = table.refresh()
 
 
 def _of_partitions(live: Sequence[DataFile], files: Sequence[WrittenFile], state: TableState) -> list[DataFile]:
-    """The files of the partitions that new rows fall into.
+    """The files of the partitions of new rows.
 
     Raises:
-        UnsupportedError: Files of another partition spec may have rows of these partitions.
+        UnsupportedError: Files of another partition spec may contain rows of these partitions.
     """
     others = {file.spec_id for file in live} - {state.spec.spec_id}
     if others and files:
         raise UnsupportedError(
-            f"files of an older partition spec ({min(others)}) may have rows of the partitions that are overwritten; "
+            f"files of an older partition spec ({min(others)}) may contain rows of the overwritten partitions; "
             "compact the table first",
             location=state.name,
         )

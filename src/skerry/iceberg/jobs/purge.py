@@ -22,20 +22,20 @@ __all__ = ["purge"]
 
 
 def purge(table: IcebergHandle, drop: Callable[[], None], *, executor: Executor | None = None) -> int:
-    """Take a table out of its catalog and delete every file that its metadata reaches, below its location.
+    """Remove a table from its catalog and delete every file below its location that its metadata reaches.
 
     Args:
         table: The table.
-        drop: Takes it out of the catalog.
-        executor: Where manifests are read; threads of this process by default.
+        drop: Removes it from the catalog.
+        executor: Runs the tasks that read manifests; threads of this process by default.
 
     Returns:
-        How many files were to be deleted; where that fails, the log says so.
+        The number of files to be deleted; failures are logged.
 
     Raises:
         FormatError: Metadata is corrupt; nothing was changed.
         NotFoundError: A metadata file is missing; nothing was changed.
-        SchemaError: The table's files may be other tables' too.
+        SchemaError: The table may share files with other tables.
     """
     state = table.refresh()
     refuse_kept_files(state)

@@ -1,4 +1,4 @@
-"""Copy-on-write: data files are written anew, some of their rows left out and some in a new form."""
+"""Copy-on-write: rewrite data files without deleted rows and with updated rows."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ DELETE = 0
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """Rows of one data file that lose their present form.
+    """Rows of one data file to be updated or deleted.
 
     Args:
-        positions: int64[n], which rows, ascending.
-        source_rows: int64[n], per row the row of a merge's source that matches it, -1 if none does.
-        actions: int16[n], what becomes of each.
+        positions: int64[n], the positions of the rows, ascending.
+        source_rows: int64[n], for each row the matching row of a merge's source, -1 if none matches.
+        actions: int16[n], the action for each row.
     """
 
     positions: Rows
@@ -41,13 +41,13 @@ class Matches:
 
     @classmethod
     def to_delete(cls, positions: Rows) -> Matches:
-        """Rows that are deleted."""
+        """The number of deleted rows."""
         count = len(positions)
         return cls(positions, np.full(count, -1, np.int64), np.full(count, DELETE, np.int16))
 
     @classmethod
     def concatenated(cls, parts: Sequence[Matches]) -> Matches:
-        """The matches of several parts of a file."""
+        """Join the matches of several parts of a file."""
         if len(parts) == 1:
             return parts[0]
         positions = np.concatenate([part.positions for part in parts])
@@ -69,7 +69,7 @@ class Matches:
         """Look up rows by their positions.
 
         Returns:
-            bool[n], whether each is among the matches, and for those that are, int64[m], which match it is.
+            bool[n], whether each is among the matches, and for those that are, int64[m], the index of the match.
         """
         place = np.minimum(np.searchsorted(self.positions, positions), max(len(self) - 1, 0))
         hit = self.positions[place] == positions if len(self) else np.zeros(len(positions), bool)
@@ -78,10 +78,10 @@ class Matches:
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """The rows of one data file that lose their present form, at least one.
+    """The rows of one data file to be updated or deleted, at least one.
 
     Args:
-        tasks: How the file is read: one task, or one for each of its parts.
+        tasks: The tasks that read the file: one, or one for each of its parts.
         matches: The rows.
     """
 
@@ -95,23 +95,23 @@ class FileChange:
 
     @property
     def whole(self) -> FileScanTask:
-        """All rows of the file that are alive."""
+        """The number of live rows of the file."""
         return replace(self.tasks[0], matches_all=True, start_byte=0, end_byte=None)
 
 
 UpdateRows: TypeAlias = Callable[[Rows, pa.RecordBatch, Actions], pa.RecordBatch]
-"""The new form of rows, from the rows of the source that match them, their old form, and their actions."""
+"""Computes updated rows from the matching rows of the source, the old rows, and their actions."""
 
 
 @dataclass(frozen=True)
 class Rewriter:
-    """Writes data files anew; picklable, so that it can be sent to where the files are.
+    """Rewrites data files; picklable, so that it can run on executors.
 
     Args:
-        layout: How the new files must look.
-        reader: Delivers all that is kept of a row, and its position as the last column.
+        layout: The layout of the new files.
+        reader: Delivers the columns of rows that are kept, and their position as the last column.
         updates: bool[actions], whether an action is an update; the others are deletes.
-        update: How rows are updated.
+        update: Computes the updated rows.
     """
 
     layout: FileLayout
@@ -120,7 +120,7 @@ class Rewriter:
     update: UpdateRows | None = None
 
     def __call__(self, changes: Sequence[FileChange]) -> list[WrittenFile]:
-        """Write what remains of some files, in their order, into new ones."""
+        """Write the remaining rows of some files, in order, to new files."""
         return write_batches(self.layout, (rows for change in changes for rows in self._rows(change)))
 
     def _rows(self, change: FileChange) -> Iterator[pa.RecordBatch]:
@@ -140,12 +140,12 @@ class Rewriter:
 
 
 def pack(changes: Sequence[FileChange], target_size_bytes: int, workers: int) -> list[tuple[FileChange, ...]]:
-    """Put changes of small files of a partition together, so that what remains of them makes a file of a good size.
+    """Pack changes of small files of a partition together, so that their remaining rows make a file of a good size.
 
     Args:
         changes: The changes.
-        target_size_bytes: No pack of several files is larger.
-        workers: There are packs for all of them, as long as a pack is not too small to be worth it.
+        target_size_bytes: Maximum size of a pack of several files.
+        workers: Make at least this many packs, unless they become too small to be worthwhile.
     """
     total = sum(change.tasks[0].data_file.file_size_bytes for change in changes)
     target = min(target_size_bytes, max(total // (2 * workers), _MIN_PACK_BYTES))

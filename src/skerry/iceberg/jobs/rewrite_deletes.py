@@ -1,7 +1,7 @@
-"""Put delete files together anew: one for each data file in place of several, vectors in place of positions.
+"""Rewrite delete files: one per data file instead of several, deletion vectors instead of position deletes.
 
-No row comes back and none goes. A data file that many small deletes hit is read with one of them: in tables of version
-2 with one file of its positions, from version 3 on with its deletion vector. What no data file needs is dropped.
+Rows do not change. A data file with many small delete files is left with one: in tables of version 2 one file of its
+positions, from version 3 on its deletion vector. Delete files that no data file needs are dropped.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _FILES_OF_TASK = 64
 
 @dataclass(frozen=True)
 class DeletesTask:
-    """Data files whose deletes are to be put together; picklable.
+    """Data files whose deletes are to be rewritten; picklable.
 
     Args:
         tasks: The data files, with all their deletes.
-        layout: How delete files must look.
-        as_vectors: Whether as deletion vectors.
+        layout: The layout of delete files.
+        as_vectors: Whether to write deletion vectors.
     """
 
     tasks: tuple[FileScanTask, ...]
@@ -50,7 +50,7 @@ class DeletesTask:
 
 
 def write_deletes(task: DeletesTask) -> list[ManifestEntry]:
-    """Write one delete file, or vector, for each data file that has deleted positions.
+    """Write one delete file, or vector, for each data file with deleted positions.
 
     Raises:
         FormatError: A delete file is corrupt.
@@ -71,23 +71,23 @@ def rewrite_deletes(
     executor: Executor | None = None,
     watcher: Watcher | None = None,
 ) -> DeletesSummary:
-    """Put the position deletes of data files together, and drop delete files that nothing needs.
+    """Merge the position deletes of data files, and drop delete files that are not needed.
 
     Args:
         table: The table; refreshed first.
-        min_input_files: So many files of positions of one data file are put together; from version 3 on every one of
-            them becomes part of a vector.
+        min_input_files: Data files with this many position delete files are rewritten; from version 3 on every position
+            delete file becomes part of a vector.
         ref: The branch.
         dry_run: Only plan.
         properties: Further entries of the snapshot summary.
-        executor: Where delete files are read and written; threads of this process by default.
+        executor: Runs the tasks that read and write delete files; threads of this process by default.
         watcher: Called with the progress.
 
     Raises:
-        ConflictError: Other writers changed the same rows again and again.
+        ConflictError: Other writers repeatedly changed the same rows.
         CommitUnknownError: The outcome is unknown; nothing was cleaned up.
         FormatError: A delete file is corrupt; nothing was changed.
-        SchemaError: An argument makes no sense, or the reference is a tag.
+        SchemaError: An argument is invalid, or the reference is a tag.
     """
     if isinstance(min_input_files, bool) or not isinstance(min_input_files, int) or min_input_files < 2:
         raise SchemaError(f"min_input_files must be a whole number from 2, found {min_input_files!r}")
@@ -108,10 +108,10 @@ def rewrite_deletes(
 
 @dataclass(frozen=True)
 class _Plan:
-    """What one attempt does.
+    """The plan of one attempt.
 
     Args:
-        chosen: Data files whose deletes are put together.
+        chosen: Data files whose deletes are rewritten.
         dropped: Delete files that no data file needs.
     """
 
@@ -120,7 +120,7 @@ class _Plan:
 
     @property
     def rewritten(self) -> dict[DeleteKey, DeleteFile]:
-        """The deletes that are put together."""
+        """The deletes that are rewritten."""
         return {
             (delete.location, delete.content_offset): delete
             for task in self.chosen
@@ -153,7 +153,7 @@ def _plan(state: TableState, ref: str, min_input_files: int) -> _Plan:
         if (of_positions := {one.location for one in task.deletes if one.kind is DeleteKind.POSITIONS})
     ]
     chosen = {index for index, (_, names) in enumerate(with_positions) if len(names) >= least}
-    # a file of positions can go only if all data files that it is of are written anew
+    # a position delete file can be dropped only if the deletes of all its data files are rewritten
     going: set[str] = set()
     while True:
         named = {name for index in chosen for name in with_positions[index][1]}
@@ -206,7 +206,7 @@ def _rewrite(
 
 
 def _delete_changes(tasks: Sequence[FileScanTask], entries: Sequence[ManifestEntry]) -> dict[str, int]:
-    """The keys of the deletes that data files gain and lose."""
+    """The keys of the deletes that data files gain or lose."""
     changes = {
         task.data_file.location: deletes_key(
             delete_name(delete.location, delete.content_offset)

@@ -1,4 +1,4 @@
-"""Put a table's manifests together anew: few in place of many, the files of a partition side by side."""
+"""Rewrite a table's manifests: fewer of them, and the files of a partition side by side."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def rewrite_manifests(
     dry_run: bool = False,
     properties: Mapping[str, str] | None = None,
 ) -> ManifestSummary:
-    """Put manifests together anew if there are more of a partition spec than their size makes needful.
+    """Rewrite manifests of a partition spec if there are more of them than their total size needs.
 
     Args:
         table: The table; refreshed first.
-        full: Whether those are rewritten too that are few enough.
+        full: Whether to rewrite manifests even if they are few enough.
         ref: The branch.
         dry_run: Only plan.
         properties: Further entries of the snapshot summary.
@@ -34,7 +34,7 @@ def rewrite_manifests(
     Raises:
         ConflictError: Other writers won every race.
         CommitUnknownError: The outcome is unknown; nothing was cleaned up.
-        SchemaError: A table property has no legal value.
+        SchemaError: A table property has an invalid value.
     """
     operation = RewriteManifests(ref, full, properties or {})
     state = table.refresh()
@@ -43,7 +43,7 @@ def rewrite_manifests(
     added = []
     if plan.rewritten and not dry_run:
         snapshot = table.commit(operation).branch(ref)
-        assert snapshot is not None, "a rewrite of manifests leaves a snapshot behind"
+        assert snapshot is not None, "a rewrite of manifests creates a snapshot"
         with after_publish("counting the new manifests"):
             listed = read_manifest_list(state.storage, snapshot.manifest_list)
             added = [manifest for manifest in listed if manifest.added_snapshot_id == snapshot.snapshot_id]

@@ -1,8 +1,8 @@
-"""What all jobs that change rows share: what was found in which file, how it is put into effect, and when again.
+"""The shared part of all jobs that change rows: apply the changes found, commit, and retry after conflicts.
 
-A job reads one snapshot and says which rows of which data files lose their present form. Copy-on-write then writes
-those files anew, merge-on-read writes delete files beside them. If another writer did meanwhile what does not go with
-it, the job is planned and done again on the new state, so that the outcome is as if it had begun after.
+A job reads one snapshot and determines which rows of which data files change. Copy-on-write then rewrites those files,
+merge-on-read writes delete files for them. If another writer made conflicting changes in the meantime, the job is
+planned and done again on the new state, so that the outcome is as if it had begun later.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ Result = TypeVar("Result")
 
 
 class ChangeMode(Enum):
-    """How rows lose their present form; the values of `write.delete.mode` and `write.merge.mode`."""
+    """How rows are changed; the values of `write.delete.mode` and `write.merge.mode`."""
 
     COPY_ON_WRITE = "copy-on-write"
-    """Their data files are written anew: slow to write, fast to read."""
+    """Data files are rewritten: slow to write, fast to read."""
     MERGE_ON_READ = "merge-on-read"
-    """Delete files say which rows are gone: fast to write, readers leave the rows out."""
+    """Delete files mark deleted rows: fast to write, but readers must apply them."""
 
 
 @dataclass(frozen=True)
@@ -69,12 +69,12 @@ class ChangeRequest:
 
     Args:
         table: The table.
-        action: Whose properties hold: `delete` or `merge`, as in `write.delete.mode`.
+        action: Selects the table properties: `delete` or `merge`, as in `write.delete.mode`.
         ref: The branch.
         properties: Further entries of the snapshot summary.
-        executor: Where files are read and rewritten.
+        executor: Runs the tasks that read and rewrite files.
         watcher: Called with the progress.
-        staged: Whether the branch stays where it is; `properties` then name the snapshot by `wap.id`.
+        staged: Whether the branch does not move; `properties` then identify the snapshot by `wap.id`.
     """
 
     table: IcebergHandle
@@ -86,11 +86,11 @@ class ChangeRequest:
     staged: bool = False
 
     def mode(self, state: TableState) -> ChangeMode:
-        """How the table wants its rows changed.
+        """The mode of row changes that the table's properties set.
 
         Raises:
-            SchemaError: The property has no legal value.
-            UnsupportedError: It asks for delete files, which version 1 does not have.
+            SchemaError: The property has an invalid value.
+            UnsupportedError: It asks for delete files, which version 1 does not support.
         """
         name = f"write.{self.action}.mode"
         text = state.properties.get(name, ChangeMode.COPY_ON_WRITE.value).strip().lower()
@@ -101,23 +101,23 @@ class ChangeRequest:
             raise SchemaError(f"table property {name} must be {choices}, found {text!r}") from None
         if mode is ChangeMode.MERGE_ON_READ and state.metadata.format_version < 2:
             raise UnsupportedError(
-                f"table property {name}={text} needs delete files, which tables of format version 1 do not have: "
+                f"table property {name}={text} needs delete files, which tables of format version 1 do not support: "
                 "upgrade the table to version 2",
                 location=state.name,
             )
         return mode
 
     def isolation(self, state: TableState) -> str:
-        """What the job may overlook of what others do meanwhile.
+        """The isolation level: which concurrent changes the job may ignore.
 
         Raises:
-            SchemaError: The property has no legal value.
+            SchemaError: The property has an invalid value.
         """
         name = f"write.{self.action}.isolation-level"
         return Isolation.parse(state.properties.get(name, Isolation.SERIALIZABLE.value)).value
 
     def outcome(self, state: TableState) -> RowChanges:
-        """The snapshot of `state` that holds what the job did, if it did anything, and no counts."""
+        """A summary with the snapshot of `state` that contains the job's changes, if any, and without counts."""
         if self.staged:
             for staged in reversed(state.metadata.snapshots):
                 if staged.summary is not None and staged.summary.get(WAP_ID) == self.properties[WAP_ID]:
@@ -126,34 +126,36 @@ class ChangeRequest:
         return RowChanges(snapshot.snapshot_id if snapshot is not None else None)
 
     def report(self, step: str, done_files: int, total_files: int, done_rows: int) -> None:
-        """Tell the watcher how far the job has come."""
+        """Report the job's progress to the watcher."""
         if self.watcher is not None:
             self.watcher(JobProgress(step, done_files, total_files, done_rows))
 
 
 def redo_after_conflicts(request: ChangeRequest, attempt: Callable[[TableState], Result]) -> Result:
-    """Do a job, and do it again on the new state if others did meanwhile what does not go together with it.
+    """Run a job, and repeat it on the new state after conflicting changes by other writers.
 
     Args:
-        request: Where.
-        attempt: Plans, writes and commits on a state. It leaves nothing behind when it fails.
+        request: Where to run it.
+        attempt: Plans, writes and commits on a state. It removes what it wrote when it fails.
 
     Raises:
-        ConflictError: Others came first as often as `commit.retry.num-retries` allows.
-        SchemaError: A column of the table has the name of rows' positions.
+        ConflictError: There were conflicts in all attempts that `commit.retry.num-retries` allows.
+        SchemaError: A column of the table has the name of the position column.
     """
     state = request.table.refresh()
     if POSITION in state.schema.names:
-        raise SchemaError(f"column {POSITION!r} has a name that changes of rows need; rename it", location=state.name)
-    request.mode(state), request.isolation(state)  # what is wrong with them is said before work begins
+        raise SchemaError(
+            f"column {POSITION!r} has a name that is reserved for row changes; rename it", location=state.name
+        )
+    request.mode(state), request.isolation(state)  # validated before work begins
     state = catch_up(request.table, request.ref, executor=request.executor)
     retries = RetryPolicy.from_properties(state.properties).num_retries
     for number in range(retries + 1):
         try:
             return attempt(state)
         except ConflictError as error:
-            if error.retryable or number == retries:  # the commit loop has retried what can be retried
-                error.message = f"done {number + 1} times over: {error.message}" if number else error.message
+            if error.retryable or number == retries:  # the commit loop has already retried what can be retried
+                error.message = f"failed after {number + 1} attempts: {error.message}" if number else error.message
                 raise
         state = request.table.refresh()
     raise AssertionError("unreachable")
@@ -164,17 +166,17 @@ def redo_after_conflicts(request: ChangeRequest, attempt: Callable[[TableState],
 
 @dataclass(frozen=True)
 class Found:
-    """What a job has found and written on one state.
+    """What a job found and wrote on one state.
 
     Args:
         state: The state.
-        layout: How files must look that the job writes; they share its folder.
-        conflict_filter: What was read: rows that others add and that it excludes are no conflict.
-        changes: Data files with rows that lose their present form.
-        removed: Data files without a row that remains.
+        layout: The layout of the files that the job writes; they share its folder.
+        conflict_filter: What was read: concurrently added rows that it excludes are not a conflict.
+        changes: Data files with rows to be updated or deleted.
+        removed: Data files without remaining rows.
         written: Data files with new rows.
         updates: bool[actions], whether an action is an update; the others are deletes.
-        update: How copy-on-write gives rows their new form; None if there are no updates, or they are written already.
+        update: Computes updated rows for copy-on-write; None if there are no updates, or they are written already.
     """
 
     state: TableState
@@ -189,7 +191,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class _Replacement:
-    """What is committed: files that come, and files that go."""
+    """What is committed: added and removed files."""
 
     written: tuple[WrittenFile, ...]
     removed: tuple[str, ...]
@@ -200,17 +202,17 @@ class _Replacement:
 
 
 def apply_changes(request: ChangeRequest, found: Found) -> RowChanges:
-    """Put changes into effect, in one commit.
+    """Apply changes in one commit.
 
     Args:
-        request: Where and how.
+        request: Where and how to apply them.
         found: The changes.
 
     Returns:
         What was added and removed; the counts of rows are for the caller to fill in.
 
     Raises:
-        ConflictError: Others have changed the same rows (not retryable), or won every race.
+        ConflictError: Other writers changed the same rows (not retryable), or won every race.
         CommitUnknownError: The outcome is unknown; nothing was cleaned up.
     """
     state = found.state
@@ -270,7 +272,7 @@ def _commit(request: ChangeRequest, found: Found, files: OwnedFiles) -> RowChang
 
 
 def _copied(request: ChangeRequest, found: Found, owned: OwnedFiles) -> _Replacement:
-    """Copy-on-write: every changed file is written anew, unless no row of it remains."""
+    """Copy-on-write: every changed file is rewritten, unless none of its rows remain."""
     emptied = [
         change.location
         for change in found.changes
@@ -294,7 +296,7 @@ def _copied(request: ChangeRequest, found: Found, owned: OwnedFiles) -> _Replace
 
 
 def _marked(found: Found) -> _Replacement:
-    """Merge-on-read: delete files name the rows, unless no row of their file remains."""
+    """Merge-on-read: delete files contain the rows, unless none of their file's rows remain."""
     storage = found.state.storage
     emptied = [change.location for change in found.changes if _leaves_no_row(storage, change)]
     gone = set(emptied)
@@ -322,7 +324,7 @@ def _marked(found: Found) -> _Replacement:
 
 
 def _delete_change(change: FileChange, added: Iterable[ManifestEntry], removed: Iterable[DeleteKey]) -> int:
-    """The key of the deletes that a data file gains and loses."""
+    """The key of the deletes that a data file gains or loses."""
     file = change.tasks[0].data_file
     place = partition_name(file.spec_id, file.partition)
     gained = [
@@ -338,7 +340,7 @@ def _delete_change(change: FileChange, added: Iterable[ManifestEntry], removed: 
 
 
 def _of_this_file_alone(change: FileChange) -> list[DeleteKey]:
-    """The delete files that a new deletion vector makes needless: the vector before it, and files of positions."""
+    """The delete files that a new deletion vector replaces: the previous vector, and position delete files."""
     return [
         (delete.location, delete.content_offset)
         for delete in change.tasks[0].deletes
@@ -348,7 +350,7 @@ def _of_this_file_alone(change: FileChange) -> list[DeleteKey]:
 
 
 def _leaves_no_row(storage: Storage, change: FileChange) -> bool:
-    """Whether no row of a file is left beside those that lose their form and those deleted before."""
+    """Whether all rows of a file are either changed now or were deleted before."""
     task = change.tasks[0]
     count = task.data_file.record_count
     deleted = sum(delete.record_count for delete in task.deletes if delete.kind is not DeleteKind.KEYS)

@@ -1,4 +1,4 @@
-"""Sampling the rows that are alive in data files, and which files need it when rows of some are deleted."""
+"""Sampling of the live rows of data files, and which files need it when rows of some are deleted."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ __all__ = ["FileSample", "SketchTask", "sample_again", "samples_to_follow", "ske
 
 POSITION = "_pos"
 DELETES_PROPERTY = "skerry.statistics.row-deletes"
-"""Table property: what becomes of the statistics of files that lose rows."""
+"""Table property: how to update the statistics of files that lose rows."""
 
 
 class RowDeletePolicy(Enum):
     """The values of `skerry.statistics.row-deletes`."""
 
     SKETCH = "sketch"
-    """What remains of the touched files is sampled again before the commit: statistics stay fresh."""
+    """The remaining rows of touched files are sampled again before the commit: statistics stay fresh."""
     UPPER_BOUND = "upper-bound"
     """Nothing is read: counts become upper bounds until the table is analyzed or compacted."""
 
@@ -63,9 +63,9 @@ class SketchTask:
 
     Args:
         file: The file, with its deletes.
-        reader: Reads its rows; delivers `_pos` as the last column if `gone` is given.
+        reader: Reads its rows, with `_pos` as the last column if `gone` is given.
         field_ids: The columns.
-        gone: int64[n], positions of rows that are to be left out beside those deleted already.
+        gone: int64[n], positions of rows to leave out in addition to those already deleted.
     """
 
     file: FileScanTask
@@ -76,10 +76,10 @@ class SketchTask:
 
 @dataclass(frozen=True, slots=True)
 class FileSample:
-    """What was sampled.
+    """The samples of a file.
 
     Args:
-        row_count: Rows that are alive.
+        row_count: The number of live rows.
         samples: By field id; a sample is small and picklable.
     """
 
@@ -90,14 +90,14 @@ class FileSample:
 def sketch_file(task: SketchTask) -> FileSample:
     """Sample the columns of one data file.
 
-    What the file itself knows is enough where all of its rows are alive and it has all the columns; else its rows are
-    read as a scan reads them.
+    The file is sketched directly if all of its rows are alive and it has all the columns; otherwise its rows are read
+    as a scan reads them.
     """
     file, reader = task.file.data_file, task.reader
     if file.file_format == "parquet" and not task.file.deletes and task.gone is None:
         metadata = read_metadata(reader.storage, file.location, file_size=file.file_size_bytes)
         stored = {column.field_id for column in metadata.columns}
-        by_name = any(stored) or not isinstance(reader.names, TableNames)  # where it has no ids; else by position
+        by_name = any(stored) or not isinstance(reader.names, TableNames)  # if it has no ids; otherwise by position
         lacking = any(field_id in task.file.constants and field_id not in stored for field_id in task.field_ids)
         if by_name and not lacking:
             found = sketch_parquet(
@@ -116,7 +116,7 @@ def sketch_file(task: SketchTask) -> FileSample:
 
 
 def samples_to_follow(state: TableState, ref: str) -> GroupSamples | None:
-    """The samples of a branch that a change of rows has to follow; None if nothing is to be read for that."""
+    """The samples of a branch that a row change must update; None if nothing is to be read for that."""
     snapshot = state.snapshot(ref)
     enabled = SketchPolicy.from_properties(state.properties).enabled
     if snapshot is None or RowDeletePolicy.from_properties(state.properties) is RowDeletePolicy.UPPER_BOUND:
@@ -134,17 +134,17 @@ def sample_again(
     removed: Sequence[str],
     deletes: Mapping[int, int],
 ) -> tuple[SketchedFile, ...]:
-    """Sample what a change leaves of files whose group would no longer be exact.
+    """Sample the remaining rows of files whose group would no longer be exact after a change.
 
-    Only groups that are exact now, or all of whose files are touched, are worth it: the others stay what they are.
+    Only groups that are exact now, or all of whose files are touched, are worth it: the others are left unchanged.
 
     Args:
-        executor: Where files are read.
-        state: The state that the change is made on.
+        executor: Runs the tasks that read files.
+        state: The state on which the change is based.
         ref: The branch.
         groups: The samples of its files.
         touched: The files that lose rows and stay, by key of their location.
-        removed: The files that go.
+        removed: The removed files.
         deletes: By key of the location, the key of the deletes that apply after the change.
     """
     files = groups.files

@@ -1,7 +1,7 @@
-"""Reading an Iceberg table as a stream: what was there, then commit by commit what came.
+"""Read an Iceberg table as a stream: the existing rows, then the changes commit by commit.
 
-An offset says how far a stream has come; it is all that a restart needs. Batches between two offsets always have the
-same rows. What is to be read is cut into picklable tasks, a file each where a commit only added rows.
+An offset is the position of a stream, and all that a restart needs. Batches between two offsets always have the same
+rows. Reads are split into picklable tasks, one per file if a commit only added rows.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ __all__ = ["CommitTask", "StreamOffset", "StreamSource"]
 
 @dataclass(frozen=True, slots=True)
 class StreamOffset:
-    """How far a stream has come.
+    """The position of a stream.
 
     Args:
         table: The table's uuid.
-        snapshot: The snapshot whose rows were read; None if nothing was.
-        files: So many of its files, while what was there at first is being read; None if all are.
+        snapshot: The snapshot whose rows were read; None if nothing was read.
+        files: The number of its files read so far, during the initial read; None if all were read.
     """
 
     table: str
@@ -48,36 +48,36 @@ class StreamOffset:
     files: int | None = None
 
     def encode(self) -> dict[str, Any]:
-        """As JSON that a checkpoint keeps."""
+        """Encode as JSON for a checkpoint."""
         return {"table": self.table, "snapshot": self.snapshot, "files": self.files}
 
     @classmethod
     def decode(cls, offset: Mapping[str, Any]) -> StreamOffset:
-        """Read what `encode` has given.
+        """Parse the result of `encode`.
 
         Raises:
-            FormatError: It is no such offset.
+            FormatError: It is not such an offset.
         """
         table, snapshot, files = (offset.get(name) for name in ("table", "snapshot", "files"))
         counts = (snapshot, files)
         if not isinstance(table, str) or any(isinstance(n, bool) or not isinstance(n, int | None) for n in counts):
-            raise FormatError(f"this is no offset of a stream: {dict(offset)!r}")
+            raise FormatError(f"this is not an offset of a stream: {dict(offset)!r}")
         return cls(table, snapshot, files)
 
 
 @dataclass(frozen=True)
 class CommitTask:
-    """A commit that took rows away or gave them a new form; picklable.
+    """A commit that deleted or updated rows; picklable.
 
     Args:
         table: The table's name.
-        metadata_location: A state of it that has the commit.
-        storage: Where it lies. It may hold credentials, and so is never printed.
+        metadata_location: A state of the table that has the commit.
+        storage: Access to it. It may hold credentials, and so is never printed.
         snapshot_id: The commit.
         columns: Dotted names.
-        where: Which rows.
+        where: The condition on rows.
         on: Columns that identify a row; those of the table if None.
-        ordinal: Which commit of the batch it is.
+        ordinal: The index of the commit in the batch.
     """
 
     table: str
@@ -92,7 +92,7 @@ class CommitTask:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The changes."""
         metadata = read_table_metadata(self.storage, self.metadata_location)
-        handle: Any = None  # what commits need
+        handle: Any = None  # only needed for commits
         state = TableState(self.table, metadata, self.metadata_location, self.storage, handle)
         snapshot = state.snapshot_by_id(self.snapshot_id)
         parent = state.snapshot_by_id(snapshot.parent_snapshot_id) if snapshot.parent_snapshot_id is not None else None
@@ -118,7 +118,7 @@ class StreamSource:
 
     Args:
         table: The table.
-        choice: What is read.
+        choice: What to read.
 
     Raises:
         UnsupportedError: A consumer is named.
@@ -138,31 +138,31 @@ class StreamSource:
 
     @property
     def storage(self) -> Storage:
-        """Where the table lies."""
+        """The table's folder."""
         return self.table.state.storage
 
     def decode(self, offset: Mapping[str, Any]) -> StreamOffset:
-        """Read an offset."""
+        """Parse an offset."""
         return StreamOffset.decode(offset)
 
     def hold(self, start: StreamOffset, end: StreamOffset) -> None:
-        """Nothing is kept for what is read."""
+        """Do nothing: there is no state per read."""
 
     def commit(self, end: StreamOffset) -> None:
-        """Nothing is kept for what has been done with."""
+        """Do nothing: there is no state of finished batches."""
 
     @property
     def schema(self) -> pa.Schema:
-        """What is delivered."""
+        """The schema of the delivered rows."""
         rows = self._scan(self.table.state, None).schema
         return pa.schema([*rows, *CHANGE_COLUMNS]) if self.choice.changes else rows
 
     def initial(self) -> StreamOffset:
-        """Where a stream begins that never ran.
+        """The start of a new stream.
 
         Raises:
             NotFoundError: There is no such branch or snapshot.
-            SchemaError: `start` is none of what there is.
+            SchemaError: `start` is not one of the choices.
         """
         state = self.table.refresh()
         if self.choice.start == EARLIEST:
@@ -173,13 +173,13 @@ class StreamSource:
         return StreamOffset(_uuid(state), state.snapshot_by_id(self.choice.start_snapshot).snapshot_id)
 
     def latest(self, after: StreamOffset | None) -> StreamOffset:
-        """Where the next batch ends, within the limits.
+        """The end of the next batch, within the limits.
 
         Args:
-            after: Where it begins; None if that is not known, and then there are no limits.
+            after: Its start; None if unknown, and then there are no limits.
 
         Raises:
-            NotFoundError: The table is gone, or snapshots that were not read yet have expired.
+            NotFoundError: The table is gone, or unread snapshots have expired.
         """
         state = self.table.refresh()
         tip = state.snapshot(self.choice.ref)
@@ -211,12 +211,12 @@ class StreamSource:
         return last
 
     def plan(self, start: StreamOffset, end: StreamOffset) -> list[StreamTask]:
-        """What is to be read between two offsets.
+        """The tasks that read the rows between two offsets.
 
         Raises:
             FormatError: Metadata is corrupt.
             NotFoundError: Snapshots between them have expired.
-            UnsupportedError: A commit between them took rows away or changed some, and that is not to be told.
+            UnsupportedError: A commit between them deleted or changed rows, and the stream only delivers new rows.
         """
         state = self.table.refresh()
         self._check(state, start)
@@ -265,8 +265,8 @@ class StreamSource:
             if self.choice.skip_changes:
                 return []
             raise UnsupportedError(
-                f"snapshot {snapshot.snapshot_id} took rows away or changed some ({operation.value}), which a stream "
-                "of new rows cannot tell: read changes, or skip such snapshots",
+                f"snapshot {snapshot.snapshot_id} deleted or changed rows ({operation.value}), which a stream of new "
+                "rows cannot deliver: read changes, or skip such snapshots",
                 location=state.name,
             )
         scan = self._scan(state, None)
@@ -292,7 +292,7 @@ class StreamSource:
         """The snapshots after one, with their parents, oldest first.
 
         Raises:
-            NotFoundError: The one is not on the way to the newest.
+            NotFoundError: The snapshot is not an ancestor of the newest.
         """
         line: list[Snapshot] = []
         for snapshot in ancestors(state.metadata, tip):
@@ -301,8 +301,8 @@ class StreamSource:
                 return pairs[::-1]
             line.append(snapshot)
         raise NotFoundError(
-            f"snapshot {after}, to which the stream has come, has expired or is not on the way to {tip.snapshot_id} of "
-            f"{self.choice.ref}: what came between is not known; begin a new stream",
+            f"snapshot {after}, which the stream has reached, has expired or is not an ancestor of {tip.snapshot_id} "
+            f"of {self.choice.ref}: the changes since then are not known; start a new stream",
             location=state.name,
         )
 
@@ -319,5 +319,5 @@ def _uuid(state: TableState) -> str:
 
 
 def _is_rewrite(snapshot: Snapshot) -> bool:
-    """Whether a snapshot has the rows of the one before."""
+    """Whether a snapshot has the same rows as its parent."""
     return operation_of(snapshot) is Operation.REPLACE
