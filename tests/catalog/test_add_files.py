@@ -101,7 +101,7 @@ def test_partitions_are_told_from_the_rows(catalog, warehouse):
     assert keys(table, where="d = DATE '2020-01-02'") == []
     assert peer(warehouse, "d.p").scan(row_filter="d = '2020-01-01'").to_arrow().num_rows == 2
     before = files_below(warehouse)
-    with pytest.raises(SchemaError, match="a data file holds rows of 3 partitions") as caught:
+    with pytest.raises(SchemaError, match="a data file contains rows of 3 partitions") as caught:
         table.add_files([put(table, "b", rows(0, 9))])
     assert caught.value.location.endswith("b.parquet")
     assert files_below(warehouse) - before == {str(path_of(table.location) / "incoming" / "b.parquet")}
@@ -120,7 +120,7 @@ def test_partitions_of_files_with_other_names(catalog):
 
 def test_a_partition_column_must_be_in_the_file(catalog):
     table = catalog.create_table("d.p", SCHEMA, partition_by=["d"])
-    with pytest.raises(SchemaError, match="the file lacks column 'd', which partition field 'd' is made of"):
+    with pytest.raises(SchemaError, match="the file lacks column 'd', which partition field 'd' is derived from"):
         table.add_files([put(table, "a", rows(0, 3).drop_columns(["d"]))])
 
 
@@ -216,8 +216,8 @@ TIMED = {"at": [MOMENT], "log": [[MOMENT]], "t": [dt.time(1)]}
 @pytest.mark.parametrize(
     ("column", "type_", "message"),
     [
-        ("at", pa.timestamp("ms", "UTC"), "'at' is stored in milliseconds, and the table's .* in microseconds"),
-        ("at", pa.timestamp("ns", "UTC"), "'at' is stored in nanoseconds, and the table's .* in microseconds"),
+        ("at", pa.timestamp("ms", "UTC"), "'at' is stored in milliseconds, but the table's .* in microseconds"),
+        ("at", pa.timestamp("ns", "UTC"), "'at' is stored in nanoseconds, but the table's .* in microseconds"),
         ("at", pa.timestamp("us"), "'at' has timestamps without zone in the file but with in the table"),
         ("log", pa.list_(pa.timestamp("ns", "UTC")), r"'log\.element' is stored in nanoseconds"),
         ("t", pa.time32("ms"), "'t' is stored in milliseconds"),

@@ -155,8 +155,12 @@ CASES = {
     "nothing": ({}, NotFoundError, "no Parquet files"),
     "only hidden": ({"_x/1.parquet": rows(0, 1), ".y/1.parquet": rows(0, 1)}, NotFoundError, "no Parquet files"),
     "another format": ({"1.parquet": rows(0, 1), "2.csv": b"a,b"}, UnsupportedError, "not Parquet by its name"),
-    "a table": ({"metadata/v1.metadata.json": b"{}"}, UnsupportedError, "a table of Iceberg already"),
-    "a Delta table": ({"_delta_log/0.json": b"{}", "1.parquet": rows(0, 1)}, UnsupportedError, "a table of Delta Lake"),
+    "a table": ({"metadata/v1.metadata.json": b"{}"}, UnsupportedError, "a table of format Iceberg"),
+    "a Delta table": (
+        {"_delta_log/0.json": b"{}", "1.parquet": rows(0, 1)},
+        UnsupportedError,
+        "a table of format Delta Lake",
+    ),
     "no Parquet": ({"1.parquet": b"PAR1 this is none PAR1"}, FormatError, "1.parquet"),
     "other folders": (
         {"p=1/1.parquet": rows(0, 1), "q=1/1.parquet": rows(0, 1)},
@@ -169,7 +173,7 @@ CASES = {
     "types": (
         {"1.parquet": pa.table({"k": [1]}), "2.parquet": pa.table({"k": ["x"]})},
         SchemaError,
-        "do not go together",
+        "incompatible",
     ),
     "only some": (
         {"p=1/1.parquet": pa.table({"k": [1], "p": [1]}), "p=2/1.parquet": pa.table({"k": [1]})},

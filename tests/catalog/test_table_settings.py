@@ -282,7 +282,7 @@ def test_there_is_no_way_back(catalog):
     table = made(catalog, 2)
     location = table.metadata_location
     table.upgrade(2)
-    with pytest.raises(SchemaError, match="the table has format version 2, and cannot go back to 1"):
+    with pytest.raises(SchemaError, match="the table has format version 2 and cannot be downgraded to 1"):
         table.upgrade(1)
     with pytest.raises(SchemaError, match="format_version must be 1 to 3, found 4"):
         table.upgrade(4)

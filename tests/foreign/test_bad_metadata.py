@@ -38,12 +38,12 @@ def without(*keys):
 BROKEN = {
     "version 4": (lambda document: {**document, "format-version": 4}, UnsupportedError, "format version 4 is not"),
     "version 0": (lambda document: {**document, "format-version": 0}, UnsupportedError, "format version 0 is not"),
-    "no version": (without("format-version"), FormatError, "no table metadata"),
-    "no schemas": (without("schemas"), FormatError, "no table metadata"),
+    "no version": (without("format-version"), FormatError, "not table metadata"),
+    "no schemas": (without("schemas"), FormatError, "not table metadata"),
     "no location": (without("location"), FormatError, "location"),
-    "no specs": (without("partition-specs"), FormatError, "no table metadata"),
+    "no specs": (without("partition-specs"), FormatError, "not table metadata"),
     "no schema of that id": (lambda document: {**document, "current-schema-id": 7}, FormatError, "current-schema-id 7"),
-    "a list": (lambda document: [document], FormatError, "no table metadata"),
+    "a list": (lambda document: [document], FormatError, "not table metadata"),
     "snapshots of another shape": (lambda document: {**document, "snapshots": {"a": 1}}, FormatError, "snapshots"),
     "a snapshot without manifests": (
         lambda document: {**document, "snapshots": [without("manifest-list")(document["snapshots"][0])]},
@@ -85,7 +85,7 @@ def test_broken_metadata_is_named_and_not_registered(catalog, table, name):
 def test_what_is_no_json_is_named(catalog, table, data):
     bad = path_of(table.metadata_location).with_name("bytes.metadata.json")
     bad.write_bytes(data)
-    with pytest.raises(FormatError, match="no table metadata") as caught:
+    with pytest.raises(FormatError, match="not table metadata") as caught:
         catalog.register_table("d.bad", f"file://{bad}")
     assert caught.value.location == f"file://{bad}"
     assert not catalog.table_exists("d.bad")

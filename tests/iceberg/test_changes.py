@@ -287,7 +287,7 @@ def test_wrong_order_other_branches_and_unknown_snapshots(catalog):
     side = table.refresh().refs()["side"].snapshot_id
     with pytest.raises(SchemaError, match=f"snapshot {second} came after {first}: changes are read from old to new"):
         table.changes(second, first)
-    with pytest.raises(SchemaError, match=f"{second} is no ancestor of {side}: they lie on different branches"):
+    with pytest.raises(SchemaError, match=f"{second} is not an ancestor of {side}: they are on different branches"):
         table.changes(second, side)
     with pytest.raises(NotFoundError, match="no snapshot 5; it may have expired"):
         table.changes(5)
@@ -311,7 +311,7 @@ def test_expired_snapshots_are_named(catalog):
     table.handle.catalog.load_table(("d", "t")).maintenance.expire_snapshots().by_id(first).commit()
     table.refresh()
     assert told(table.changes(second)) == {0: ["+3c"]}
-    with pytest.raises(NotFoundError, match=f"what came before snapshot {second} has expired"):
+    with pytest.raises(NotFoundError, match=f"the parent of snapshot {second} has expired"):
         table.changes().to_arrow()
 
 

@@ -258,7 +258,7 @@ def test_what_is_to_be_removed_must_be_there(tmp_path):
 def test_delete_files_of_another_version(tmp_path):
     old, new = changed_table(tmp_path / "2"), changed_table(tmp_path / "3", 3)
     positions, vectors = old.delete_rows((old.a, [0])), new.delete_rows((new.a, [0]))
-    with pytest.raises(ConflictError, match="version 3 adds deletion vectors, no files of positions"):
+    with pytest.raises(ConflictError, match="version 3 adds deletion vectors, not position delete files"):
         new.table.commit(RowDelta(added_deletes=tuple(positions), starting_snapshot_id=new.snapshot_id))
     with pytest.raises(ConflictError, match="deletion vectors need version 3"):
         old.table.commit(RowDelta(added_deletes=tuple(vectors), starting_snapshot_id=old.snapshot_id))

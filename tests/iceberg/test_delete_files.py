@@ -105,7 +105,7 @@ def test_vectors_share_a_puffin_file(tmp_path):
 
 def test_a_data_file_has_one_vector(tmp_path):
     t = changed_table(tmp_path, 3)
-    with pytest.raises(SchemaError, match="a data file has one deletion vector, found two"):
+    with pytest.raises(SchemaError, match="a data file can have only one deletion vector, found two"):
         t.delete_rows((t.a, [0]), (t.a, [1]))
     assert t.delete_rows((t.a, [])) == []
 

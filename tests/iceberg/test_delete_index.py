@@ -195,7 +195,7 @@ def test_incomplete_delete_files_are_refused(delete, column, problem):
 def test_data_files_among_delete_files_are_refused():
     snapshot = Snapshot(SCHEMA, SPECS).add([entry(data_file("a"), 1)])
     files = read_manifest(snapshot.storage, snapshot.manifests[0]).table
-    with pytest.raises(FormatError, match="manifest of delete files has data files"):
+    with pytest.raises(FormatError, match="manifest of delete files contains data files"):
         DeleteIndex([FileBatch(NO_SPEC, files)], SCHEMA)
 
 

@@ -389,8 +389,13 @@ BAD_ENTRIES = [
         dataclasses.replace(ADDED.existing(), sequence_number=1, file_sequence_number=1),
         "EXISTING entries need a snapshot id",
     ),
-    (2, "DATA", dataclasses.replace(ADDED, equality_ids=(1,)), "equality_ids belong to equality deletes"),
-    (2, "DELETES", dataclasses.replace(ADDED, content=FileContent.EQUALITY_DELETES), "equality_ids belong to"),
+    (2, "DATA", dataclasses.replace(ADDED, equality_ids=(1,)), "only equality deletes have equality_ids"),
+    (
+        2,
+        "DELETES",
+        dataclasses.replace(ADDED, content=FileContent.EQUALITY_DELETES),
+        "only equality deletes have equality_ids",
+    ),
     (3, "DELETES", dataclasses.replace(VECTOR, first_row_id=1), "delete files have no row ids"),
     (2, "DELETES", VECTOR, "deletion vectors need format version 3"),
     (3, "DELETES", dataclasses.replace(VECTOR, content_offset=None), "a deletion vector needs referenced_data_file"),
@@ -400,7 +405,7 @@ BAD_ENTRIES = [
         dataclasses.replace(VECTOR, referenced_data_file=None),
         "a deletion vector needs referenced_data_file",
     ),
-    (3, "DELETES", POSITIONS, "version 3 adds deletion vectors, no position delete files"),
+    (3, "DELETES", POSITIONS, "version 3 adds deletion vectors, not position delete files"),
     (
         2,
         "DATA",
@@ -426,7 +431,7 @@ def test_entries_that_break_the_rules_are_not_written(version, content, entry, m
 def test_other_manifests_that_are_not_written():
     with pytest.raises(FormatError, match="version 1 needs a snapshot id"):
         encode([ADDED], 1, snapshot_id=None)
-    with pytest.raises(FormatError, match="a manifest without entries"):
+    with pytest.raises(FormatError, match="a manifest needs at least one entry"):
         encode([], 2)
     with pytest.raises(SchemaError, match=r"value 'x' \(str\) does not fit type date32"):
         encode([ManifestEntry(EntryStatus.ADDED, data_file("a", partition=("x", 3, "ab", None)))], 2)
@@ -434,7 +439,7 @@ def test_other_manifests_that_are_not_written():
 
 def test_manifest_lists_that_are_not_written():
     _, manifest = encode([ADDED], 2, snapshot_id=5)
-    with pytest.raises(FormatError, match="a manifest of snapshot 5 has no sequence number of its own"):
+    with pytest.raises(FormatError, match="a manifest of snapshot 5 has no sequence number"):
         published([manifest], 2)
     deletes = dataclasses.replace(manifest, content=ManifestContent.DELETES, added_snapshot_id=SNAPSHOT)
     with pytest.raises(FormatError, match="delete files need format version 2"):

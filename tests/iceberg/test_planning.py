@@ -470,7 +470,7 @@ def test_manifests_outside_of_the_table_are_refused():
 def test_specs_must_fit():
     snapshot = Snapshot(SCHEMA, (NO_SPEC, BY_DAY))
     snapshot.add([entry(data_file(snapshot.path("a"), spec_id=1, partition=(1, 2)))])
-    with pytest.raises(FormatError, match="the table has no such spec"):
+    with pytest.raises(FormatError, match="which the table does not have"):
         snapshot.plan(specs={0: NO_SPEC})
     wider = PartitionSpec(*BY_DAY.fields, PartitionField(2, 1002, IdentityTransform(), "s"), spec_id=1)
     with pytest.raises(FormatError, match=r"partition field 's' \(1002\) is missing") as caught:

@@ -153,14 +153,14 @@ def test_rewritten_files_keep_their_data_sequence_number(tmp_path):
 
 def test_a_rewrite_adds_nothing_of_its_own(tmp_path):
     t = changed_table(tmp_path)
-    with pytest.raises(SchemaError, match="a rewrite adds files only in place of others"):
+    with pytest.raises(SchemaError, match="a rewrite can only replace files"):
         t.table.commit(RewriteFiles(tuple(t.write(rows([1], 0)))))
 
 
 def test_a_sequence_number_that_is_still_to_come(tmp_path):
     t = changed_table(tmp_path)
     rewrite = RewriteFiles(tuple(t.write(rows([1], 0))), (t.a.location,), sequence_number=3)
-    with pytest.raises(SchemaError, match="cannot keep sequence number 3, the table has come to 2"):
+    with pytest.raises(SchemaError, match="cannot keep sequence number 3: the table's last is 2"):
         t.table.commit(rewrite)
 
 
@@ -301,7 +301,7 @@ def test_a_column_in_the_way_of_lineage(tmp_path):
     inner = catalog.load_table("d.other").handle.catalog
     inner.create_table(("d", "t"), schema, properties={"format-version": "3"})
     table = catalog.load_table("d.t")
-    with pytest.raises(SchemaError, match="column '_row_id' has a name that row lineage needs"):
+    with pytest.raises(SchemaError, match="column '_row_id' has a name that is reserved for row lineage"):
         table.handle.layout(lineage=True)
 
 

@@ -270,7 +270,7 @@ def test_describing_a_file_finds_what_its_writer_knew(layout_of, partition_by):
 @pytest.mark.parametrize("partition_by", [["day"], ["bucket(4, k)"], ["s"], ["x"]])
 def test_a_file_with_rows_of_several_partitions_is_refused(layout_of, partition_by):
     (mixed,) = write_batches(plain := layout_of(), batches(plain, rows(60)))
-    with pytest.raises(SchemaError, match="a data file holds rows of") as caught:
+    with pytest.raises(SchemaError, match="a data file contains rows of") as caught:
         describe_file(DescribeTask(mixed.data_file.location, layout_of(partition_by=partition_by)))
     assert caught.value.location == mixed.data_file.location
 

@@ -595,7 +595,7 @@ def test_values_that_only_metadata_knows_are_refused(catalog):
     check_same(table, migrate(table))
     with table.update_schema() as update:
         update.add_column(("r", "b"), pa.int32(), default_value=7)
-    with refused("the file lacks column 'r.b', whose values are known"):
+    with refused("the file lacks column 'r.b', whose values are only"):
         plan(table)
 
 

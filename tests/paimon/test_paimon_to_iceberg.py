@@ -399,7 +399,7 @@ def test_field_ids_of_a_file_that_mean_other_columns(catalog):
     rewrite_file(table, swap)
     with pytest.raises(SkerryError) as error:
         table.migrate("iceberg")
-    assert "column 'k' has field id 1 in the file and 0 in the table" in str(error.value)
+    assert "column 'k' has field id 1 in the file but 0 in the table" in str(error.value)
     assert catalog.load_table("d.t").format == "paimon"
 
 

@@ -1,8 +1,8 @@
 """The manifests of a new snapshot: new ones for what it adds, rewritten ones where it removes files, the rest as it is.
 
-A manifest is rewritten only if it holds an entry that is removed. The entry is then DELETED by the new snapshot, the
-others are EXISTING with the history that they have; what earlier snapshots deleted is dropped. Small manifests are
-merged as the table's properties say. Data files and delete files never share a manifest.
+A manifest is rewritten only if it contains a removed entry. That entry is then DELETED by the new snapshot, the others
+are EXISTING with their history; entries deleted by earlier snapshots are dropped. Small manifests are merged according
+to the table's properties. Data files and delete files never share a manifest.
 
 Spec: Iceberg spec, Manifests, Manifest Lists; Iceberg properties, `commit.manifest*`.
 """
@@ -39,7 +39,8 @@ class MergePolicy:
 
     Args:
         enabled: `commit.manifest-merge.enabled`.
-        min_count: New manifests are merged when so many lie in one (`commit.manifest.min-count-to-merge`).
+        min_count: The number of manifests in a pack from which new ones are merged
+            (`commit.manifest.min-count-to-merge`).
         target_size_bytes: Size of a merged manifest (`commit.manifest.target-size-bytes`).
     """
 
@@ -52,7 +53,7 @@ class MergePolicy:
         """Read the policy from table properties.
 
         Raises:
-            SchemaError: A property has no legal value.
+            SchemaError: A property has an invalid value.
         """
         enabled = properties.get("commit.manifest-merge.enabled", "true").strip().lower()
         if enabled not in ("true", "false"):
@@ -70,9 +71,9 @@ class SnapshotManifests:
     """The manifests of a new snapshot.
 
     Args:
-        manifests: In the order of the manifest list; what only the commit knows is open in new ones.
+        manifests: In the order of the manifest list; in new ones, values that only the commit knows are unset.
         removed: The entries that the snapshot removes.
-        summary: Entries of the snapshot's summary about manifests that were put together anew.
+        summary: Entries of the snapshot's summary about rewritten manifests.
     """
 
     manifests: tuple[ManifestFile, ...]
@@ -82,7 +83,7 @@ class SnapshotManifests:
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """A manifest that is encoded and not yet written, so that merging it costs no file."""
+    """A manifest that is encoded but not yet written, so that merging it leaves no file."""
 
     file: ManifestFile
     data: bytes
@@ -103,13 +104,13 @@ def write_manifests(
         base: The state before.
         parent: The snapshot that the new one builds on.
         change: What is added and removed.
-        snapshot_id: Of the new snapshot.
+        snapshot_id: The id of the new snapshot.
         new_file: The location of the n-th new manifest.
 
     Raises:
-        ConflictError: A file to be removed is not there, or a deletion vector would be the second one of its data file
-            (not retryable).
-        FormatError: A manifest is corrupt, or an entry cannot stand in a manifest.
+        ConflictError: A file to be removed is missing, or a data file would have a second deletion vector (not
+            retryable).
+        FormatError: A manifest is corrupt, or an entry is invalid.
     """
     listed = [] if parent is None else read_manifest_list(base.storage, parent.manifest_list)
     alive = [file for file in listed if file.has_live_files]
@@ -137,7 +138,7 @@ def write_manifests(
 
 
 def _summary(manifests: Sequence[ManifestFile | _Draft], rewritten: frozenset[str]) -> dict[str, str]:
-    """What Iceberg's other writers say in the summary of a snapshot that only rewrites manifests."""
+    """The summary entries of a snapshot that only rewrites manifests, as other writers set them."""
     if not rewritten:
         return {}
     drafts = [manifest for manifest in manifests if isinstance(manifest, _Draft)]
@@ -154,10 +155,10 @@ def _summary(manifests: Sequence[ManifestFile | _Draft], rewritten: frozenset[st
 
 
 class _Removal:
-    """Takes removed files out of manifests.
+    """Removes files from manifests.
 
     Attributes:
-        removed: The entries that were taken out.
+        removed: The removed entries.
     """
 
     def __init__(self, base: TableState, change: SnapshotChange, writer: _Writer) -> None:
@@ -189,7 +190,7 @@ class _Removal:
         return result
 
     def from_deletes(self, manifests: Sequence[ManifestFile]) -> list[ManifestFile | _Draft]:
-        """The delete manifests without the removed files, and without those that only removed data files need.
+        """The delete manifests without the removed files, and without delete files that only removed data files need.
 
         Raises:
             ConflictError: A removed file is in none of them, or a data file with a new deletion vector has another one.
@@ -239,7 +240,7 @@ class _Removal:
     def _without(
         self, manifests: Sequence[ManifestFile], find: Callable[[ManifestFile], list[int]]
     ) -> list[ManifestFile | _Draft]:
-        """The manifests without the rows that are found in them; only those with such rows are rewritten."""
+        """The manifests without the given rows; only manifests that contain such rows are rewritten."""
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="skerry-commit") as pool:
             found = list(pool.map(find, manifests))
         result: list[ManifestFile | _Draft] = []
@@ -260,15 +261,15 @@ class _Removal:
 
     def _gone(self, kind: str, location: str) -> ConflictError:
         return ConflictError(
-            f"{kind} {location}, which this commit removes, is not in the table any more; "
-            "read the table again and redo the change",
+            f"{kind} {location}, which this commit removes, is no longer in the table; read the table again and redo "
+            "the change",
             retryable=False,
             location=self._base.name,
         )
 
 
 def _entries(base: TableState, file: ManifestFile) -> Iterator[ManifestEntry]:
-    """All entries of a manifest, with everything that a new manifest must say of them."""
+    """All entries of a manifest, with all columns that a new manifest needs."""
     return read_manifest(base.storage, file).entries(spec=base.metadata.specs()[file.partition_spec_id])
 
 
@@ -312,7 +313,7 @@ class _Writer:
         metadata = self._base.metadata
         spec = metadata.specs()[spec_id]
         data, file = encode_manifest(
-            self._base.metadata_folder,  # until it is written it has no name
+            self._base.metadata_folder,  # it has no name until it is written
             entries,
             schema=self._base.schema_with(spec),
             spec=spec,
@@ -326,8 +327,8 @@ class _Writer:
     def merge(self, manifests: Sequence[ManifestFile | _Draft]) -> Iterator[ManifestFile | _Draft]:
         """Merge small manifests of one content, newest first.
 
-        They are packed from the oldest on, so that full ones stay as they are from commit to commit; the pack with the
-        newest one is merged only when it has grown to the least number.
+        They are packed from the oldest on, so that full ones do not change from commit to commit; the pack with the
+        newest manifest is merged only when it has reached the minimum count.
         """
         if not self._policy.enabled or len(manifests) < 2:
             yield from manifests
@@ -347,7 +348,7 @@ class _Writer:
     def cluster(
         self, manifests: Sequence[ManifestFile | _Draft], rewritten: frozenset[str]
     ) -> Iterator[ManifestFile | _Draft]:
-        """Put the entries of some manifests together anew, those of a partition side by side; the others stay."""
+        """Rewrite the entries of some manifests, those of a partition side by side; the other manifests stay."""
         by_spec: dict[int, list[ManifestFile | _Draft]] = {}
         for manifest in manifests:
             if isinstance(manifest, _Draft) or manifest.manifest_path not in rewritten:
@@ -359,7 +360,7 @@ class _Writer:
             yield from self.encode(entries, _file(of_spec[0]).content)
 
     def _entries(self, pack: Iterable[ManifestFile | _Draft]) -> Iterator[ManifestEntry]:
-        """The entries of several manifests as they stand in one that this snapshot writes."""
+        """The entries of several manifests, merged for one that this snapshot writes."""
         for manifest in pack:
             if isinstance(manifest, _Draft):
                 yield from manifest.entries
@@ -377,7 +378,7 @@ def _by_partition(entry: ManifestEntry) -> tuple[tuple[bool, Any], ...]:
 
 
 def _packs(manifests: Sequence[ManifestFile | _Draft], size_bytes: int) -> list[list[ManifestFile | _Draft]]:
-    """Neighbours packed up to a size, from the last one on; in the order given."""
+    """Pack neighbours up to a size, starting from the last; the order is kept."""
     packs: list[list[ManifestFile | _Draft]] = []
     room = 0
     for manifest in reversed(manifests):

@@ -1,7 +1,7 @@
-"""Branches and tags: made, moved and dropped, each as an operation of the commit loop.
+"""Branches and tags: creating, moving and dropping them, as operations of the commit loop.
 
-An operation states what is wanted (`the tip of main as it is when the commit succeeds`), so that it holds for the state
-that is newest then; what the catalog must still find is the reference that was looked at.
+An operation states its goal (`the tip of main when the commit succeeds`), so that it is applied to the newest state;
+the catalog checks that the reference has not changed since then.
 
 Spec: Iceberg spec, Snapshot References.
 """
@@ -28,15 +28,15 @@ __all__ = ["CreateRef", "DropRef", "FastForward", "Rollback", "SetRefRetention"]
 
 @dataclass(frozen=True, slots=True)
 class CreateRef:
-    """Make a branch or a tag.
+    """Create a branch or a tag.
 
     Args:
         name: Its name.
         kind: Branch or tag.
-        snapshot_id: The snapshot to name; None for the tip of `source`.
+        snapshot_id: The snapshot to refer to; None for the tip of `source`.
         source: A branch or tag.
-        retention: How long it holds on to snapshots.
-        replace: Whether it may exist already, and is then changed.
+        retention: How long it retains snapshots.
+        replace: Whether to change it if it exists already.
     """
 
     name: str
@@ -47,26 +47,26 @@ class CreateRef:
     replace: bool = False
 
     def apply(self, base: TableState) -> MetadataChange | None:
-        """Decide; nothing to do if the reference is as wanted.
+        """Decide the change; None if the reference does not change.
 
         Raises:
             AlreadyExistsError: There is a reference of that name.
             NotFoundError: There is no such snapshot, or none at all.
-            SchemaError: The name is empty, or is `main`'s or of the other kind.
+            SchemaError: The name is empty, is `main`, or belongs to a reference of the other kind.
         """
         _check_retention(self.kind, self.retention)
         known = base.metadata.refs.get(self.name)
         if not self.name.strip():
-            raise SchemaError(f"{self.name!r} is no name for a {self.kind}")
+            raise SchemaError(f"{self.name!r} is not a valid name for a {self.kind}")
         if self.name == MAIN and self.kind is SnapshotRefType.TAG:
-            raise SchemaError(f"{MAIN!r} is a branch, and cannot be a tag")
+            raise SchemaError(f"{MAIN!r} is a branch and cannot be a tag")
         if known is not None and not self.replace:
             raise AlreadyExistsError(f"{known.snapshot_ref_type} {self.name!r} exists already", location=base.name)
         if known is not None and known.snapshot_ref_type is not self.kind:
-            raise SchemaError(f"{self.name!r} is a {known.snapshot_ref_type}, and cannot become a {self.kind}")
+            raise SchemaError(f"{self.name!r} is a {known.snapshot_ref_type} and cannot become a {self.kind}")
         target = base.snapshot_by_id(self.snapshot_id) if self.snapshot_id is not None else base.snapshot(self.source)
         if target is None:
-            raise NotFoundError("the table has no snapshot that a branch or tag could name", location=base.name)
+            raise NotFoundError("the table has no snapshot for a branch or tag", location=base.name)
         update = _set_ref(self.name, self.kind, target.snapshot_id, self.retention)
         looked_at = {self.name} if self.snapshot_id is not None else {self.name, self.source}
         return MetadataChange((update,), tuple(_unmoved(base, name) for name in sorted(looked_at)))
@@ -74,22 +74,22 @@ class CreateRef:
 
 @dataclass(frozen=True, slots=True)
 class SetRefRetention:
-    """Change how long a reference holds on to snapshots.
+    """Change how long a reference retains snapshots.
 
     Args:
         name: The branch or tag.
-        retention: What holds from now on, None values included.
+        retention: The new settings, including None values.
     """
 
     name: str
     retention: Retention
 
     def apply(self, base: TableState) -> MetadataChange | None:
-        """Decide.
+        """Decide the change.
 
         Raises:
             NotFoundError: There is no such reference.
-            SchemaError: A tag is given a rule about snapshots.
+            SchemaError: A setting for branches is given for a tag.
         """
         known = base.metadata.refs.get(self.name)
         if known is None:
@@ -101,7 +101,7 @@ class SetRefRetention:
 
 @dataclass(frozen=True, slots=True)
 class DropRef:
-    """Forget a branch or tag; its snapshots stay until they expire.
+    """Drop a branch or tag; its snapshots stay until they expire.
 
     Args:
         name: The branch or tag.
@@ -110,12 +110,7 @@ class DropRef:
     name: str
 
     def apply(self, base: TableState) -> MetadataChange | None:
-        """Decide.
-
-        Raises:
-            NotFoundError: There is no such reference.
-            SchemaError: It is `main`.
-        """
+        """Decide the change. Raises: NotFoundError: There is no such reference. SchemaError: It is `main`."""
         if self.name == MAIN:
             raise SchemaError(f"branch {MAIN!r} cannot be dropped")
         if self.name not in base.metadata.refs:
@@ -125,7 +120,7 @@ class DropRef:
 
 @dataclass(frozen=True, slots=True)
 class FastForward:
-    """Move a branch to the tip of another reference, which must be ahead of it.
+    """Move a branch to the tip of another reference, which must descend from it.
 
     Args:
         branch: The branch that moves.
@@ -136,7 +131,7 @@ class FastForward:
     to: str
 
     def apply(self, base: TableState) -> MetadataChange | None:
-        """Decide; nothing to do if both are at the same snapshot.
+        """Decide the change; None if both are at the same snapshot.
 
         Raises:
             ConflictError: The branch has snapshots that the other does not have.
@@ -149,7 +144,7 @@ class FastForward:
         if tip is not None and not is_ancestor(base.metadata, target, tip.snapshot_id):
             raise ConflictError(
                 f"{self.branch!r} cannot be fast-forwarded to {self.to!r}: its snapshot {tip.snapshot_id} is not an "
-                f"ancestor of snapshot {target.snapshot_id}; cherry-pick what is new instead",
+                f"ancestor of snapshot {target.snapshot_id}; cherry-pick the new snapshots instead",
                 location=base.name,
             )
         return move_branch(base, self.branch, target.snapshot_id)
@@ -157,7 +152,7 @@ class FastForward:
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    """Move a branch back to a snapshot that it once was at.
+    """Move a branch back to an earlier snapshot.
 
     Args:
         branch: The branch.
@@ -170,11 +165,11 @@ class Rollback:
     anywhere: bool = False
 
     def apply(self, base: TableState) -> MetadataChange | None:
-        """Decide; nothing to do if the branch is there already.
+        """Decide the change; None if the branch is there already.
 
         Raises:
-            NotFoundError: There is no such branch or snapshot, or none so old.
-            SchemaError: The snapshot is no ancestor of the branch's tip; the branch is a tag; or `to` is neither.
+            NotFoundError: There is no such branch or snapshot, or none that is old enough.
+            SchemaError: The snapshot is not an ancestor of the branch's tip; the branch is a tag; or `to` is neither.
         """
         tip = base.branch(self.branch)
         target = self._target(base, tip)
@@ -196,14 +191,14 @@ class Rollback:
         target = base.snapshot_by_id(self.to)
         if not self.anywhere and not is_ancestor(base.metadata, tip, target.snapshot_id):
             raise SchemaError(
-                f"snapshot {self.to} is not an ancestor of the tip of branch {self.branch!r}; "
-                "set_current_snapshot goes there all the same"
+                f"snapshot {self.to} is not an ancestor of the tip of branch {self.branch!r}; set_current_snapshot "
+                "moves there nevertheless"
             )
         return target
 
 
 def move_branch(base: TableState, branch: str, snapshot_id: int) -> MetadataChange:
-    """The change that moves a branch which is still where `base` has it."""
+    """The change that moves a branch if it is still where `base` has it."""
     return MetadataChange((set_branch(base.metadata, branch, snapshot_id),), (_unmoved(base, branch),))
 
 
@@ -213,9 +208,9 @@ def _unmoved(base: TableState, name: str) -> AssertRefSnapshotId:
 
 
 def _check_retention(kind: SnapshotRefType, retention: Retention) -> None:
-    """Refuse what tags do not have."""
+    """Refuse settings that tags do not have."""
     if kind is SnapshotRefType.TAG and (retention.max_snapshot_age or retention.min_snapshots_to_keep):
-        raise SchemaError("a tag names one snapshot; only max_ref_age applies to it")
+        raise SchemaError("a tag refers to one snapshot; only max_ref_age applies to it")
 
 
 def _set_ref(name: str, kind: SnapshotRefType, snapshot_id: int, retention: Retention) -> SetSnapshotRefUpdate:

@@ -56,7 +56,7 @@ class IcebergTable(Table):
     """An Iceberg table.
 
     Args:
-        handle: The table as jobs work on it.
+        handle: The handle of the table, which jobs use.
         catalog: The catalog that it was loaded from.
     """
 
@@ -248,7 +248,7 @@ class IcebergTable(Table):
         entries, staged = self._staging(options)
         if options.batch is not None:
             if staged:
-                raise UnsupportedError("a batch of a stream is not staged: write it to a branch", location=self.name)
+                raise UnsupportedError("a batch of a stream cannot be staged: write it to a branch", location=self.name)
             applied = append_once(
                 self.handle, data, options.batch, ref=options.ref, properties=entries, watcher=options.watcher
             )
@@ -261,8 +261,8 @@ class IcebergTable(Table):
         tip = self.handle.state.snapshot(options.ref)
         if found is not None and tip is not None and found.snapshot_id == tip.snapshot_id:
             raise UnsupportedError(
-                f"the catalog stages no snapshots: it has made {found.snapshot_id} the snapshot of branch "
-                f"{options.ref!r}; roll back if the rows must not be seen",
+                f"the catalog does not support staged snapshots: {found.snapshot_id} is now the snapshot of branch "
+                f"{options.ref!r}; roll back if the rows must not be visible",
                 location=self.name,
             )
         return found or self.current_snapshot(options.ref)
@@ -307,7 +307,7 @@ class IcebergTable(Table):
         from skerry.jobs.change_records import RecordColumns
 
         if options.staged and options.batch is not None:
-            raise UnsupportedError("a batch of a stream is not staged: write it to a branch", location=self.name)
+            raise UnsupportedError("a batch of a stream cannot be staged: write it to a branch", location=self.name)
         columns = RecordColumns(on, op, order_by, before)
         return apply_changes(self._request("merge", options), data, columns, batch=options.batch, blind=blind)
 
@@ -333,7 +333,7 @@ class IcebergTable(Table):
         return ChangeRequest(self.handle, action, options.ref, entries, executor, options.watcher, staged)
 
     def _staging(self, options: WriteOptions) -> tuple[dict[str, str], bool]:
-        """Summary entries, and whether to stage: asked for, or the table stages every write with a `wap.id`."""
+        """Summary entries, and whether to stage: if requested, or if the table stages every write with a `wap.id`."""
         entries = dict(options.properties)
         enabled = self.properties.get(WAP_ENABLED_PROPERTY, "false").lower() == "true"
         staged = options.staged or (enabled and WAP_ID in entries)
@@ -455,7 +455,7 @@ class IcebergTable(Table):
         """Drop the table and delete its files.
 
         Args:
-            drop: Takes the table out of its catalog.
+            drop: Removes the table from its catalog.
         """
         from skerry.iceberg.jobs.purge import purge
 

@@ -1,1 +1,1 @@
-"""Manifests and manifest lists: read, written, decoded once and kept."""
+"""Manifests and manifest lists: reading, writing, and a cache of decoded ones."""

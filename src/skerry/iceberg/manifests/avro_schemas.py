@@ -1,7 +1,7 @@
 """The Avro schemas of manifests and manifest lists, for format versions 1, 2 and 3.
 
-Each field stands once, with the versions that have it and those that require it. Readers resolve fields by id, so that
-older names (`added_data_files_count`) and fields added later do not matter.
+Each field is listed once, with the versions that have it and those that require it. Readers resolve fields by id, so
+that older names (`added_data_files_count`) and fields added later do not matter.
 
 Spec: Iceberg spec, Manifest Entry Fields, Data File Fields, Manifest Lists, Appendix A, Avro.
 """
@@ -52,7 +52,7 @@ SUMMARIES_ID = 507
 _SUMMARY_ID = 508
 
 BLOCK_SIZE_BYTES = 64 * 1024 * 1024
-"""What version 1 wants written for `block_size_in_bytes`, which nobody reads."""
+"""The value that version 1 requires for `block_size_in_bytes`, which is not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ def manifest_schema(partition: pa.Schema, format_version: int) -> dict[str, Any]
     Spec: Iceberg spec, Manifests, Appendix A, Avro.
     """
     names = partition_names(partition)
-    # Avro knows a type by its name: a fixed or decimal type is declared where it stands first
+    # Avro refers to types by name: a fixed or decimal type is declared at its first use
     declared: set[str] = set()
     fields = [
         _field(field_id(field), name, avro_primitive(field.type, declared), required=False, original=field.name)
@@ -198,7 +198,7 @@ def _record(name: str, fields: tuple[Field, ...], version: int, types: dict[int,
 def _field(id_: int, name: str, type_: Any, *, required: bool, original: str | None = None) -> dict[str, Any]:
     field: dict[str, Any] = {"name": name, "type": type_}
     if not required:
-        # a union of null with null is no Avro
+        # Avro does not allow a union of null with null
         field |= {"type": type_ if type_ == "null" else ["null", type_], "default": None}
     if original is not None and original != name:
         field["iceberg-field-name"] = original
@@ -209,7 +209,7 @@ def _field(id_: int, name: str, type_: Any, *, required: bool, original: str | N
 
 
 def avro_name(name: str) -> str:
-    """A name that Avro allows: other characters as `_x` and their code, as Iceberg Java writes them.
+    """A valid Avro name: other characters become `_x` and their code, as in Iceberg Java.
 
     Spec: Avro spec, Names.
     """
@@ -248,7 +248,7 @@ def avro_primitive(type_: pa.DataType, declared: set[str]) -> Any:
         declared: Named types that the schema has so far; this one is added.
 
     Raises:
-        UnsupportedError: There is none.
+        UnsupportedError: There is no such type.
 
     Spec: Iceberg spec, Appendix A, Avro (data type mappings).
     """
@@ -297,8 +297,8 @@ def check_version(metadata: Mapping[str, bytes], location: str | None) -> int:
     """The format version that a file's header states, 1 if it states none.
 
     Raises:
-        FormatError: It is no number.
-        UnsupportedError: It is a version that this code does not know.
+        FormatError: It is not a number.
+        UnsupportedError: This version is not supported.
     """
     text = metadata.get("format-version", b"1").decode(errors="replace")
     if not text.isdigit():
@@ -311,12 +311,12 @@ def check_version(metadata: Mapping[str, bytes], location: str | None) -> int:
 def project(
     batch: pa.RecordBatch, fields: Iterable[Field], types: Mapping[int, pa.DataType], location: str | None
 ) -> dict[str, pa.Array]:
-    """The wanted fields of a decoded file, found by id: renamed, missing ones null, types made equal.
+    """The requested fields of a decoded file, found by id, under our names and types; missing ones are null.
 
     Args:
         batch: Columns with field ids in their metadata.
-        fields: The fields wanted.
-        types: Arrow types of fields that have none of their own, by id.
+        fields: The requested fields.
+        types: Arrow types by id, of fields without a fixed type.
         location: The file, for messages.
 
     Raises:
@@ -338,7 +338,7 @@ def project(
                 f"field {field.name} is {column.type}, expected {type_}", location=location, rule=_RULE
             ) from error
         if type_ == pa.struct([]) and field.id in found and column.null_count:
-            # the partition of an unpartitioned table, which BigQuery writes as null: nothing is missing in it
+            # BigQuery writes the empty partition of an unpartitioned table as null
             result[field.name] = pa.Array.from_buffers(type_, batch.num_rows, [None])
         if field.required >= _ALL and result[field.name].null_count:
             raise FormatError(

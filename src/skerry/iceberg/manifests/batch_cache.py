@@ -1,6 +1,6 @@
-"""What was decoded from files that never change, kept: in memory for this process, in a folder for the next one.
+"""A cache of batches decoded from immutable files: in memory for this process, in a folder for later ones.
 
-Both stores have a size limit and forget what was not used for longest.
+Both stores have a size limit and evict the least recently used batches.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class BatchCache:
     """Record batches by key. Safe to use from many threads.
 
     Args:
-        memory_bytes: How much to keep in memory; 0 keeps nothing.
+        memory_bytes: Limit of the memory; 0 keeps nothing.
         folder: Where to keep batches for later processes; None keeps none.
     """
 
@@ -37,16 +37,16 @@ class BatchCache:
 
     @classmethod
     def from_environment(cls, kind: str, memory_bytes: int, disk_bytes: int) -> Self:
-        """A cache with a folder beside that of kernels.
+        """A cache whose limits come from environment variables, with a folder next to that of the kernels.
 
         Args:
-            kind: What is kept, singular: names the folder (`manifest` for `manifests`) and the variables
-                `SKERRY_MANIFEST_CACHE_MEMORY_BYTES` and `SKERRY_MANIFEST_CACHE_DISK_BYTES`, which say how much.
-            memory_bytes: How much to keep in memory if the variable is not set; 0 switches off.
-            disk_bytes: How much to keep on disk, likewise.
+            kind: The kind of content, singular: names the folder (`manifest` for `manifests`) and the variables of the
+                limits, `SKERRY_MANIFEST_CACHE_MEMORY_BYTES` and `SKERRY_MANIFEST_CACHE_DISK_BYTES`.
+            memory_bytes: Limit of the memory if the variable is not set; 0 disables it.
+            disk_bytes: Limit of the folder if the variable is not set; 0 disables it.
 
         Raises:
-            SchemaError: A variable is no number.
+            SchemaError: A variable is not a number.
         """
         memory_bytes = _limit(f"SKERRY_{kind.upper()}_CACHE_MEMORY_BYTES", memory_bytes)
         disk_bytes = _limit(f"SKERRY_{kind.upper()}_CACHE_DISK_BYTES", disk_bytes)
@@ -55,7 +55,7 @@ class BatchCache:
         return cls(memory_bytes, folder)
 
     def find(self, key: str) -> pa.RecordBatch | None:
-        """A batch that is kept, mapped from disk if it is not in memory; None if there is none."""
+        """A cached batch, mapped from disk if it is not in memory; None if it is not cached."""
         with self._lock:
             if key in self._batches:
                 self._batches.move_to_end(key)
@@ -66,20 +66,20 @@ class BatchCache:
         return batch
 
     def keep(self, key: str, batch: pa.RecordBatch, *, on_disk: bool) -> None:
-        """Keep a batch in memory, and for later processes too if it is worth it."""
+        """Keep a batch in memory, and on disk for later processes if that is worth it."""
         if on_disk and self.folder is not None:
             self.folder.write(key, batch)
         self._remember(key, batch)
 
     def clear(self) -> None:
-        """Forget what is in memory."""
+        """Clear the memory."""
         with self._lock:
             self._batches.clear()
             self._used_bytes = 0
 
     @property
     def used_bytes(self) -> int:
-        """How much is in memory; what is mapped from disk counts as well."""
+        """Bytes in memory, including those mapped from disk."""
         return self._used_bytes
 
     def _remember(self, key: str, batch: pa.RecordBatch) -> None:
@@ -96,9 +96,10 @@ class BatchCache:
 
 
 def version_of(storage: Storage, location: str) -> object | None:
-    """What tells a file from another one that once lay at its place; None if it is not there.
+    """The identity of a file under a reusable name; None if it does not exist.
 
-    Files of object stores are named once. One on a local disk may be another catalog's, made after the first was gone.
+    Names on object stores are not reused. A local file may belong to another catalog, created after the first was
+    deleted.
     """
     path = local_path(location)
     if path is None:

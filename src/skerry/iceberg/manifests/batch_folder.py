@@ -1,9 +1,8 @@
-"""Record batches in a folder that any number of processes share.
+"""A folder of record batches that any number of processes share.
 
-A batch is one file, named by a key that tells it from all others, written beside its name and moved there: no reader
-ever sees half of it. It begins with a checksum of its content: one that is cut short or damaged is as good as none, and
-so is one that another user may have written. No lock is needed: who deletes a file does not disturb those who have it
-mapped.
+A batch is one file, named by its unique key, written under a temporary name and renamed: no reader ever sees half of
+it. It begins with a checksum of its content: truncated or damaged files are ignored, and so are files that another user
+may have written. No lock is needed: deleting a file does not disturb processes that have it mapped.
 
     file = magic digest schema-size padding schema padding record-batch
 """
@@ -31,17 +30,17 @@ _HEAD_BYTES = 64
 _ALIGNMENT = 64
 _SUFFIX = ".arrow"
 _TOUCH_SECONDS = 3600.0
-"""A file counts as used at most so long after it was."""
+"""The access time of a file is updated at most this often."""
 
 
 class BatchFolder:
     """A folder of record batches with a size limit.
 
-    A disk that takes no writing, or is full, only means that they are made again.
+    If the disk is read-only or full, batches are simply decoded again.
 
     Args:
-        path: The folder; made when needed, for this user alone.
-        limit_bytes: How much to keep; beyond it the files go that were not used for longest.
+        path: The folder; created when needed, for this user only.
+        limit_bytes: Size limit; beyond it the least recently used files are deleted.
     """
 
     def __init__(self, path: Path, limit_bytes: int) -> None:
@@ -51,7 +50,7 @@ class BatchFolder:
         self._room_bytes = 0
 
     def read(self, key: str) -> pa.RecordBatch | None:
-        """Map a batch into memory; None if there is none, or none that can be trusted."""
+        """Map a batch into memory; None if there is none, or it cannot be trusted."""
         path = self._file(key)
         try:
             with pa.memory_map(str(path)) as source:
@@ -73,7 +72,7 @@ class BatchFolder:
         return pa.ipc.read_record_batch(body[_padded(schema_size) :], schema)
 
     def write(self, key: str, part: pa.RecordBatch) -> None:
-        """Keep a batch, in one step."""
+        """Store a batch atomically."""
         schema, batch = part.schema.serialize(), part.serialize()
         content = [schema.to_pybytes().ljust(_padded(schema.size), b"\0"), batch]
         head = bytearray(_HEAD_BYTES)
@@ -98,17 +97,17 @@ class BatchFolder:
         return self.path / f"{key}{_SUFFIX}"
 
     def _make_room(self, size: int) -> None:
-        """Delete what was not used for longest, if there may be too much; the folder is listed only now and then."""
+        """Delete the least recently used files if the limit may be exceeded; the folder is listed only occasionally."""
         with self._lock:
             if self._room_bytes < size:
                 self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
                 used = self._delete_oldest(self.limit_bytes - max(size, self.limit_bytes // 8))
-                # other processes write as well: look again before all the room is taken
+                # other processes write as well: check again before the limit is reached
                 self._room_bytes = max(size, (self.limit_bytes - used) // 4)
             self._room_bytes -= size
 
     def _delete_oldest(self, limit_bytes: int) -> int:
-        """Delete files until the others fit, half-written ones of dead processes too; returns how much is left."""
+        """Delete files until the others fit, and partial files of dead processes; returns the remaining bytes."""
         files = []
         with os.scandir(self.path) as entries:
             for entry in entries:

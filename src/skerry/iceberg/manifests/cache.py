@@ -1,7 +1,6 @@
-"""Decoded manifests, kept: a manifest never changes, so what was decoded once holds for ever.
+"""The cache of decoded manifests: a manifest never changes, so that a decoded one stays valid.
 
-It is kept in two parts, what files are and what metrics they have, each as one Arrow IPC message that columns are views
-of.
+A manifest is kept in two parts, the files and their metrics, each as one Arrow IPC message of which columns are views.
 """
 
 from __future__ import annotations
@@ -47,25 +46,25 @@ _MEMORY_BYTES = 64 << 20
 _DISK_BYTES = 512 << 20
 
 _VERSION = 1
-"""To be raised when the same manifest decodes to something else."""
+"""Must be raised when the same manifest decodes to something else."""
 _MIN_LOCAL_BYTES = 64 << 10
-"""Smaller manifests on local disks are decoded about as fast as found in the folder."""
+"""Decoding smaller manifests on local disks is about as fast as reading them from the folder."""
 
 
 class ManifestCache(BatchCache):
-    """Reads manifests for planning, each at most once while there is room."""
+    """Reads manifests for planning, each at most once within the size limits."""
 
     def read(self, storage: Storage, manifest: ManifestFile, columns: Sequence[str]) -> pa.RecordBatch:
         """The columns of a manifest's entries, deleted ones included; see `skerry.iceberg.manifests.reader.Manifest`.
 
         Args:
             storage: Access to the manifest.
-            manifest: What the manifest list says of it; entries inherit from it.
-            columns: Which columns; the cache keeps those that planning uses, with others the manifest is read anew.
+            manifest: Its record in the manifest list; entries inherit from it.
+            columns: The columns; if there are others than planning uses, which are cached, the manifest is read again.
 
         Raises:
             NotFoundError: There is no such file.
-            FormatError: It is corrupt, or not what the manifest list says.
+            FormatError: It is corrupt, or contradicts the manifest list.
             UnsupportedError: It is encrypted, or its version is unknown.
         """
         parts = [part for part in _PARTS[manifest.content] if not set(part).isdisjoint(columns)]
@@ -84,18 +83,18 @@ class ManifestCache(BatchCache):
         return pa.RecordBatch.from_arrays([arrays[name] for name in columns], names=list(columns))
 
     def _key(self, storage: Storage, manifest: ManifestFile) -> str | None:
-        """A digest of everything that shapes the decoded manifest; None if it is not to be kept."""
+        """A digest of everything that the decoded manifest depends on; None if it must not be cached."""
         if manifest.key_metadata is not None or (not self.memory_bytes and self.folder is None):
             return None
         version = version_of(storage, manifest.manifest_path)
         if version is None:
-            return None  # reading it tells why
+            return None  # reading it raises the reason
         inherited = (manifest.content, manifest.sequence_number, manifest.added_snapshot_id, manifest.first_row_id)
         shaped_by = (_VERSION, manifest.manifest_path, manifest.manifest_length, version, *inherited)
         return hashlib.sha256(repr(shaped_by).encode()).hexdigest()[:32]
 
     def _keep(self, key: str, part: pa.RecordBatch, manifest: ManifestFile) -> pa.RecordBatch:
-        """Keep a part where it belongs; returns it without what it shared memory with."""
+        """Cache a part; returns it without the memory that it shared with others."""
         part = pa.ipc.read_record_batch(part.serialize(), part.schema)
         location = manifest.manifest_path
         is_small = local_path(location) is not None and manifest.manifest_length < _MIN_LOCAL_BYTES
@@ -108,6 +107,6 @@ def shared_cache() -> ManifestCache:
     """The cache of this process; see `BatchCache.from_environment`.
 
     Raises:
-        SchemaError: One of the environment's limits is no number.
+        SchemaError: A limit in the environment is not a number.
     """
     return ManifestCache.from_environment("manifest", _MEMORY_BYTES, _DISK_BYTES)

@@ -1,4 +1,4 @@
-"""Files of one partition spec as columns: what planning passes on from step to step."""
+"""Files of one partition spec as columns, passed between the steps of planning."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class FileBatch:
     Args:
         spec: Their partition spec.
         files: Columns of `skerry.iceberg.manifests.reader.COLUMNS`; `partition` has the fields of `spec` in its order.
-        matches_all: bool[files] Whether metrics prove that every row is wanted.
+        matches_all: bool[files] Whether metrics prove that every row matches.
         keys: Metrics by field id of columns that equality deletes compare.
     """
 
@@ -43,7 +43,7 @@ def conform_partition(partition: pa.StructArray, spec: PartitionSpec, location: 
     """The partition values of a manifest, in the order and with the names of the spec.
 
     Args:
-        partition: As the manifest has it; its fields carry ids, which decide.
+        partition: As in the manifest; its fields carry ids, by which they are found.
         spec: The partition spec.
         location: The manifest, for messages.
 

@@ -1,8 +1,8 @@
 """Manifests: data files or delete files of one partition spec, with their metrics and their history.
 
-Entries added by a commit leave snapshot id and sequence numbers open from version 2 on: readers inherit them from the
-manifest list, so that a commit that lost a race publishes the same manifest again. Existing and deleted entries carry
-what they once inherited.
+From version 2 on, entries added by a commit leave snapshot id and sequence numbers unset: readers inherit them from the
+manifest list, so that a commit that lost a race can publish the same manifest again. Existing and deleted entries
+contain the values that they once inherited.
 
 Spec: Iceberg spec, Manifests, Sequence Number Inheritance, First Row ID Inheritance.
 """
@@ -40,7 +40,7 @@ _RULE = "Iceberg spec, Manifests"
 
 
 class EntryStatus(IntEnum):
-    """What a snapshot did with a file."""
+    """The status of a file in a snapshot."""
 
     EXISTING = 0
     ADDED = 1
@@ -48,7 +48,7 @@ class EntryStatus(IntEnum):
 
 
 class FileContent(IntEnum):
-    """What a file holds."""
+    """The content of a file."""
 
     DATA = 0
     POSITION_DELETES = 1
@@ -69,7 +69,7 @@ class ManifestEntry:
         equality_ids: Field ids of the columns that equality deletes compare.
         key_metadata: How the file is encrypted; None if it is not.
         first_row_id: Row id of the first row (version 3); None is inherited.
-        referenced_data_file: The one data file that all deletes are of; deletion vectors need it.
+        referenced_data_file: The one data file to which all deletes apply; required for deletion vectors.
         content_offset: Where in the file a deletion vector begins.
         content_size_bytes: How long it is.
     """
@@ -98,11 +98,11 @@ class ManifestEntry:
         return self.content is FileContent.POSITION_DELETES and self.data_file.file_format.lower() == "puffin"
 
     def existing(self) -> ManifestEntry:
-        """The entry that keeps the file in a rewritten manifest, with the history it has."""
+        """The entry that keeps the file in a rewritten manifest, with its history."""
         return dataclasses.replace(self, status=EntryStatus.EXISTING)
 
     def deleted(self, snapshot_id: int | None = None) -> ManifestEntry:
-        """The entry that says the file is deleted.
+        """The entry that marks the file as deleted.
 
         Args:
             snapshot_id: The deleting snapshot; None is inherited from the manifest.
@@ -127,21 +127,21 @@ def encode_manifest(
     """Encode a manifest.
 
     Args:
-        location: Where it will lie.
+        location: Its future location.
         entries: Its files, all of the partition spec and of the content.
         schema: The table's current schema.
         spec: The partition spec.
         format_version: The table's: 1, 2 or 3.
         content: Data files or delete files.
         snapshot_id: The snapshot that adds the manifest. Version 1 writes it into every new entry; from version 2 on it
-            may be left open, and the manifest then serves any snapshot.
+            may be None, and the manifest can then be used by any snapshot.
         codec: Avro's name of the compression codec.
 
     Returns:
         The bytes, and the manifest as the manifest list names it.
 
     Raises:
-        FormatError: An entry cannot stand in such a manifest.
+        FormatError: An entry is not allowed in such a manifest.
         SchemaError: A partition value does not fit its type.
 
     Spec: Iceberg spec, Manifests, Manifest Entry Fields, Data File Fields.
@@ -149,7 +149,7 @@ def encode_manifest(
     partition = partition_type(schema, spec)
     checked = [_checked(entry, partition, spec.spec_id, format_version, content, snapshot_id) for entry in entries]
     if not checked:
-        raise FormatError("a manifest without entries is of no use", location=location, rule=_RULE)
+        raise FormatError("a manifest needs at least one entry", location=location, rule=_RULE)
     names = partition_names(partition)
     metadata = {
         "schema": schema.model_dump_json(),
@@ -191,7 +191,7 @@ def _checked(
 
 
 def _problem(entry: ManifestEntry, version: int, content: ManifestContent) -> str | None:
-    """What keeps an entry out of a manifest of this version and content; None if nothing does."""
+    """Why an entry is not allowed in a manifest of this version and content; None if it is."""
     is_data = entry.content is FileContent.DATA
     has_vector = entry.content_offset is not None and entry.content_size_bytes is not None
     is_new = entry.status is EntryStatus.ADDED
@@ -206,7 +206,7 @@ def _problem(entry: ManifestEntry, version: int, content: ManifestContent) -> st
         ),
         (
             bool(entry.equality_ids) == (entry.content is FileContent.EQUALITY_DELETES),
-            "equality_ids belong to equality deletes, and to nothing else",
+            "only equality deletes have equality_ids",
         ),
         (is_data or entry.first_row_id is None, "delete files have no row ids"),
         (version >= 3 or not entry.is_deletion_vector, "deletion vectors need format version 3"),
@@ -216,7 +216,7 @@ def _problem(entry: ManifestEntry, version: int, content: ManifestContent) -> st
         ),
         (
             version < 3 or not is_new or entry.content is not FileContent.POSITION_DELETES or entry.is_deletion_vector,
-            "version 3 adds deletion vectors, no position delete files",
+            "version 3 adds deletion vectors, not position delete files",
         ),
     )
     return next((message for holds, message in rules if not holds), None)
@@ -277,7 +277,7 @@ def _describe(
     for entry in entries:
         files[entry.status] += 1
         rows[entry.status] += entry.data_file.record_count
-    # one that is still open will be greater than all that are known
+    # unset ones will be greater than all known ones
     known = [entry.sequence_number for entry in entries if entry.is_live and entry.sequence_number is not None]
     return ManifestFile(
         manifest_path=location,
@@ -305,13 +305,13 @@ def _summaries(entries: Sequence[ManifestEntry], partition: pa.Schema) -> tuple[
 
 
 def _order_is_clear(uuids: list[bytes | None]) -> bool:
-    """Whether UUIDs have one order: Iceberg Java compares their halves as signed numbers, others compare bytes."""
+    """Whether readers agree on the order of UUIDs: Iceberg Java compares halves as signed numbers, others bytes."""
     signs = {(value[0] >= 0x80, value[8] >= 0x80) for value in uuids if value is not None}
     return len(signs) <= 1
 
 
 def _summarize(type_: pa.DataType, values: list[Any]) -> FieldSummary:
-    """What the files have in one partition field.
+    """A summary of the files' values of one partition field.
 
     Spec: Iceberg spec, Manifest Lists, `field_summary`: -0.0 comes before 0.0, and NaN is no bound.
     """

@@ -1,8 +1,8 @@
-"""Manifest lists: the manifests of one snapshot, with what planning needs to skip a manifest unopened.
+"""Manifest lists: the manifests of one snapshot, with summaries by which planning skips manifests unread.
 
 A manifest is written before the commit that publishes it has a sequence number, and may be reused by a retry under
-another snapshot id. So its record leaves open what only the commit knows (None), and the list, written once per
-attempt, fills it in.
+another snapshot id. So in its record, values that only the commit knows are None; the list, written once per attempt,
+fills them in.
 
 Spec: Iceberg spec, Manifest Lists, First Row ID Assignment.
 """
@@ -47,7 +47,7 @@ _CODECS = {"gzip": "deflate", "zstd": "zstandard", "snappy": "snappy", "uncompre
 
 
 class ManifestContent(IntEnum):
-    """What the files of a manifest hold."""
+    """The content of a manifest's files."""
 
     DATA = 0
     DELETES = 1
@@ -55,13 +55,13 @@ class ManifestContent(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class FieldSummary:
-    """What the files of a manifest have in one partition field.
+    """A summary of a manifest's files' values of one partition field.
 
     Args:
-        contains_null: Whether a file has null there.
-        contains_nan: Whether a file has NaN there; None if unknown.
-        lower_bound: Least value, serialised; None if all are null or NaN.
-        upper_bound: Greatest value, likewise.
+        contains_null: Whether a file's value is null.
+        contains_nan: Whether a file's value is NaN; None if unknown.
+        lower_bound: Minimum, serialised; None if all are null or NaN.
+        upper_bound: Maximum, serialised; None if all are null or NaN.
     """
 
     contains_null: bool
@@ -72,26 +72,26 @@ class FieldSummary:
 
 @dataclass(frozen=True, slots=True)
 class ManifestFile:
-    """A manifest as a manifest list names it.
+    """The record of a manifest in a manifest list.
 
     Args:
         manifest_path: Its location.
         manifest_length: Its size in bytes.
         partition_spec_id: The partition spec of its files.
         content: Data files or delete files.
-        sequence_number: Of the commit that added it; None until then.
-        min_sequence_number: The least data sequence number of its live files; None if all of them get theirs from the
-            commit that adds the manifest.
-        added_snapshot_id: Of the snapshot that added it; None until then.
+        sequence_number: The number of the commit that added it; None until then.
+        min_sequence_number: The minimum data sequence number of its live files; None if all of them inherit theirs from
+            the commit that adds the manifest.
+        added_snapshot_id: The snapshot that added it; None until then.
         added_files_count: Entries with status ADDED; None if unknown (version 1).
-        existing_files_count: Entries with status EXISTING, likewise.
-        deleted_files_count: Entries with status DELETED, likewise.
-        added_rows_count: Rows in the files with status ADDED, likewise.
-        existing_rows_count: Rows in the files with status EXISTING, likewise.
-        deleted_rows_count: Rows in the files with status DELETED, likewise.
+        existing_files_count: Entries with status EXISTING; None if unknown.
+        deleted_files_count: Entries with status DELETED; None if unknown.
+        added_rows_count: Rows in the files with status ADDED; None if unknown.
+        existing_rows_count: Rows in the files with status EXISTING; None if unknown.
+        deleted_rows_count: Rows in the files with status DELETED; None if unknown.
         partitions: A summary for every field of the spec; empty if unknown or without fields.
         key_metadata: How the manifest is encrypted; None if it is not.
-        first_row_id: What its files without a row id begin to count from (version 3); None until assigned.
+        first_row_id: First row id of its files without one of their own (version 3); None until assigned.
     """
 
     manifest_path: str
@@ -113,7 +113,7 @@ class ManifestFile:
 
     @property
     def has_live_files(self) -> bool:
-        """Whether it may hold files that belong to the snapshot: unknown counts are taken for some."""
+        """Whether it may contain live files: unknown counts mean that it may."""
         return self.added_files_count != 0 or self.existing_files_count != 0
 
 
@@ -133,11 +133,11 @@ class ManifestList:
 
 
 def manifest_codec(properties: Mapping[str, str]) -> str:
-    """The Avro codec in which a table wants its manifests and manifest lists.
+    """The Avro codec of a table's manifests and manifest lists.
 
     Args:
-        properties: The table's; `write.manifest.compression-codec` counts, else `write.avro.compression-codec`, else
-            gzip.
+        properties: The table's properties; `write.manifest.compression-codec`, else `write.avro.compression-codec`,
+            else gzip.
 
     Raises:
         SchemaError: There is no such codec.
@@ -167,7 +167,7 @@ def encode_manifest_list(
     """Encode the manifest list of a snapshot.
 
     Args:
-        manifests: The snapshot's manifests, new ones with what only the commit knows left open.
+        manifests: The snapshot's manifests; in new ones, values that only the commit knows are None.
         format_version: The table's: 1, 2 or 3.
         snapshot_id: The snapshot.
         parent_snapshot_id: The snapshot that it builds on.
@@ -176,7 +176,7 @@ def encode_manifest_list(
         codec: Avro's name of the compression codec.
 
     Raises:
-        FormatError: A manifest cannot stand in such a list.
+        FormatError: A manifest is not allowed in such a list.
 
     Spec: Iceberg spec, Manifest Lists, First Row ID Assignment, Sequence Number Inheritance.
     """
@@ -200,7 +200,7 @@ def encode_manifest_list(
         _check(filled, format_version)
         if next_row_id is not None and filled.content is ManifestContent.DATA and filled.first_row_id is None:
             filled = dataclasses.replace(filled, first_row_id=next_row_id)
-            # room for existing files too: those of a table upgraded from version 2 have no row ids yet
+            # reserve ids for existing files too: those of a table upgraded from version 2 have none yet
             next_row_id += (filled.added_rows_count or 0) + (filled.existing_rows_count or 0)
         complete.append(filled)
     records = [_to_record(manifest, format_version) for manifest in complete]
@@ -214,7 +214,7 @@ def _fill_in(manifest: ManifestFile, snapshot_id: int, sequence_number: int) -> 
     is_new = manifest.added_snapshot_id == snapshot_id
     if not is_new and (manifest.sequence_number is None or manifest.min_sequence_number is None):
         raise FormatError(
-            f"a manifest of snapshot {manifest.added_snapshot_id} has no sequence number of its own",
+            f"a manifest of snapshot {manifest.added_snapshot_id} has no sequence number",
             location=manifest.manifest_path,
             rule="Iceberg spec, Sequence Number Inheritance",
         )
@@ -256,7 +256,7 @@ def read_manifest_list(storage: Storage, location: str) -> list[ManifestFile]:
 
     Raises:
         NotFoundError: There is no such file.
-        FormatError: It is no manifest list, or a corrupt one.
+        FormatError: It is not a manifest list, or it is corrupt.
         UnsupportedError: Its version is unknown.
     """
     return decode_manifest_list(storage.read(location), location=location)
@@ -270,10 +270,10 @@ def decode_manifest_list(data: Any, *, location: str | None = None) -> list[Mani
         location: The file, for messages.
 
     Returns:
-        Its manifests, in their order. Counts that an old writer left out are None; sequence numbers of version 1 are 0.
+        Its manifests, in their order. Counts omitted by an old writer are None; sequence numbers of version 1 are 0.
 
     Raises:
-        FormatError: The bytes are no manifest list, or a corrupt one.
+        FormatError: The bytes are not a manifest list, or they are corrupt.
         UnsupportedError: The version is unknown.
 
     Spec: Iceberg spec, Manifest Lists.

@@ -1,7 +1,7 @@
-"""Reading manifests: columns first, entries as a view of them.
+"""Reading of manifests: as columns, and entries as a view of them.
 
-A manifest is decoded straight into Arrow columns and completed there with what its entries inherit. Planning works on
-the columns; a Python object is made only of an entry that someone asks for.
+A manifest is decoded directly to Arrow columns, which are then completed with inherited values. Planning works on the
+columns; entries become Python objects only when they are requested.
 
 Spec: Iceberg spec, Manifests, Sequence Number Inheritance, First Row ID Inheritance.
 """
@@ -60,9 +60,9 @@ class Manifest:
     """A decoded manifest.
 
     Args:
-        file: How the manifest list names it.
+        file: Its record in the manifest list.
         table: One row per entry with (a choice of) `COLUMNS`; `partition` is a struct in the spec's order, maps are by
-            field id, and what entries inherit is filled in.
+            field id, and inherited values are filled in.
         metadata: The file's own header.
     """
 
@@ -75,7 +75,7 @@ class Manifest:
         """The table's schema when the manifest was written.
 
         Raises:
-            FormatError: The header has none that can be read.
+            FormatError: The header has none that can be parsed.
         """
         return self._parse("schema", Schema.model_validate_json)
 
@@ -84,7 +84,7 @@ class Manifest:
         """The partition spec of the files.
 
         Raises:
-            FormatError: The header has none that can be read.
+            FormatError: The header has none that can be parsed.
         """
 
         def parse(text: str) -> PartitionSpec:
@@ -98,7 +98,7 @@ class Manifest:
             return parse(self.metadata[key].decode())
         except (KeyError, ValueError, TypeError, ModelError, ValidationError) as error:
             raise FormatError(
-                f"the header's {key!r} cannot be read: {type(error).__name__}",
+                f"the header's {key!r} cannot be parsed: {type(error).__name__}",
                 location=self.file.manifest_path,
                 rule=_RULE,
             ) from error
@@ -111,7 +111,7 @@ class Manifest:
 
         Args:
             rows: Row numbers, None for all.
-            spec: The table's partition spec, whose order the partition values are to have; that of the file if None.
+            spec: The table's partition spec, which determines the order of partition values; that of the file if None.
 
         Raises:
             FormatError: A field of the spec is missing.
@@ -185,7 +185,7 @@ def read_manifest(storage: Storage, manifest: ManifestFile, columns: Collection[
 
     Raises:
         NotFoundError: There is no such file.
-        FormatError: It is corrupt, or not what the manifest list says.
+        FormatError: It is corrupt, or contradicts the manifest list.
         UnsupportedError: It is encrypted, or its version is unknown.
     """
     _refuse_encrypted(manifest)
@@ -197,15 +197,15 @@ def decode_manifest(data: Any, manifest: ManifestFile, columns: Collection[str] 
 
     Args:
         data: The whole file.
-        manifest: What the manifest list says of it; entries inherit from it.
-        columns: The columns wanted, of `COLUMNS`; None for all.
+        manifest: Its record in the manifest list; entries inherit from it.
+        columns: The requested columns, of `COLUMNS`; None for all.
 
     Returns:
         The manifest with one row per entry, deleted ones included.
 
     Raises:
-        FormatError: The bytes are no manifest, a corrupt one, or not what the manifest list says.
-        SchemaError: An unknown column is wanted.
+        FormatError: The bytes are not a manifest, are corrupt, or contradict the manifest list.
+        SchemaError: A requested column is unknown.
         UnsupportedError: The manifest is encrypted, or its version is unknown.
 
     Spec: Iceberg spec, Manifests.
@@ -291,7 +291,7 @@ def _check(columns: dict[str, pa.Array], location: str) -> None:
 
 
 def _check_length(data: Any, manifest: ManifestFile, columns: Mapping[str, pa.Array]) -> None:
-    """Refuse a manifest that was cut off between two blocks; a length that is wrong in the list alone does no harm."""
+    """Refuse a manifest that is truncated between two blocks; a wrong length in the list alone does no harm."""
     if len(data) >= manifest.manifest_length:
         return
     counts = (manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count)
@@ -305,7 +305,7 @@ def _check_length(data: Any, manifest: ManifestFile, columns: Mapping[str, pa.Ar
 
 
 def _inherit(columns: dict[str, pa.Array], manifest: ManifestFile) -> None:
-    """Fill in what entries take from the manifest list.
+    """Fill in the values that entries inherit from the manifest list.
 
     Spec: Iceberg spec, Sequence Number Inheritance, First Row ID Inheritance.
     """
@@ -314,7 +314,7 @@ def _inherit(columns: dict[str, pa.Array], manifest: ManifestFile) -> None:
     for name in ("sequence_number", "file_sequence_number"):
         if name in columns and manifest.sequence_number is not None:
             inherits = pc.equal(columns["status"], int(EntryStatus.ADDED))
-            if manifest.sequence_number == 0:  # version 1 writes none, and all of them are 0
+            if manifest.sequence_number == 0:  # version 1 writes none; all of them are 0
                 inherits = pa.array([True] * len(inherits), pa.bool_())
             inherited = pc.if_else(inherits, pa.scalar(manifest.sequence_number), pa.scalar(None, pa.int64()))
             columns[name] = pc.coalesce(columns[name], inherited)

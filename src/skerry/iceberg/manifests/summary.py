@@ -1,4 +1,4 @@
-"""Snapshot summaries: what a commit added and removed, and what the table then holds.
+"""Snapshot summaries: what a commit added and removed, and the totals of the table afterwards.
 
 Spec: Iceberg spec, Snapshots, Optional Snapshot Summary Fields.
 """
@@ -32,7 +32,7 @@ _TOTALS = (
 
 
 def operation_of(snapshot: Snapshot) -> Operation | None:
-    """What a snapshot did; None where it does not say, as in old tables of version 1."""
+    """The operation of a snapshot; None if it is not recorded, as in old tables of version 1."""
     return snapshot.summary.operation if snapshot.summary is not None else None
 
 
@@ -60,7 +60,7 @@ def snapshot_summary(
         operation: `append`, `replace`, `overwrite` or `delete`.
         added: The files that it adds.
         removed: The files that it removes.
-        previous: The parent's summary; None without a parent. A total that it lacks is not known now either.
+        previous: The parent's summary; None without a parent. A total that it lacks is omitted.
         properties: Further entries; they replace computed ones of the same name.
 
     Raises:
@@ -116,7 +116,7 @@ def _counts(entry: ManifestEntry, names: Mapping[str, str]) -> Iterable[tuple[st
     rows = entry.data_file.record_count
     size = entry.data_file.file_size_bytes
     if entry.is_deletion_vector:
-        size = entry.content_size_bytes or 0  # many of them share a file
+        size = entry.content_size_bytes or 0  # many vectors share a file
     yield names["size"], size
     if entry.content is FileContent.DATA:
         yield names["files"], 1
@@ -137,6 +137,6 @@ def _totals(counters: Mapping[str, int], previous: Mapping[str, str] | None) -> 
         before = "0" if previous is None else previous.get(total, "")
         if before.isdigit():
             after = int(before) + counters.get(raising, 0) - counters.get(lowering, 0)
-            if after >= 0:  # else the parent's was wrong
+            if after >= 0:  # otherwise the parent's total was wrong
                 totals[total] = str(after)
     return totals

@@ -1,1 +1,1 @@
-"""Table metadata: what metadata.json holds, read and updated; schemas, and the state of a table."""
+"""Table metadata: reading and updating of metadata.json, schemas, and the state of a table."""

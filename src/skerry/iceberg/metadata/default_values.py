@@ -1,7 +1,7 @@
 """Default values that PyIceberg cannot read or write in metadata: of nanosecond timestamps, and of nested types.
 
-PyIceberg looks conversions up by type; ours are added to its table when this module is imported. A nested default
-stays the JSON text that it was: it is kept when metadata is written again, and only a file without the column needs it.
+PyIceberg looks conversions up by type; ours are added to its table when this module is imported. A nested default is
+kept as JSON text: it is preserved when metadata is rewritten, and only a file without the column needs it.
 
 Spec: Iceberg spec, JSON single-value serialization.
 """
@@ -62,11 +62,11 @@ for _types, _read, _write in (
 
 
 def checked_default(type_: IcebergType, value: Any, column: str) -> Any:
-    """A default as metadata keeps it.
+    """Convert a default to its form in metadata.
 
     Args:
         type_: The column's type, a primitive one.
-        value: The default in natural or physical form.
+        value: The default as a natural or physical value.
         column: The column's name, for messages.
 
     Returns:
@@ -74,7 +74,7 @@ def checked_default(type_: IcebergType, value: Any, column: str) -> Any:
 
     Raises:
         SchemaError: It does not fit the type, or JSON has no such value: NaN, infinities, years that PyIceberg's
-            readers do not know.
+            readers do not support.
     """
     physical = physical_value(to_arrow_type(type_), value)
     try:
@@ -82,7 +82,7 @@ def checked_default(type_: IcebergType, value: Any, column: str) -> Any:
         read = NestedField.model_validate_json(field.model_dump_json()).initial_default
         kept = read is not None and physical_value(to_arrow_type(type_), read) == physical
     except (ValueError, OverflowError, TypeError) as error:
-        raise SchemaError(f"column {column!r}: metadata cannot keep the default {value!r}: {error}") from error
+        raise SchemaError(f"column {column!r}: metadata cannot store the default {value!r}: {error}") from error
     if not kept:
-        raise SchemaError(f"column {column!r}: metadata cannot keep the default {value!r} of type {type_}")
+        raise SchemaError(f"column {column!r}: metadata cannot store the default {value!r} of type {type_}")
     return physical

@@ -33,17 +33,17 @@ _GZIP_MAGIC: Final = b"\x1f\x8b"
 _GZIP_METADATA: Final = ".gz.metadata.json"
 _MAX_JSON_BYTES: Final = 16 << 20
 _MAX_JSON_EXPANSION: Final = 32
-"""Compressed metadata may hold so many times its own bytes, and 16 MiB; what writers make stays below 20 times."""
+"""Compressed metadata may expand by this factor plus 16 MiB; writers stay below a factor of 20."""
 
 last_opened: ContextVar[str | None] = ContextVar("last_opened", default=None)
-"""The file that PyIceberg opened last: its parsing errors do not tell which one they are about."""
+"""The file that PyIceberg opened last: its parsing errors do not name the file."""
 
 
 def inflate_metadata(data: bytes, *, location: str | None = None) -> bytes:
     """The text of a metadata file, compressed or not.
 
     Raises:
-        FormatError: It is compressed and damaged, or holds far more than its bytes.
+        FormatError: It is compressed and damaged, or expands too much.
     """
     if data[: len(_GZIP_MAGIC)] != _GZIP_MAGIC:
         return data
@@ -61,7 +61,7 @@ class SkerryFileIO(FileIO):
         properties: The catalog's or table's properties; the storage takes its options from them.
 
     Attributes:
-        storage: What reads and writes; its metrics count.
+        storage: Performs the reads and writes; its metrics count them.
     """
 
     def __init__(self, properties: Properties = EMPTY_DICT) -> None:
@@ -89,10 +89,10 @@ class SkerryFileIO(FileIO):
 
 
 def table_storage(table: Table, properties: Mapping[str, str]) -> Storage:
-    """A table's storage, with the options of its catalog and what that handed out for the table.
+    """A table's storage, with the options of its catalog and the credentials vended for the table.
 
-    PyIceberg takes the table's own properties for options as well, and whoever wrote these could lead a reader's
-    requests elsewhere.
+    PyIceberg also takes the table's own properties as options, so that a writer of the table could redirect a reader's
+    requests.
 
     Args:
         table: The table, as its catalog gave it.
@@ -134,7 +134,7 @@ class SkerryInputFile(InputFile):
         with _builtin_errors(self.location):
             if self.location.endswith(_GZIP_METADATA):
                 data = self._storage.read(self.location)
-                inflate_metadata(data, location=self.location)  # PyIceberg inflates whatever comes
+                inflate_metadata(data, location=self.location)  # PyIceberg inflates without a limit
                 return io.BytesIO(data)
             return self._storage.open_input(self.location)
 
@@ -170,7 +170,7 @@ class SkerryOutputFile(OutputFile):
 
 @contextmanager
 def _builtin_errors(location: str) -> Iterator[None]:
-    """Raise what PyIceberg's protocol promises."""
+    """Translate errors to those of PyIceberg's protocol."""
     try:
         yield
     except NotFoundError as error:

@@ -1,4 +1,4 @@
-"""The line of snapshots that led to one of them."""
+"""The ancestors of a snapshot."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["ancestors", "is_ancestor"]
 
 
 def ancestors(metadata: TableMetadata, snapshot: Snapshot | None) -> Iterator[Snapshot]:
-    """A snapshot and what it was made from, newest first, as far back as none has expired.
+    """A snapshot and its ancestors, newest first, up to the first that has expired.
 
     Raises:
         FormatError: A snapshot is its own ancestor.
@@ -29,5 +29,5 @@ def ancestors(metadata: TableMetadata, snapshot: Snapshot | None) -> Iterator[Sn
 
 
 def is_ancestor(metadata: TableMetadata, snapshot: Snapshot | None, ancestor_id: int) -> bool:
-    """Whether a snapshot is, or was made from, the snapshot of that id."""
+    """Whether a snapshot is the snapshot of that id or descends from it."""
     return any(found.snapshot_id == ancestor_id for found in ancestors(metadata, snapshot))

@@ -1,4 +1,4 @@
-"""The newest state of a table, as its catalog has it."""
+"""Load the newest state of a table from its catalog."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ ENCRYPTION_PROPERTY = "encryption.key-id"
 
 
 def read_back(catalog: Catalog, identifier: tuple[str, ...]) -> TableState:
-    """Load a table's newest state over a fresh connection, as any other process would find it.
+    """Load a table's newest state over a fresh connection, as any other process would see it.
 
-    A connection over which a commit has failed may still see what it has not committed.
+    A connection whose commit failed may still see uncommitted data.
 
     Raises:
         SkerryError: As `load_state`.
     """
     engine = getattr(catalog, "engine", None)
     if engine is None or not in_memory(engine.url):
-        catalog.close()  # forgets idle connections, which are opened when needed
+        catalog.close()  # closes idle connections, which are reopened when needed
     return load_state(catalog, identifier)
 
 
 def in_memory(url: Any) -> bool:
-    """Whether a SQL catalog's database is gone with its connection."""
+    """Whether a SQL catalog's database disappears with its connection."""
     return url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:")
 
 
@@ -45,7 +45,7 @@ def load_state(catalog: Catalog, identifier: tuple[str, ...]) -> TableState:
         CatalogLockedError: Another process has locked the catalog's database.
         FormatError: Its metadata file is corrupt.
         NotFoundError: The catalog has no such table, or its metadata file is missing.
-        SkerryError: The catalog cannot be asked.
+        SkerryError: The catalog cannot be reached.
         UnsupportedError: It is encrypted, or of an unknown format version.
     """
     name = ".".join(identifier)

@@ -1,7 +1,7 @@
-"""Table metadata through PyIceberg's catalogs, which refuse to write version 3 and leave parts of version 1 behind.
+"""Writing of table metadata through PyIceberg's catalogs, which refuse version 3 and omit parts of version 1.
 
-A catalog that keeps metadata files itself (SQL, Glue, Hive, DynamoDB, BigQuery) writes them through a method of its
-own, which `install` replaces on one instance. A REST catalog's server writes them, so nothing is to be done there.
+A catalog that keeps metadata files itself (SQL, Glue, Hive, DynamoDB, BigQuery) writes them through a method that
+`install` replaces on one instance. A REST catalog's server writes them itself.
 
 Spec: Iceberg spec, Table Metadata Fields, Row Lineage: `next-row-id`.
 """
@@ -26,7 +26,7 @@ _WRITERS = {"_write_metadata": False, "_write_metadata_no_exist_check": True}
 
 
 def install(catalog: AnyCatalog) -> AnyCatalog:
-    """Make a catalog write metadata as the specification has it, version 3 too.
+    """Make a catalog write metadata that follows the specification, including version 3.
 
     Args:
         catalog: Any PyIceberg catalog; a second call changes nothing.
@@ -51,7 +51,7 @@ def _write_metadata(metadata: TableMetadata, io: FileIO, metadata_path: str, *, 
 
 
 def with_legacy_fields(metadata: TableMetadata) -> TableMetadata:
-    """Metadata of version 1 whose `schema` and `partition-spec`, which older readers go by, are the current ones.
+    """Metadata of version 1 with current `schema` and `partition-spec` fields, which older readers use.
 
     Spec: Iceberg spec, Table Metadata Fields (version 1).
     """
@@ -71,7 +71,7 @@ def encode_metadata(metadata: TableMetadataV3) -> bytes:
 
 
 def next_row_id(metadata: Any) -> int:
-    """A row id above all that are assigned; PyIceberg leaves it out of the metadata of a table it creates.
+    """The next unassigned row id; PyIceberg omits it from the metadata of tables that it creates.
 
     Spec: Iceberg spec, Row Lineage.
     """

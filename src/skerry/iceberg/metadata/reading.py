@@ -1,4 +1,4 @@
-"""Reading metadata files: PyIceberg does it for its catalogs, and its errors do not tell which file they are about."""
+"""Reading of metadata files: PyIceberg does it for its catalogs, but its errors do not name the file."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from pyiceberg.exceptions import ValidationError
 from pyiceberg.serializers import FromInputFile
 
 from skerry.errors import FormatError, NotFoundError, SkerryError, UnsupportedError
-from skerry.iceberg.metadata import default_values  # noqa: F401, by which PyIceberg reads more of them
+from skerry.iceberg.metadata import default_values  # noqa: F401, extends PyIceberg's parsing
 from skerry.iceberg.metadata.file_io import last_opened
 
 __all__ = ["check_metadata", "metadata_errors"]
 
-# How PyIceberg tells of a type that it does not know, such as variant.
+# PyIceberg's messages about an unsupported type, such as variant.
 _UNKNOWN_TYPE = re.compile(r"(?:Unsupported field type: |Could not parse )'?([a-z]+)")
-# What PyIceberg raises on the bytes of a metadata file: its models, its own checks, JSON, text and gzip.
+# Errors that PyIceberg raises for the bytes of a metadata file: of its models, its checks, JSON, text and gzip.
 _UNREADABLE = (
     ValidationError,
     ValueError,
@@ -37,12 +37,12 @@ _UNREADABLE = (
 
 
 def check_metadata(catalog: Catalog, location: str) -> None:
-    """Read a metadata file before a catalog points at it; a REST catalog's server does so itself.
+    """Read a metadata file before a catalog refers to it; a REST catalog's server does so itself.
 
     Raises:
-        FormatError: The file is no table metadata.
+        FormatError: The file is not table metadata.
         NotFoundError: It is missing.
-        UnsupportedError: It is of a format version that is not known.
+        UnsupportedError: Its format version is not supported.
     """
     if isinstance(catalog, MetastoreCatalog):
         with metadata_errors():
@@ -51,12 +51,12 @@ def check_metadata(catalog: Catalog, location: str) -> None:
 
 @contextmanager
 def metadata_errors() -> Iterator[None]:
-    """Name the metadata file in what PyIceberg raises while it reads one.
+    """Add the metadata file to errors that PyIceberg raises while reading it.
 
     Raises:
-        FormatError: The file is no table metadata.
+        FormatError: The file is not table metadata.
         NotFoundError: It is missing.
-        UnsupportedError: It is of a format version that is not known.
+        UnsupportedError: Its format version is not supported.
     """
     token = last_opened.set(None)
     try:
@@ -80,7 +80,7 @@ def _refusal(error: Exception, location: str) -> SkerryError:
         first = cause.errors(include_url=False, include_input=False)[0]
         if first["type"] == "union_tag_invalid":
             return UnsupportedError(
-                f"format version {first['ctx']['tag']} is not supported; there are 1, 2 and 3",
+                f"format version {first['ctx']['tag']} is not supported; supported are 1, 2 and 3",
                 location=location,
                 rule="Iceberg spec, Table Metadata Fields, `format-version`",
             )
@@ -90,4 +90,4 @@ def _refusal(error: Exception, location: str) -> SkerryError:
         problem = f"{type(error).__name__}: {error}"
     if type_ := _UNKNOWN_TYPE.search(problem):
         return UnsupportedError(f"columns of type {type_[1]} are not supported", location=location)
-    return FormatError(f"this is no table metadata: {problem}", location=location)
+    return FormatError(f"this is not table metadata: {problem}", location=location)

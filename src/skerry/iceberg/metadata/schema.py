@@ -1,9 +1,9 @@
-"""Iceberg schemas ⇄ Arrow schemas, field ids included, nothing lost without an error that names it.
+"""Conversion between Iceberg and Arrow schemas with field ids; anything that would be lost is an error.
 
-`docs/types.md` is this module as a table. What Arrow can say and Iceberg cannot (unsigned 64-bit integers, durations,
-unions, …) is refused with the column's name; what only widens (int8 → int) or only differs in layout (dictionaries,
-large and view types) is accepted. Units are a promise about values, which `skerry.table.rows.incoming` checks row by
-row.
+`docs/types.md` shows this module as a table. Arrow types without an Iceberg counterpart (unsigned 64-bit integers,
+durations, unions, …) are refused with the column's name; types that are only widened (int8 → int) or differ in layout
+(dictionaries, large and view types) are accepted. Whether values fit a coarser unit is checked by
+`skerry.table.rows.incoming`.
 
 Spec: Iceberg spec, Schemas and Data Types, Appendix E (the version that added a type).
 """
@@ -89,7 +89,7 @@ _TO_ICEBERG: dict[pa.DataType, IcebergType] = {
 }
 
 _REFUSED: dict[int, str] = {
-    pa.uint64().id: "values from 2^63 on fit no Iceberg integer; cast to int64 or decimal(20, 0)",
+    pa.uint64().id: "values from 2^63 on do not fit any Iceberg integer; cast to int64 or decimal(20, 0)",
     pa.duration("us").id: "Iceberg has no durations; cast to int64",
     pa.month_day_nano_interval().id: "Iceberg has no intervals; split it into integer columns",
 }
@@ -101,17 +101,16 @@ _REFUSED: dict[int, str] = {
 def to_arrow_schema(schema: Schema) -> pa.Schema:
     """The Arrow schema of an Iceberg table: exact types, ids at every depth, `nullable` for optional fields.
 
-    Docs lie in the field metadata under `doc`, the values that writers must fill in for missing columns under
-    `WRITE_DEFAULT_KEY` in single-value serialisation.
+    Docs are in the field metadata under `doc`, write defaults in single-value serialisation under `WRITE_DEFAULT_KEY`.
 
     Raises:
-        UnsupportedError: A type that Arrow has no counterpart of (geometry, geography), named with its column.
+        UnsupportedError: A type has no Arrow counterpart (geometry, geography); the message names it and its column.
     """
     return pa.schema([_to_arrow_field(field, (field.name,)) for field in schema.fields])
 
 
 def readable_columns(schema: Schema) -> Schema:
-    """A schema without the columns whose type Arrow has no counterpart of."""
+    """A schema without the columns whose type has no Arrow counterpart."""
 
     def is_readable(field: NestedField) -> bool:
         try:
@@ -165,14 +164,14 @@ def _to_arrow_field(field: NestedField, path: tuple[str, ...]) -> pa.Field:
 def to_iceberg_schema(schema: pa.Schema, *, format_version: int = 2, schema_id: int = 0) -> Schema:
     """The Iceberg schema of Arrow data.
 
-    Ids are kept if every field at every depth has one; otherwise all are assigned afresh, a struct's fields before
-    those nested in them, as Iceberg Java assigns them.
+    Ids are kept if every field at every depth has one; otherwise all are assigned, a struct's fields before those
+    nested in them, as in Iceberg Java.
 
     Args:
         schema: Any Arrow schema.
         format_version: The table's; nanosecond timestamps become `timestamp_ns` from 3 on and `timestamp` before
-            (values that would lose something are refused when they are written).
-        schema_id: Id of the result.
+            (values that would lose precision are refused when they are written).
+        schema_id: The id of the resulting schema.
 
     Raises:
         SchemaError: A type without an Iceberg counterpart, duplicate names or ids; the column is named.
@@ -198,7 +197,7 @@ def with_identifier(schema: Schema, names: Sequence[str]) -> Schema:
     columns = {field.name: field for field in schema.fields}
     for name in names:
         if name not in columns:
-            raise SchemaError(f"the primary key names {name!r}, which is no column{nearest(name, columns)}")
+            raise SchemaError(f"the primary key names {name!r}, which is not a column{nearest(name, columns)}")
         type_ = columns[name].field_type
         if not type_.is_primitive or isinstance(type_, FloatType | DoubleType):
             raise SchemaError(f"column {name!r} of type {type_} cannot be part of a primary key")
@@ -208,7 +207,7 @@ def with_identifier(schema: Schema, names: Sequence[str]) -> Schema:
 
 
 def to_iceberg_type(type_: pa.DataType, *, format_version: int = 2) -> IcebergType:
-    """The Iceberg type of an Arrow type; nested fields are numbered from 1 if they carry no ids.
+    """The Iceberg type of an Arrow type; nested fields are numbered from 1 if they have no ids.
 
     Raises:
         SchemaError: The type has no Iceberg counterpart.
@@ -217,7 +216,7 @@ def to_iceberg_type(type_: pa.DataType, *, format_version: int = 2) -> IcebergTy
 
 
 class _IdSource:
-    """Field ids: those that the schema carries, if complete, else a count from 1."""
+    """Field ids: those of the schema, if complete, otherwise counted from 1."""
 
     def __init__(self, schema: pa.Schema, *, skip_root: bool = False) -> None:
         fields = [child for field in schema for child in _nested(field.type)] if skip_root else list(schema)

@@ -1,4 +1,4 @@
-"""One published state of an Iceberg table: its metadata and where it came from."""
+"""One published state of an Iceberg table: its metadata and its origin."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ OUTSIDE_PROPERTY = "skerry.read.files-outside-location"
 
 @dataclass(frozen=True)
 class TableState:
-    """A table's metadata as the catalog gave it, immutable.
+    """A table's metadata as loaded from the catalog, immutable.
 
     Args:
         name: Namespace and table name, dotted.
         metadata: PyIceberg's metadata model.
         metadata_location: The metadata file.
-        storage: Access to the table's files, with the credentials that the catalog handed out for it.
-        handle: The catalog's own object of this state, which its `commit_table` wants back.
+        storage: Access to the table's files, with the credentials that the catalog vended for it.
+        handle: The catalog's own object of this state, which its `commit_table` needs.
     """
 
     name: str
@@ -66,28 +66,28 @@ class TableState:
 
     @property
     def metadata_folder(self) -> str:
-        """Where metadata, manifests and statistics files go (`write.metadata.path`, else `<location>/metadata`)."""
+        """The folder of metadata and statistics files (`write.metadata.path`, else `<location>/metadata`)."""
         return self.properties.get("write.metadata.path") or join(self.metadata.location, "metadata")
 
     @property
     def data_folder(self) -> str:
-        """Where data files go (`write.data.path`, else `<location>/data`)."""
+        """The folder of data files (`write.data.path`, else `<location>/data`)."""
         return self.properties.get("write.data.path") or join(self.metadata.location, "data")
 
     @property
     def roots(self) -> tuple[str, ...] | None:
-        """The folders that the table's files must lie in; None if the table allows every place."""
+        """The folders that must contain the table's files; None if the table allows any location."""
         if self.properties.get(OUTSIDE_PROPERTY, "false").lower() == "true":
             return None
         return tuple(dict.fromkeys((self.metadata.location, self.data_folder, self.metadata_folder)))
 
     @property
     def readable_roots(self) -> tuple[str, ...] | None:
-        """The folders that files are read from: the table's own, and those that the reader allows."""
+        """The folders from which files are read: the table's own, and those that the reader allows."""
         return None if self.roots is None else (*self.roots, *self.storage.allowed_locations)
 
     def statistics_file(self, snapshot_id: int) -> StatisticsFile | None:
-        """The statistics file that is registered for a snapshot; one that lies where it must not counts for nothing."""
+        """The statistics file that is registered for a snapshot; one at a forbidden location is ignored."""
         for file in self.metadata.statistics:
             if file.snapshot_id == snapshot_id:
                 roots = self.readable_roots
@@ -96,7 +96,7 @@ class TableState:
         return None
 
     def column_types(self, schema_id: int | None) -> dict[int, pa.DataType]:
-        """Types of the primitive columns by field id, in the schema of that id; in the current one without an id."""
+        """Types of the primitive columns by field id, in the schema of that id or in the current one."""
         types = self._column_types.get(schema_id)
         if types is None:
             known = self.metadata.schema() if schema_id is None else self.metadata.schema_by_id(schema_id)
@@ -134,7 +134,7 @@ class TableState:
         return self.snapshot_by_id(reference.snapshot_id)
 
     def branch(self, ref: str) -> Snapshot | None:
-        """The tip of a branch that is to be written to; None for a main branch without snapshots.
+        """The tip of a branch before writing to it; None for a main branch without snapshots.
 
         Raises:
             NotFoundError: There is no such reference.
@@ -149,7 +149,7 @@ class TableState:
         """The snapshot of that id.
 
         Raises:
-            NotFoundError: The table has none, perhaps because it expired.
+            NotFoundError: The table has no such snapshot; it may have expired.
         """
         snapshot = self.metadata.snapshot_by_id(snapshot_id)
         if snapshot is None:

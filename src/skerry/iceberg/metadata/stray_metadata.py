@@ -1,8 +1,8 @@
-"""Metadata files in a table's folder that the catalog's state does not name: may one of them be somebody's state?
+"""Metadata files in a table's folder that the catalog's state does not name, but that may be in use.
 
-Most are the past: states that the metadata log has forgotten, attempts that lost a race. But a folder may also hold a
-state that is newer than what the catalog says (a writer is about to commit it, another catalog has the table too), or
-one of another table (a table was dropped and made again). What those reach must not be deleted.
+Most are past: states that were dropped from the metadata log, attempts that lost a race. But a folder may also contain
+a state that is newer than the catalog's (a writer is about to commit it, or another catalog has the table too), or one
+of another table (a table was dropped and created again). Files that those reach must not be deleted.
 
 Spec: Iceberg spec, Table Metadata Fields.
 """
@@ -29,12 +29,12 @@ __all__ = ["StrayMetadata", "decode_json", "possible_states", "read_stray", "rea
 
 @dataclass(frozen=True, slots=True)
 class StrayMetadata:
-    """What a metadata file says of itself.
+    """The identity and time of a metadata file.
 
     Args:
-        location: Where it lies.
+        location: The metadata file.
         table_uuid: Its table; None in old files of version 1.
-        last_updated_ms: When that state was made.
+        last_updated_ms: When that state was created.
     """
 
     location: str
@@ -46,7 +46,7 @@ def decode_json(data: bytes) -> Any:
     """The JSON of a metadata file, compressed or not.
 
     Raises:
-        FormatError: It is none, nests too deeply, or is compressed and damaged, or holds far more than its bytes.
+        FormatError: It is not JSON, is nested too deeply, is compressed and damaged, or expands too much.
     """
     try:
         return json.loads(inflate_metadata(data))
@@ -55,7 +55,7 @@ def decode_json(data: bytes) -> Any:
 
 
 def read_stray(task: FileTask) -> StrayMetadata | None:
-    """Look at a metadata file; None if it is gone, or no metadata of a table (cut short, say) and so nobody's state."""
+    """Read a metadata file's identity; None if it is gone or not table metadata (truncated, for example)."""
     try:
         found = decode_json(task.storage.read(task.location))
     except (NotFoundError, FormatError):
@@ -69,15 +69,15 @@ def read_stray(task: FileTask) -> StrayMetadata | None:
 
 
 def possible_states(strays: Iterable[StrayMetadata], table_uuid: UUID, last_updated_ms: int) -> list[str]:
-    """Those metadata files that may be the state of a table which the catalog does not know.
+    """Those metadata files that may be a current state that the catalog does not know.
 
     Args:
-        strays: What metadata files say of themselves.
+        strays: The headers of metadata files.
         table_uuid: The table that the catalog has.
-        last_updated_ms: When its state was made.
+        last_updated_ms: When its state was created.
 
     Returns:
-        Locations: states of the table that are newer, and the newest state of every other table.
+        Locations of newer states of the table, and of the newest state of every other table.
     """
     states: list[str] = []
     others: dict[str, StrayMetadata] = {}
@@ -93,10 +93,10 @@ def possible_states(strays: Iterable[StrayMetadata], table_uuid: UUID, last_upda
 
 
 def read_table_metadata(storage: Storage, location: str) -> TableMetadata:
-    """Read a metadata file whole.
+    """Read a complete metadata file.
 
     Raises:
-        FormatError: It is none that skerry can read.
+        FormatError: skerry cannot read it.
         NotFoundError: It is gone.
     """
     try:

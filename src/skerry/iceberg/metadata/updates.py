@@ -1,4 +1,4 @@
-"""Updates of table metadata that PyIceberg's catalogs send but do not apply, or apply otherwise than the specification.
+"""Updates of table metadata that PyIceberg's catalogs do not apply, or not as the specification says.
 
 Each class extends PyIceberg's update of that name, so that a REST catalog's server gets the same JSON; a catalog that
 applies updates itself looks a handler up by class, and finds ours.
@@ -28,15 +28,15 @@ _VERSIONS: dict[int, type[TableMetadataV2 | TableMetadataV3]] = {2: TableMetadat
 
 
 class NextSnapshotUpdate(AddSnapshotUpdate):
-    """Adds a snapshot that comes after all others, by sequence number and row ids."""
+    """Adds a snapshot with a sequence number and row ids after all others."""
 
 
 class UpgradeUpdate(UpgradeFormatVersionUpdate):
-    """Raises the format version, to 3 as well."""
+    """Upgrades the format version, also to 3."""
 
 
 class ExpireSnapshotsUpdate(RemoveSnapshotsUpdate):
-    """Removes snapshots, and from the history all that came before a removed one."""
+    """Removes snapshots, and history entries up to the last removed one."""
 
 
 @_apply_table_update.register(NextSnapshotUpdate)
@@ -99,7 +99,7 @@ def _(update: ExpireSnapshotsUpdate, base_metadata: TableMetadata, context: Any)
 
 
 def _without_gaps(log: list[SnapshotLogEntry], expired: set[int]) -> list[SnapshotLogEntry]:
-    """What remains of the history: nothing from before a removed snapshot, which would seem to have lasted longer.
+    """The remaining history: entries before a removed snapshot would seem to have lasted longer.
 
     Spec: Iceberg spec, Table Metadata Fields, `snapshot-log`.
     """

@@ -1,8 +1,8 @@
 """What can be done to an Iceberg table, each stated as an operation that the commit loop applies to the newest state.
 
-An operation decides: `apply(base)` gives a `SnapshotChange` or a `MetadataChange`, or refuses because other writers did
-what does not go together with it. It writes nothing; `skerry.iceberg.commit` turns the decision into manifests, a
-statistics file and one catalog update.
+An operation decides: `apply(base)` gives a `SnapshotChange` or a `MetadataChange`, or refuses because of conflicting
+changes by other writers. It writes nothing; `skerry.iceberg.commit` turns the decision into manifests, a statistics
+file and one catalog update.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Appending rows, and publishing sketches of rows that are there already."""
+"""Append rows, and publish sketches of existing rows."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ __all__ = ["AppendFiles", "PublishSketches"]
 class AppendFiles:
     """Add data files, and publish sketches of the whole table with them.
 
-    The files' samples are decoded once and kept from attempt to attempt; which columns may be published, and what they
-    are united with, depends on the base and is decided anew each time.
+    The files' samples are decoded once for all attempts; which columns may be published, and with which samples they
+    are united, depends on the base and is decided in each attempt.
 
     Args:
         files: Freshly written files.
         sampled: Those of them that have samples.
         ref: The branch to append to.
         properties: Further entries of the snapshot summary.
-        staged: Whether the branch stays where it is.
+        staged: Whether the branch does not move.
     """
 
     files: tuple[DataFile, ...]
@@ -46,13 +46,13 @@ class AppendFiles:
         properties: Mapping[str, str] | None = None,
         staged: bool = False,
     ) -> AppendFiles:
-        """The operation that appends what writers have written."""
+        """The operation that appends written files."""
         files = tuple(written)
         sampled, _ = sketched_files(files)
         return cls(tuple(file.data_file for file in files), sampled, ref, properties or {}, staged)
 
     def apply(self, base: TableState) -> SnapshotChange | None:
-        """Append to whatever `base` holds; nothing to do without files."""
+        """Decide the append to `base`; None without files."""
         if not self.files:
             return None
         change = SampleChange(added=self.sampled, unsampled_files=len(self.files) - len(self.sampled))
@@ -68,12 +68,12 @@ class AppendFiles:
 
 @dataclass(frozen=True, slots=True)
 class PublishSketches:
-    """Register sketches for a snapshot that exists already, replacing the statistics file that it may have.
+    """Register sketches for an existing snapshot, replacing its statistics file if there is one.
 
     Args:
         snapshot_id: The snapshot whose rows were sketched.
         sketches: By field id.
-        sample: The samples that they come from.
+        sample: The samples from which they were built.
     """
 
     snapshot_id: int
@@ -81,10 +81,10 @@ class PublishSketches:
     sample: TableSample | None = None
 
     def apply(self, base: TableState) -> MetadataChange | None:
-        """Publish; nothing to do without sketches.
+        """Decide the update; None without sketches.
 
         Raises:
-            NotFoundError: The snapshot has expired meanwhile.
+            NotFoundError: The snapshot has expired in the meantime.
         """
         if not self.sketches and self.sample is None:
             return None

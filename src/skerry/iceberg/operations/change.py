@@ -1,4 +1,4 @@
-"""What an operation decides: a new snapshot, or a change of the metadata alone."""
+"""The decisions of an operation: a new snapshot, or a change of the metadata alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skerry.theta import ThetaSketch
 __all__ = ["DeleteKey", "MetadataChange", "SnapshotChange"]
 
 DeleteKey = tuple[str, int | None]
-"""What names a delete file: its location, and where in it the content begins if it is a deletion vector."""
+"""The key of a delete file: its location, and the offset of its content if it is a deletion vector."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +25,15 @@ class SnapshotChange:
     Args:
         operation: `append`, `replace`, `overwrite` or `delete` (Iceberg spec, Snapshots).
         added: Entries of the data files that the snapshot adds.
-        samples: What it does to the files that samples are of, from which its statistics come; None publishes none.
+        samples: The change of the sampled files, from which its statistics are derived; None publishes none.
         ref: The branch.
         properties: Further entries of the snapshot summary.
         added_deletes: Entries of the delete files that it adds.
-        removed: Locations of the data files that it removes. Delete files that are of these alone go with them.
+        removed: Locations of the data files that it removes. Delete files that apply only to these are removed with
+            them.
         removed_deletes: The delete files that it removes.
-        staged: Whether the branch stays where it is: the snapshot is to be looked at before it is published.
-        rewritten_manifests: Locations of manifests whose entries are to be put together anew, by partition.
+        staged: Whether the branch does not move: the snapshot is audited before it is published.
+        rewritten_manifests: Locations of manifests whose entries are to be rewritten, sorted by partition.
         updates: Further updates of the metadata, in the same commit.
     """
 
@@ -51,14 +52,14 @@ class SnapshotChange:
 
 @dataclass(frozen=True, slots=True)
 class MetadataChange:
-    """A change of the table's metadata that makes no snapshot.
+    """A change of the table's metadata without a new snapshot.
 
     Args:
         updates: What to change.
-        requirements: What must hold in the base for it.
+        requirements: What must be true in the base.
         sketches: By field id, what to publish about an existing snapshot.
         snapshot_id: That snapshot.
-        sample: The samples to keep of it, if any.
+        sample: The samples to store for it, if any.
     """
 
     updates: tuple[TableUpdate, ...] = ()

@@ -1,7 +1,7 @@
-"""What others committed since a job began to read, and whether its changes still hold beside that.
+"""Conflict detection: what other writers committed since a job's starting snapshot, and whether that conflicts.
 
-A job reads one snapshot, its *starting snapshot*, and commits on top of whatever the branch is then. Only the manifests
-that the snapshots in between have added are read: their entries say which files came and went.
+A job reads one snapshot, its *starting snapshot*, and commits on top of the current tip of the branch. Only the
+manifests that the snapshots in between added are read: their entries show which files were added and removed.
 
 Spec: Iceberg spec, Commit Conflict Resolution and Retry. The rules are those of Iceberg's isolation levels
 `serializable` and `snapshot`.
@@ -44,12 +44,12 @@ _MAX_SHOWN = 200
 
 
 class Isolation(Enum):
-    """What a job may overlook of what others do while it runs."""
+    """Isolation levels: which concurrent changes a job may ignore."""
 
     SERIALIZABLE = "serializable"
-    """Nothing: the result is as if it had begun after them."""
+    """None: the result is as if the job had begun after them."""
     SNAPSHOT = "snapshot"
-    """Rows that others add: the result is as if it had read before them."""
+    """Added rows: the result is as if the job had read before them."""
 
     @classmethod
     def parse(cls, text: str) -> Isolation:
@@ -73,8 +73,8 @@ class Conflicts:
         ref: The branch.
         starting_snapshot_id: The snapshot that was read; None if the branch had none.
 
-    Every rule raises `ConflictError`, not retryable, also if the branch does not descend from that snapshot any more or
-    the history in between has expired.
+    Every rule raises `ConflictError`, not retryable, also if the branch no longer descends from that snapshot or the
+    history in between has expired.
     """
 
     def __init__(self, base: TableState, ref: str, starting_snapshot_id: int | None) -> None:
@@ -84,7 +84,7 @@ class Conflicts:
         self._tip = base.snapshot(ref)
 
     def may_have_new_key_deletes(self) -> bool:
-        """Whether others may have deleted rows by keys: every snapshot with deletes says that it is no append."""
+        """Whether other writers may have added equality deletes: no snapshot with deletes is an append."""
         for snapshot in ancestors(self._base.metadata, self._tip):
             if snapshot.snapshot_id == self._starting_snapshot_id:
                 return False
@@ -95,12 +95,12 @@ class Conflicts:
     # ---- rules ----
 
     def refuse_removed_files(self, locations: Collection[str], *, unless_rows_deleted: bool = False) -> None:
-        """Refuse that others have removed data files that the job replaces, or deletes rows of.
+        """Refuse if others removed data files that the job replaces or deletes rows of.
 
         Args:
             locations: The files.
-            unless_rows_deleted: Whether it is no conflict if all their rows were deleted: a job that only deletes has
-                nothing left to do there.
+            unless_rows_deleted: Whether files all of whose rows were deleted are not a conflict: a job that only
+                deletes has nothing left to do there.
 
         Raises:
             ConflictError: naming the file and the snapshot (not retryable).
@@ -117,7 +117,7 @@ class Conflicts:
                 raise _conflict(snapshot, f"removed data file {path}, which this commit changes", self._base.name)
 
     def refuse_new_vectors(self, locations: Collection[str]) -> None:
-        """Refuse that others have put deletion vectors on data files that the job puts its own on.
+        """Refuse if others added deletion vectors to data files to which the job adds its own.
 
         Raises:
             ConflictError: naming the file and the snapshot (not retryable).
@@ -129,14 +129,14 @@ class Conflicts:
         for snapshot, entry, _ in self._added_deletes():
             if entry.is_deletion_vector and entry.referenced_data_file in locations:
                 raise _conflict(
-                    snapshot, f"put a deletion vector on data file {entry.referenced_data_file}", self._base.name
+                    snapshot, f"added a deletion vector to data file {entry.referenced_data_file}", self._base.name
                 )
 
     def refuse_new_deletes(self, conflict_filter: Predicate, *, of: Collection[str], by_keys: bool = True) -> None:
-        """Refuse that others have deleted rows of data files whose rows the job writes anew.
+        """Refuse if others deleted rows of data files that the job rewrites.
 
         Args:
-            conflict_filter: Delete files of partitions that it excludes are no conflict.
+            conflict_filter: Delete files of partitions that it excludes are not a conflict.
             of: Locations of the data files.
             by_keys: Whether equality deletes count.
 
@@ -158,10 +158,10 @@ class Conflicts:
                 )
 
     def refuse_new_rows(self, conflict_filter: Predicate) -> None:
-        """Refuse that others have added rows that the job would have had to read.
+        """Refuse if others added rows that the job would have had to read.
 
         Args:
-            conflict_filter: What it has read. Partitions and column metrics tell what rows a file may hold.
+            conflict_filter: What it read. Partitions and column metrics show which rows a file may contain.
 
         Raises:
             ConflictError: naming the data file and the snapshot (not retryable).
@@ -174,13 +174,13 @@ class Conflicts:
             entries = entries.filter(_of_snapshot(entries, EntryStatus.ADDED, snapshot))
             for row in np.flatnonzero(self._may_match(conflict_filter, file, entries, by_metrics=True)).tolist():
                 path = entries.column("file_path")[row]
-                what = f"added data file {path}, which may hold rows of {_shown(conflict_filter)}"
+                what = f"added data file {path}, which may contain rows of {_shown(conflict_filter)}"
                 raise _conflict(snapshot, what, self._base.name)
 
     # ---- what others did ----
 
     def _added_manifests(self, content: ManifestContent) -> Iterator[tuple[Snapshot, ManifestFile]]:
-        """The manifests that each snapshot since the starting one has written."""
+        """The manifests that each snapshot since the starting one wrote."""
         for snapshot, listed in self._listed:
             for file in listed:
                 if file.content is content and file.added_snapshot_id == snapshot.snapshot_id:
@@ -188,14 +188,14 @@ class Conflicts:
 
     @functools.cached_property
     def _listed(self) -> list[tuple[Snapshot, list[ManifestFile]]]:
-        """The snapshots since the starting one, newest first, with their manifests; read when a rule asks."""
+        """The snapshots since the starting one, newest first, with their manifests; read on demand."""
         snapshots = tuple(_since(self._base, self._tip, self._ref, self._starting_snapshot_id))
         return [(snapshot, read_manifest_list(self._base.storage, snapshot.manifest_list)) for snapshot in snapshots]
 
     def _added_deletes(
         self, conflict_filter: Predicate | None = None
     ) -> Iterator[tuple[Snapshot, ManifestEntry, bool]]:
-        """The delete files that others added, and whether their partition may hold rows of the filter."""
+        """The delete files that others added, and whether their partition may contain rows of the filter."""
         for snapshot, file in self._added_manifests(ManifestContent.DELETES):
             if file.added_files_count == 0:
                 continue
@@ -209,7 +209,7 @@ class Conflicts:
     def _may_match(
         self, predicate: Predicate | None, file: ManifestFile, entries: pa.RecordBatch, *, by_metrics: bool
     ) -> npt.NDArray[np.bool_]:
-        """Which files may hold, or delete, rows of a predicate."""
+        """Which files may contain, or delete, rows of a predicate."""
         if predicate is None:
             return np.ones(entries.num_rows, bool)
         spec = self._base.metadata.specs()[file.partition_spec_id]
@@ -233,7 +233,7 @@ class Conflicts:
     def _may_apply(
         self, entry: ManifestEntry, locations: Collection[str], partitions: Callable[[], set[tuple[Any, ...]]]
     ) -> bool:
-        """Whether a delete file may have rows of one of the data files.
+        """Whether a delete file may apply to one of the data files.
 
         Spec: Iceberg spec, Scan Planning: deletes apply to data files of their partition; equality deletes of an
         unpartitioned spec to all.
@@ -251,7 +251,7 @@ class Conflicts:
         return _partition_key(file.spec_id, file.partition) in partitions()
 
     def _partitions_of(self, locations: Collection[str]) -> set[tuple[Any, ...]]:
-        """The partitions that data files of the branch are in."""
+        """The partitions of given data files of the branch."""
         found: set[tuple[Any, ...]] = set()
         if self._tip is None:
             return found
@@ -284,7 +284,7 @@ def _since(base: TableState, tip: Snapshot | None, ref: str, starting_snapshot_i
             )
     if walk is None and starting_snapshot_id is not None and tip is None:
         raise ConflictError(
-            f"branch {ref!r} has no snapshots any more, this commit was built on {starting_snapshot_id}",
+            f"branch {ref!r} no longer has snapshots, but this commit was built on {starting_snapshot_id}",
             retryable=False,
             location=base.name,
             rule=_RULE,

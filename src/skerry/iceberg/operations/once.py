@@ -1,8 +1,8 @@
-"""Committing each batch of a stream once, whoever sends it how often.
+"""Idempotent commits: each batch of a stream is committed exactly once.
 
-The number of a stream's last batch stands in a table property that changes in the same commit as the rows, and the id
-of the query that counts in a second one: neither a restart nor the expiry of snapshots can make a batch come twice, nor
-is the batch of another query taken for it. The snapshot's summary says both as well.
+The number of a stream's last batch is in a table property that changes in the same commit as the rows, and the id of
+the query in a second one: neither a restart nor the expiry of snapshots can commit a batch twice, nor is the batch of
+another query mistaken for it. The snapshot's summary contains both as well.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def last_batch(state: TableState, stream: str) -> LastBatch | None:
     """The last batch of a stream that the table has; None if it has none.
 
     Raises:
-        SchemaError: Somebody has set the property to something else.
+        SchemaError: The property was set to something else.
     """
     text = state.properties.get(_PROPERTY + stream)
     if text is None:
@@ -38,14 +38,14 @@ def last_batch(state: TableState, stream: str) -> LastBatch | None:
 
 
 class Once:
-    """Does what another operation does unless the table has the batch already.
+    """Wraps an operation, which is skipped if the table has the batch already.
 
     Args:
-        operation: What the batch does.
+        operation: The operation of the batch.
         batch: The batch.
 
     Attributes:
-        was_there: Whether the table had it when it was tried last.
+        was_there: Whether the table had the batch in the last attempt.
     """
 
     def __init__(self, operation: Operation[TableState, SnapshotChange | MetadataChange], batch: StreamBatch) -> None:
@@ -54,7 +54,7 @@ class Once:
         self.was_there = False
 
     def apply(self, base: TableState) -> SnapshotChange | MetadataChange | None:
-        """Decide; nothing to do if the batch is there.
+        """Decide the change; None if the table has the batch.
 
         Raises:
             StreamNameError: The stream's name belongs to another query.
@@ -73,7 +73,7 @@ class Once:
 
 
 def _noted(batch: StreamBatch, last: LastBatch | None) -> list[TableUpdate]:
-    """What makes a batch the last one of its stream."""
+    """The updates that record a batch as the last one of its stream."""
     marks = {_PROPERTY + batch.stream: str(batch.number)}
     if batch.query is not None:
         marks[_QUERY_PROPERTY + batch.stream] = batch.query

@@ -1,4 +1,4 @@
-"""Putting manifests together anew, so that planning reads few, and of those few that concern its partitions.
+"""Rewrite manifests, so that planning reads few of them, and only those of its partitions.
 
 Spec: Iceberg spec, Manifests; Iceberg properties, `commit.manifest.target-size-bytes`.
 """
@@ -22,12 +22,12 @@ _TARGET_SIZE_BYTES = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class ManifestPlan:
-    """Which manifests are put together anew.
+    """The manifests to be rewritten.
 
     Args:
-        rewritten: They.
-        kept: Those that stay.
-        target_size_bytes: The size that manifests are to have.
+        rewritten: The manifests to be rewritten.
+        kept: The manifests that stay.
+        target_size_bytes: The target size of manifests.
     """
 
     rewritten: tuple[ManifestFile, ...] = ()
@@ -37,14 +37,15 @@ class ManifestPlan:
 
 @dataclass(frozen=True, slots=True)
 class RewriteManifests:
-    """Put the manifests of a partition spec together anew if there are more than their size makes needful.
+    """Rewrite the manifests of a partition spec if there are more than their total size needs.
 
-    No file comes or goes, and every entry keeps its snapshot, its sequence numbers and its row ids: rows, statistics
-    and changes between snapshots stay what they are.
+    No file is added or removed, and every entry keeps its snapshot, sequence numbers and row ids: rows, statistics and
+    changes between snapshots stay the same.
 
     Args:
         ref: The branch.
-        all_manifests: Whether those are rewritten too that are few enough, so that partitions lie side by side.
+        all_manifests: Whether to rewrite manifests even if they are few enough, so that files of a partition are side
+            by side.
         properties: Further entries of the snapshot summary.
     """
 
@@ -53,10 +54,10 @@ class RewriteManifests:
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def plan(self, base: TableState) -> ManifestPlan:
-        """What would be done.
+        """Plan the rewrite.
 
         Raises:
-            SchemaError: The property has no legal value, or the reference is a tag.
+            SchemaError: The property has an invalid value, or the reference is a tag.
         """
         target = whole_number(base.properties, _TARGET_PROPERTY, _TARGET_SIZE_BYTES)
         snapshot = base.branch(self.ref)
@@ -76,7 +77,7 @@ class RewriteManifests:
         return self.all_manifests or len(group) > max(needful, 1)
 
     def apply(self, base: TableState) -> SnapshotChange | None:
-        """Decide; nothing to do if the manifests are few enough."""
+        """Decide the rewrite; None if the manifests are few enough."""
         rewritten = self.plan(base).rewritten
         if not rewritten:
             return None

@@ -1,7 +1,7 @@
-"""Changing rows that are there: by delete files beside their data files, or by data files in place of others.
+"""Changes of existing rows: by adding delete files, or by replacing data files.
 
 Each operation was built by reading one snapshot, its *starting snapshot*. What others committed since then is validated
-at every attempt anew by `skerry.iceberg.operations.conflicts`.
+in every attempt by `skerry.iceberg.operations.conflicts`.
 
 Spec: Iceberg spec, Row-level Deletes, Commit Conflict Resolution and Retry.
 """
@@ -26,17 +26,17 @@ from skerry.table.statistics.table_sample import SampleChange, delete_name, part
 __all__ = ["OverwriteFiles", "RewriteFiles", "RowDelta"]
 
 NewFile = ManifestEntry | WrittenFile
-"""A data file to add: as a writer gives it, with samples, or as a manifest entry."""
+"""A data file to add: a written file with samples, or a manifest entry."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowDelta:
-    """Add delete files, and with them data files that hold the rows in their new form.
+    """Add delete files, and with them data files that contain the updated rows.
 
-    A job that deletes and inserts rows may lose nothing that others did to the same rows. Whatever the isolation, the
-    data files that new deletes are of must still be there, and nobody else may have put a deletion vector on them. If
-    rows are added too, which stand for deleted ones, nobody else may have deleted rows of those files. Under
-    serializable isolation, nobody may have added rows that match the filter.
+    A job that deletes and inserts rows must not lose concurrent changes of the same rows. Under any isolation, the data
+    files of new deletes must still exist, and no other writer may have added deletion vectors for them. If rows are
+    added too, which replace deleted ones, no other writer may have deleted rows of those files. Under serializable
+    isolation, no other writer may have added rows that match the filter.
 
     Args:
         added: Data files to add.
@@ -45,15 +45,15 @@ class RowDelta:
         removed_deletes: Delete files to remove, such as the vectors that new ones replace.
         starting_snapshot_id: The snapshot that was read; None if the table had none.
         isolation: `serializable` or `snapshot`.
-        conflict_filter: What the job has read: rows that others added and that it excludes are no conflict.
+        conflict_filter: What the job read: rows that others added and that it excludes are not a conflict.
         ref: The branch.
         properties: Further entries of the snapshot summary.
         staged: Whether the branch stays where it is.
-        referenced_files: Locations of the data files that the deletes are of, as far as their entries do not say so:
-            one file of positions may be of many data files.
-        delete_changes: By location of a data file, the key of the deletes that it gains and loses
-            (`skerry.table.statistics.file_groups.deletes_key`); told by the new deletes alone if None.
-        thinned: Groups of files of which somebody looked up what the deleted rows take along.
+        referenced_files: Locations of the data files of the deletes that are not in their entries: one position delete
+            file may apply to many data files.
+        delete_changes: By location of a data file, the key of the deletes that it gains or loses
+            (`skerry.table.statistics.file_groups.deletes_key`); derived from the new deletes alone if None.
+        thinned: Groups of files for which the values removed by deleted rows are known.
         resketched: Files whose remaining rows were sampled.
     """
 
@@ -73,10 +73,10 @@ class RowDelta:
     resketched: tuple[SketchedFile, ...] = ()
 
     def apply(self, base: TableState) -> SnapshotChange | None:
-        """Add the changes to `base`; nothing to do without files.
+        """Decide the change of `base`; None without files.
 
         Raises:
-            ConflictError: What others did since the starting snapshot does not go together with this (not retryable).
+            ConflictError: Changes since the starting snapshot conflict with this one (not retryable).
         """
         if not (self.added or self.added_deletes or self.removed_files or self.removed_deletes):
             return None
@@ -119,21 +119,21 @@ class RowDelta:
 
 @dataclass(frozen=True, slots=True)
 class OverwriteFiles:
-    """Put data files in place of others, with other rows: copy-on-write changes and overwrites.
+    """Replace data files by others with different rows: copy-on-write changes and overwrites.
 
-    Whatever the isolation, the removed files must still be there, and nobody may have deleted rows of them. Under
-    serializable isolation, nobody may have added rows that match the filter.
+    Under any isolation, the removed files must still exist, and no other writer may have deleted rows of them. Under
+    serializable isolation, no other writer may have added rows that match the filter.
 
     Args:
         added: Data files to add.
         removed_files: Locations of the data files to remove.
         starting_snapshot_id: The snapshot that was read; None if the table had none.
         isolation: `serializable` or `snapshot`.
-        conflict_filter: What the job has read.
+        conflict_filter: What the job read.
         ref: The branch.
         properties: Further entries of the snapshot summary.
         staged: Whether the branch stays where it is.
-        resketched: Files that stay, sampled again because their group loses others.
+        resketched: Remaining files that were sampled again because their group loses others.
     """
 
     added: tuple[NewFile, ...] = ()
@@ -147,10 +147,10 @@ class OverwriteFiles:
     resketched: tuple[SketchedFile, ...] = ()
 
     def apply(self, base: TableState) -> SnapshotChange | None:
-        """Replace the files in `base`; nothing to do without files.
+        """Decide the replacement in `base`; None without files.
 
         Raises:
-            ConflictError: What others did since the starting snapshot does not go together with this (not retryable).
+            ConflictError: Changes since the starting snapshot conflict with this one (not retryable).
         """
         if not (self.added or self.removed_files):
             return None
@@ -175,25 +175,25 @@ class OverwriteFiles:
 
 @dataclass(frozen=True, slots=True)
 class RewriteFiles:
-    """Put data files in place of others, with the same rows: compaction.
+    """Replace data files by others with the same rows: compaction.
 
-    The snapshot says `replace`, and the table's fresh sketches are carried over to it. Nobody may have deleted rows of
-    the removed files meanwhile, except by keys (equality deletes) if the new files keep a sequence number: then those
-    deletes are younger than the new files, too, and go on to apply.
+    The snapshot's operation is `replace`, and the table's fresh sketches are carried over. No other writer may have
+    deleted rows of the removed files in the meantime, except by equality deletes if the new files keep a sequence
+    number: then those deletes are also younger than the new files, and still apply.
 
     Args:
         added: Data files to add.
         removed_files: Locations of the data files to remove.
-        removed_deletes: Delete files to remove, since no data file needs them any more.
-        sequence_number: Data sequence number that the new files keep, that of the starting snapshot as a rule; None for
-            that of the commit.
+        removed_deletes: Delete files to remove, since no data file needs them.
+        sequence_number: Data sequence number of the new files, usually that of the starting snapshot; None for that of
+            the commit.
         starting_snapshot_id: The snapshot that was read.
         ref: The branch.
         properties: Further entries of the snapshot summary.
         staged: Whether the branch stays where it is.
-        added_deletes: Delete files to add, such as vectors in place of many small files of positions.
-        delete_changes: By location of a data file, the key of the deletes that it gains and loses, which say the same
-            (`skerry.table.statistics.file_groups.deletes_key`).
+        added_deletes: Delete files to add, such as vectors that replace many small position delete files.
+        delete_changes: By location of a data file, the key of the deletes that it gains or loses, which delete the same
+            rows (`skerry.table.statistics.file_groups.deletes_key`).
     """
 
     added: tuple[NewFile, ...] = ()
@@ -208,15 +208,15 @@ class RewriteFiles:
     delete_changes: Mapping[str, int] = field(default_factory=dict)
 
     def apply(self, base: TableState) -> SnapshotChange | None:
-        """Replace the files in `base`; nothing to do without files to remove.
+        """Decide the replacement in `base`; None without files to remove.
 
         Raises:
-            ConflictError: What others did since the starting snapshot does not go together with this (not retryable).
-            SchemaError: Files are added and none removed, which would add rows; or the number is still to come.
+            ConflictError: Changes since the starting snapshot conflict with this one (not retryable).
+            SchemaError: Files are added and none removed, which would add rows; or the sequence number is not used yet.
         """
         if not (self.removed_files or self.removed_deletes):
             if self.added or self.added_deletes:
-                raise SchemaError("a rewrite adds files only in place of others")
+                raise SchemaError("a rewrite can only replace files, but none are removed")
             return None
         _check_version(base, self.added_deletes)
         removed, referenced = frozenset(self.removed_files), _referenced(self.added_deletes)
@@ -224,7 +224,7 @@ class RewriteFiles:
         conflicts.refuse_removed_files(removed | referenced)
         conflicts.refuse_new_vectors(referenced)
         conflicts.refuse_new_deletes(ALWAYS_TRUE, of=removed, by_keys=self.sequence_number is None)
-        # keys that others have deleted meanwhile go on to apply to the new files, whose samples know nothing of them
+        # concurrent equality deletes still apply to the new files, but are not in their samples
         rows_gone: dict[str | None, int] = {None: 0} if conflicts.may_have_new_key_deletes() else {}
         change = replace(
             _sample_change(self.added, self.removed_files),
@@ -251,7 +251,7 @@ class RewriteFiles:
             return entries
         last = base.metadata.last_sequence_number
         if number > last:
-            raise SchemaError(f"rewritten files cannot keep sequence number {number}, the table has come to {last}")
+            raise SchemaError(f"rewritten files cannot keep sequence number {number}: the table's last is {last}")
         return tuple(replace(entry, sequence_number=number) for entry in entries)
 
 
@@ -262,7 +262,7 @@ def _entries(files: Iterable[NewFile]) -> tuple[ManifestEntry, ...]:
 
 
 def _sample_change(added: Iterable[NewFile], removed: Iterable[str]) -> SampleChange:
-    """What files that come and go do to samples; an entry comes without any."""
+    """The sample change of added and removed files; manifest entries have no samples."""
     files = tuple(added)
     written = [file for file in files if isinstance(file, WrittenFile)]
     sampled, unsampled_files = sketched_files(written)
@@ -285,7 +285,7 @@ def _delete_changes(deletes: Iterable[ManifestEntry], referenced: Iterable[str])
 def _rows_gone(
     base: TableState, deletes: Iterable[ManifestEntry], referenced: tuple[str, ...]
 ) -> dict[str | None, int]:
-    """The keys of deletes that do not name their data files, by the partition in which they apply; None for all."""
+    """The keys of deletes that do not name their data files, by the partition to which they apply; None for all."""
     specs = base.metadata.specs()
     gone: dict[str | None, int] = {}
     for entry in deletes:
@@ -300,7 +300,7 @@ def _rows_gone(
 
 
 def _referenced(deletes: Iterable[ManifestEntry]) -> set[str]:
-    """The data files that deletes name; those of positions of several files name none."""
+    """The data files that deletes name; position deletes of several files name none."""
     return {entry.referenced_data_file for entry in deletes if entry.referenced_data_file is not None}
 
 
@@ -308,7 +308,7 @@ def _check_version(base: TableState, deletes: Iterable[ManifestEntry]) -> None:
     """Refuse delete files of another format version: the table may have been upgraded since they were written.
 
     Raises:
-        ConflictError: Version 1 has no delete files, version 2 no vectors, and version 3 adds no files of positions.
+        ConflictError: Version 1 has no delete files, version 2 no vectors, and version 3 adds no position delete files.
 
     Spec: Iceberg spec, Row-level Deletes.
     """
@@ -316,7 +316,7 @@ def _check_version(base: TableState, deletes: Iterable[ManifestEntry]) -> None:
     for entry in deletes:
         positions = entry.content is FileContent.POSITION_DELETES
         if version >= 3 and positions and not entry.is_deletion_vector:
-            problem = "version 3 adds deletion vectors, no files of positions"
+            problem = "version 3 adds deletion vectors, not position delete files"
         elif version < 3 and entry.is_deletion_vector:
             problem = "deletion vectors need version 3"
         elif version < 2:
@@ -324,7 +324,7 @@ def _check_version(base: TableState, deletes: Iterable[ManifestEntry]) -> None:
         else:
             continue
         raise ConflictError(
-            f"the delete files were made for another format version, the table has {version}: {problem}",
+            f"the delete files were written for another format version, the table has {version}: {problem}",
             retryable=False,
             location=entry.data_file.location,
             rule="Iceberg spec, Row-level Deletes",

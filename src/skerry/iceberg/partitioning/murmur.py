@@ -26,10 +26,10 @@ def hash_column(column: pa.Array) -> npt.NDArray[np.int32]:
         column: Integers, date, time, timestamps, decimals, strings, binary, fixed or uuid.
 
     Returns:
-        int32[n]; what stands where the column is null means nothing.
+        int32[n]; values at null positions are meaningless.
 
     Raises:
-        SchemaError: The specification has no bucket hash of the type.
+        SchemaError: The specification has no bucket hash for the type.
 
     Spec: Iceberg spec, Appendix B: integers of every width and temporal values (nanoseconds cut to microseconds) as 8
     bytes, little-endian; decimals as their fewest big-endian bytes.
@@ -67,7 +67,7 @@ def _bytes(buffer: pa.Buffer | None) -> npt.NDArray[np.uint8]:
 
 
 def _integers(column: pa.Array) -> npt.NDArray[Any]:
-    """The column's values where they lie, whatever lies under its nulls."""
+    """The column's values as a view, including arbitrary values under nulls."""
     dtype = np.dtype(f"{'u' if pa.types.is_unsigned_integer(column.type) else 'i'}{column.type.bit_width // 8}")
     buffer = column.buffers()[1]
     if buffer is None:
@@ -78,12 +78,12 @@ def _integers(column: pa.Array) -> npt.NDArray[Any]:
 def _minimal_bytes(
     column: pa.Array,
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Decimals as big-endian bytes uint8[n * 16] with where each begins without padding, and how long it then is."""
+    """Decimals as big-endian bytes uint8[n * 16], with the start and length of each without padding."""
     raw = _bytes(column.buffers()[1]).reshape(-1, 16)[column.offset : column.offset + len(column), ::-1]
     sign = (raw[:, 0] >= 0x80)[:, None]
     differs = raw != np.where(sign, 0xFF, 0x00)
     first = np.where(differs.any(axis=1), differs.argmax(axis=1), 15)
-    # the first byte that is no padding must still show the sign
+    # the first byte after the padding must still show the sign
     shows_sign = (np.take_along_axis(raw, first[:, None], axis=1) >= 0x80) == sign
     first = np.maximum(first - ~shows_sign[:, 0], 0)
     starts = np.arange(len(column), dtype=np.int64) * 16 + first

@@ -1,4 +1,4 @@
-"""Partition specs: made from text, applied to batches, written as folders.
+"""Partition specs: parsed from text, applied to batches, written as folders.
 
 Spec: Iceberg spec, Partitioning, Partition Transforms.
 """
@@ -67,7 +67,7 @@ _SUFFIXES: dict[type, str] = {
 
 
 def partition_spec(schema: Schema, fields: Iterable[str], *, spec_id: int = 0) -> PartitionSpec:
-    """The partition spec that people mean by a list of transforms.
+    """The partition spec of a list of transforms in text form.
 
     Args:
         schema: The table's schema.
@@ -76,8 +76,8 @@ def partition_spec(schema: Schema, fields: Iterable[str], *, spec_id: int = 0) -
         spec_id: Id of the spec.
 
     Raises:
-        SchemaError: An unknown column or transform, one that does not apply, or two fields that say the same.
-        UnsupportedError: The identity of a fixed column: Iceberg Java (1.12) fails on manifests that have such values.
+        SchemaError: An unknown column or transform, one that does not apply, or two equal fields.
+        UnsupportedError: The identity of a fixed column: Iceberg Java (1.12) fails on manifests with such values.
     """
     result: list[PartitionField] = []
     names: set[str] = set()
@@ -114,10 +114,10 @@ def _has_column(schema: Schema, name: str) -> bool:
 
 
 def source_column(schema: Schema, name: str) -> NestedField:
-    """The primitive column of that dotted name, which may lie in structs but not in lists or maps.
+    """The primitive column of that dotted name, which may be in structs but not in lists or maps.
 
     Raises:
-        SchemaError: There is none; the nearest name is proposed.
+        SchemaError: There is no such column; the message suggests the nearest name.
     """
     columns = dict(_columns(schema.fields, ""))
     if name not in columns:
@@ -134,10 +134,10 @@ def _columns(fields: Iterable[NestedField], prefix: str) -> Iterable[tuple[str, 
 
 
 def partition_type(schema: Schema, spec: PartitionSpec) -> pa.Schema:
-    """What a partition tuple consists of: one optional field per field of the spec, with its id and result type.
+    """The fields of a partition tuple: one optional field per field of the spec, with its id and result type.
 
     Raises:
-        SchemaError: A column is no longer in the schema, and its type is the result's.
+        SchemaError: A column is no longer in the schema, but its type is needed.
     """
     return pa.schema(
         [
@@ -209,7 +209,7 @@ def _path(fields: Iterable[NestedField], field_id: int) -> list[str] | None:
 def split_by_partition(
     schema: Schema, spec: PartitionSpec, batch: pa.RecordBatch
 ) -> list[tuple[tuple[Any, ...], pa.RecordBatch]]:
-    """The rows of a batch by partition.
+    """Group the rows of a batch by partition.
 
     Args:
         schema: The table's schema.
@@ -242,8 +242,8 @@ def number_tuples(columns: Iterable[Any], count: int) -> npt.NDArray[np.int64]:
     """A number per tuple, counted from 0 in the order of first appearance.
 
     Args:
-        columns: Arrays or chunked arrays of `count` values each: what the tuples consist of.
-        count: How many tuples.
+        columns: Arrays or chunked arrays of `count` values each: the fields of the tuples.
+        count: The number of tuples.
 
     Returns:
         int64[count], equal for equal tuples. Nulls are equal to each other, all NaNs too; -0.0 and 0.0 are not.
@@ -251,7 +251,7 @@ def number_tuples(columns: Iterable[Any], count: int) -> npt.NDArray[np.int64]:
     groups = np.zeros(count, np.int64)
     for column in columns:
         values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-        # numbered anew after each step, so that the product stays far below 2^63
+        # renumbered after each step, so that the product stays far below 2^63
         groups, _ = _numbered(groups * (count + 1) + _numbered(values)[0])
     return groups
 
@@ -274,14 +274,14 @@ def _numbered(values: Any) -> tuple[npt.NDArray[np.int64], int]:
 
 # Writing them as folders ---------------------------------------------------------------------------------------------
 
-_MAX_FOLDER_BYTES = 200  # file systems stop at 255
-_MAX_PATH_BYTES = 400  # S3 stops at 1024 for the whole key
+_MAX_FOLDER_BYTES = 200  # file systems allow 255
+_MAX_PATH_BYTES = 400  # S3 allows 1024 for the whole key
 
 
 def partition_path(schema: Schema, spec: PartitionSpec, values: tuple[Any, ...]) -> str:
     """The folder of a partition, readable: `ts_day=2013-01-01/id_bucket=3`.
 
-    Readers find partition values in manifests; the path is for people, and for equal ones to lie together.
+    Readers take partition values from manifests; the path is for people, and keeps files of a partition together.
 
     Args:
         schema: The table's schema.
@@ -289,8 +289,9 @@ def partition_path(schema: Schema, spec: PartitionSpec, values: tuple[Any, ...])
         values: Physical values, one per field of the spec.
 
     Returns:
-        One folder per field, escaped as Iceberg Java escapes them. A value too long for a folder's name is cut and ends
-        in a digest of the whole; so do the folders that would make the path too long, put together as one.
+        One folder per field, escaped as Iceberg Java escapes them. A value too long for a folder's name is truncated
+        and ends in a digest of the whole; folders that would make the path too long are combined into one in the same
+        way.
     """
     folders = []
     for field, result, value in zip(spec.fields, partition_type(schema, spec), values, strict=True):
@@ -345,7 +346,7 @@ def _human_hour(hours: int) -> str:
 
 
 def _human_time(microseconds: int) -> str:
-    """As Java's LocalTime: no seconds if there are none, fractions of three or six digits."""
+    """Format like Java's LocalTime: no zero seconds, fractions of three or six digits."""
     seconds, fraction = divmod(microseconds, 1_000_000)
     text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}"
     if seconds % 60 or fraction:

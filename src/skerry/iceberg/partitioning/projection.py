@@ -1,7 +1,7 @@
-"""From a predicate on rows to one on partitions: which partition values can rows have that the predicate keeps?
+"""Projection of a predicate on rows to one on partitions: which partition values can matching rows have?
 
-The projection is inclusive: every row of the predicate lies in a partition of the projection, so that files whose
-partition is outside of it need not be read. What a transform says nothing about becomes "every partition".
+The projection is inclusive: every matching row is in a partition of the projection, so that files of other partitions
+need not be read. A condition that a transform cannot project becomes "every partition".
 
 Spec: Iceberg spec, Scan Planning, Partition Transforms.
 """
@@ -58,13 +58,13 @@ def project(predicate: Predicate, schema: Schema, spec: PartitionSpec) -> Predic
     """Project a predicate on the partition values of a spec.
 
     Args:
-        predicate: On columns of the table.
+        predicate: A predicate on columns of the table.
         schema: The table's schema, for the types of the partition values.
         spec: The partition spec.
 
     Returns:
-        A predicate on columns whose field ids are those of the spec's fields; it holds for the partition of every row
-        for which `predicate` holds.
+        A predicate on columns whose field ids are those of the spec's fields; it is true for the partition of every row
+        for which `predicate` is true.
     """
     known = index_by_id(schema)
     fields = [field for field in spec.fields if field.source_id in known and type(field.transform) in _PROJECTORS]
@@ -149,7 +149,7 @@ def _project_prefix(width: int, prefix: str, negated: bool, column: Column) -> P
 
 
 def _wrapped_around(transform: Transform[Any, Any], source: Column, column: Column) -> Iterable[Predicate]:
-    """The partition of the least integers, if rounding them down overflows and wraps around to the greatest."""
+    """The partition of the smallest integers, if rounding them down overflows and wraps around to the largest."""
     if not pa.types.is_integer(source.type):
         return ()
     least = -(2 ** (source.type.bit_width - 1))
@@ -161,7 +161,7 @@ def _project_time(transform: Transform[Any, Any], test: _Test, column: Column) -
     """Years, months, days and hours keep the order of times; as those are whole numbers, `< v` ends at v - 1."""
 
     def among(source: Column, values: Iterable[int]) -> list[int]:
-        if isinstance(transform, HourTransform):  # rows beyond have no hour, and so are nowhere
+        if isinstance(transform, HourTransform):  # rows beyond have no hour, and so no partition
             low, high = hour_limits(source.type)
             values = [min(max(value, low), high) for value in values]
         return [int(found) for found in _transformed(transform, source, tuple(values))]
@@ -191,7 +191,7 @@ def _step(source: Column, value: int, by: int) -> int:
 
 
 def _both_roundings(transform: Transform[Any, Any], source: Column, values: Iterable[int]) -> list[int]:
-    """Partitions of times before 1970 with the one after each: old Iceberg versions for Java rounded towards zero."""
+    """Partitions of times before 1970, each with the next one: old Iceberg Java versions rounded towards zero."""
     if isinstance(transform, DayTransform) and pa.types.is_date(source.type):
         return list(values)
     return sorted({near for value in values for near in ((value, value + 1) if value < 0 else (value,))})
@@ -212,7 +212,7 @@ def _among(column: Column, values: Iterable[Any]) -> Predicate:
 
 
 def _presence(test: _Test, column: Column) -> Predicate:
-    """What holds for every transform but void: null goes to null, and everything else to something else."""
+    """Project null checks, for every transform but void: null maps to null, and all other values to non-null."""
     match test:
         case IsNull(_, negated):
             return IsNull(column, negated)

@@ -1,4 +1,4 @@
-"""Sort orders: made from text, applied to rows.
+"""Sort orders: parsed from text, applied to rows.
 
 Spec: Iceberg spec, Sorting.
 """
@@ -29,13 +29,13 @@ _FIELD = re.compile(
 
 
 def sort_order(schema: Schema, fields: Iterable[str], *, order_id: int = 1) -> SortOrder:
-    """The sort order that people mean by a list of columns.
+    """The sort order of a list of columns in text form.
 
     Args:
         schema: The table's schema.
         fields: Each a column or transform as `skerry.iceberg.partitioning.transforms.parse_transform` reads it, then
-            perhaps `asc` or `desc`, then perhaps `nulls first` or `nulls last`. Without the latter, nulls come first in
-            ascending and last in descending order.
+            optionally `asc` or `desc`, then optionally `nulls first` or `nulls last`. Without the latter, nulls come
+            first in ascending and last in descending order.
         order_id: Id of the order; without fields it is the unsorted order, whose id is 0.
 
     Raises:
@@ -62,7 +62,7 @@ def sort_order(schema: Schema, fields: Iterable[str], *, order_id: int = 1) -> S
 
 
 def sort_indices(schema: Schema, order: SortOrder, rows: pa.RecordBatch | pa.Table) -> pa.Array:
-    """Where each row goes when rows are sorted; rows that are equal keep their order.
+    """The order of rows when sorted; the sort is stable.
 
     Args:
         schema: The table's schema.
@@ -79,7 +79,7 @@ def sort_indices(schema: Schema, order: SortOrder, rows: pa.RecordBatch | pa.Tab
     for number, field in enumerate(order.fields):
         column = apply(field.transform, column_of(schema, field.source_id, rows))
         if column.null_count:
-            # a key of its own, since Arrow puts all keys' nulls at the same end
+            # a separate key, since Arrow puts all keys' nulls at the same end
             keys[f"n{number}"] = column.is_null() if field.null_order == NullOrder.NULLS_LAST else column.is_valid()
             directions.append((f"n{number}", "ascending"))
         keys[f"v{number}"] = sortable(column)
@@ -90,7 +90,7 @@ def sort_indices(schema: Schema, order: SortOrder, rows: pa.RecordBatch | pa.Tab
 
 
 def sortable(column: Any) -> Any:
-    """A column that Arrow sorts as the specification says."""
+    """Convert a column so that Arrow sorts it as the specification says."""
     if isinstance(column, pa.ChunkedArray):
         chunks = [sortable(chunk) for chunk in column.chunks]
         return pa.chunked_array(chunks, type=chunks[0].type) if chunks else column

@@ -1,4 +1,4 @@
-"""Partition transforms, vectorised over Arrow columns, and the text they are written as.
+"""Partition transforms, vectorised over Arrow columns, and their text form.
 
 Spec: Iceberg spec, Partition Transforms, Bucket Transform Details, Truncate Transform Details.
 """
@@ -56,12 +56,12 @@ _COLUMN = re.compile(rf"\s*(?P<column>{_NAME})\s*")
 
 
 def parse_transform(text: str) -> tuple[str, Transform[Any, Any]]:
-    """Read a transform as people write it.
+    """Parse a transform in text form.
 
     Args:
         text: A column, or `year(c)`, `month(c)`, `day(c)`, `hour(c)` (also in the plural, as Spark has them),
-            `bucket(16, c)`, `truncate(10, c)` (either argument first), `identity(c)`, `void(c)`. A column whose name
-            has blanks, commas or parentheses stands in double quotes.
+            `bucket(16, c)`, `truncate(10, c)` (either argument first), `identity(c)`, `void(c)`. Column names with
+            blanks, commas or parentheses are double-quoted.
 
     Returns:
         The column's name and the transform.
@@ -74,13 +74,15 @@ def parse_transform(text: str) -> tuple[str, Transform[Any, Any]]:
         return unquote(column["column"]), IdentityTransform()
     call = _CALL.fullmatch(text)
     if call is None:
-        raise SchemaError(f"{text!r} is no partition transform; expected a column, day(column), bucket(16, column), …")
+        raise SchemaError(
+            f"{text!r} is not a partition transform; expected a column, day(column), bucket(16, column), …"
+        )
     function = call["function"].lower()
     if function not in _BY_NAME:
         raise SchemaError(f"there is no partition transform {function!r}{nearest(function, _BY_NAME)}")
     if function not in _WITH_PARAMETER:
         if call["second"] is not None:
-            raise SchemaError(f"{text!r}: {function} takes one column and nothing else")
+            raise SchemaError(f"{text!r}: {function} takes exactly one column")
         return unquote(call["first"]), _BY_NAME[function]()
     arguments = [call["first"], call["second"]]
     if call["second"] is not None and not call["first"].isdigit():
@@ -164,7 +166,7 @@ _PER_HOUR = {"us": 3_600_000_000, "ns": 3_600_000_000_000}
 
 
 def _time_part(transform: Transform[Any, Any], column: pa.Array, result: pa.DataType) -> pa.Array:
-    """Years, months, days or hours since 1970-01-01 00:00, rounded down before it as after it."""
+    """Years, months, days or hours since 1970-01-01 00:00, rounded down also before it."""
     if pa.types.is_date32(column.type):
         days = _values(column, "i4")
     else:
@@ -180,7 +182,7 @@ def _time_part(transform: Transform[Any, Any], column: pa.Array, result: pa.Data
 
 
 def _hours(hours: npt.NDArray[np.int64], result: pa.DataType, nulls: npt.NDArray[np.bool_] | None) -> pa.Array:
-    """Hours as the 32-bit numbers that partitions are: microseconds reach further than those."""
+    """Hours as 32-bit partition values, which cover less than microsecond timestamps."""
     beyond = hours != hours.astype(np.int32)
     if nulls is not None:
         beyond &= ~nulls
@@ -192,7 +194,7 @@ def _hours(hours: npt.NDArray[np.int64], result: pa.DataType, nulls: npt.NDArray
 
 
 def hour_limits(source: pa.DataType) -> tuple[int, int]:
-    """The least and the greatest timestamp whose hour fits 32 bits, in the type's units."""
+    """The smallest and largest timestamp whose hour fits 32 bits, in the type's units."""
     per_hour = _PER_HOUR[source.unit]
     return max(-(2**31) * per_hour, -(2**63)), min(2**31 * per_hour, 2**63) - 1
 
@@ -228,8 +230,8 @@ def _truncate_decimal(column: pa.Array, width: int) -> pa.Array:
     truncated = pa.Array.from_buffers(column.type, len(column), [validity, pa.py_buffer(result)])
     try:
         truncated.validate(full=True)
-    except pa.ArrowInvalid as error:  # rounding down the least values may take one more digit
-        raise SchemaError(f"truncate[{width}] leads out of {column.type}: {error}", rule=_RULE) from error
+    except pa.ArrowInvalid as error:  # rounding down the smallest values may need one more digit
+        raise SchemaError(f"truncate[{width}] overflows {column.type}: {error}", rule=_RULE) from error
     return truncated
 
 

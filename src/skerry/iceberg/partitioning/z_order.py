@@ -1,7 +1,8 @@
 """Z-order: rows that are near each other in several columns lie near each other in files.
 
-Each column's values become numbers by quantiles of a sample, so that skewed columns count as much as even ones, and
-the bits of these numbers are interleaved. Files of rows in that order have narrow bounds in every one of the columns.
+Each column's values are mapped to quantiles of a sample, so that skewed columns count as much as uniform ones, and the
+bits of the quantile numbers are interleaved. Files of rows in that order have narrow bounds in every one of the
+columns.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ _MAX_COLUMNS = 8
 
 
 def z_order_columns(schema: Schema, names: Iterable[str]) -> tuple[int, ...]:
-    """The field ids of the columns that people name.
+    """The field ids of columns given by name.
 
     Raises:
-        SchemaError: A column is unknown or named twice, or they are too few or too many.
+        SchemaError: A column is unknown or named twice, or there are too few or too many.
     """
     ids = tuple(source_column(schema, name).field_id for name in names)
     if not 2 <= len(ids) <= _MAX_COLUMNS or len(set(ids)) != len(ids):
@@ -41,11 +42,11 @@ def z_order_columns(schema: Schema, names: Iterable[str]) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ZOrder:
-    """How values become numbers.
+    """The mapping of values to quantile numbers.
 
     Args:
         field_ids: The columns.
-        edges: For each, ascending values without nulls: a value's number is how many of them are not above it.
+        edges: For each, ascending values without nulls: a value's number is the count of edges not above it.
     """
 
     field_ids: tuple[int, ...]
@@ -65,7 +66,7 @@ class ZOrder:
         return cls(tuple(field_ids), tuple(edges))
 
     def keys(self, schema: Schema, rows: pa.Table) -> npt.NDArray[np.uint64]:
-        """uint64[n] The place of each row along the curve; nulls count as less than all values."""
+        """uint64[n] The position of each row along the curve; nulls are less than all values."""
         columns = [
             _numbers(_flat(sortable(column_of(schema, field_id, rows))), edges)
             for field_id, edges in zip(self.field_ids, self.edges, strict=True)
@@ -82,10 +83,10 @@ def _flat(column: Any) -> pa.Array:
 
 
 def _numbers(column: pa.Array, edges: pa.Array) -> npt.NDArray[np.uint64]:
-    """uint64[n] How many edges are not above each value; 0 for nulls."""
+    """uint64[n] The number of edges not above each value; 0 for nulls."""
     encoded = column.dictionary_encode()
     distinct = encoded.dictionary
-    # edges stand before values, so that equal edges come first: what sorts before a value is not above it
+    # edges are put before values in a stable sort: edges that sort before a value are not above it
     order = pc.sort_indices(pa.concat_arrays([edges, distinct])).to_numpy()
     is_edge = order < len(edges)
     number_of = np.zeros(len(distinct) + 1, np.uint64)
@@ -96,7 +97,7 @@ def _numbers(column: pa.Array, edges: pa.Array) -> npt.NDArray[np.uint64]:
 
 
 def _interleave(columns: Sequence[npt.NDArray[np.uint64]], bits: int) -> npt.NDArray[np.uint64]:
-    """uint64[n] The highest bits of all columns, then the next ones."""
+    """uint64[n] Interleaved bits: the highest of all columns, then the next ones."""
     keys = np.zeros(len(columns[0]), np.uint64)
     for bit in reversed(range(bits)):
         for column in columns:

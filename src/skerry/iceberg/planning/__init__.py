@@ -1,1 +1,1 @@
-"""Planning: from a condition to the data files that can hold such rows, and the deletes that apply to them."""
+"""Planning: from a condition to the data files that may match, and the deletes that apply to them."""

@@ -1,7 +1,7 @@
-"""What one commit did to a table's files: those that it added, those that it removed, those whose rows it deleted.
+"""The files that one commit added, removed, or deleted rows of.
 
-Only the manifests that the commit wrote say so. The others are asked for one thing: which data files its deletes apply
-to; of these nothing is opened that the commit left alone.
+They are determined from the manifests that the commit wrote. The others are only read to find the data files to which
+its deletes apply.
 
 Spec: Iceberg spec, Manifests (status, snapshot_id), Scan Planning.
 """
@@ -44,8 +44,8 @@ class TouchedFile:
     """A data file that stayed, while some of its rows were deleted (or came back).
 
     Args:
-        before: The file with the deletes that it had.
-        after: The file with those that it has now.
+        before: The file with its deletes before the commit.
+        after: The file with its deletes after the commit.
     """
 
     before: FileScanTask
@@ -54,13 +54,13 @@ class TouchedFile:
 
 @dataclass(frozen=True, slots=True)
 class CommitChanges:
-    """What one commit did.
+    """The changes of one commit.
 
     Args:
-        removed: Data files that are gone, with the deletes that they had.
-        touched: Data files that stayed, with other deletes.
-        added: Data files that are new, with the deletes that they have.
-        pushed: What every row that is wanted fulfils, so that others need not be read.
+        removed: Removed data files, with their deletes before the commit.
+        touched: Remaining data files whose deletes changed.
+        added: New data files, with their deletes.
+        pushed: A condition that every requested row satisfies, so that others need not be read.
     """
 
     removed: Sequence[FileScanTask]
@@ -71,13 +71,13 @@ class CommitChanges:
 
 @dataclass(frozen=True)
 class ChangePlanner:
-    """Plans what is to be read of commits.
+    """Plans the reads of commits.
 
     Args:
-        planner: Of scans with the schema of the result.
-        where: Predicates that wanted rows fulfil one and all.
-        of_pairs: Those of them that both images of an update fulfil, or neither: where rows went and came, only these
-            can be applied before the images are paired.
+        planner: The planner of scans with the schema of the result.
+        where: Predicates that requested rows satisfy, all of them.
+        of_pairs: Those of them that both or neither image of an update satisfies: if rows were removed and added, only
+            these can be applied before the images are paired.
     """
 
     planner: ScanPlanner
@@ -85,17 +85,17 @@ class ChangePlanner:
     of_pairs: tuple[Predicate, ...]
 
     def plan(self, snapshot: Snapshot, parent: Snapshot | None) -> CommitChanges:
-        """Find out what a commit did.
+        """Determine the changes of a commit.
 
         Args:
-            snapshot: What it made.
+            snapshot: The snapshot that it created.
             parent: The snapshot before; None for the table's first.
 
         Raises:
             FormatError: Metadata is corrupt.
-            NotFoundError: A metadata file is missing, or the snapshot was not the table's first: those before it have
-                expired, and it was said to have no parent since.
-            SkerryError: A file lies outside of the table's folders.
+            NotFoundError: A metadata file is missing, or the snapshot has no parent although it was not the table's
+                first: its ancestors have expired.
+            SkerryError: A file is outside of the table's folders.
             UnsupportedError: A file is encrypted.
         """
         listed = read_manifest_list(self.planner.storage, snapshot.manifest_list)
@@ -104,8 +104,8 @@ class ChangePlanner:
         id_ = snapshot.snapshot_id
         if parent is None and any(_is_older(file, id_) for file in listed):
             raise NotFoundError(
-                f"what came before snapshot {id_} has expired, so that its changes are not known: "
-                "changes can be read from the oldest snapshot on",
+                f"the parent of snapshot {id_} has expired, so that its changes are not known: changes can be read "
+                "from the oldest snapshot on",
                 location=self.planner.table,
             )
         added = self._files(own, ManifestContent.DATA, lambda files: _by(files, id_, EntryStatus.ADDED))
@@ -151,7 +151,7 @@ class ChangePlanner:
         return DeleteIndex(self._files(live, ManifestContent.DELETES, _is_live), self.planner.schema)
 
     def _touched(self, listed: Sequence[ManifestFile], own: Sequence[ManifestFile], id_: int) -> list[FileBatch]:
-        """Data files older than the commit that its deletes apply to, or that lost deletes by it."""
+        """Data files older than the commit to which its deletes apply, or whose deletes it removed."""
         indexes = []
         for status in (EntryStatus.ADDED, EntryStatus.DELETED):
             choose = functools.partial(_by, snapshot_id=id_, status=status)
@@ -173,7 +173,7 @@ class ChangePlanner:
         return _kept(old, hits)
 
     def _pruned(self, batches: Sequence[FileBatch], conjuncts: Iterable[Predicate]) -> list[FileBatch]:
-        """Files whose metrics leave room for wanted rows."""
+        """Files that may match by their metrics."""
         hits = [np.ones(batch.files.num_rows, bool) for batch in batches]
         for batch, hit in zip(batches, hits, strict=True):
             metrics = column_metrics(batch.files)
@@ -203,7 +203,7 @@ class ChangePlanner:
 
 
 def _is_older(file: ManifestFile, snapshot_id: int) -> bool:
-    """Whether a manifest has files that were there before a snapshot."""
+    """Whether a manifest has files from before a snapshot."""
     return file.has_live_files and (file.added_snapshot_id != snapshot_id or bool(file.existing_files_count))
 
 
@@ -212,7 +212,7 @@ def _is_live(files: pa.RecordBatch) -> pa.BooleanArray:
 
 
 def _by(files: pa.RecordBatch, snapshot_id: int, status: EntryStatus) -> pa.BooleanArray:
-    """The files that a commit added, or removed; what it only kept in a manifest is neither."""
+    """The files that a commit added or removed; files that it only kept in a manifest are neither."""
     return pc.fill_null(
         pc.and_(pc.equal(files.column("snapshot_id"), snapshot_id), pc.equal(files.column("status"), int(status))),
         False,
@@ -230,7 +230,7 @@ def _with_keys(batches: Sequence[FileBatch], index: DeleteIndex) -> list[FileBat
 
 
 def _kept(batches: Sequence[FileBatch], hits: Sequence[npt.NDArray[np.bool_]]) -> list[FileBatch]:
-    """The files that masks keep."""
+    """The files selected by masks."""
     return [
         FileBatch(batch.spec, batch.files.filter(pa.array(hit)), batch.matches_all[hit])
         for batch, hit in zip(batches, hits, strict=True)

@@ -1,7 +1,7 @@
 """Which delete files apply to which data files.
 
-All pairs are found with joins on columns: by the path of the data file, by partition, and by age. Bounds then leave out
-deletes that cannot concern a file. Objects are made of nothing here.
+All pairs are found with joins on columns: by the path of the data file, by partition, and by age. Bounds then exclude
+deletes that cannot apply to a file. No Python objects are created here.
 
 Spec: Iceberg spec, Scan Planning: rules for deletion vectors, position deletes and equality deletes.
 """
@@ -50,12 +50,12 @@ DELETE_COLUMNS = (
     "lower_bounds",
     "upper_bounds",
 )
-"""The columns of delete manifests that the index is made from."""
+"""The columns of delete manifests from which the index is built."""
 
 _FILE_PATH_ID = 2147483546
 """Field id of `file_path` in position deletes (Iceberg spec, Reserved Field IDs)."""
 _MAX_PAIRS = 1 << 20
-"""Pairs that are judged at a time."""
+"""Pairs that are checked at a time."""
 _RULE = "Iceberg spec, Scan Planning"
 
 _TYPES = pa.schema(
@@ -92,7 +92,7 @@ class DeleteIndex:
         schema: The schema of the scan, for the types of equality columns.
 
     Raises:
-        FormatError: A delete file lacks what its kind needs.
+        FormatError: A delete file lacks a required field.
     """
 
     def __init__(self, batches: Sequence[FileBatch], schema: Schema) -> None:
@@ -128,7 +128,7 @@ class DeleteIndex:
             column = self.files.column(name)
             empty = column.is_null() if name != "equality_ids" else pc.less(pc.fill_null(column.value_lengths(), 0), 1)
             self._refuse(concerned & empty.to_numpy(zero_copy_only=False), f"{what} has no {name}")
-        self._refuse(content == FileContent.DATA, "a manifest of delete files has data files")
+        self._refuse(content == FileContent.DATA, "a manifest of delete files contains data files")
 
     def _refuse(self, rows: _Mask, problem: str) -> None:
         if rows.any():
@@ -136,7 +136,7 @@ class DeleteIndex:
             raise FormatError(problem, location=location, rule=_RULE)
 
     def _referenced_files(self) -> pa.Array:
-        """The one data file that deletes are of: named, or found as both bounds of the paths in the file."""
+        """The one data file of deletes: named, or equal to both bounds of the paths in the delete file."""
         named = self.files.column("referenced_data_file")
         lower, upper = self._path_bounds
         both = pc.if_else(pc.fill_null(pc.equal(lower, upper), False), lower, pa.scalar(None, pa.binary()))
@@ -190,7 +190,7 @@ class DeleteIndex:
         return Assignment(offsets, deletes[order])
 
     def _key_filter(self, batches: Sequence[FileBatch]) -> _Filter | None:
-        """Whether metrics leave room for a key of equality deletes in a data file."""
+        """Whether a data file may contain a key of equality deletes, by its metrics."""
         if not self.key_columns:
             return None
         of_column = column_metrics(self.files)
@@ -204,7 +204,7 @@ class DeleteIndex:
         return KeyRanges(compared, deletes, files).judge()
 
     def _by_path(self, paths: pa.Array) -> tuple[_Integers, _Integers]:
-        """A number per data file that deletes refer to: of every delete, and of every data file; -1 without."""
+        """A number per referenced data file, for every delete and every data file; -1 for none."""
         names = self._references.drop_null().unique()
         codes = [pc.fill_null(pc.index_in(side, value_set=names), -1) for side in (self._references, paths)]
         of_deletes, of_files = (code.to_numpy(zero_copy_only=False).astype(np.int64) for code in codes)
@@ -220,11 +220,11 @@ class DeleteIndex:
             )
 
     def _path_filter(self, paths: pa.Array, concerned: _Mask) -> _Filter | None:
-        """Whether the path of a data file lies within the bounds of the paths in position deletes."""
+        """Whether the path of a data file is within the bounds of the paths in position deletes."""
         if not concerned.any():
             return None
         both = pa.concat_arrays([paths, *self._path_bounds])
-        # nulls have the highest rank: an upper bound that is not known is above all paths
+        # nulls have the highest rank: an unknown upper bound is above all paths
         ranks = pc.rank(both, tiebreaker="dense").to_numpy().astype(np.int64)
         of_files, lower, upper = np.split(ranks, [len(paths), len(paths) + self.files.num_rows])
         lower = np.where(self._path_bounds[0].is_null().to_numpy(zero_copy_only=False), 0, lower)
@@ -235,9 +235,9 @@ class DeleteIndex:
         return within
 
     def _partition_groups(self, batches: Sequence[FileBatch]) -> tuple[_Integers, _Integers]:
-        """A number per partition: of every data file and of every delete file.
+        """A number per partition, for every data file and every delete file.
 
-        Equality deletes of an unpartitioned spec are `_GLOBAL`; data files whose spec no delete file has are -1.
+        Equality deletes of an unpartitioned spec are `_GLOBAL`; data files whose spec has no delete files are -1.
         """
         of_files = [np.full(batch.files.num_rows, -1, np.int64) for batch in batches]
         of_deletes = [np.full(batch.files.num_rows, -1, np.int64) for batch in self._batches]
@@ -268,7 +268,7 @@ _GLOBAL = -2
 
 
 def is_unpartitioned(spec: PartitionSpec) -> bool:
-    """Whether a spec sets nothing apart: fields that were dropped from version 1 remain as void."""
+    """Whether a spec is unpartitioned in effect: fields that were dropped in version 1 remain as void."""
     return all(isinstance(field.transform, VoidTransform) for field in spec.fields)
 
 
@@ -302,15 +302,15 @@ def _join(
     strictly: bool = False,
     keep: _Filter | None = None,
 ) -> tuple[_Integers, _Integers]:
-    """Pairs of data files and deletes of one group of which the delete is not older (or strictly younger).
+    """Pairs of data files and deletes of one group where the delete is not older (or strictly younger).
 
     Args:
-        ages: Of both.
-        file_groups: int64[files], -1 for files that belong to none.
+        ages: The ages of data files and deletes.
+        file_groups: int64[files], -1 for files without a group.
         delete_groups: int64[deletes].
         concerned: bool[deletes] Which deletes are joined.
         strictly: Whether deletes of the same age do not count.
-        keep: Which of the pairs remain.
+        keep: Selects the pairs to keep.
 
     Returns:
         Rows of data files and rows of deletes, by ascending data file.
@@ -339,7 +339,7 @@ def _joined(parts: list[_Integers]) -> _Integers:
 
 
 def _expand(starts: _Integers, stops: _Integers) -> Iterator[tuple[_Integers, _Integers]]:
-    """The numbers of many ranges with the range of each, so many at a time that they take little memory."""
+    """The numbers of many ranges with the range of each, in chunks that take little memory."""
     lengths = stops - starts
     ends = np.cumsum(lengths)
     first = 0

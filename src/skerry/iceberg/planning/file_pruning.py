@@ -31,7 +31,7 @@ FILE_COLUMNS = (*TASK_COLUMNS, "status", "content", "partition", "key_metadata")
 """The columns of manifests that pruning by partition needs."""
 
 STEPS = ("files by partition", "files by bounds")
-"""What pruning tells of, in this order."""
+"""The steps that pruning reports, in this order."""
 
 _WAVE_FILES = 8192
 _Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -39,10 +39,10 @@ _Mask: TypeAlias = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class ReadManifest:
-    """A manifest's entries as they were read, deleted ones included.
+    """A manifest's decoded entries, including deleted ones.
 
     Args:
-        file: How the manifest list names it.
+        file: Its record in the manifest list.
         entries: Columns of `skerry.iceberg.manifests.reader.COLUMNS`.
     """
 
@@ -52,12 +52,12 @@ class ReadManifest:
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """What came of some manifests.
+    """The result of pruning some manifests.
 
     Args:
         batch: The files that remain.
-        key_metadata: How they are encrypted.
-        steps: How many remained, by `STEPS`.
+        key_metadata: Their encryption keys.
+        steps: How many files remained, by `STEPS`.
     """
 
     batch: FileBatch
@@ -66,7 +66,7 @@ class Pruned:
 
 
 def waves(manifests: Iterable[ReadManifest]) -> Iterator[list[ReadManifest]]:
-    """Manifests that are pruned together: neighbours alike in spec and columns, up to some thousand files."""
+    """Manifests that are pruned together: neighbours of the same spec and columns, up to some thousand files."""
     wave: list[ReadManifest] = []
     size = 0
     for manifest in manifests:
@@ -106,12 +106,12 @@ def live_files(entries: pa.RecordBatch, spec: PartitionSpec, location: str) -> F
 
 @dataclass(frozen=True, slots=True)
 class FilePruner:
-    """Finds the files that can hold wanted rows.
+    """Finds the files that may contain matching rows.
 
     Args:
         schema: The schema of the scan.
-        conjuncts: Predicates that wanted rows fulfil one and all.
-        keys: Columns whose metrics the remaining files keep, for equality deletes.
+        conjuncts: Predicates that matching rows satisfy, all of them.
+        keys: Columns whose metrics are kept for the remaining files, for equality deletes.
     """
 
     schema: Schema
@@ -120,14 +120,14 @@ class FilePruner:
 
     @property
     def needs_metrics(self) -> bool:
-        """Whether it looks at column metrics."""
+        """Whether column metrics are used."""
         return bool(self.conjuncts or self.keys)
 
     def prune(self, wave: Sequence[ReadManifest], spec: PartitionSpec) -> Pruned:
         """Prune the files of manifests of one spec.
 
         Args:
-            wave: The manifests; their entries have `FILE_COLUMNS`, and metrics where these are needed.
+            wave: The manifests; their entries have `FILE_COLUMNS`, and metrics if these are needed.
             spec: Their partition spec.
 
         Raises:
@@ -137,7 +137,7 @@ class FilePruner:
             return self._prune(wave, spec)
         except FormatError as error:
             if len(wave) > 1:
-                for manifest in wave:  # one of them fails alone as well, and gets its name into the message
+                for manifest in wave:  # pruned alone, the corrupt one fails with its name in the message
                     self.prune([manifest], spec)
             location = error.location or wave[0].file.manifest_path
             raise FormatError(error.message, location=location, offset=error.offset, rule=error.rule) from error
@@ -149,7 +149,7 @@ class FilePruner:
         batch = live_files(entries, spec, wave[0].file.manifest_path)
         files = batch.files
         if batch.column("content").any():
-            raise FormatError("a manifest of data files has delete files", rule="Iceberg spec, Manifests")
+            raise FormatError("a manifest of data files contains delete files", rule="Iceberg spec, Manifests")
         metrics = column_metrics([_live(manifest.entries) for manifest in wave]) if self.needs_metrics else _no_metrics
         projected = [project(conjunct, self.schema, spec) for conjunct in self.conjuncts]
         rows = batch.column("record_count")
@@ -157,7 +157,7 @@ class FilePruner:
         by_partition, alive, _ = self._judge("partition", projected, partition_metrics(spec, files), alive, rows)
         by_bounds, alive, must = self._judge("bounds", self.conjuncts, metrics, alive, rows)
         keys = {column.field_id: found for column in self.keys if (found := metrics(column)) is not None}
-        if self.needs_metrics or not alive.all():  # also to let go of the metrics, which may share their memory
+        if self.needs_metrics or not alive.all():  # also to release the metrics, which may share their memory
             files = files.filter(pa.array(alive))
             must, keys = must[alive], {key: _only(found, alive) for key, found in keys.items()}
         kept = FileBatch(spec, files.select(["partition", *TASK_COLUMNS]), must, keys)
@@ -171,7 +171,7 @@ class FilePruner:
         alive: _Mask,
         rows: npt.NDArray[np.int64],
     ) -> tuple[ScanStep, _Mask, _Mask]:
-        """Which of the files that are alive metrics leave room in, and for which all rows must be wanted."""
+        """Which of the live files may match by their metrics, and which match in all rows."""
         before, must = alive, np.full(len(alive), True)
         reasons: list[tuple[str, int]] = []
         for conjunct, original in zip(conjuncts, self.conjuncts, strict=True):

@@ -1,4 +1,4 @@
-"""Bounds of equality deletes against bounds of data files: which deletes can find a key there?
+"""Comparison of bounds of equality deletes and data files: which deletes can match a key there?
 
 Spec: Iceberg spec, Equality Delete Files, Data File Fields (bounds, null counts).
 """
@@ -26,11 +26,11 @@ _Mask: TypeAlias = npt.NDArray[np.bool_]
 
 
 def equality_columns(equality_ids: pa.Array, schema: Schema) -> tuple[Column, ...]:
-    """The columns of equality deletes whose bounds are worth comparing: those of the schema, but for floating point.
+    """The columns of equality deletes whose bounds are comparable: those of the schema except floating-point ones.
 
     Args:
         equality_ids: list[deletes] of field ids.
-        schema: The schema of the scan. What it has lost is read from the files, but has no type to compare bounds in.
+        schema: The schema of the scan. Dropped columns are read from the files, but have no type to compare bounds in.
     """
     wanted = set(equality_ids.flatten().to_pylist())
     return tuple(
@@ -53,15 +53,15 @@ def join_metrics(parts: Sequence[FieldMetrics]) -> FieldMetrics:
 
 @dataclass(frozen=True)
 class KeyRanges:
-    """Judges pairs of data files and equality deletes.
+    """Checks pairs of data files and equality deletes.
 
     A pair remains if, in every column that the delete compares, both have nulls or their ranges overlap, as far as
-    metrics tell.
+    metrics show.
 
     Args:
         compared: By field id, bool[deletes]: which deletes compare the column.
         deletes: Metrics of the columns in the deletes, by field id.
-        files: Metrics of the columns in the data files, likewise.
+        files: Metrics of the columns in the data files, by field id.
     """
 
     compared: Mapping[int, _Mask]
@@ -69,7 +69,7 @@ class KeyRanges:
     files: Mapping[int, FieldMetrics]
 
     def judge(self) -> _Judgement:
-        """Make bounds comparable, once for all pairs."""
+        """Convert bounds to comparable ranks, once for all pairs."""
         return _Judgement(
             [_Ranks.of(self.compared[key], self.files[key], self.deletes[key]) for key in sorted(self.compared)]
         )
@@ -105,7 +105,7 @@ class _Ranks:
         bounds = [_comparable(side) for side in (files.lower, files.upper, deletes.lower, deletes.upper)]
         ranks = pc.rank(pa.concat_arrays(bounds), tiebreaker="dense").to_numpy().astype(np.int64)
         parts = np.split(ranks, np.cumsum([len(part) for part in bounds])[:-1])
-        # nulls rank highest, which is right for an upper bound that is not known
+        # nulls rank highest, which is right for an unknown upper bound
         for part in (0, 2):
             parts[part] = np.where(bounds[part].is_null().to_numpy(zero_copy_only=False), 0, parts[part])
         return cls(

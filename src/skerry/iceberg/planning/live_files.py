@@ -1,4 +1,4 @@
-"""The live files of a snapshot, and what their metrics say about the columns of the table."""
+"""The live files of a snapshot, and the metrics of the table's columns over them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["ColumnMetrics", "column_metrics", "live_data_files", "live_delete_ke
 
 
 def live_data_files(state: TableState, snapshot: Snapshot) -> list[DataFile]:
-    """All data files of a snapshot; rows that delete files remove are still in them."""
+    """All data files of a snapshot; rows removed by delete files are still in them."""
     return [
         entry.data_file
         for manifest in read_manifest_list(state.storage, snapshot.manifest_list)
@@ -56,7 +56,7 @@ def needless_deletes(
         state: The table.
         snapshot: The snapshot.
         tasks: All its data files.
-        gone: Locations of data files that are about to go.
+        gone: Locations of data files that are about to be removed.
     """
     live = live_delete_keys(state, snapshot) if snapshot is not None else []
     if not live:
@@ -72,12 +72,12 @@ def needless_deletes(
 
 @dataclass(frozen=True, slots=True)
 class ColumnMetrics:
-    """What the files' metrics say about one column.
+    """The metrics of one column over files.
 
     Args:
-        null_count: Nulls in all files; None if a file does not tell.
-        min: The least lower bound; None if a file with values does not tell.
-        max: The greatest upper bound, likewise.
+        null_count: Nulls in all files; None if unknown for a file.
+        min: The smallest lower bound; None if unknown for a file with values.
+        max: The largest upper bound; None if unknown for a file with values.
     """
 
     null_count: int | None

@@ -1,4 +1,4 @@
-"""What manifests and manifest lists tell about many files at once, in the form that predicates are evaluated on.
+"""Metrics of many files from manifests and manifest lists, in the form on which predicates are evaluated.
 
 Spec: Iceberg spec, Manifest Lists (field_summary), Data File Fields.
 """
@@ -29,11 +29,11 @@ MetricsLookup: TypeAlias = Callable[[Column], FieldMetrics | None]
 def summary_metrics(spec: PartitionSpec, manifests: Sequence[ManifestFile]) -> MetricsLookup:
     """The partition summaries of manifests, as metrics of partition fields.
 
-    Each counts as one value, since summaries tell only whether there are nulls and NaNs.
+    Each counts as one value, since summaries only show whether there are nulls and NaNs.
 
     Args:
         spec: The partition spec of the manifests.
-        manifests: Manifests as their list names them.
+        manifests: Records of manifests in their list.
     """
     positions = {field.field_id: index for index, field in enumerate(spec.fields)}
     unknown = FieldSummary(contains_null=True)
@@ -80,7 +80,7 @@ def partition_metrics(spec: PartitionSpec, files: pa.RecordBatch) -> MetricsLook
 
 
 def _cast_partition(values: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Partition values in the storage type of today's result; the source may have been promoted since."""
+    """Partition values in the storage type of the current result type; the source may have been promoted since."""
     storage = values.storage if isinstance(values, pa.ExtensionArray) else values
     return storage if storage.type == arrow_storage(type_) else storage.cast(arrow_storage(type_))
 
@@ -103,7 +103,7 @@ def column_metrics(parts: pa.RecordBatch | Sequence[pa.RecordBatch]) -> MetricsL
 
     def lookup(column: Column) -> FieldMetrics | None:
         if pa.types.is_nested(column.type) or is_metadata_column(column.field_id):
-            return None  # row ids that a file does not store are inherited, and no bounds tell of them
+            return None  # row ids that a file does not store are inherited and have no bounds
         if column.field_id not in cache:
             values = counts("value_counts", column.field_id)
             row_counts = np.concatenate([batch.column("record_count") for batch in batches])
@@ -120,13 +120,13 @@ def column_metrics(parts: pa.RecordBatch | Sequence[pa.RecordBatch]) -> MetricsL
 
 
 def _values_of(maps: pa.MapArray, key: int) -> pa.Array:
-    """The value of a key in every map, null without."""
+    """The value of a key in every map, null if it is missing."""
     values, found = map_values(maps, key)
     return values.take(pa.array(found, mask=found < 0))
 
 
 def _counts_of(maps: pa.MapArray, key: int) -> npt.NDArray[np.int64]:
-    """The count of a key in every map, -1 without."""
+    """The count of a key in every map, -1 if it is missing."""
     values, found = map_values(maps, key)
     known = found >= 0
     result = np.full(len(found), -1, np.int64)
@@ -142,11 +142,11 @@ def map_values(maps: pa.MapArray, key: int) -> tuple[pa.Array, npt.NDArray[np.in
         key: The key.
 
     Returns:
-        The values of all maps, and int64[maps]: where among them the value of the key lies; -1 without it.
+        The values of all maps, and int64[maps]: the index of the key's value among them; -1 if it is missing.
     """
     keys = maps.keys.to_numpy(zero_copy_only=False)
     offsets = maps.offsets.to_numpy(zero_copy_only=False)
-    hits = np.flatnonzero(keys == key)[::-1]  # so that of several the first remains
+    hits = np.flatnonzero(keys == key)[::-1]  # so that the first of several wins
     rows = np.searchsorted(offsets, hits, side="right") - 1
     inside = (rows >= 0) & (rows < len(maps))
     found = np.full(len(maps), -1, np.int64)

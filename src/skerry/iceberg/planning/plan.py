@@ -1,7 +1,7 @@
-"""Scan planning: from the manifest list to the data files that can hold wanted rows.
+"""Scan planning: from the manifest list to the data files that may contain matching rows.
 
 Manifests are pruned by the partition summaries of the manifest list, their files by partition values and then by column
-metrics, each step for all of them at once on the columns of the manifest. Only a file that remains becomes an object.
+metrics, each step for all of them at once on the columns of the manifest. Only remaining files become objects.
 
 Spec: Iceberg spec, Scan Planning.
 """
@@ -49,7 +49,7 @@ __all__ = ["ScanPlanner"]
 
 _Mask: TypeAlias = npt.NDArray[np.bool_]
 _AHEAD_BYTES = 4 << 20
-"""Encoded manifests that may be decoded and wait to be pruned."""
+"""The number of decoded manifests that may wait to be pruned."""
 
 
 @dataclass(frozen=True)
@@ -59,13 +59,13 @@ class ScanPlanner:
     Args:
         table: The table's name, for messages.
         storage: Access to manifests.
-        roots: Folders that the table's files must lie in; None allows every place.
+        roots: Folders that must contain the table's files; None allows any location.
         schema: The schema of the scan.
         specs: All partition specs of the table by id.
-        conjuncts: Predicates that wanted rows fulfil one and all.
+        conjuncts: Predicates that matching rows satisfy, all of them.
         defaults: Physical values by field id, for columns that files may lack.
-        threads: How many manifests are read at a time.
-        cache: Where decoded manifests are kept.
+        threads: The number of manifests read in parallel.
+        cache: The cache of decoded manifests.
     """
 
     table: str
@@ -79,7 +79,7 @@ class ScanPlanner:
     cache: ManifestCache = field(default_factory=shared_cache, repr=False)
 
     def plan(self, manifest_list: str | None) -> ScanPlan[PlannedFiles]:
-        """Find the data files that can hold wanted rows.
+        """Find the data files that may contain matching rows.
 
         Args:
             manifest_list: Location of the snapshot's manifest list; None for a table without snapshots.
@@ -87,7 +87,7 @@ class ScanPlanner:
         Raises:
             FormatError: A manifest list or manifest is corrupt.
             NotFoundError: One of them is missing.
-            SkerryError: A file lies outside of the table's folders.
+            SkerryError: A file is outside of the table's folders.
             UnsupportedError: Files are encrypted.
         """
         if manifest_list is None:
@@ -114,7 +114,7 @@ class ScanPlanner:
     # ---- manifests ----
 
     def _prune_manifests(self, manifests: Sequence[ManifestFile]) -> tuple[list[ManifestFile], Counter[str]]:
-        """The manifests whose summaries leave room for wanted rows, and why the other data manifests do not."""
+        """The manifests that may match by their summaries, and why the other data manifests cannot."""
         reasons: dict[int, str] = {}
         for spec_id in {manifest.partition_spec_id for manifest in manifests}:
             spec = self.spec(spec_id)
@@ -138,12 +138,12 @@ class ScanPlanner:
         """
         if spec_id not in self.specs:
             raise FormatError(
-                f"a manifest is of partition spec {spec_id}, the table has no such spec", location=self.table
+                f"a manifest has partition spec {spec_id}, which the table does not have", location=self.table
             )
         return self.specs[spec_id]
 
     def _check_locations(self, locations: pa.Array) -> None:
-        """Refuse files outside of the table's folders: metadata that someone else wrote could point anywhere."""
+        """Refuse files outside of the table's folders: metadata from another writer could refer to any location."""
         if self.roots is None:
             return
         inside = np.zeros(len(locations), bool)
@@ -154,15 +154,15 @@ class ScanPlanner:
             location = locations[row].as_py()
             if not any(is_within(root, location) for root in self.roots):
                 raise SkerryError(
-                    "a file of the table lies outside of its folder; if that is meant, read it by "
-                    f"connect(…, allowed_locations=[…]), or set the table property {OUTSIDE_PROPERTY}=true",
+                    "a file of the table is outside of its folder; if that is intended, read it with connect(…, "
+                    f"allowed_locations=[…]), or set the table property {OUTSIDE_PROPERTY}=true",
                     location=location,
                 )
 
     # ---- files ----
 
     def read_files(self, manifest: ManifestFile, columns: Sequence[str]) -> pa.RecordBatch:
-        """The entries of a manifest, deleted ones included.
+        """The entries of a manifest, including deleted ones.
 
         Args:
             manifest: The manifest.
@@ -182,7 +182,7 @@ class ScanPlanner:
     def _prune_files(
         self, pool: ThreadPoolExecutor, manifests: Iterable[ManifestFile], pruner: FilePruner
     ) -> list[Pruned]:
-        """The files that remain; manifests are decoded in threads, while those before them are pruned."""
+        """The files that remain; manifests are decoded in threads while earlier ones are pruned."""
         columns = (*FILE_COLUMNS, *(METRIC_COLUMNS if pruner.needs_metrics else ()))
 
         def read(manifest: ManifestFile) -> ReadManifest:
@@ -197,19 +197,19 @@ class ScanPlanner:
         return result
 
     def _check_deletes(self, deletes: DeleteIndex, assignment: Assignment) -> None:
-        """Refuse what cannot be read, or may not be; of delete files that are needed only."""
+        """Refuse files that cannot or must not be read; delete files only if they are needed."""
         needed = deletes.files.take(pa.array(np.unique(assignment.rows)))
         self.check_files(needed, "delete files")
 
     def check_files(self, files: pa.RecordBatch | pa.Table, what: str) -> None:
-        """Refuse files that cannot be read, or may not be.
+        """Refuse files that cannot or must not be read.
 
         Args:
             files: Their `file_path` and `key_metadata`.
             what: What they are, for the message.
 
         Raises:
-            SkerryError: One lies outside of the table's folders.
+            SkerryError: One is outside of the table's folders.
             UnsupportedError: One is encrypted.
         """
         if files.column("key_metadata").null_count < files.num_rows:
@@ -218,7 +218,7 @@ class ScanPlanner:
 
 
 def _may_climb(locations: pa.Array) -> _Mask:
-    """Which locations have what might lead out of a folder: those are examined one by one."""
+    """Which locations contain parts that might leave a folder: those are checked one by one."""
     _, offsets, content = locations.buffers()
     first, last = np.frombuffer(offsets, np.int32)[[locations.offset, locations.offset + len(locations)]].tolist()
     joined = content[first:last].to_pybytes() if content is not None else b""

@@ -1,4 +1,4 @@
-"""The files of a plan: columns that become scan tasks when someone asks for them.
+"""The files of a plan: columns that become scan tasks on demand.
 
 Spec: Iceberg spec, Data File Fields, Scan Planning.
 """
@@ -41,22 +41,22 @@ TASK_COLUMNS = (
     "sequence_number",
     "first_row_id",
 )
-"""The columns that tasks are made of, beside `partition`."""
+"""The columns from which tasks are created, besides `partition`."""
 
 _STEP = 512
-"""Files whose columns become Python values at a time."""
+"""The number of files converted to Python values at a time."""
 
 
 @dataclass(frozen=True, eq=False)
 class PlannedFiles(Sequence[FileScanTask]):
-    """Scan tasks over columns; iterating makes them one after the other and keeps none.
+    """A sequence of scan tasks over columns; iterating creates them one by one and keeps none.
 
     Args:
         batches: The data files.
         deletes: Delete files with `skerry.iceberg.planning.delete_index.DELETE_COLUMNS`.
         assignment: Which of them apply to which data file.
         defaults: Physical values by field id, for columns that files may lack.
-        splits: How files are cut into tasks; None for one task per file.
+        splits: How files are split into tasks; None for one task per file.
     """
 
     batches: tuple[FileBatch, ...]
@@ -67,28 +67,28 @@ class PlannedFiles(Sequence[FileScanTask]):
 
     @functools.cached_property
     def _starts(self) -> list[int]:
-        """The number of the first file of every batch, and behind the last."""
+        """The number of the first file of every batch, and the total at the end."""
         counts = [batch.files.num_rows for batch in self.batches]
         return np.concatenate([[0], np.cumsum(counts)]).astype(int).tolist()
 
     @property
     def file_count(self) -> int:
-        """How many data files there are."""
+        """The number of data files."""
         return self._starts[-1]
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all data files."""
+        """The total size of all data files."""
         return sum(int(batch.column("file_size_in_bytes").sum()) for batch in self.batches)
 
     @property
     def row_count(self) -> int:
-        """Rows of all data files, deleted ones included."""
+        """Rows of all data files, including deleted ones."""
         return sum(int(batch.column("record_count").sum()) for batch in self.batches)
 
     @property
     def unfiltered_count(self) -> int:
-        """Data files whose rows are all wanted, but for deleted ones."""
+        """The number of data files whose live rows all match."""
         return sum(int(np.count_nonzero(batch.matches_all)) for batch in self.batches)
 
     def __len__(self) -> int:
@@ -115,7 +115,7 @@ class PlannedFiles(Sequence[FileScanTask]):
         return tasks if self.splits is None else self._cut(tasks, 0)
 
     def split(self, target_bytes: int) -> PlannedFiles:
-        """The same files, large ones cut into several tasks; see `skerry.iceberg.planning.splits.plan_splits`."""
+        """The same files, large ones split into several tasks; see `skerry.iceberg.planning.splits.plan_splits`."""
         if not self.batches:
             return self
         lists = [batch.files.column("split_offsets") for batch in self.batches]
@@ -129,7 +129,7 @@ class PlannedFiles(Sequence[FileScanTask]):
         return dataclasses.replace(self, splits=splits)
 
     def settled(self) -> tuple[int, PlannedFiles]:
-        """Rows that are known to be wanted without a look at their files, and the other files."""
+        """Rows that are known to match without reading their files, and the other files."""
         if not self.batches:
             return 0, self
         matches_all = np.concatenate([batch.matches_all for batch in self.batches])
@@ -203,7 +203,7 @@ class PlannedFiles(Sequence[FileScanTask]):
         return iter(tasks)
 
     def _cut(self, tasks: Iterable[FileScanTask], first: int) -> Iterator[FileScanTask]:
-        """The tasks of the parts of files, the first of which has that number."""
+        """The tasks of the parts of files, starting at that number."""
         assert self.splits is not None
         for file, task in enumerate(tasks, first):
             begin, end = self.splits.offsets[file : file + 2].tolist()
@@ -216,7 +216,7 @@ class PlannedFiles(Sequence[FileScanTask]):
                 yield dataclasses.replace(task, start_byte=start, end_byte=None if stop < 0 else stop)
 
     def _deletes_of(self, start: int, stop: int) -> Iterable[tuple[DeleteFile, ...]]:
-        """The delete files of each of some data files; what applies to several of them is one object."""
+        """The delete files of each data file; a delete file of several data files is one object."""
         offsets = self.assignment.offsets[start : stop + 1].tolist()
         if offsets[0] == offsets[-1]:
             return itertools.repeat(())
@@ -269,7 +269,7 @@ _DELETE_FILE_COLUMNS = (
 
 
 def _partition_fields(batches: Sequence[FileBatch]) -> list[pa.Field]:
-    """The partition fields of all specs; a type that was promoted is the wider one."""
+    """The partition fields of all specs; for promoted types the wider one."""
     found: dict[int, pa.Field] = {}
     for batch in batches:
         for field in batch.files.schema.field("partition").type:

@@ -1,4 +1,4 @@
-"""Cutting large files into tasks of about one size, at the offsets where readers may begin.
+"""Splitting of large files into tasks of about one size, at their split offsets.
 
 Spec: Iceberg spec, Data File Fields, `split_offsets`.
 """
@@ -21,9 +21,9 @@ class Splits:
     """The tasks of many files.
 
     Args:
-        offsets: int64[files + 1] Where the tasks of each file begin in the other arrays.
+        offsets: int64[files + 1] The index of the first task of each file in the other arrays.
         starts: int64[tasks] First byte; 0 for the first task of a file.
-        ends: int64[tasks] Byte behind the last; -1 for the last task of a file, which goes to its end.
+        ends: int64[tasks] End offset, exclusive; -1 for the last task of a file, which extends to its end.
     """
 
     offsets: _Integers
@@ -32,16 +32,16 @@ class Splits:
 
 
 def plan_splits(sizes: _Integers, list_offsets: _Integers, split_offsets: _Integers, target_bytes: int) -> Splits:
-    """Cut files.
+    """Split files.
 
-    A task takes as many pieces of a file as fit the target, and one piece even if it does not. Files whose offsets
-    make no sense (not ascending, or outside of the file) remain whole: they would lose rows if one relied on them.
+    A task takes as many pieces of a file as fit the target, and at least one. Files with invalid offsets (not
+    ascending, or outside of the file) are not split: relying on them would lose rows.
 
     Args:
         sizes: int64[files] Bytes of each file.
-        list_offsets: int64[files + 1] Where the offsets of each file begin in `split_offsets`.
-        split_offsets: int64[n] Where readers may begin, of all files.
-        target_bytes: Bytes of a task, at most.
+        list_offsets: int64[files + 1] The index of each file's first offset in `split_offsets`.
+        split_offsets: int64[n] Split offsets of all files.
+        target_bytes: Maximum bytes of a task.
     """
     counts = np.diff(list_offsets)
     files = np.repeat(np.arange(len(sizes)), counts)
@@ -50,7 +50,7 @@ def plan_splits(sizes: _Integers, list_offsets: _Integers, split_offsets: _Integ
     wrong[1:] |= (places[1:] <= places[:-1]) & (files[1:] == files[:-1])
     sound = np.ones(len(sizes), bool)
     sound[files[wrong]] = False
-    # a file's first offset is where its rows begin; cuts are behind it
+    # a file's first offset is the start of its rows; cuts come after it
     is_first = np.ones(len(files), bool)
     is_first[1:] = files[1:] != files[:-1]
     usable = sound[files] & ~is_first & (sizes[files] > target_bytes)
@@ -66,9 +66,9 @@ def plan_splits(sizes: _Integers, list_offsets: _Integers, split_offsets: _Integ
 
 
 def _chosen(files: _Integers, places: _Integers, sizes: _Integers, target_bytes: int) -> tuple[_Integers, _Integers]:
-    """Those of the possible cuts that make tasks as large as the target allows; one cut of every file per round."""
+    """Choose the cuts that make tasks as large as the target allows; one cut of every file per round."""
     span = int(sizes.max(initial=0)) + 1
-    keys = files * span + places  # ascending, and of one file all between two multiples of the span
+    keys = files * span + places  # ascending; those of one file are between two multiples of the span
     active = np.unique(files)
     starts = np.zeros(len(active), np.int64)
     chosen: list[_Integers] = []
@@ -76,7 +76,7 @@ def _chosen(files: _Integers, places: _Integers, sizes: _Integers, target_bytes:
         last = np.searchsorted(keys, active * span + np.minimum(starts + target_bytes, span - 1), side="right") - 1
         first = np.searchsorted(keys, active * span + starts, side="right")
         stop = np.searchsorted(keys, (active + 1) * span)
-        cut = np.maximum(last, first)  # a piece larger than the target is a task of its own
+        cut = np.maximum(last, first)  # a piece larger than the target becomes a task of its own
         is_cut = (first < stop) & (sizes[active] - starts > target_bytes)
         active, cut = active[is_cut], cut[is_cut]
         starts = places[cut]

@@ -1,7 +1,7 @@
-"""Reading what happened to a table between two snapshots, from the files that its commits added, removed or touched.
+"""Reading of changes between two snapshots, from the files that commits added, removed or deleted rows of.
 
-A commit that only added rows is read as a stream. One that took rows away and added some, too, is held in memory, all
-columns of the rows concerned: what only moved from file to file must be told from what changed.
+A commit that only added rows is read as a stream. If it also removed rows, all columns of the affected rows are held in
+memory: rows that only moved between files must be distinguished from changed ones.
 
 Spec: Iceberg spec, Snapshots (operation), Row Lineage.
 """
@@ -55,12 +55,12 @@ _Positions: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class _Moved:
-    """Rows of a data file that stayed.
+    """Changed rows of a data file that stayed.
 
     Args:
         file: The file.
-        lost: int64[n] Positions of rows that were there before and are not there after, ascending.
-        revived: int64[n] Positions of rows that were deleted before and are not any more.
+        lost: int64[n] Positions of rows that were deleted by the commit, ascending.
+        revived: int64[n] Positions of rows that were deleted before and are live again.
     """
 
     file: TouchedFile
@@ -69,25 +69,25 @@ class _Moved:
 
 
 class Changes(RowStream):
-    """The changes between two snapshots, described; made by `Table.changes`.
+    """A lazy read of the changes between two snapshots; created by `Table.changes`.
 
-    They come commit by commit, oldest first. Within a commit rows that went come first, then updates as pairs of
-    images, then rows that came.
+    Commits are read oldest first. Within a commit, deleted rows come first, then updates as pairs of images, then
+    inserted rows.
 
     Args:
         state: The table's metadata and access to its files.
-        commits: The snapshots whose changes are read with the one before each, oldest first.
-        schema: The schema to read them with.
+        commits: The snapshots whose changes are read, each with its parent, oldest first.
+        schema: The schema of the result.
         columns: Dotted names, in the order to deliver; all columns if None.
         where: SQL text, a PyArrow expression, or a predicate.
-        on: Columns that identify a row; those that the table declares if None.
-        carried_over: Whether rows that only moved from file to file are told as deletes and inserts.
-        threads: How many files are planned and read at a time; by default one per core.
+        on: Columns that identify a row; the table's identifier columns if None.
+        carried_over: Whether rows that only moved between files are reported as deletes and inserts.
+        threads: The number of files planned and read in parallel; by default one per core.
 
     Raises:
-        FormatError: `where` is no condition.
+        FormatError: `where` is not a condition.
         SchemaError: A column does not exist, or a literal does not fit its column.
-        UnsupportedError: `where` uses what conditions do not have.
+        UnsupportedError: `where` uses unsupported expressions.
     """
 
     def __init__(
@@ -118,7 +118,8 @@ class Changes(RowStream):
         taken = {*CHANGE_COLUMNS.names, _POSITION.name, _ROW_ID.name}.intersection(self._full_schema.names)
         if taken:
             raise SchemaError(
-                f"column {min(taken)!r} has a name that changes need; rename it to read them", location=state.name
+                f"column {min(taken)!r} has a name that is reserved for changes; rename it to read them",
+                location=state.name,
             )
 
     def __repr__(self) -> str:
@@ -142,7 +143,7 @@ class Changes(RowStream):
             FormatError: A file is corrupt.
             NotFoundError: A file is missing.
             SchemaError: A file's columns do not fit the table's schema.
-            UnsupportedError: A file is encrypted, or in a format that is not read.
+            UnsupportedError: A file is encrypted, or in an unsupported format.
         """
         batches = (
             batch
@@ -178,7 +179,7 @@ class Changes(RowStream):
             yield ChangedRows.all_of(pa.Table.from_batches([batch]), type_)
 
     def _compared(self, commit: CommitChanges, moved: Sequence[_Moved]) -> ChangedRows:
-        """The changes of a commit that took rows away and added some."""
+        """The changes of a commit that removed and added rows."""
         schema, predicate = self._full_schema, conjunction(commit.pushed)
         read = pa.schema([*schema, _ROW_ID]) if self._by_row_id else schema
         gone = pa.Table.from_batches(self._gone(commit, moved, read, predicate), read)
@@ -194,7 +195,7 @@ class Changes(RowStream):
         return ChangedRows(pa.Table.from_batches(batches, self._rows_schema), rows.types)
 
     def _keys(self, gone: pa.Table, come: pa.Table) -> tuple[pa.Table, pa.Table] | None:
-        """What identifies the rows of both sides."""
+        """The keys of the rows of both sides."""
         if self._by_row_id:
             return _row_ids(gone.column(_ROW_ID.name), 1), _row_ids(come.column(_ROW_ID.name), 2)
         if not self._key:
@@ -221,7 +222,7 @@ class Changes(RowStream):
         yield from self._reader(schema, predicate).batches(commit.added)
 
     def _moved(self, file: TouchedFile) -> _Moved:
-        """Find the rows whose deletion a commit changed; data are read only if keys are deleted."""
+        """Find the rows that a commit deleted or restored; data files are read only for equality deletes."""
         before, after = file.before, file.after
         if _key_deletes(before) == _key_deletes(after):
             was, now = (deleted_positions(self._state.storage, task) for task in (before, after))
@@ -236,7 +237,7 @@ class Changes(RowStream):
     def _at(
         self, task: FileScanTask, positions: _Positions, schema: pa.Schema, predicate: Predicate
     ) -> Iterator[pa.RecordBatch]:
-        """Rows at some positions of a file; only the parts of it are read that they lie in."""
+        """Rows at some positions of a file; only the parts that contain them are read."""
         if not len(positions):
             return
         reader = self._reader(pa.schema([*schema, _POSITION]), predicate)
@@ -267,21 +268,24 @@ def changes(
 
     Args:
         state: The table's metadata and access to its files.
-        from_snapshot: Id of the older snapshot, or a branch or tag: what came after it is told. None for all that was.
-        to_snapshot: Id of the newer snapshot, or a branch or tag: it is told itself. The current one if None.
+        from_snapshot: Id of the older snapshot, or a branch or tag: changes after it are read. None to read from the
+            beginning.
+        to_snapshot: Id of the newer snapshot, or a branch or tag, whose own changes are included. The current one if
+            None.
         columns: Dotted names, in the order to deliver; all columns if None.
         where: SQL text, a PyArrow expression, or a predicate.
-        on: Columns that identify a row, so that updates are told as such. If None those that the table declares;
-            without them the row ids of version 3 tables. An empty list tells updates as deletes and inserts.
-        carried_over: Whether rows that only moved from file to file are told as deletes and inserts.
-        threads: How many files are planned and read at a time.
+        on: Columns that identify a row, so that updates are reported as such. If None, the table's identifier columns;
+            without them the row ids of version 3 tables. With an empty list, updates are reported as deletes and
+            inserts.
+        carried_over: Whether rows that only moved between files are reported as deletes and inserts.
+        threads: The number of files planned and read in parallel.
 
     Returns:
         The changes, with the schema of the newer snapshot; with the table's if that is the current one.
 
     Raises:
         NotFoundError: A snapshot or reference does not exist, or snapshots between the two have expired.
-        SchemaError: The older snapshot is no ancestor of the newer one, or a column does not exist.
+        SchemaError: The older snapshot is not an ancestor of the newer one, or a column does not exist.
     """
     newest = _snapshot(state, MAIN if to_snapshot is None else to_snapshot)
     oldest = _snapshot(state, from_snapshot) if from_snapshot is not None else None
@@ -335,7 +339,7 @@ def _no_ancestor(state: TableState, oldest: Snapshot, newest: Snapshot) -> str:
         walk = state.metadata.snapshot_by_id(parent) if parent is not None else None
     if walk is not None:
         return f"snapshot {oldest.snapshot_id} came after {newest.snapshot_id}: changes are read from old to new"
-    return f"snapshot {oldest.snapshot_id} is no ancestor of {newest.snapshot_id}: they lie on different branches"
+    return f"snapshot {oldest.snapshot_id} is not an ancestor of {newest.snapshot_id}: they are on different branches"
 
 
 # Columns and rows ----------------------------------------------------------------------------------------------------
@@ -352,7 +356,7 @@ def _values(rows: pa.Table, column: Column) -> pa.ChunkedArray:
 
 
 def _row_ids(ids: pa.ChunkedArray, side: int) -> pa.Table:
-    """Row ids as keys; a row without id, from before the table had them, is like no other of either side."""
+    """Row ids as keys; a row without an id, from before the table had them, is different from all others."""
     unlike = -(2 * np.arange(len(ids), dtype=np.int64) + side)
     known = np.asarray(ids.is_valid())
     return pa.table({_ROW_ID.name: np.where(known, ids.fill_null(0).to_numpy(), unlike)})
@@ -368,7 +372,7 @@ def _key_deletes(task: FileScanTask) -> frozenset[str]:
 
 
 def _parts_with(reader: RowReader, task: FileScanTask, positions: _Positions) -> Iterable[FileScanTask]:
-    """The parts of a file that some positions lie in, neighbours taken together."""
+    """The parts of a file that contain some positions; adjacent parts are merged."""
     file = task.data_file
     parts = open_stored(reader.storage, file.location, file.file_format, reader.read_schema, reader.names).parts
     bounds = [np.searchsorted(positions, [part.first_row, part.first_row + part.row_count]) for part in parts]

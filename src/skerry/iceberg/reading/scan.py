@@ -1,4 +1,4 @@
-"""Scans: a description of rows to read, which plans, explains and reads when asked."""
+"""Scans: lazy reads of a snapshot, which plan, explain and read on demand."""
 
 from __future__ import annotations
 
@@ -42,24 +42,24 @@ _SURVEYED_FILES = 64
 
 
 class Scan(TableScan):
-    """Rows of one snapshot of a table, described; made by `Table.scan`.
+    """A lazy read of one snapshot of a table; created by `Table.scan`.
 
-    Every method reads the same snapshot, however the table moves on. The rows come in the order of the files in the
-    metadata and of the rows in the files.
+    Every method reads the same snapshot, even if the table changes. Rows are in the order of the files in the metadata
+    and of the rows in the files.
 
     Args:
         state: The table's metadata and access to its files.
         snapshot: The snapshot to read; None reads nothing.
-        schema: The schema to read it with.
+        schema: The schema of the result.
         columns: Dotted names, in the order to deliver; all columns if None.
         where: SQL text, a PyArrow expression, or a predicate.
-        limit: Most rows.
-        threads: How many files are planned and read at a time; by default one per core.
+        limit: Maximum number of rows.
+        threads: The number of files planned and read in parallel; by default one per core.
 
     Raises:
-        FormatError: `where` is no condition.
+        FormatError: `where` is not a condition.
         SchemaError: A column does not exist, or a literal does not fit its column.
-        UnsupportedError: `where` uses what conditions do not have.
+        UnsupportedError: `where` uses unsupported expressions.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Scan(TableScan):
     ) -> None:
         self._state = state
         self._snapshot = snapshot
-        # a column of a type that is not read refuses itself, and where it is asked for; never the others
+        # a column of an unsupported type is refused only when it is requested; the others can be read
         if columns is not None and (readable := readable_columns(schema)) is not schema:
             refused = {field.name for field in schema.fields}.difference(field.name for field in readable.fields)
             if not any(str(name).split(".")[0] in refused for name in columns):
@@ -99,12 +99,12 @@ class Scan(TableScan):
 
     @property
     def schema(self) -> pa.Schema:
-        """The schema of the rows; fields carry their id in the metadata `PARQUET:field_id`."""
+        """The schema of the rows; fields have their id in the metadata `PARQUET:field_id`."""
         return self._schema
 
     @property
     def snapshot_id(self) -> int | None:
-        """The snapshot that is read; None for a table without rows so far."""
+        """The snapshot that is read; None for a table without snapshots."""
         return None if self._snapshot is None else int(self._snapshot.snapshot_id)
 
     @property
@@ -115,32 +115,32 @@ class Scan(TableScan):
     # ---- planning ----
 
     def plan(self, *, split: bool = False) -> Sequence[FileScanTask]:
-        """Find the files that can hold wanted rows, each with the delete files that apply to it.
+        """Find the files that may contain matching rows, each with the delete files that apply to it.
 
         Args:
-            split: Whether files are cut into tasks of at most the table property `read.split.target-size` (by default
-                128 MB), as far as their split offsets allow; for readers that share the work.
+            split: Whether files are split into tasks of at most the table property `read.split.target-size` (by default
+                128 MB), as far as their split offsets allow; for parallel readers.
 
         Returns:
-            The tasks in the order of the metadata. They become objects while one goes through them.
+            The tasks in the order of the metadata. They become objects during iteration.
 
         Raises:
             FormatError: The metadata is corrupt.
             NotFoundError: A metadata file is missing.
-            SchemaError: The table property is no whole number above 0.
-            SkerryError: A file lies outside of the table's folder.
+            SchemaError: The table property is not a whole number above 0.
+            SkerryError: A file is outside of the table's folder.
             UnsupportedError: Files are encrypted.
         """
         tasks = self._plan().tasks
         return tasks.split(self._split_bytes) if split else tasks
 
     def plan_table(self) -> pa.Table:
-        """The plan as columns, one row per data file, for those who want no objects.
+        """The plan as columns, one row per data file, for callers that need no objects.
 
         Returns:
-            The columns of Iceberg's `data_file` that reading needs (`file_path`, `record_count` …) under their names
-            there, with `partition` as a struct of the fields of all specs; `spec_id`; `matches_all`, whether metrics
-            prove that every row that is not deleted is wanted; and `deletes`, a list of delete files.
+            The columns of Iceberg's `data_file` that reading needs (`file_path`, `record_count` …) under their names in
+            the specification, with `partition` as a struct of the fields of all specs; `spec_id`; `matches_all`,
+            whether metrics prove that every live row matches; and `deletes`, a list of delete files.
 
         Raises:
             SkerryError: As `plan`.
@@ -149,11 +149,11 @@ class Scan(TableScan):
 
     @property
     def file_count(self) -> int:
-        """How many data files are read."""
+        """The number of data files to read."""
         return len(self._plan().tasks)
 
     def row_bounds(self) -> tuple[int, int]:
-        """Least and most rows that match, as far as metadata tells; the limit does not count.
+        """Lower and upper bound of the number of matching rows, from metadata; the limit is ignored.
 
         Raises:
             SkerryError: As `plan`.
@@ -162,11 +162,11 @@ class Scan(TableScan):
         return certain, certain + others.row_count
 
     def explain(self, *, row_groups: bool | None = None) -> Explanation:
-        """Plan, and tell how many manifests, files, row groups and rows remain after each step, and why others do not.
+        """Plan, and report how many manifests, files, row groups and rows remain after each step, and why.
 
         Args:
-            row_groups: Whether to open the files that remain, and judge their row groups by their statistics; by
-                default if they are at most 64, and metadata leaves open which of their rows are wanted.
+            row_groups: Whether to open the remaining files and prune their row groups by statistics; by default if
+                there are at most 64 files that do not match wholly.
 
         Raises:
             SkerryError: As `plan`, and for a data file that is missing or corrupt.
@@ -198,22 +198,22 @@ class Scan(TableScan):
     # ---- reading ----
 
     def to_batches(self) -> pa.RecordBatchReader:
-        """Read the rows as a stream; files are read ahead in threads, as far as a memory budget of 256 MB allows.
+        """Read the rows as a stream; files are read ahead in threads, within a memory budget of 256 MB.
 
         Raises:
             FormatError: A file is corrupt.
             NotFoundError: A file is missing.
             SchemaError: A file's columns do not fit the table's schema.
-            UnsupportedError: A file is in another format than Parquet, ORC and Avro, or uses what is not read.
+            UnsupportedError: A file is in another format than Parquet, ORC and Avro, or uses unsupported features.
         """
         batches = self._reader(self._schema).batches(self._plan().tasks, limit=self._limit)
         return pa.RecordBatchReader.from_batches(self._schema, batches)
 
     def count(self) -> int:
-        """Count the rows; files are opened only where metadata leaves it open how many there are."""
+        """Count the rows; files are opened only if metadata does not determine their count."""
         tasks = self._plan().tasks
         if DELETED in top_level(self._schema):
-            count = self._reader(self._schema).count(tasks)  # deleted rows are delivered, and so they count
+            count = self._reader(self._schema).count(tasks)  # deleted rows are delivered, and so are counted
         else:
             known, others = tasks.settled()
             if self._limit is not None and known >= self._limit:
@@ -222,7 +222,7 @@ class Scan(TableScan):
         return count if self._limit is None else min(count, self._limit)
 
     def row_reader(self, schema: pa.Schema | None = None) -> RowReader:
-        """What reads the rows of planned files; picklable, so that tasks elsewhere can read their share.
+        """The reader of planned files; picklable, so that remote tasks can read their share.
 
         Args:
             schema: Columns of the table and metadata columns to read, found by field id; those of the scan if None.
@@ -246,7 +246,7 @@ class Scan(TableScan):
 def scan_planner(
     state: TableState, schema: Schema, *, conjuncts: tuple[Predicate, ...] = (), threads: int = 1
 ) -> ScanPlanner:
-    """What plans scans of a table with a schema; see `skerry.iceberg.planning.plan.ScanPlanner`."""
+    """The planner of scans of a table with a schema; see `skerry.iceberg.planning.plan.ScanPlanner`."""
     metadata = state.metadata
     return ScanPlanner(
         table=state.name,
@@ -271,17 +271,17 @@ def scan(
     as_of: datetime | None = None,
     threads: int | None = None,
 ) -> Scan:
-    """Describe a read of a table, now or as it was.
+    """Create a scan of a table, now or as it was.
 
     Args:
         state: The table's metadata and access to its files.
         columns: Dotted names, in the order to deliver; all columns if None.
         where: SQL text, a PyArrow expression, or a predicate.
-        limit: Most rows.
+        limit: Maximum number of rows.
         snapshot: Read this snapshot.
         ref: Read the tip of this branch or tag.
         as_of: Read what was current at this time; UTC if it has no zone.
-        threads: How many files are planned and read at a time; by default one per core.
+        threads: The number of files planned and read in parallel; by default one per core.
 
     Returns:
         The scan. Snapshots and tags are read with the schema of their time, branches with the table's.
@@ -306,7 +306,7 @@ def _is_tag(state: TableState, ref: str) -> bool:
 
 
 def _schema_of(state: TableState, snapshot: Snapshot) -> Schema | None:
-    """The schema of the time when a snapshot was written."""
+    """The schema at the time when a snapshot was written."""
     return next((schema for schema in state.metadata.schemas if schema.schema_id == snapshot.schema_id), None)
 
 
@@ -326,7 +326,7 @@ def _leaf_ids(field: pa.Field) -> Iterable[int]:
 
 
 def column_defaults(schema: Schema) -> dict[int, Any]:
-    """Initial defaults: what rows have that were written before the column was there; nested ones as JSON has them."""
+    """Initial defaults: values of rows that were written before the column was added; nested ones as in JSON."""
     return {
         number: physical_value(to_arrow_type(field.field_type), field.initial_default)
         if field.field_type.is_primitive
@@ -337,7 +337,7 @@ def column_defaults(schema: Schema) -> dict[int, Any]:
 
 
 def _with_dropped_columns(schema: pa.Schema, history: Sequence[Schema]) -> pa.Schema:
-    """All columns that a table has or had: equality deletes go on comparing columns that were dropped since."""
+    """All columns that a table has or had: equality deletes still compare columns that were dropped since."""
     for old in sorted(history, key=lambda old: old.schema_id, reverse=True):
         if not index_by_id(old).keys() <= all_ids(schema):
             schema = merge_columns(schema, to_arrow_schema(readable_columns(old)))

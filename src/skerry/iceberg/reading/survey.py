@@ -1,4 +1,4 @@
-"""What a scan will find when it opens files: how many of their row groups their statistics leave."""
+"""Preview of a scan's files: how many of their row groups remain after pruning by statistics."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ __all__ = ["survey_row_groups"]
 
 
 def survey_row_groups(reader: RowReader, tasks: Iterable[FileScanTask]) -> ScanStep:
-    """Judge the row groups (or stripes) of files by their statistics. Footers are read, rows are not.
+    """Prune the row groups (or stripes) of files by their statistics. Footers are read, rows are not.
 
     Args:
-        reader: What would read the tasks.
-        tasks: Of files, or of parts of them.
+        reader: The reader of the tasks.
+        tasks: Tasks of files or of parts of files.
 
     Raises:
         FormatError: A file is corrupt.
         NotFoundError: A file is missing.
         SchemaError: A file's columns do not fit the table's schema.
-        UnsupportedError: A file is in a format, or uses what is not read.
+        UnsupportedError: A file is in an unsupported format, or uses unsupported features.
     """
     with ThreadPoolExecutor(reader.threads, thread_name_prefix="skerry-survey") as pool:
         found = list(pool.map(lambda task: _survey(reader, task), tasks))

@@ -1,8 +1,8 @@
-"""A table whose files have been copied or moved: metadata that names them where they lie now.
+"""Relocation: new metadata for a table whose files were copied or moved.
 
-New metadata is written beside the old and published by whoever asked for it; nothing is changed or deleted. What holds
-locations is written again: metadata files, manifest lists, manifests, files of deleted positions, and the samples in
-statistics files, which know data files by the hash of their location. All other files stay as they are.
+New metadata is written beside the old and published by the caller; nothing is changed or deleted. Files that contain
+locations are rewritten: metadata files, manifest lists, manifests, position delete files, and the samples in statistics
+files, which identify data files by the hash of their location. All other files stay.
 
 Spec: Iceberg spec, Paths in Metadata: file paths are absolute.
 """

@@ -1,4 +1,4 @@
-"""Manifest lists, manifests and files of deleted positions that name files where they lie now.
+"""Rewrite manifest lists, manifests and position delete files for the new locations of files.
 
 Spec: Iceberg spec, Manifests, Manifest Lists, Position Delete Files.
 """
@@ -22,7 +22,7 @@ from skerry.table.files.row_deletes import read_positions
 
 __all__ = ["Manifests"]
 
-# The metrics of a delete file in a manifest, and where a description of the new file has them.
+# The metrics of a delete file in a manifest, and the attributes of the new file's entry that replace them.
 _METRICS = {
     "column_sizes": "column_sizes",
     "value_counts": "value_counts",
@@ -33,7 +33,7 @@ _METRICS = {
 
 
 class Manifests:
-    """The manifests of one table, each written again once.
+    """Rewrites the manifests of one table, each once.
 
     Args:
         names: The table's old and new names.
@@ -45,7 +45,7 @@ class Manifests:
         self._deletes: dict[str, DataFile] = {}
 
     def rewrite_list(self, location: str, snapshot_id: int) -> str:
-        """Write a manifest list again, and the manifests that it names.
+        """Rewrite a manifest list and the manifests that it names.
 
         Returns:
             Its new location.
@@ -66,7 +66,7 @@ class Manifests:
         return new
 
     def rewrite_manifest(self, location: str) -> tuple[str, int]:
-        """Write a manifest again.
+        """Rewrite a manifest.
 
         Returns:
             Its new location and its size.
@@ -136,7 +136,7 @@ class Manifests:
 
     @staticmethod
     def _describe(file: dict[str, Any], new: DataFile) -> None:
-        """Describe the new file of positions where the old one was described."""
+        """Replace the metrics of the old position delete file by those of the new one."""
         file["file_path"] = new.location
         file["record_count"] = new.record_count
         file["file_size_in_bytes"] = new.file_size_bytes
@@ -148,7 +148,7 @@ class Manifests:
 
 
 def _encoding(wanted: FileEncoding, file_format: str) -> FileEncoding:
-    """How a file of that format is written: as the table wants its delete files if they are of it."""
+    """The encoding for a file of that format: that of the table's delete files if the format is the same."""
     if wanted.file_format == file_format:
         return wanted
     return replace(FileEncoding.from_properties({"write.format.default": file_format}), ascending=())

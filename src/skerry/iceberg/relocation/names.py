@@ -1,4 +1,4 @@
-"""Old names of a table's files and new ones, and where the new files go."""
+"""Old and new names of a table's files, and the locations of new files."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _VERSION = re.compile(r"v?(\d+)")
 
 @dataclass(slots=True)
 class Written:
-    """Counts of what was written, or would be.
+    """Counts of what was or would be written.
 
     Args:
         metadata_files: Metadata files.
         manifest_lists: Manifest lists.
         manifests: Manifests.
-        delete_files: Files of deleted positions.
-        statistics_files: Statistics files that hold samples.
-        size_bytes: Bytes of them all; of files of positions in a dry run, those of the old ones.
+        delete_files: Position delete files.
+        statistics_files: Statistics files with samples.
+        size_bytes: Total bytes; in a dry run those of the old position delete files.
     """
 
     metadata_files: int = 0
@@ -40,23 +40,23 @@ class Written:
 
 @dataclass(slots=True)
 class NewNames:
-    """Where the files of one table are now.
+    """The present locations of the files of one table.
 
     Args:
         storage: Reads files by their old names where they are now, and writes the new ones.
         move: From where to where.
-        folder: Where new metadata goes.
-        deletes: How the table wants its delete files.
+        folder: The folder for new metadata.
+        deletes: The encoding of the table's delete files.
         dry_run: Whether nothing is written.
 
     Attributes:
-        renamed: New locations of files that were written again, by their old location.
-        statistics: What metadata says of statistics files that were written again, by their old location.
+        renamed: New locations of rewritten files, by their old location.
+        statistics: Metadata of rewritten statistics files, by their old location.
         file_keys: By key of a data file's old location, that of the new one: see
             `skerry.table.statistics.file_groups.key_of`.
-        delete_keys: Likewise of delete files and vectors.
+        delete_keys: By key of a delete file's or vector's old location, that of the new one.
         written: What was written.
-        outside: Files that lie where the move does not reach, and keep their names.
+        outside: Files outside of the moved folder, which keep their names.
     """
 
     storage: Storage = field(repr=False)
@@ -72,7 +72,7 @@ class NewNames:
     outside: set[str] = field(default_factory=set)
 
     def now(self, location: str) -> str:
-        """Where a file is now: under its new name, or under the old one in the new place."""
+        """The present location of a file: its new name, or the old name in the new folder."""
         new = self.renamed.get(location)
         if new is None:
             new = self.move(location)
@@ -87,11 +87,11 @@ class NewNames:
         return new
 
     def delete_file(self, old: str, new: str, content_offset: int | None) -> None:
-        """Note the names of a delete file, or of a vector in it."""
+        """Record the keys of a delete file, or of a vector in it."""
         self.delete_keys[key_of(delete_name(old, content_offset))] = key_of(delete_name(new, content_offset))
 
     def new_delete_file(self, old: str, suffix: str) -> str:
-        """A name for the successor of a delete file: in its folder, if that has moved."""
+        """A name for the rewritten delete file: in its folder, if that was moved."""
         folder = parent(self.move(old))
         return join(folder if self.move.concerns(old) else self.folder, f"{uuid.uuid4()}-deletes.{suffix}")
 
@@ -102,7 +102,7 @@ class NewNames:
             self.storage.write(location, data)
 
     def new_metadata(self, old: str) -> str:
-        """A name for the successor of a metadata file: its number, which later ones go on from, and a new uuid."""
+        """A name for the rewritten metadata file: its number, from which later ones continue, and a new uuid."""
         number = _VERSION.match(name(old))
         packed = ".gz" if ".gz." in name(old) or old.endswith(".gz") else ""
         return join(self.folder, f"{int(number[1]) if number else 0:05d}-{uuid.uuid4()}{packed}.metadata.json")

@@ -1,6 +1,6 @@
-"""Samples in statistics files that know data files by the hashes of their new locations.
+"""Rewrite the samples in statistics files, which identify data files by hashes of their locations.
 
-Only samples are touched: blobs, and what other writers have put into the file, stay byte for byte.
+Only samples are changed: blobs and other writers' content stay byte for byte.
 
 Spec: docs/formats/samples.md § 1; Puffin spec, File structure.
 """
@@ -26,14 +26,14 @@ __all__ = ["relocate_statistics"]
 
 
 def relocate_statistics(names: NewNames, file: dict[str, Any]) -> None:
-    """Let the description of a statistics file in table metadata name the file where it is now.
+    """Update the entry of a statistics file in table metadata for its present location.
 
     Args:
-        names: The table's old and new names; all of its manifests are written.
+        names: The table's old and new names; all of its manifests must be written already.
         file: One of the entries `statistics`, changed in place.
     """
     location = file["statistics-path"]
-    if location in names.statistics:  # of an earlier metadata file
+    if location in names.statistics:  # rewritten for an earlier metadata file
         file |= names.statistics[location]
         return
     found = _rewritten(names, location)
@@ -62,7 +62,7 @@ def _rewritten(names: NewNames, location: str) -> tuple[bytes, int] | None:
             return None
         samples = decode_group_samples(region, location=location)
     except (FormatError, NotFoundError, UnsupportedError):
-        return None  # such samples are lost wherever the file lies
+        return None  # such samples are lost in any location
     try:
         own = read_group_sketches(reader)
     except FormatError:
@@ -87,7 +87,7 @@ def _rewritten(names: NewNames, location: str) -> tuple[bytes, int] | None:
 
 
 def _region(properties: dict[str, str], keys: tuple[str, ...], offset: int, data: bytes) -> bytes:
-    """Say in the footer's properties where bytes lie."""
+    """Record the offsets of bytes in the footer's properties."""
     properties |= dict(zip(keys[:3], (str(offset), str(len(data)), xxhash.xxh3_64_hexdigest(data)), strict=True))
     return data
 
@@ -95,6 +95,6 @@ def _region(properties: dict[str, str], keys: tuple[str, ...], offset: int, data
 def _files(names: NewNames, group: FileGroup) -> dict[int, int]:
     """The files of a group by their new keys.
 
-    A key of several deletes together is kept: no deletes have it now, and the file counts as one that has others.
+    A combined key of several deletes is kept: no deletes match it now, and the file counts as having other deletes.
     """
     return {names.file_keys.get(file, file): names.delete_keys.get(key, key) for file, key in group.files.items()}

@@ -1,4 +1,4 @@
-"""The metadata files of a table: all that they name, and they themselves, with the names that files have now.
+"""Rewrite the metadata files of a table, and all metadata that they refer to, for the files' new locations.
 
 Spec: Iceberg spec, Table Metadata Fields.
 """
@@ -25,13 +25,13 @@ _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)
 
 @dataclass(frozen=True, slots=True)
 class RelocatedTable:
-    """A table's metadata in its new place.
+    """A table's metadata in its new location.
 
     Args:
         metadata_location: The new metadata file, for the catalog.
         location: The table's folder.
-        written: What was written, or would be.
-        outside: Files that the table has elsewhere; they keep their names.
+        written: What was or would be written.
+        outside: The table's files elsewhere, which keep their names.
     """
 
     metadata_location: str
@@ -41,7 +41,7 @@ class RelocatedTable:
 
 
 def concerns_table(storage: Storage, metadata_location: str, move: Move) -> bool:
-    """Whether a table lies, or has its metadata, in the old place.
+    """Whether a table or its metadata is in the old location.
 
     Raises:
         FormatError: Its metadata file is corrupt.
@@ -51,17 +51,17 @@ def concerns_table(storage: Storage, metadata_location: str, move: Move) -> bool
 
 
 def relocate_table(storage: Storage, metadata_location: str, move: Move, *, dry_run: bool = False) -> RelocatedTable:
-    """Write metadata that names a table's files where they are now, beside the old metadata.
+    """Write metadata with the present locations of a table's files, beside the old metadata.
 
-    The files themselves have been copied or moved before. Snapshots, their ids and numbers, the history and the
-    statistics stay what they are.
+    The files themselves were copied or moved before. Snapshots, their ids and numbers, the history and the statistics
+    do not change.
 
     Args:
-        storage: Reads files by their old names where they are now (`Storage` with `MOVED_FROM` and `MOVED_TO`), or
-            where the old names lead.
+        storage: Reads files by their old names where they are now (`Storage` with `MOVED_FROM` and `MOVED_TO`), or at
+            the old names.
         metadata_location: The table's metadata file, by its old name.
         move: From where to where.
-        dry_run: Whether nothing is written, and all is read.
+        dry_run: Whether to read everything but write nothing.
 
     Raises:
         FormatError: A file is corrupt.
@@ -101,7 +101,7 @@ def _read(storage: Storage, location: str) -> dict[str, Any]:
 
 
 def _rewrite_earlier(names: NewNames, location: str) -> None:
-    """Write an earlier metadata file again: others read what states a table has had. One that is gone stays so."""
+    """Rewrite an earlier metadata file, from which others read the table's history. A missing one is skipped."""
     try:
         metadata = _read(names.storage, location)
         _relocate(names, metadata)

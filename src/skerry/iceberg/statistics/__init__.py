@@ -1,1 +1,1 @@
-"""Statistics of snapshots: samples and Theta sketches in Puffin files, and what they say about columns."""
+"""Statistics of snapshots: samples and Theta sketches in Puffin files, and column statistics from them."""

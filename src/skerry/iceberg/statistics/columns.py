@@ -1,7 +1,7 @@
-"""What is known about the columns of a snapshot, or of the part of it that a condition leaves, and how far it holds.
+"""Column statistics of a snapshot, or of the rows that match a condition, with their freshness.
 
-Published sketches come first. Where a column has none for this snapshot, the samples below the table's sketches may
-still tell: another writer may have dropped a partition, or only moved rows, or rows are gone that were sketched.
+Published sketches take precedence. If a column has none for this snapshot, samples may still answer: another writer may
+have dropped a partition, moved rows, or deleted rows that were sketched.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _NO_SAMPLE = Freshness(FreshnessState.ABSENT, "no samples below table level; run
 
 
 def column_freshness(state: TableState, snapshot: Snapshot | None) -> dict[str, Freshness]:
-    """How far the distinct count of every primitive column holds for a snapshot.
+    """The freshness of every primitive column's distinct count for a snapshot.
 
-    Where every column's sketch is published for the snapshot, metadata alone tells; else samples are read.
+    If every column's sketch is published for the snapshot, metadata is enough; otherwise samples are read.
     """
     columns = leaves(state.schema)
     if snapshot is None:
@@ -51,15 +51,15 @@ def column_freshness(state: TableState, snapshot: Snapshot | None) -> dict[str, 
 def column_statistics(
     state: TableState, snapshot: Snapshot | None, where: str | Any = None
 ) -> dict[str, ColumnStatistics]:
-    """What is known about every primitive column of a snapshot, in schema order, by dotted name.
+    """The statistics of every primitive column of a snapshot, in schema order, by dotted name.
 
     Counts of nulls and bounds come from the data files' metrics, distinct counts from sketches.
 
     Args:
         state: The table.
         snapshot: The snapshot; None for a table without.
-        where: Only of the rows that a condition holds for: SQL text, a PyArrow expression, or a predicate. Data files
-            are not read: what their metadata leaves open widens the bounds.
+        where: Only of rows that satisfy this condition: SQL text, a PyArrow expression, or a predicate. Data files are
+            not read: what their metadata does not determine widens the bounds.
     """
     columns = leaves(state.schema)
     if snapshot is None:
@@ -79,12 +79,12 @@ def column_statistics(
 def distinct_counts(
     state: TableState, snapshot: Snapshot, tasks: Iterable[FileScanTask] | None = None
 ) -> Mapping[int, Estimate]:
-    """How many distinct values every primitive column has, by field id.
+    """The distinct counts of all primitive columns, by field id.
 
     Args:
         state: The table.
         snapshot: The snapshot.
-        tasks: Only in these files of it, and of those that do not match wholly, in some of their rows.
+        tasks: Only in these of its files, and only in some rows of files that do not match wholly.
     """
     columns = leaves(state.schema)
     if tasks is None:
@@ -125,7 +125,7 @@ def _of_snapshot(
         sketches = read_sketches(state.storage, file, snapshot, fresh)
         estimates |= {field_id: Estimate.of(sketch) for field_id, sketch in sketches.items()}
         comparable = hashed_as_ours(state, file, sketches)
-        for field_id in sketches.keys() - comparable:  # the count is right, only the hashes are others
+        for field_id in sketches.keys() - comparable:  # the count is right, only the hashes differ
             estimates[field_id] = replace(estimates[field_id], sketch=None)
     if len(fresh) == len(columns):
         return estimates
@@ -153,7 +153,7 @@ def _of_snapshot(
 def _of_files(
     state: TableState, snapshot: Snapshot, columns: Sequence[Leaf], asked: FilesAsked
 ) -> Mapping[int, Estimate]:
-    """Estimates of the rows that a condition leaves, by field id."""
+    """Estimates for the rows that satisfy a condition, by field id."""
     sample = sample_of(state, snapshot)
     groups = sample.groups
     return {

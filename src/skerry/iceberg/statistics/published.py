@@ -61,14 +61,14 @@ def column_blobs(file: StatisticsFile) -> Iterator[tuple[int, RegisteredBlob]]:
 def is_fresh(blob: RegisteredBlob, snapshot: Snapshot) -> bool:
     """Whether a blob was computed from exactly this snapshot.
 
-    Snapshots of version 1 have no sequence number, and what writers (Trino) put into blobs there says nothing.
+    Snapshots of version 1 have no sequence number, and values of writers (Trino) in blobs mean nothing there.
     """
     number = snapshot.sequence_number or None
     return blob.snapshot_id == snapshot.snapshot_id and number in (None, blob.sequence_number)
 
 
 def ndv_of(blob: RegisteredBlob) -> int | None:
-    """The distinct count that the writer stated, None if it stated none or no number."""
+    """The distinct count in the blob's properties, None if there is none or it is not a number."""
     text = (blob.properties or {}).get(NDV, "")
     try:
         return int(float(text))
@@ -79,14 +79,14 @@ def ndv_of(blob: RegisteredBlob) -> int | None:
 def read_sketches(
     storage: Storage, file: StatisticsFile, snapshot: Snapshot, field_ids: Iterable[int]
 ) -> dict[int, ThetaSketch]:
-    """Read the sketches of some columns that the table's metadata calls fresh.
+    """Read the sketches of some columns that are fresh according to the table's metadata.
 
-    A column's blob is the one that names the snapshot. If the footer knows another id (that of an attempt to commit
-    which failed, say), the metadata decides, and the column's only blob is it.
+    A column's blob is the one that names the snapshot. If the footer has another id (of a failed commit attempt, for
+    example), the metadata decides, and the column's only blob is used.
 
     Raises:
         FormatError: The file or a sketch in it is corrupt.
-        NotFoundError: The file is gone.
+        NotFoundError: The file is missing.
     """
     wanted = set(field_ids)
     reader = PuffinReader(
@@ -108,10 +108,10 @@ def read_sketches(
 
 
 def described_blob(snapshot_ids: Sequence[int], snapshot: Snapshot) -> int | None:
-    """Which of the blobs that a statistics file has of one column is that of a snapshot.
+    """Choose the blob of a snapshot among a statistics file's blobs of one column.
 
     Args:
-        snapshot_ids: What the file's footer says of each.
+        snapshot_ids: The snapshot ids of the blobs in the file's footer.
         snapshot: The snapshot that the metadata registers the file for.
 
     Returns:
@@ -124,10 +124,10 @@ def described_blob(snapshot_ids: Sequence[int], snapshot: Snapshot) -> int | Non
 
 
 def extendable_sketches(state: TableState, snapshot: Snapshot) -> dict[int, ThetaSketch]:
-    """The fresh sketches of a snapshot that new rows can be united with.
+    """The fresh sketches of a snapshot with which those of new rows can be united.
 
     A promoted column (int to long, float to double) is left out: its old values were hashed as the old type's bytes,
-    and united with the new type's they would be counted twice. So are UUIDs that another writer has sketched.
+    and in a union with the new type's they would be counted twice. UUIDs sketched by another writer are left out too.
     """
     file = state.statistics_file(snapshot.snapshot_id)
     if file is None:
@@ -142,7 +142,7 @@ def extendable_sketches(state: TableState, snapshot: Snapshot) -> dict[int, Thet
 
 
 def hashed_as_ours(state: TableState, file: StatisticsFile, field_ids: Iterable[int]) -> list[int]:
-    """The columns whose sketches have hashes of the same bytes as ours: all but UUIDs that another writer sketched.
+    """The columns whose sketches hash the same bytes as ours: all except UUIDs sketched by another writer.
 
     Iceberg's procedure in Spark hashes UUIDs as text, not as the 16 bytes of the specification.
 
@@ -170,9 +170,9 @@ def is_own(reader: PuffinReader) -> bool:
 
 
 def hashed_type(state: TableState, snapshot: Snapshot, blob: RegisteredBlob) -> pa.DataType | None:
-    """The type that a column had when it was sketched; None if that is not known any more.
+    """The type of a column when it was sketched; None if it is no longer known.
 
-    A snapshot has the schema of its commit. One that was analyzed after the schema had changed says so in the blob.
+    A snapshot has the schema of its commit. If it was analyzed after a schema change, the blob has the schema.
     """
     text = (blob.properties or {}).get(SCHEMA_ID, "")
     schema_id = int(text) if text.isdecimal() else snapshot.schema_id
@@ -189,11 +189,11 @@ def write_statistics(
     """Write a Puffin file with one blob per column and describe it for the table metadata.
 
     Args:
-        state: The table, with whose current schema the values were hashed.
+        state: The table; values were hashed with its current schema.
         location: The new file; must not exist.
         snapshot: The snapshot that was sketched.
         sketches: By field id.
-        sample: What is known below the table's sketches.
+        sample: The samples from which the sketches were built.
     """
     sequence_number = snapshot.sequence_number or 0
     schema_id = state.metadata.current_schema_id
@@ -245,7 +245,7 @@ def latest_statistics(state: TableState, snapshot: Snapshot, field_id: int) -> t
 def freshness(
     state: TableState, snapshot: Snapshot, column: Leaf, found: tuple[Snapshot, RegisteredBlob] | None
 ) -> Freshness:
-    """How a column's newest blob, as `latest_statistics` found it, describes `snapshot`."""
+    """The freshness for `snapshot` of a column's newest blob, as found by `latest_statistics`."""
     metadata = state.metadata
     if found is None:
         return Freshness(FreshnessState.ABSENT, "never sketched over all rows; run analyze")
@@ -269,7 +269,7 @@ def since(metadata: TableMetadata, snapshot: Snapshot, sketched: Snapshot, cover
 
     Args:
         metadata: The table's metadata.
-        snapshot: The snapshot that is asked for.
+        snapshot: The requested snapshot.
         sketched: The snapshot that was sketched.
         covered_rows: Rows that samples cover; None if only those before `sketched` are covered.
     """

@@ -1,8 +1,8 @@
-"""Where an Iceberg table keeps its samples: in the statistics file of a snapshot, outside any blob.
+"""Storage of an Iceberg table's samples: in the statistics file of a snapshot, outside any blob.
 
-Properties of the file's footer say where the bytes lie, their checksum, and which snapshot they describe. Readers that
-do not know of them never touch them. If they are gone, because another engine has written the statistics file anew or
-the snapshot has expired, nothing is wrong: files are missing until they are sketched again.
+Properties of the file's footer contain the offset and checksum of the bytes, and the snapshot that they describe. Other
+readers ignore them. If they are lost, because another engine rewrote the statistics file or the snapshot has expired,
+nothing breaks: files lack samples until they are sketched again.
 
 Spec: docs/formats/samples.md § 1; Puffin spec, File structure; Iceberg spec, Table Statistics.
 """
@@ -51,15 +51,15 @@ SAMPLE_PROPERTIES = tuple(
 )
 """The footer properties that describe the samples in a statistics file."""
 SKETCH_PROPERTIES = tuple(f"skerry.group-sketches.{name}" for name in ("offset", "length", "xxh3"))
-"""Those that describe the sketches of single groups, if the table keeps any."""
+"""The footer properties that describe the sketches of single groups, if the table keeps any."""
 
 
 def add_sample(writer: PuffinWriter, state: TableState, snapshot: Snapshot, sample: TableSample) -> None:
-    """Put samples into a statistics file.
+    """Write samples to a statistics file.
 
     Args:
-        writer: The file in the making.
-        state: The table, with whose current schema the values were hashed.
+        writer: The unfinished file.
+        state: The table; values were hashed with its current schema.
         snapshot: The snapshot that the samples describe.
         sample: The samples.
     """
@@ -82,9 +82,9 @@ def add_sample(writer: PuffinWriter, state: TableState, snapshot: Snapshot, samp
 
 
 def read_sample(state: TableState, snapshot: Snapshot) -> TableSample | None:
-    """The samples in the statistics file of a snapshot, as the table's columns are now; None if there are none.
+    """The samples in the statistics file of a snapshot, for the table's current columns; None if there are none.
 
-    What cannot be read is as good as lost, and no error: the files are sketched again when somebody wants them.
+    Samples that cannot be read count as lost, without an error: the files are sketched again when needed.
     """
     file = state.statistics_file(snapshot.snapshot_id)
     if file is None:
@@ -115,14 +115,14 @@ def read_sample(state: TableState, snapshot: Snapshot) -> TableSample | None:
 
 
 def read_region(reader: PuffinReader, names: Sequence[str]) -> bytes | None:
-    """Bytes outside any blob that the footer's properties find; None if they do not, or the bytes are damaged.
+    """Bytes outside any blob, located by the footer's properties; None if they are missing or damaged.
 
     Args:
         reader: The statistics file.
         names: The properties' names, which begin with those of offset, length and checksum.
 
     Raises:
-        FormatError: The bytes do not lie in the file.
+        FormatError: The bytes are not within the file.
     """
     offset, length, checksum = (reader.properties.get(name, "") for name in names[:3])
     if not (offset.isdecimal() and length.isdecimal()):
@@ -138,9 +138,9 @@ def read_group_sketches(reader: PuffinReader) -> GroupSketches:
 
 
 def sample_of(state: TableState, snapshot: Snapshot | None) -> TableSample:
-    """What is known about a snapshot: from its own statistics file, or from that of its newest ancestor that has one.
+    """The samples for a snapshot: from its own statistics file, or from that of its newest ancestor that has one.
 
-    In the latter case the snapshot's files are planned, to tell which of them the ancestor's samples cover.
+    In the latter case the snapshot's files are planned, to find out which of them the ancestor's samples cover.
     """
     if snapshot is None:
         return TableSample()
@@ -173,10 +173,10 @@ def deletes_of(task: FileScanTask) -> int:
 
 
 def _as_columns_are_now(state: TableState, groups: GroupSamples, schema_id: int, last_column_id: int) -> GroupSamples:
-    """The samples of the columns that the table has now.
+    """The samples of the table's current columns.
 
-    A column whose type has changed is left out: old values were hashed as the old type's bytes. One that was added
-    since has its default in all sampled rows, or no value.
+    A column whose type has changed is left out: old values were hashed as the old type's bytes. A column that was added
+    since has its default, or null, in all sampled rows.
     """
     hashed = state.column_types(schema_id)
     columns = leaves(state.schema)
@@ -187,7 +187,7 @@ def _as_columns_are_now(state: TableState, groups: GroupSamples, schema_id: int,
     defaults = column_defaults(state.metadata.schema())
     for leaf in added:
         if leaf.field_id in defaults and len(leaf.path) > 1:
-            continue  # a default inside a struct holds where the struct is not null, and nobody knows where that is
+            continue  # a default in a struct only applies where the struct is not null, which is unknown here
         value = _sample_of_default(leaf, defaults).compact
         kept = kept.with_column(leaf.field_id, [value if group.row_count else EMPTY_SKETCH for group in kept.groups])
     return kept

@@ -1,6 +1,6 @@
-"""The sketches of registered statistics files, kept: such a file never changes, so what was read once holds for ever.
+"""The cache of sketches of registered statistics files, which never change.
 
-Its sketches lie side by side in one Arrow batch, which later processes map into memory.
+The sketches of a file are in one Arrow batch, which later processes map into memory.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MEMORY_BYTES = 512 << 20
 _DISK_BYTES = 1 << 30
 
 _VERSION = 2
-"""To be raised when the same file gives something else."""
+"""Must be raised when the same file decodes to something else."""
 _WHOLE_FILE_BYTES = 8 << 20
 """Larger files are read in parts: the footer, then the sketches."""
 _SCHEMA = pa.schema(
@@ -45,7 +45,9 @@ _SCHEMA = pa.schema(
     ]
 )
 
-_FOREIGN_UUIDS = "another writer sketched these UUIDs, maybe as text, which hashes otherwise; run analyze(full=True)"
+_FOREIGN_UUIDS = (
+    "another writer sketched these UUIDs, possibly as text, which hashes differently; run analyze(full=True)"
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,8 +56,8 @@ class StoredSketches:
 
     Args:
         field_ids: int32[n].
-        snapshot_ids: int64[n], what each was computed from.
-        sketches: n of them.
+        snapshot_ids: int64[n], the snapshots from which they were computed.
+        sketches: The n sketches.
         is_own: Whether skerry wrote them.
     """
 
@@ -66,14 +68,14 @@ class StoredSketches:
 
 
 class SketchCache(BatchCache):
-    """Reads statistics files, each at most once while there is room."""
+    """Reads statistics files, each at most once within the size limits."""
 
     def read(self, storage: Storage, file: StatisticsFile) -> StoredSketches:
         """The sketches of a statistics file, read in one ranged read unless it is large; unreadable ones are left out.
 
         Raises:
-            FormatError: The file is no sound Puffin file.
-            NotFoundError: It is gone.
+            FormatError: The file is not a valid Puffin file.
+            NotFoundError: It is missing.
         """
         key = _key(storage, file)
         batch = self.find(key)
@@ -84,7 +86,7 @@ class SketchCache(BatchCache):
 
 
 def read_batch(storage: Storage, file: StatisticsFile) -> pa.RecordBatch:
-    """Read the sketches of a statistics file as Arrow; those that are no theta sketches of our seed are left out."""
+    """Read the sketches of a statistics file as Arrow; blobs that are not theta sketches of our seed are left out."""
     is_small = file.file_size_in_bytes <= _WHOLE_FILE_BYTES
     reader = PuffinReader(
         file.statistics_path,
@@ -118,11 +120,11 @@ def table_sketches(state: TableState, cache: SketchCache | None = None) -> Table
 
     Args:
         state: The table.
-        cache: Where to look first; the one of this process if None.
+        cache: The cache; that of this process if None.
 
     Raises:
-        FormatError: The statistics file is no sound Puffin file.
-        NotFoundError: It is gone.
+        FormatError: The statistics file is not a valid Puffin file.
+        NotFoundError: It is missing.
     """
     metadata = state.metadata
     snapshot = metadata.current_snapshot()
@@ -142,7 +144,7 @@ def table_sketches(state: TableState, cache: SketchCache | None = None) -> Table
         if not freshness[column.name].is_fresh:
             missing.append(NotCompared(state.name, column.name, str(freshness[column.name])))
         elif column.field_id not in rows:
-            missing.append(NotCompared(state.name, column.name, "no sketch of it can be read; run analyze"))
+            missing.append(NotCompared(state.name, column.name, "none of its sketches can be read; run analyze"))
         elif stored is not None and is_uuid(column.type) and not stored.is_own:
             missing.append(NotCompared(state.name, column.name, _FOREIGN_UUIDS))
         else:
@@ -157,7 +159,7 @@ def shared_sketch_cache() -> SketchCache:
     """The cache of this process; see `BatchCache.from_environment`.
 
     Raises:
-        SchemaError: One of the environment's limits is no number.
+        SchemaError: A limit in the environment is not a number.
     """
     return SketchCache.from_environment("sketch", _MEMORY_BYTES, _DISK_BYTES)
 
@@ -171,7 +173,7 @@ def _stored(batch: pa.RecordBatch) -> StoredSketches:
 
 
 def _key(storage: Storage, file: StatisticsFile) -> str:
-    """A digest of everything that tells a file from others."""
+    """A digest that identifies a file."""
     version = version_of(storage, file.statistics_path)
     shaped_by = (_VERSION, file.statistics_path, file.file_size_in_bytes, version)
     return hashlib.sha256(repr(shaped_by).encode()).hexdigest()[:32]

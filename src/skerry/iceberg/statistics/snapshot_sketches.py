@@ -1,8 +1,8 @@
-"""What a snapshot says about the distinct values of its columns: sketches that describe exactly its rows, and samples.
+"""The sketches that a new snapshot publishes, which describe exactly its rows, and its samples.
 
-The base's samples, changed as the commit changes the files, give the sketches of what remains. Where samples do not
-cover all files, because others have written some of them, new rows are still united with the base's fresh sketches, and
-rows that only move keep them.
+The base's samples, updated for the files of the commit, yield the sketches of the remaining rows. If samples do not
+cover all files, because other writers added some, new rows are still united with the base's fresh sketches, and
+rewrites keep them.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ __all__ = ["sketches_after"]
 def sketches_after(
     base: TableState, ref: str, change: SampleChange | None
 ) -> tuple[dict[int, ThetaSketch], TableSample | None]:
-    """The sketches that a new snapshot publishes by field id, and the samples that it keeps.
+    """The sketches that a new snapshot publishes, by field id, and the samples that it keeps.
 
     Args:
         base: The state before.
         ref: The branch.
-        change: What the commit does to the files; None if that is not known.
+        change: The change of the files; None if unknown.
     """
     policy = SketchPolicy.from_properties(base.properties)
     if change is None or not policy.enabled:

@@ -1,1 +1,1 @@
-"""Writing: data files and delete files with the metrics that manifests keep."""
+"""Writing: data files and delete files with their metrics for manifests."""

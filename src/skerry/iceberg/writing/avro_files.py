@@ -44,7 +44,7 @@ def _field(field: pa.Field, declared: set[str]) -> dict[str, Any]:
 
 def _optional(field: pa.Field, declared: set[str]) -> Any:
     type_ = _type(field.type, field_id(field), declared)
-    # a union of null with null is no Avro
+    # Avro does not allow a union of null with null
     return ["null", type_] if field.nullable and type_ != "null" else type_
 
 

@@ -1,4 +1,4 @@
-"""Column bounds: least and greatest values as bounds of limited length.
+"""Column bounds: minimum and maximum values, truncated to a limited length.
 
 Spec: Iceberg spec, Data File Fields (notes 1 and 2).
 """
@@ -22,13 +22,13 @@ _MAX_CODE_POINT = 0x10FFFF
 def encode_bounds(
     type_: pa.DataType, lower: list[Any] | None, upper: list[Any] | None, length: int | None
 ) -> tuple[bytes | None, bytes | None]:
-    """Bounds over several chunks, serialised.
+    """Serialised bounds over several chunks.
 
     Args:
         type_: The table's Arrow type of the column.
-        lower: Least values, none of them NaN; None if they are not all known.
-        upper: Greatest values, likewise.
-        length: Most code points of a string and bytes of a binary value; None keeps them whole.
+        lower: Minimum values, none of them NaN; None if they are not all known.
+        upper: Maximum values, none of them NaN; None if they are not all known.
+        length: Maximum code points of a string and bytes of a binary value; None for no limit.
 
     Returns:
         Lower and upper bound; None where there is none.
@@ -38,7 +38,7 @@ def encode_bounds(
     least = min(lower) if lower else None
     greatest = max(upper) if upper else None
     if pa.types.is_floating(type_):
-        # writers do not tell the zeros apart, so that either may be in the column
+        # writers do not distinguish the zeros, so that either may be in the column
         least = -0.0 if least == 0 else least
         greatest = 0.0 if greatest == 0 else greatest
     if length is not None and (pa.types.is_string(type_) or pa.types.is_binary(type_)):
@@ -52,17 +52,17 @@ def _encode(type_: pa.DataType, value: Any) -> bytes | None:
         return None
     try:
         return encode_value(type_, value)
-    except SchemaError:  # a file may hold more than the table's type does
+    except SchemaError:  # a file's value may exceed the table's type
         return None
 
 
 def truncate_lower(value: Any, length: int) -> Any:
-    """A string or binary value cut to `length` code points or bytes, which sorts before what it is cut from."""
+    """A string or binary value truncated to `length` code points or bytes, which sorts before the full value."""
     return None if value is None else value[:length]
 
 
 def truncate_upper(value: Any, length: int) -> Any:
-    """The least value of at most `length` code points or bytes that sorts after all that begin as `value` does.
+    """The smallest value of at most `length` code points or bytes that sorts after all values that start like `value`.
 
     Returns:
         `value` itself if it is short enough; None if there is no such value.
@@ -86,7 +86,7 @@ def _next_character(character: str) -> str | None:
     code_point = ord(character) + 1
     if code_point > _MAX_CODE_POINT:
         return None
-    return "\ue000" if code_point == 0xD800 else chr(code_point)  # surrogates are no characters
+    return "\ue000" if code_point == 0xD800 else chr(code_point)  # surrogates are not characters
 
 
 def _next_byte(byte: int) -> bytes | None:

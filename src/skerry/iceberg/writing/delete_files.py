@@ -1,6 +1,6 @@
-"""Writing row-level deletes: files of positions (version 2), deletion vectors (version 3), files of keys.
+"""Writing of row-level deletes: position deletes (version 2), deletion vectors (version 3), equality deletes.
 
-What is written belongs to no table until a commit names it (`skerry.iceberg.operations.RowDelta`).
+Written files belong to no table until a commit adds them (`skerry.iceberg.operations.RowDelta`).
 
 Spec: Iceberg spec, Row-level Deletes; Puffin spec, `deletion-vector-v1`.
 """
@@ -50,29 +50,29 @@ POSITION_DELETES = pa.schema(
         pa.field("pos", pa.int64(), nullable=False, metadata={FIELD_ID_KEY: str(POS_ID).encode()}),
     ]
 )
-"""The columns of a file of position deletes.
+"""The columns of a position delete file.
 
 Spec: Iceberg spec, Position Delete Files, Reserved Field IDs."""
 
 FileDeletes = tuple[DataFile, npt.NDArray[np.int64]]
-"""A data file, as planning gives it, and int64[n] the positions of rows in it."""
+"""A data file from planning, and int64[n] the positions of rows in it."""
 
 _ROW_GROUP_ROWS = 1 << 18
 _FULL = MetricsMode(MetricsKind.FULL)
-# a vector is written before the snapshot that adds it has an id and a number: its blob says that they are inherited
+# a vector is written before its snapshot has an id and a sequence number: the blob marks them as inherited
 _INHERITED = -1
 
 
 def write_position_deletes(layout: FileLayout, deletes: Iterable[FileDeletes]) -> list[ManifestEntry]:
-    """Write positions of deleted rows, for tables of version 2.
+    """Write position delete files, for tables of version 2.
 
     Args:
-        layout: How the table wants its files; `deletes_by_partition` says whether data files of a partition share one.
-        deletes: Each data file once; positions in any order, repeated ones count once.
+        layout: The table's layout; `deletes_by_partition` decides whether data files of a partition share one.
+        deletes: Each data file once; positions in any order, duplicates count once.
 
     Returns:
-        An entry for each file written, for `RowDelta.added_deletes`. Those of one data file name it; with those of
-        several, `RowDelta.referenced_files` must.
+        An entry for each file written, for `RowDelta.added_deletes`. An entry for one data file names it; for several,
+        `RowDelta.referenced_files` must.
 
     Raises:
         SchemaError: A position is not in its file.
@@ -122,12 +122,12 @@ def write_position_file(
     spec_id: int = 0,
     partition: tuple[Any, ...] = (),
 ) -> DataFile:
-    """Write one file of positions.
+    """Write one position delete file.
 
     Args:
         encoding: Its format.
-        storage: Where to.
-        location: Its location, which must be free.
+        storage: Access to the location.
+        location: Its location, which must not exist.
         deletes: Data files, ascending, each with its positions, ascending.
         spec_id: The partition spec.
         partition: The partition.
@@ -145,7 +145,7 @@ def write_position_file(
 
 
 def _position_tables(deletes: Sequence[tuple[str, npt.NDArray[np.int64]]]) -> Iterator[pa.Table]:
-    """The rows of a file of positions, a row group at a time: paths are long, and repeated for every row."""
+    """The rows of a position delete file by row group: paths are long, and repeated for every row."""
     paths = pa.array([location for location, _ in deletes], pa.string())
     of_file = np.repeat(np.arange(len(deletes), dtype=np.int32), [len(positions) for _, positions in deletes])
     rows = np.concatenate([positions for _, positions in deletes])
@@ -159,9 +159,9 @@ def write_deletion_vectors(layout: FileLayout, deletes: Iterable[FileDeletes]) -
     """Write deletion vectors, for tables of version 3: all of them in one Puffin file.
 
     Args:
-        layout: How the table wants its files.
-        deletes: Each data file once, with all positions that are deleted by now: a data file has one vector, which
-            replaces the one before it and what files of positions say about it.
+        layout: The table's layout.
+        deletes: Each data file once, with all its deleted positions: a data file has one vector, which replaces the
+            previous one and position delete files.
 
     Returns:
         An entry for each data file that has deleted rows, for `RowDelta.added_deletes`.
@@ -178,7 +178,7 @@ def write_deletion_vectors(layout: FileLayout, deletes: Iterable[FileDeletes]) -
     for file, positions in deletes:
         checked = _checked(file, positions)
         if file.location in seen:
-            raise SchemaError("a data file has one deletion vector, found two", location=file.location)
+            raise SchemaError("a data file can have only one deletion vector, found two", location=file.location)
         seen.add(file.location)
         if not len(checked):
             continue
@@ -215,14 +215,14 @@ def write_equality_deletes(
     *,
     spec: PartitionSpec | None = None,
 ) -> list[ManifestEntry]:
-    """Write keys whose rows are deleted, all of them that older data files have.
+    """Write equality deletes, which delete all rows with their keys in older data files.
 
     Args:
-        layout: How the table wants its files.
-        batches: The keys, in columns of the table's names and types; of a partitioned spec, with the columns that
-            partitions are made of, which need not be of the key.
+        layout: The table's layout.
+        batches: The keys, in columns of the table's names and types; for a partitioned spec with the source columns of
+            partitions, which need not be part of the key.
         field_ids: The columns that are compared.
-        spec: The partition spec; the table's if None. Keys of an unpartitioned one apply to all partitions.
+        spec: The partition spec; the table's if None. Keys of an unpartitioned spec apply to all partitions.
 
     Returns:
         An entry for each file written, one per partition.

@@ -1,4 +1,4 @@
-"""Describe data files that another writer (Spark) has written: metrics, partition and samples of each."""
+"""Metrics, partition and samples of data files that another writer (Spark) wrote."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class DescribeTask:
     Args:
         location: The Parquet file.
         layout: The table's layout.
-        is_sorted: Whether the writer has sorted the rows as the layout wants them.
+        is_sorted: Whether the writer sorted the rows in the layout's order.
     """
 
     location: str

@@ -1,7 +1,7 @@
-"""Files of rows in the formats that tables want: Parquet, ORC, Avro and Amudai, with the metrics that manifests keep.
+"""Writers of data files in Parquet, ORC, Avro and Amudai, which also yield metrics for manifests.
 
-A Parquet footer tells a file's metrics. PyArrow shows no statistics of ORC files, Avro has none, and shards bound no
-strings without cutting them, so that theirs are gathered from the rows on their way to the file.
+A Parquet file's metrics are in its footer. PyArrow does not expose statistics of ORC files, Avro has none, and shards
+truncate string bounds, so that their metrics are collected from the rows while writing.
 
 Spec: Iceberg spec, Appendix A.
 """
@@ -57,13 +57,13 @@ _CODECS = {
 
 @dataclass(frozen=True, slots=True)
 class FileEncoding:
-    """The format of a file and how it is compressed.
+    """The format and compression of a file.
 
     Args:
         file_format: `parquet`, `orc`, `avro` or `amudai`.
-        codec: Compression codec, in the words of the format's writer; of Amudai what the writer strives for.
-        codec_level: Its level, None for the codec's default.
-        ascending: Integer columns whose values mostly ascend, of which Parquet files keep the differences.
+        codec: Compression codec, under the name that the format's writer uses; for Amudai the writer's profile.
+        codec_level: Compression level, None for the codec's default.
+        ascending: Integer columns whose values mostly ascend, which Parquet files delta-encode.
     """
 
     file_format: str = "parquet"
@@ -73,15 +73,15 @@ class FileEncoding:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str], *, deletes: bool = False) -> FileEncoding:
-        """How a table wants its data files, or its delete files.
+        """The encoding of a table's data files or delete files.
 
         Args:
-            properties: The table's: `write.format.default`, `write.<format>.compression-codec` and
+            properties: The table's properties: `write.format.default`, `write.<format>.compression-codec` and
                 `….compression-level`; `write.amudai.profile` is `plain`, `fast`, `balanced`, `high` or `small`.
-            deletes: Whether `write.delete.…` comes first.
+            deletes: Whether `write.delete.…` takes precedence.
 
         Raises:
-            SchemaError: A property has no legal value.
+            SchemaError: A property has an invalid value.
         """
 
         def value(name: str, default: str | None = None) -> tuple[str, str | None]:
@@ -93,7 +93,7 @@ class FileEncoding:
         name, file_format = value("format.default", "parquet")
         assert file_format is not None
         if deletes and file_format.lower() == AMUDAI:
-            # readers of row deletes know Parquet; only the table's own rows are shards
+            # readers of row deletes expect Parquet; only data files can be shards
             file_format = "parquet"
         if file_format.lower() not in _CODECS:
             raise SchemaError(f"table property {name} is {file_format!r}{nearest(file_format, _CODECS)}")
@@ -107,7 +107,7 @@ class FileEncoding:
 
     @property
     def suffix(self) -> str:
-        """What the names of such files end in, without the dot."""
+        """The file name extension, without the dot."""
         return "amudai.shard" if self.file_format == AMUDAI else self.file_format
 
 
@@ -133,12 +133,12 @@ def check_columns(schema: pa.Schema, properties: Mapping[str, str]) -> None:
 
 
 class FileWriter:
-    """A file in the making, with its metrics; it is visible under its name once it is closed.
+    """A file that is being written, with its metrics; it becomes visible when it is closed.
 
     Args:
         encoding: Its format.
-        storage: Where to.
-        location: Its location, which must be free.
+        storage: Access to the location.
+        location: Its location, which must not exist.
         schema: Its columns with field ids.
 
     Raises:
@@ -154,11 +154,11 @@ class FileWriter:
 
     @property
     def size_bytes(self) -> int:
-        """What has been written so far."""
+        """The bytes written so far."""
         return self._output.size_bytes
 
     def write(self, rows: pa.Table) -> None:
-        """Write rows with exactly the file's schema; a Parquet file gets a row group of them."""
+        """Write rows with exactly the file's schema, to a Parquet file as a row group."""
         if not isinstance(self._output, ParquetOutput):
             self._metrics.update(rows)
         self._output.write(rows)
@@ -178,7 +178,7 @@ class FileWriter:
             modes: Which metrics to keep, by field id.
             spec_id: The partition spec.
             partition: The partition, in physical values.
-            sort_order_id: The sort order that the rows obey.
+            sort_order_id: The sort order of the rows.
             nan_value_counts: NaNs by field id, if they were counted.
         """
         size_bytes = self._output.close()
@@ -208,7 +208,7 @@ class FileWriter:
         return described
 
     def abort(self) -> None:
-        """Give the file up; nothing of it remains."""
+        """Discard the file."""
         self._output.abort()
 
 
@@ -234,7 +234,7 @@ def _avro(encoding: FileEncoding, storage: Storage, location: str, schema: pa.Sc
 
 
 def _without_unknown(schema: pa.Schema) -> pa.Schema:
-    """The columns but those of the type unknown, which have no values."""
+    """The columns except those of the type unknown, which have no values."""
     return pa.schema([field for field in schema if not pa.types.is_null(field.type)])
 
 

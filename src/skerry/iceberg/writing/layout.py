@@ -1,4 +1,4 @@
-"""How a table wants its data files: everything a writing or describing task must know, as small picklable values."""
+"""The layout of a table's data files: everything that a writing task needs, as small picklable values."""
 
 from __future__ import annotations
 
@@ -41,26 +41,26 @@ DEFAULT_ROW_GROUP_SIZE_BYTES = 128 << 20
 
 @dataclass(frozen=True)
 class FileLayout:
-    """What the files of one write must look like.
+    """The layout of the files of one write.
 
     Args:
         table: Table name, for messages.
-        folder: Where data files go.
+        folder: The folder of data files.
         schema_json: Iceberg schema.
         spec_json: Partition spec.
         sort_order_json: Sort order.
         modes: Metrics mode by field id.
         sketched: Field ids of the columns to sample.
         file_format: `parquet`, `orc`, `avro` or `amudai`.
-        codec: Compression codec, in the words of the format's writer.
-        codec_level: Its level, None for the codec's default.
-        target_file_size_bytes: A file is closed when it has grown to this.
-        row_group_size_bytes: A row group is closed when its rows take this much memory.
-        storage_options: Options of the storage that the files lie in. Holds credentials, so it is never printed.
+        codec: Compression codec, under the name that the format's writer uses.
+        codec_level: Compression level, None for the codec's default.
+        target_file_size_bytes: A file is closed when it reaches this size.
+        row_group_size_bytes: A row group is closed when its rows reach this size in memory.
+        storage_options: Options of the files' storage. May contain credentials, so it is never printed.
         deletes: The format of delete files.
-        deletes_by_partition: Whether one file of positions is of all data files of a partition, instead of one.
-        lineage: Whether rows come with `_row_id` and `_last_updated_sequence_number`, because they are written anew.
-        presorted: Whether rows come in the sort order, so that writers need not wait for all rows of a file.
+        deletes_by_partition: Whether all data files of a partition share one position delete file.
+        lineage: Whether rows have `_row_id` and `_last_updated_sequence_number`, because they are rewritten.
+        presorted: Whether rows arrive in the sort order, so that writers need not wait for all rows of a file.
     """
 
     table: str
@@ -96,7 +96,7 @@ class FileLayout:
 
     @cached_property
     def file_schema(self) -> pa.Schema:
-        """The columns of data files: the table's, and those of row lineage behind them."""
+        """The columns of data files: the table's, followed by those of row lineage."""
         if not self.lineage:
             return self.schema
         return pa.schema([*self.schema, *LINEAGE_COLUMNS], self.schema.metadata)
@@ -159,14 +159,14 @@ class FileLayout:
     def partition_of(
         self, footer: pq.FileMetaData, read: Callable[[list[str]], pa.Table], *, has_own_names: bool = True
     ) -> tuple[Any, ...]:
-        """The partition that all rows of a file belong to, computed from the rows.
+        """The partition of all rows of a file, computed from the rows.
 
-        Where every transform keeps the order, the least and the greatest value decide; else the columns are read.
+        If every transform preserves order, minimum and maximum decide; otherwise the columns are read.
 
         Args:
             footer: The file's footer.
             read: Reads top-level columns of the file.
-            has_own_names: Whether the file names its columns as the table does; else the columns are read.
+            has_own_names: Whether the file uses the table's column names; otherwise the columns are read.
 
         Raises:
             SchemaError: The rows belong to several partitions.
@@ -183,14 +183,14 @@ class FileLayout:
             distinct = pc.unique(column)
             if len(distinct) != 1:
                 raise SchemaError(
-                    f"a data file holds rows of {len(distinct)} partitions: "
-                    f"{partition_field.name} is {', '.join(map(str, distinct[:3].to_pylist()))}"
+                    f"a data file contains rows of {len(distinct)} partitions: {partition_field.name} is "
+                    f"{', '.join(map(str, distinct[:3].to_pylist()))}"
                 )
             values.append(physical_value(distinct.type, distinct[0]))
         return tuple(values)
 
     def _extremes(self, footer: pq.FileMetaData, names: list[str]) -> pa.Table | None:
-        """The least and greatest value of each partition column, as two rows; None if the footer does not decide."""
+        """Minimum and maximum of each partition column, as two rows; None if the footer does not have them."""
         if not all(field.transform.preserves_order for field in self.spec.fields):
             return None
         columns = {}
@@ -223,15 +223,15 @@ class FileLayout:
         nan_value_counts: Mapping[int, int] | None = None,
         is_sorted: bool = False,
     ) -> DataFile:
-        """A Parquet file with its metrics as the table wants them kept.
+        """A Parquet file with the metrics that the table's properties ask for.
 
         Args:
-            location: Where the file lies.
+            location: The file.
             footer: Its footer.
             file_size_bytes: Its exact size.
             partition: Its partition values.
-            nan_value_counts: NaNs by field id, which footers do not tell.
-            is_sorted: Whether its rows obey the sort order.
+            nan_value_counts: NaNs by field id, which footers do not contain.
+            is_sorted: Whether its rows are in the sort order.
         """
         return parquet_data_file(
             location,
@@ -249,29 +249,31 @@ class FileLayout:
 def file_layout(state: TableState, *, ref: str = MAIN, lineage: bool = False) -> FileLayout:
     """The layout of files that are about to be added to a table.
 
-    Data files of one write share a folder of their own, so that what a killed writer leaves behind is one folder.
+    Data files of one write share a folder of their own, so that a killed writer leaves only one folder.
 
     Args:
         state: The table.
-        ref: The branch that they are added to.
-        lineage: Whether they hold rows that were in the table before, which keep their row ids in version 3.
+        ref: The branch to which they are added.
+        lineage: Whether they contain existing rows, which keep their row ids in version 3.
 
     Raises:
-        SchemaError: A table property has no legal value, or a column has the name of one of row lineage.
-        UnsupportedError: The table's warehouse was copied or moved, and the files would lie in the old place.
+        SchemaError: A table property has an invalid value, or a column has the name of a row lineage column.
+        UnsupportedError: The table's warehouse was copied or moved, and the files would be in the old location.
     """
     state.storage.check_writable(state.data_folder)
     properties = state.properties
     lineage = lineage and state.metadata.format_version >= VERSION_WITH_LINEAGE
     if lineage and (taken := set(LINEAGE_COLUMNS.names).intersection(state.schema.names)):
-        raise SchemaError(f"column {min(taken)!r} has a name that row lineage needs; rename it", location=state.name)
+        raise SchemaError(
+            f"column {min(taken)!r} has a name that is reserved for row lineage; rename it", location=state.name
+        )
     encoding = FileEncoding.from_properties(properties)
     granularity = properties.get("write.delete.granularity", "file").strip().lower()
     if granularity not in ("file", "partition"):
         raise SchemaError(f"table property write.delete.granularity must be file or partition, found {granularity!r}")
     policy = SketchPolicy.from_properties(properties)
     policy.check(state.schema)
-    # Which of them can be published is decided at commit; a sample that is not needed then costs little.
+    # Whether they can be published is decided at commit; an unused sample costs little.
     candidates = policy.columns(
         state.schema, created=state.snapshot(ref) is None, sketched=[leaf.field_id for leaf in leaves(state.schema)]
     )
@@ -299,5 +301,5 @@ def file_layout(state: TableState, *, ref: str = MAIN, lineage: bool = False) ->
 
 
 def _has_exact_bounds(type_: pa.DataType) -> bool:
-    """Types whose footer statistics are values of the column: never cut short, no NaN, no unit to mistake."""
+    """Types whose footer statistics are exact values: never truncated, no NaN, no ambiguous unit."""
     return pa.types.is_integer(type_) or pa.types.is_date(type_) or pa.types.is_timestamp(type_)

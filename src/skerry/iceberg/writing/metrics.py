@@ -1,7 +1,7 @@
-"""What a manifest says about a data file's columns, taken from the Parquet footer.
+"""Manifest metrics of a data file's columns, from the Parquet footer.
 
-Knows no PyIceberg, so that tasks on executors stay light. A bound is only ever left out or widened, never guessed:
-statistics that are missing, of another order or of another type give none.
+Does not import PyIceberg, so that tasks on executors stay light. A bound is only ever omitted or widened, never
+guessed: statistics that are missing, or of another order or type, yield none.
 
 Spec: Iceberg spec, Data File Fields, Field-level Metrics and Statistics; Iceberg properties,
 `write.metadata.metrics.*`.
@@ -39,7 +39,7 @@ _LIMIT = 100
 
 
 class MetricsKind(Enum):
-    """How much of a column's metrics is kept."""
+    """Which of a column's metrics are kept."""
 
     NONE = "none"
     COUNTS = "counts"
@@ -49,11 +49,11 @@ class MetricsKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class MetricsMode:
-    """How much of a column's metrics is kept.
+    """Which of a column's metrics are kept.
 
     Args:
         kind: Nothing, counts, or counts with bounds.
-        length: For truncated bounds, their most code points (strings) or bytes (binary); else None.
+        length: For truncated bounds, their maximum code points (strings) or bytes (binary); otherwise None.
     """
 
     kind: MetricsKind
@@ -61,7 +61,7 @@ class MetricsMode:
 
     @classmethod
     def parse(cls, text: str, *, property_name: str) -> MetricsMode:
-        """Read `none`, `counts`, `full` or `truncate(16)`.
+        """Parse `none`, `counts`, `full` or `truncate(16)`.
 
         Raises:
             SchemaError: The text is none of these.
@@ -87,7 +87,7 @@ _TRUNCATE_16 = MetricsMode(MetricsKind.TRUNCATE, 16)
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
-    """A column of a Parquet file or of a table: its dotted name, its id, and whether lists or maps lie above it."""
+    """A column of a Parquet file or of a table: its dotted name, its id, and whether it is nested in lists or maps."""
 
     name: str
     field_id: int | None
@@ -125,19 +125,19 @@ def _all_leaves(schema: pa.Schema) -> list[_Leaf]:
 def metrics_modes(
     schema: pa.Schema, properties: Mapping[str, str], sort_ids: Collection[int] = ()
 ) -> dict[int, MetricsMode]:
-    """How much of each column's metrics a table wants kept.
+    """The metrics modes of a table's columns.
 
     Args:
         schema: The table's schema with field ids.
         properties: The table's properties; `write.metadata.metrics.default`, `….column.<name>` and
             `….max-inferred-column-defaults` count.
-        sort_ids: Field ids of the columns that files are sorted by; they keep bounds unless a property forbids it.
+        sort_ids: Field ids of the sort columns, which keep bounds unless a property forbids it.
 
     Returns:
         The mode by field id, for every primitive column, elements of lists and maps included.
 
     Raises:
-        SchemaError: A property has no legal value.
+        SchemaError: A property has an invalid value.
     """
     leaves = [leaf for leaf in _all_leaves(schema) if leaf.field_id is not None]
     if _DEFAULT_PROPERTY in properties:
@@ -175,7 +175,7 @@ def _all_fields(fields: list[pa.Field]) -> Iterator[pa.Field]:
 
 
 def _first_ids(fields: list[pa.Field]) -> list[int]:
-    """Ids of primitive fields, those of a struct before those nested below them, as Iceberg counts to its limit."""
+    """Ids of primitive fields, those of a struct before those nested in them, as Iceberg counts for its limit."""
     ids = [int(field_.metadata[FIELD_ID_KEY]) for field_ in fields if not _children(field_)]
     for field_ in fields:
         ids += _first_ids([child for _, child in _children(field_)])
@@ -187,7 +187,7 @@ def _first_ids(fields: list[pa.Field]) -> list[int]:
 
 @dataclass(slots=True)
 class _Column:
-    """What the row groups seen so far say about a column."""
+    """Metrics of a column over the row groups read so far."""
 
     size_bytes: int = 0
     values: int = 0
@@ -208,22 +208,22 @@ def parquet_data_file(
     sort_order_id: int | None = None,
     nan_value_counts: Mapping[int, int] | None = None,
 ) -> DataFile:
-    """Describe a Parquet file for a manifest.
+    """The entry of a Parquet file for a manifest.
 
     Args:
-        location: Where the file lies.
+        location: The file.
         metadata: Its footer.
         file_size_bytes: Its exact size.
-        schema: The table's schema with field ids. Columns of the file are found by id; in a file without any ids, by
-            name.
-        modes: Which metrics to keep, by field id (`metrics_modes`); none for ids that are not in it.
+        schema: The table's schema with field ids. Columns of the file are found by id, or by name in a file without any
+            ids.
+        modes: Which metrics to keep, by field id (`metrics_modes`); none for other ids.
         spec_id: The partition spec.
         partition: The partition, in physical values.
-        sort_order_id: The sort order that the rows obey.
-        nan_value_counts: NaNs by field id, which a footer does not tell.
+        sort_order_id: The sort order of the rows.
+        nan_value_counts: NaNs by field id, which a footer does not contain.
 
     Raises:
-        UnsupportedError: The columns of the file cannot be told apart.
+        UnsupportedError: The columns of the file cannot be matched.
 
     Spec: Iceberg spec, Data File Fields.
     """
@@ -270,14 +270,15 @@ def parquet_data_file(
 
 
 def _field_ids(location: str, metadata: pq.FileMetaData, table: Mapping[int, _Leaf]) -> list[int | None]:
-    """The field id of every column of the file, None for columns that the table does not know."""
+    """The field id of every column of the file, None for columns that the table does not have."""
     try:
         leaves = _all_leaves(metadata.schema.to_arrow_schema())
     except (pa.ArrowException, NotImplementedError) as error:
         raise UnsupportedError(f"the Parquet schema cannot be read: {error}", location=location) from error
     if len(leaves) != metadata.num_columns:
         raise UnsupportedError(
-            f"the file has {metadata.num_columns} columns, {len(leaves)} of them understood", location=location
+            f"the file has {metadata.num_columns} columns, but only {len(leaves)} in its Arrow schema",
+            location=location,
         )
     if any(leaf.field_id is not None for leaf in leaves):
         return [leaf.field_id for leaf in leaves]
@@ -303,7 +304,7 @@ def _add(
     if leaf.repeated or not modes[leaf.field_id].has_bounds:
         return
     if known and not statistics.has_min_max and statistics.null_count == chunk.num_values:
-        return  # nothing but nulls: nothing to bound
+        return  # only nulls: nothing to bound
     lower = upper = None
     if statistics is not None and statistics.has_min_max and chunk.physical_type != "INT96":
         logical = json.loads(stored.logical_type.to_json())
@@ -320,7 +321,7 @@ def _is_nan(value: Any) -> bool:
 
 
 def _split_offsets(metadata: pq.FileMetaData) -> tuple[int, ...]:
-    """Where each row group begins; nothing if that is not ascending."""
+    """The offset of each row group; empty if they are not ascending."""
     offsets = []
     for group in range(metadata.num_row_groups):
         if metadata.row_group(group).num_rows == 0:

@@ -42,7 +42,7 @@ def _text(value: bool) -> str:
 
 
 def _stored(type_: pa.DataType) -> tuple[pa.DataType, dict[str, str]]:
-    """The Arrow type that PyArrow writes as the right ORC type, and the attributes that tell the rest."""
+    """The Arrow type that PyArrow writes as the right ORC type, and the attributes that complete it."""
     if pa.types.is_struct(type_):
         return pa.struct([_field(child) for child in type_]), {}
     if pa.types.is_list(type_):
@@ -69,5 +69,5 @@ def _is_wrong(early: np.ndarray, per_second: int) -> np.ndarray:
     return is_wrong
 
 
-ORC_TIMES: Final = OrcTimes(_is_wrong, "times before 1970 that are no whole seconds", "Parquet or Avro")
-"""Other readers find such times a second earlier."""
+ORC_TIMES: Final = OrcTimes(_is_wrong, "times before 1970 with fractional seconds", "Parquet or Avro")
+"""Other readers read such times a second earlier."""

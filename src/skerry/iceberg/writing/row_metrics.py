@@ -1,4 +1,4 @@
-"""Metrics of rows on their way to a file whose format keeps none that can be read back.
+"""Metrics collected from rows while writing a file whose format has no readable statistics.
 
 Spec: Iceberg spec, Data File Fields, Field-level Metrics and Statistics.
 """
@@ -44,7 +44,7 @@ class RowMetrics:
         self._rows = 0
 
     def update(self, rows: pa.Table) -> None:
-        """Take in rows."""
+        """Add rows."""
         self._rows += rows.num_rows
         for leaf in self._leaves:
             column = self._columns[leaf.field_id]
@@ -62,16 +62,16 @@ class RowMetrics:
         partition: tuple[Any, ...],
         sort_order_id: int | None,
     ) -> DataFile:
-        """Describe the file that the rows went to.
+        """The entry of the file to which the rows were written.
 
         Args:
-            location: Where it lies.
+            location: The file.
             file_format: `orc`, `avro` or `amudai`.
             file_size_bytes: Its exact size.
             modes: Which metrics to keep, by field id.
             spec_id: The partition spec.
             partition: The partition, in physical values.
-            sort_order_id: The sort order that the rows obey.
+            sort_order_id: The sort order of the rows.
         """
         kept = [leaf for leaf in self._leaves if modes.get(leaf.field_id, _NONE).kind is not MetricsKind.NONE]
         bounds = {

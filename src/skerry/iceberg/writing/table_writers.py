@@ -1,6 +1,6 @@
-"""Writing data files from Arrow batches: split by partition, sort, roll at the target size, sketch on the way past.
+"""Writing of data files from Arrow batches: split by partition, sort, roll at the target size, sketch.
 
-One writer serves the process that appends a table and the Spark task that writes a share of a frame.
+The same writer is used for appends in one process and for Spark tasks.
 """
 
 from __future__ import annotations
@@ -23,17 +23,16 @@ from skerry.table.statistics.sketching import BatchSketcher
 
 __all__ = ["PartitionedWriter", "write_batches"]
 
-MAX_OPEN_FILES = 16  # in object stores a file holds up to 32 MiB before it is uploaded in parts
+MAX_OPEN_FILES = 16  # on object stores a file buffers up to 32 MiB before it is uploaded in parts
 MAX_BUFFERED_BYTES = 256 << 20
-_FEW_ROWS = 4096  # per batch: fewer are put together, because each batch costs
+_FEW_ROWS = 4096  # per batch: smaller ones are combined, because each batch has a cost
 
 
 def write_batches(layout: FileLayout, batches: Iterable[pa.RecordBatch]) -> list[WrittenFile]:
     """Write batches as data files.
 
     Args:
-        layout: How the table wants its files.
-        batches: Rows with exactly the layout's file schema.
+        layout: The table's layout. batches: Rows with exactly the layout's file schema.
 
     Returns:
         The files with metrics and samples, in the order in which they were closed. They belong to no table until a
@@ -50,17 +49,14 @@ def write_batches(layout: FileLayout, batches: Iterable[pa.RecordBatch]) -> list
 
 
 class PartitionedWriter:
-    """Writes rows to as few files per partition as their target size allows, whatever the order in which they come.
+    """Writes rows in any order to as few files per partition as the target size allows.
 
-    Memory is bounded, whatever the number of partitions and the width of rows: rows wait in a buffer per partition
-    until they make a row group. When all buffers together pass 256 MiB the largest are written out. No more than 16
-    files are open for that; what finds none free waits on disk, and so does what must be sorted.
+    Memory is bounded for any number of partitions and width of rows: rows are buffered per partition until they fill a
+    row group. When all buffers together exceed 256 MiB, the largest are written out. At most 16 files are open at a
+    time; rows of other partitions, and rows that must be sorted, are spilled to disk.
 
     Args:
-        layout: How the table wants its files.
-
-    Attributes:
-        buffered_bytes: Memory of the rows that wait to be encoded.
+        layout: The table's layout. Attributes: buffered_bytes: Memory of the rows that are not encoded yet.
     """
 
     def __init__(self, layout: FileLayout) -> None:
@@ -69,13 +65,13 @@ class PartitionedWriter:
         self._open: dict[tuple[Any, ...], _Partition] = {}
         self._spool: SpillFile | None = None
         self.buffered_bytes = 0
-        self._freed_bytes = 0  # of rows that were written out, while others of the same batches still wait
+        self._freed_bytes = 0  # of rows that were written out while others of the same batches are still buffered
         self._taken_bytes = 0
         self._written: list[WrittenFile] = []
 
     @property
     def open_files(self) -> int:
-        """Files open now."""
+        """The number of open files."""
         return len(self._open)
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -98,9 +94,9 @@ class PartitionedWriter:
             self._make_room()
 
     def take_small(self, most_bytes: int) -> list[pa.RecordBatch]:
-        """Take rows back that have no file yet, of the partitions that have the fewest, up to so many bytes.
+        """Take back rows that have no file yet, of the partitions with the fewest rows, up to a number of bytes.
 
-        They would make small files. Whoever knows the rows of other writers can make fewer of them.
+        They would become small files. The driver, which has the rows of all writers, can write fewer files.
         """
         taken: list[pa.RecordBatch] = []
         for partition in sorted(self._partitions.values(), key=lambda partition: partition.buffered_bytes):
@@ -114,7 +110,7 @@ class PartitionedWriter:
         return taken
 
     def close(self) -> list[WrittenFile]:
-        """Close all files and tell what was written."""
+        """Close all files and return what was written."""
         for partition in list(self._partitions.values()):
             self._close(partition)
         self._remove_spool()
@@ -132,30 +128,30 @@ class PartitionedWriter:
 
     @property
     def _capacity_bytes(self) -> int:
-        """When a file is full. A sorted one takes all rows first, and what memory holds of them."""
+        """The size at which a file is full; for sorted files as size in memory."""
         target = self._layout.target_file_size_bytes
         return min(target, MAX_BUFFERED_BYTES) if self._layout.sorts else target
 
     def _size_bytes(self, partition: _Partition) -> int:
-        """How far a file has grown: by what was written, and what memory takes of rows that are to be sorted."""
+        """The size of a file: bytes written, or the memory of rows that are still to be sorted."""
         if self._layout.sorts:
             return partition.spooled_bytes + partition.buffered_bytes
         return partition.written_bytes + (0 if self._spool is None else self._spool.size_bytes(partition.values))
 
     def _make_room(self) -> None:
-        """Write out the largest buffers, and let the others no longer hold whole batches for their few rows."""
+        """Write out the largest buffers, and copy the few rows of others so that whole batches can be released."""
         largest_first = sorted(self._partitions.values(), key=lambda partition: -partition.buffered_bytes)
         for partition in largest_first:
             if self.buffered_bytes <= MAX_BUFFERED_BYTES // 4:
                 break
-            if partition.buffered_bytes:  # it was not closed to make way for one before it
+            if partition.buffered_bytes:  # unless it was already closed to make room for an earlier one
                 self._flush(partition)
         for partition in self._partitions.values():
             partition.own()
         self._freed_bytes = 0
 
     def _flush(self, partition: _Partition) -> None:
-        """Write a buffer to its partition's file if that is open or may be opened, else to disk."""
+        """Write a buffer to its partition's file if that is open or can be opened, otherwise to a spill file."""
         self.buffered_bytes -= partition.buffered_bytes
         self._freed_bytes += partition.shared_bytes
         rows = partition.take()
@@ -170,7 +166,7 @@ class PartitionedWriter:
         self._open[partition.values] = partition
 
     def _may_open(self, partition: _Partition) -> bool:
-        """Whether a partition has a file, or can get one; a file that has long seen no rows makes way."""
+        """Whether a partition has a file, or can get one by closing a file that has not received rows for long."""
         if partition.spooled_bytes:  # rows stay in order
             return False
         if partition.is_open or len(self._open) < MAX_OPEN_FILES:
@@ -182,11 +178,11 @@ class PartitionedWriter:
         return True
 
     def _close(self, partition: _Partition) -> None:
-        """Finish a partition's file with all rows that wait for it."""
+        """Finish a partition's file with all its buffered rows."""
         self.buffered_bytes -= partition.buffered_bytes
         self._freed_bytes += partition.shared_bytes
         spooled = iter(()) if self._spool is None else self._spool.take(partition.values)
-        # removed only then: whatever fails, `abort` finds it
+        # removed last, so that `abort` finds it after any failure
         self._written.append(partition.close(itertools.chain(spooled, partition.take())))
         del self._partitions[partition.values]
         self._open.pop(partition.values, None)
@@ -198,14 +194,14 @@ class PartitionedWriter:
 
 
 def _slices(rows: pa.RecordBatch, most_bytes: int) -> Iterator[pa.RecordBatch]:
-    """Rows in parts of about so many bytes, none without rows."""
+    """Rows in parts of about the given number of bytes, none of them empty."""
     step = max(rows.num_rows // max(-(-rows.nbytes // most_bytes), 1), 1)
     for start in range(0, rows.num_rows, step):
         yield rows.slice(start, step)
 
 
 def _gathered(rows: Sequence[pa.RecordBatch], schema: pa.Schema) -> list[pa.RecordBatch]:
-    """Rows in as few batches as can be, in memory of their own."""
+    """Rows in as few batches as possible, in memory of their own."""
     if len(rows) == 1:
         return [rows[0].take(pa.array(np.arange(rows[0].num_rows)))]
     batches: list[pa.RecordBatch] = pa.Table.from_batches(rows, schema).combine_chunks().to_batches()
@@ -213,17 +209,17 @@ def _gathered(rows: Sequence[pa.RecordBatch], schema: pa.Schema) -> list[pa.Reco
 
 
 class _Partition:
-    """Rows of one partition that wait, and the file that they go to.
+    """The buffered rows of one partition, and its file.
 
     Args:
         layout: How the table wants its files.
         values: The partition.
 
     Attributes:
-        buffered_bytes: What the rows take that wait in memory.
-        shared_bytes: What those of them take that lie in one batch with rows of other partitions.
-        spooled_bytes: What those take in memory that wait on disk.
-        seen_at: How many bytes had come to the writer with the partition's last rows.
+        buffered_bytes: Memory of the buffered rows.
+        shared_bytes: Memory of those that share a batch with rows of other partitions.
+        spooled_bytes: Size in memory of the rows that were spilled to disk.
+        seen_at: Bytes received by the writer up to the partition's last rows.
     """
 
     def __init__(self, layout: FileLayout, values: tuple[Any, ...]) -> None:
@@ -243,11 +239,11 @@ class _Partition:
 
     @property
     def written_bytes(self) -> int:
-        """What its file has."""
+        """The bytes written to its file."""
         return 0 if self._file is None else self._file.size_bytes
 
     def add(self, rows: pa.RecordBatch, *, is_shared: bool) -> int:
-        """Let rows wait in memory, and tell what they take."""
+        """Buffer rows in memory; returns their size."""
         size = int(rows.nbytes)
         self._rows.append(rows)
         self.buffered_bytes += size
@@ -255,12 +251,12 @@ class _Partition:
         return size
 
     def take(self) -> list[pa.RecordBatch]:
-        """The rows that wait in memory; none is left."""
+        """Take all buffered rows."""
         rows, self._rows, self.buffered_bytes, self.shared_bytes = self._rows, [], 0, 0
         return rows
 
     def own(self) -> None:
-        """Copy what lies in one batch with rows of other partitions, so that these can be given up."""
+        """Copy rows that share a batch with rows of other partitions, so that the batch can be released."""
         if self.shared_bytes:
             self._rows, self.shared_bytes = _gathered(self._rows, self._layout.file_schema), 0
 
@@ -286,14 +282,14 @@ class _Partition:
         return self._file.close()
 
     def abort(self) -> None:
-        """Give up rows and file."""
+        """Discard rows and file."""
         self._rows.clear()
         if self._file is not None:
             self._file.abort()
 
 
 class _OpenFile:
-    """One file in the making, and the samples of its columns."""
+    """A file that is being written, and the samples of its columns."""
 
     def __init__(self, layout: FileLayout, partition: tuple[Any, ...]) -> None:
         self._layout = layout
@@ -304,13 +300,13 @@ class _OpenFile:
 
     @property
     def size_bytes(self) -> int:
-        """What has been written so far."""
+        """The bytes written so far."""
         return self._writer.size_bytes
 
     def write(self, batches: list[pa.RecordBatch]) -> None:
         """Sketch rows and write them, to a Parquet file as a row group.
 
-        A sample needs its working memory only while it takes in values, so that many open files take little.
+        A sample needs working memory only while values are added, so that many open files take little memory.
         """
         rows = pa.Table.from_batches(batches, self._layout.file_schema)
         if rows.num_rows < _FEW_ROWS * len(batches):
@@ -322,7 +318,7 @@ class _OpenFile:
         self._writer.write(self._layout.sort(rows))
 
     def close(self) -> WrittenFile:
-        """Finish the file; only now can it be seen under its name."""
+        """Finish the file, which makes it visible."""
         layout = self._layout
         data_file = self._writer.close(
             layout.modes,
@@ -335,5 +331,5 @@ class _OpenFile:
         return WrittenFile(data_file, samples)
 
     def abort(self) -> None:
-        """Give the file up."""
+        """Discard the file."""
         self._writer.abort()
