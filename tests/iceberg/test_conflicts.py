@@ -224,7 +224,7 @@ def test_metrics_tell_whether_new_rows_match(tmp_path):
     append_other_keys(t, other)
     t.table.commit(overwrite(t, starting_snapshot_id=started, conflict_filter=t.where("k < 10")))
     again = {"starting_snapshot_id": started, "conflict_filter": t.where("k BETWEEN 29 AND 31")}
-    with pytest.raises(ConflictError, match="which may hold rows of"):
+    with pytest.raises(ConflictError, match="which may contain rows of"):
         t.table.commit(RowDelta(removed_files=(t.b.location,), **again))
 
 

@@ -290,7 +290,7 @@ SPARK_TYPES = {
             {"primary_key": ["k"]},
             (
                 "a Paimon table with a primary key merges records as it is read, which Iceberg tables do not: only "
-                "append tables become Iceberg tables without rewriting; read it and write the rows to a new table"
+                "append tables can become Iceberg tables without rewriting; read it and write the rows to a new table"
             ),
         ),
         (
@@ -303,7 +303,7 @@ SPARK_TYPES = {
             {},
             (
                 "column 't.element' of type TIMESTAMP(9): Iceberg's timestamps have microseconds, and those with "
-                "nanoseconds are stored in another way"
+                "nanoseconds are stored differently"
             ),
         ),
         (

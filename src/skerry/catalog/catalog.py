@@ -259,7 +259,9 @@ class Catalog:
                     "a folder can only become an Iceberg table; migrate that table to Paimon afterwards"
                 )
             if partition_by is not None:
-                raise UnsupportedError("a folder's partitions are those that its folders name: leave out partition_by=")
+                raise UnsupportedError(
+                    "a folder is partitioned by the columns that its subfolders name: leave out partition_by="
+                )
             from skerry.catalog.migrating import migrate_folder
 
             with watching(progress, "migrate") as watcher:

@@ -68,7 +68,7 @@ def migrate_folder(
         format_version=format_version,
     )
     if not isinstance(table, IcebergTable):
-        raise UnsupportedError(f"folders become Iceberg tables, found {table.format}", location=name)
+        raise UnsupportedError(f"folders can only become Iceberg tables, found {table.format}", location=name)
     with made_for_rows(catalog, table):
         _check_ids(plan.schema, table.schema)
         ids = {column.name: field_id(column) for column in table.schema}

@@ -119,7 +119,7 @@ class PaimonTables:
         source, target = self.location(name), self.location(to)
         old, new = local_path(source), local_path(target)
         if old is None or new is None:
-            raise UnsupportedError("a Paimon table is its folder, and an object store cannot move one at once")
+            raise UnsupportedError("a Paimon table is its folder, and an object store cannot move a folder atomically")
         if not os.path.isdir(Path(new).parent):
             raise NotFoundError(f"no namespace {to.rpartition('.')[0]!r}")
         try:
@@ -130,7 +130,7 @@ class PaimonTables:
             raise StorageError(f"the table's folder cannot be moved: {error.strerror}", location=source) from error
 
     def drop(self, name: str, *, purge: bool) -> None:
-        """Delete a table's folder: its schemas first, so that it is gone for readers at once; or what is left of it."""
+        """Delete a table's folder or what is left of it, schemas first, so that it disappears at once for readers."""
         from skerry.paimon.metadata.paths import TablePaths
 
         if not self.exists(name) and not self.has_remains(name):

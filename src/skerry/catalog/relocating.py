@@ -245,7 +245,7 @@ def _switch(connection: Connection, tables: list[tuple[_Row, str]], move: Move) 
 
 
 def _originals(move: Move) -> list[Path]:
-    """The catalogs that lie in the old place still."""
+    """The catalogs that still exist in the old location."""
     paths = (Path(str(local_path(source)), CATALOG_FILE) for source in move.sources)
     return [path for path in paths if os.path.exists(path)]
 
@@ -259,9 +259,7 @@ def _refuse_shared(move: Move, folder: str) -> None:
     originals = _originals(move)
     for original in originals:
         if original.samefile(Path(folder, CATALOG_FILE)):
-            raise UnsupportedError(
-                f"{CATALOG_FILE} is the same file as the original's, by a link: copy it", location=folder
-            )
+            raise UnsupportedError(f"{CATALOG_FILE} is a link to the original's file: copy it", location=folder)
     if originals:
         for link in _links_out_of(folder):
             raise UnsupportedError(

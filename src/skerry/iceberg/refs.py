@@ -110,7 +110,12 @@ class DropRef:
     name: str
 
     def apply(self, base: TableState) -> MetadataChange | None:
-        """Decide the change. Raises: NotFoundError: There is no such reference. SchemaError: It is `main`."""
+        """Decide the change.
+
+        Raises:
+            NotFoundError: There is no such reference.
+            SchemaError: It is `main`.
+        """
         if self.name == MAIN:
             raise SchemaError(f"branch {MAIN!r} cannot be dropped")
         if self.name not in base.metadata.refs:

@@ -119,7 +119,7 @@ class IcebergTable(Table):
         return self
 
     def connector(self) -> IcebergConnector:
-        """The table as frames and streams of other engines see it."""
+        """The connector of the table to frames and streams of other engines."""
         from skerry.iceberg.jobs.connector import IcebergConnector
 
         return IcebergConnector(self.handle)
@@ -446,7 +446,7 @@ class IcebergTable(Table):
         )
 
     def reachable(self, executor: Executor | None = None) -> ReachableIcebergTable:
-        """The table as the removal of orphans sees it: all that its states reach."""
+        """The files that the table's states reach, for orphan removal."""
         from skerry.iceberg.cleaning.reachable_table import ReachableIcebergTable
 
         return ReachableIcebergTable(self.handle, executor or ThreadExecutor())

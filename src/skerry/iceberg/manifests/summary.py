@@ -37,7 +37,7 @@ def operation_of(snapshot: Snapshot) -> Operation | None:
 
 
 def summary_of(snapshot: Snapshot) -> Mapping[str, str]:
-    """The entries of a snapshot's summary besides its operation; none where it has no summary.
+    """The entries of a snapshot's summary besides its operation; empty if it has no summary.
 
     Values are texts, as the specification has them, even where a writer has left out the quotes.
     """

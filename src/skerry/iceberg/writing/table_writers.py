@@ -56,7 +56,10 @@ class PartitionedWriter:
     time; rows of other partitions, and rows that must be sorted, are spilled to disk.
 
     Args:
-        layout: The table's layout. Attributes: buffered_bytes: Memory of the rows that are not encoded yet.
+        layout: The table's layout.
+
+    Attributes:
+        buffered_bytes: Memory of the rows that are not encoded yet.
     """
 
     def __init__(self, layout: FileLayout) -> None:
