@@ -227,7 +227,7 @@ def test_a_relocation_that_fails_is_done_again(copy, monkeypatch):
     catalog = skerry.connect(copy)
     expected = content(catalog.load_table("n.v2"))
     with monkeypatch.context() as patched:
-        patched.setattr(relocating, "record_place", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
+        patched.setattr(relocating, "record_folder", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
         with pytest.raises(KeyboardInterrupt):
             catalog.relocate()
     again = skerry.connect(copy)

@@ -317,5 +317,5 @@ def test_expired_snapshots_are_named(catalog):
 
 def test_a_table_with_columns_of_these_names(catalog):
     table = catalog.create_table("d.u", pa.schema([("_change_type", pa.string())]))
-    with pytest.raises(SchemaError, match="column '_change_type' has a name that changes need"):
+    with pytest.raises(SchemaError, match="column '_change_type' has a name that is reserved for changes"):
         table.changes()

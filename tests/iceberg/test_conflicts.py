@@ -163,7 +163,7 @@ def test_vectors_of_rivals(tmp_path, operation, rival):
     other = IcebergHandle(t.table.catalog, t.table.identifier)
     raced = Raced(build(t, starting_snapshot_id=t.snapshot_id, **options), lambda: commit_rival(t, other))
     if operation in refused:
-        with pytest.raises(ConflictError, match=r"put a deletion vector on|deleted rows of data files") as caught:
+        with pytest.raises(ConflictError, match=r"added a deletion vector to|deleted rows of data files") as caught:
             t.table.commit(raced)
         assert not caught.value.retryable
     else:

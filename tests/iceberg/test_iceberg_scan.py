@@ -357,7 +357,7 @@ def test_files_outside_of_the_table_are_refused_unless_allowed(tmp_path, allowed
     if allowed:
         assert table.scan().to_arrow().num_rows == 4
         return
-    with pytest.raises(SkerryError, match="a file of the table lies outside of its folder") as caught:
+    with pytest.raises(SkerryError, match="a file of the table is outside of its folder") as caught:
         table.scan().plan()
     assert caught.value.location == location
 

@@ -740,12 +740,12 @@ def test_versions_and_contents_that_do_not_fit():
     with pytest.raises(UnsupportedError, match="encrypted manifests are not supported"):
         read_manifest(Storage(), dataclasses.replace(listed, key_metadata=b"k"))
     broken = decode_manifest(with_metadata(GOOD, schema="{", partition_spec="[{}]"), listed)
-    with pytest.raises(FormatError, match="the header's 'schema' cannot be read"):
+    with pytest.raises(FormatError, match="the header's 'schema' cannot be parsed"):
         _ = broken.schema
-    with pytest.raises(FormatError, match="the header's 'partition-spec' cannot be read"):
+    with pytest.raises(FormatError, match="the header's 'partition-spec' cannot be parsed"):
         _ = broken.spec
     field = '[{"source-id": 1, "field-id": 1000, "name": "x", "transform": "bucket[2Y"}]'
-    with pytest.raises(FormatError, match="the header's 'partition-spec' cannot be read"):
+    with pytest.raises(FormatError, match="the header's 'partition-spec' cannot be parsed"):
         _ = decode_manifest(with_metadata(GOOD, partition_spec=field), listed).spec
 
 

@@ -158,7 +158,7 @@ def test_a_rival_that_merges_groups_leaves_an_upper_bound(tmp_path, monkeypatch)
     table = make(tmp_path, groups=2)
     table.append(rows(range(100)))
     table.append(rows(range(50, 150)))
-    real = row_changes.follow_deletes
+    real = row_changes.subtract_deleted
 
     def with_rival(*arguments):
         found = real(*arguments)
@@ -166,7 +166,7 @@ def test_a_rival_that_merges_groups_leaves_an_upper_bound(tmp_path, monkeypatch)
         other.append(rows(range(60, 160)))
         return found
 
-    monkeypatch.setattr(row_changes, "follow_deletes", with_rival)
+    monkeypatch.setattr(row_changes, "subtract_deleted", with_rival)
     table.set_properties({"write.delete.isolation-level": "snapshot"})
     table.delete("k = 75")
     monkeypatch.undo()

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skerry.jobs.record_fields import FieldNames
-from skerry.jobs.record_texts import UNAVAILABLE, Envelope, ReadTexts, read_texts, reads
+from skerry.jobs.record_texts import UNAVAILABLE, Envelope, ReadTexts, parse_texts, reads
 
 SCHEMA = pa.schema(
     [
@@ -42,7 +42,7 @@ def record(op: Any = "c", after: Any = ROW, before: Any = None, lsn: Any = 1, **
 
 
 def read(*texts: str, schema: pa.Schema = SCHEMA) -> ReadTexts:
-    return read_texts(pa.array(texts, pa.large_string()), ENVELOPE, schema, ["id"], FieldNames())
+    return parse_texts(pa.array(texts, pa.large_string()), ENVELOPE, schema, ["id"], FieldNames())
 
 
 def test_times_are_read_as_numbers_and_as_texts() -> None:
@@ -98,8 +98,8 @@ def test_what_looks_wrong_is_left_alone(text: str) -> None:
     assert 150 in found.doubtful
     assert len(found.doubtful) <= 32  # halving ends where it costs more than it saves
     left = set(found.doubtful.tolist())
-    assert found.places.tolist() == [place for place in range(201) if place not in left]
-    assert found.order["source.lsn"].to_pylist() == [place - (place > 150) for place in found.places.tolist()]
+    assert found.indices.tolist() == [place for place in range(201) if place not in left]
+    assert found.order["source.lsn"].to_pylist() == [place - (place > 150) for place in found.indices.tolist()]
 
 
 def test_other_fields_are_noticed_in_a_single_row() -> None:

@@ -18,7 +18,7 @@ import skerry
 from skerry.catalog import table_migrating
 from skerry.catalog.iceberg_tables import IcebergTables
 from skerry.errors import AlreadyExistsError, ConflictError, SchemaError, SkerryError, UnsupportedError
-from skerry.migration.retirement import Retirement
+from skerry.migration.metadata_removal import MetadataRemoval
 from skerry.storage import Storage
 
 TYPES = pa.schema(
@@ -465,7 +465,7 @@ def test_a_rival_commit_is_not_lost(catalog, monkeypatch, moment):
     table = small(catalog)
     rival = catalog.load_table("d.t")
     files = files_below(table.location)
-    inner = getattr(Retirement, moment)
+    inner = getattr(MetadataRemoval, moment)
 
     def commit_first(self):
         if rival is not None and rival.scan().count() == 10:
@@ -475,7 +475,7 @@ def test_a_rival_commit_is_not_lost(catalog, monkeypatch, moment):
             rival.refresh()
         inner(self)
 
-    monkeypatch.setattr(Retirement, moment, commit_first)
+    monkeypatch.setattr(MetadataRemoval, moment, commit_first)
     with pytest.raises(ConflictError):
         catalog.migrate("d.t", format="iceberg")
     monkeypatch.undo()

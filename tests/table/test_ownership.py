@@ -18,7 +18,7 @@ MAY_DELETE = {
     "catalog/paimon_tables.py": "files of a dropped table",
     "paimon/metadata/branches.py": "a dropped branch",
     "paimon/jobs/expire.py": "expired snapshots",
-    "migration/retirement.py": "schemas and snapshots of a migrated table",
+    "migration/metadata_removal.py": "schemas and snapshots of a migrated table",
     "paimon/metadata/stream_marks.py": "the mark of a batch that failed",
     "paimon/refs.py": "snapshots that were rolled back",
     "paimon/metadata/tags.py": "a dropped tag",

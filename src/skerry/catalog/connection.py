@@ -21,7 +21,7 @@ from skerry.catalog.catalog import Catalog
 from skerry.catalog.iceberg_tables import IcebergTables
 from skerry.catalog.paimon_tables import PaimonTables
 from skerry.catalog.sql_transactions import end_failed_transactions, is_locked
-from skerry.catalog.warehouse_place import CATALOG_FILE, moved_from
+from skerry.catalog.warehouse_origin import CATALOG_FILE, moved_from
 from skerry.errors import CatalogLockedError, NotFoundError, SchemaError, SkerryError, UnsupportedError
 from skerry.iceberg.commit import watch_metadata_writes
 from skerry.iceberg.metadata.loading import in_memory

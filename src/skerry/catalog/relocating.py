@@ -18,7 +18,7 @@ from sqlalchemy import Connection, text
 
 from skerry.catalog.iceberg_tables import IcebergTables
 from skerry.catalog.paimon_tables import PaimonTables
-from skerry.catalog.warehouse_place import CATALOG_FILE, record_place
+from skerry.catalog.warehouse_origin import CATALOG_FILE, record_folder
 from skerry.errors import ConflictError, NotFoundError, SkerryError, UnsupportedError
 from skerry.iceberg.relocation import RelocatedTable, concerns_table, relocate_table
 from skerry.paimon.relocation import relocate_paimon_table
@@ -164,7 +164,7 @@ def relocate_catalog(
     if not dry_run:
         with catalog.engine.begin() as connection:
             _switch(connection, switch, move)
-            record_place(connection, folder)
+            record_folder(connection, folder)
         for key in (MOVED_FROM, MOVED_TO):
             del catalog.properties[key]
     return RelocationSummary(move.sources[0], move.target, tuple(done), dry_run)

@@ -15,8 +15,8 @@ from skerry.errors import (
 )
 from skerry.iceberg.handle import IcebergHandle
 from skerry.migration.iceberg_to_paimon import PaimonDraft, plan_paimon, publish_paimon
+from skerry.migration.metadata_removal import MetadataRemoval
 from skerry.migration.paimon_to_iceberg import IcebergDraft, NewMetadata, plan_iceberg, publish_files
-from skerry.migration.retirement import Retirement
 from skerry.table.history import MAIN, Ref
 from skerry.table.owned_files import PublishStep, after_publish, owned_files, passed_over
 from skerry.table.summaries import MigrationSummary
@@ -111,7 +111,7 @@ class TableMigration:
         if self.dry_run:
             return summary
         temporary = self._temporary(name)
-        retirement = Retirement(state)
+        removal = MetadataRemoval(state)
         with owned_files(state.storage) as files:
             metadata = NewMetadata(draft, files)
             location = metadata.write_first()
@@ -119,17 +119,17 @@ class TableMigration:
             try:
                 self.iceberg.register(temporary, location)
                 publish_files(draft, self.iceberg.load(temporary).handle)
-                retirement.hide()
+                removal.hide()
                 self.iceberg.rename(temporary, name)
             except BaseException as error:
                 if not self._has_come(temporary, name, error):
-                    retirement.restore()
+                    removal.restore()
                     files.unpublish()
                     raise
                 if not isinstance(error, Exception):
                     raise
         with after_publish("deleting the snapshots of the Paimon table"):
-            retirement.finish()
+            removal.finish()
         return summary
 
     def _has_come(self, temporary: str, name: str, error: BaseException) -> bool:

@@ -102,7 +102,7 @@ class CherryPick:
         added = _added_entries(base, picked)
         known = _groups_of(base, picked, added).files
         locations = (entry.data_file.location for entry in added)
-        return picked.snapshot_id, frozenset(place for place in locations if key_of(place) not in known)
+        return picked.snapshot_id, frozenset(location for location in locations if key_of(location) not in known)
 
     def _refuse_twice(self, base: TableState, picked: Snapshot, tip: Snapshot | None) -> None:
         """Refuse a snapshot that the branch already has: itself, a pick of it, or another one with its `wap.id`."""

@@ -136,14 +136,14 @@ def net_changes(records: pa.Table, columns: RecordColumns, schema: pa.Schema) ->
         rows = pa.concat_tables([rows, _gone(rows, before, records, columns, moved)])
         kinds = np.concatenate([kinds, np.full(len(moved), UPDATE_BEFORE, np.int8)])
         keys = [rows.column(name) for name in columns.on]
-    places = np.concatenate([np.arange(records.num_rows), moved])
+    positions = np.concatenate([np.arange(records.num_rows), moved])
     index = KeyIndex.of(keys)
-    _refuse_null_keys(index, keys, columns.on, places)
-    order = _order(records, columns, kinds, places)
-    latest = np.full(len(places), -1, np.int64)
+    _refuse_null_keys(index, keys, columns.on, positions)
+    order = _order(records, columns, kinds, positions)
+    latest = np.full(len(positions), -1, np.int64)
     latest_rows(index.first, order, latest)
     chosen = latest[latest >= 0]
-    chosen = chosen[np.argsort(places[chosen], kind="stable")]
+    chosen = chosen[np.argsort(positions[chosen], kind="stable")]
     kinds = kinds[chosen]
     kinds[kinds == UPDATE_BEFORE] = DELETE
     every = len(chosen) == rows.num_rows and bool((chosen == np.arange(len(chosen))).all())
@@ -232,19 +232,19 @@ def _with_keys_before(
 
 def _replaced(rows: pa.Table, names: Sequence[str], columns: Sequence[pa.ChunkedArray]) -> pa.Table:
     for name, column in zip(names, columns, strict=True):
-        place = rows.column_names.index(name)
-        rows = rows.set_column(place, rows.schema.field(place), column)
+        index = rows.column_names.index(name)
+        rows = rows.set_column(index, rows.schema.field(index), column)
     return rows
 
 
 def _moved(keys: Sequence[pa.ChunkedArray], old: Sequence[pa.ChunkedArray], is_update: npt.NDArray[np.bool_]) -> Rows:
     """int64[n], the updates that changed their row's key."""
-    told = is_update.copy()
+    is_known = is_update.copy()
     differs = np.zeros(len(is_update), bool)
     for key, before in zip(keys, old, strict=True):
-        told &= _mask(before.is_valid())
+        is_known &= _mask(before.is_valid())
         differs |= _mask(pc.fill_null(pc.not_equal(_comparable(key), _comparable(before)), False))
-    return np.flatnonzero(told & differs)
+    return np.flatnonzero(is_known & differs)
 
 
 def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -265,12 +265,12 @@ def _gone(rows: pa.Table, before: pa.Table | None, records: pa.Table, columns: R
     return pa.table(taken, schema=rows.schema)
 
 
-def _refuse_null_keys(index: KeyIndex, keys: Sequence[pa.ChunkedArray], names: Sequence[str], places: Rows) -> None:
+def _refuse_null_keys(index: KeyIndex, keys: Sequence[pa.ChunkedArray], names: Sequence[str], positions: Rows) -> None:
     missing = np.flatnonzero(index.first < 0)
     if len(missing):
         row = int(missing[0])
         name = next(name for name, key in zip(names, keys, strict=True) if not key[row].is_valid)
-        raise SchemaError(f"record {int(places[row])}: column {name!r} of the key is null")
+        raise SchemaError(f"record {int(positions[row])}: column {name!r} of the key is null")
 
 
 def _one_array(column: pa.ChunkedArray) -> pa.Array:
@@ -284,14 +284,14 @@ def _mask(column: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
 # Order ---------------------------------------------------------------------------------------------------------------
 
 
-def _order(records: pa.Table, columns: RecordColumns, kinds: Kinds, places: Rows) -> npt.NDArray[np.int64]:
+def _order(records: pa.Table, columns: RecordColumns, kinds: Kinds, positions: Rows) -> npt.NDArray[np.int64]:
     """int64[rows, words]: sort keys of the rows, compared word by word.
 
     Raises:
         SchemaError: A value is null, or a column's type has no order.
     """
-    words = [_ranks(records.column(name), name)[places] for name in columns.order_by] or [places]
-    if len(places) > records.num_rows or (kinds == UPDATE_BEFORE).any():
+    words = [_ranks(records.column(name), name)[positions] for name in columns.order_by] or [positions]
+    if len(positions) > records.num_rows or (kinds == UPDATE_BEFORE).any():
         words.append((kinds != UPDATE_BEFORE).astype(np.int64))
     return np.ascontiguousarray(np.stack(words, axis=1)).astype(np.int64, copy=False)
 
@@ -326,9 +326,9 @@ def latest_rows(first: Any, order: Any, latest: Any) -> None:
         best = latest[key]
         later = 1
         if best >= 0:
-            for place in range(order.shape[1]):
-                if order[row, place] != order[best, place]:
-                    later = 1 if order[row, place] > order[best, place] else 0
+            for word in range(order.shape[1]):
+                if order[row, word] != order[best, word]:
+                    later = 1 if order[row, word] > order[best, word] else 0
                     break
         if later == 1:
             latest[key] = row

@@ -47,7 +47,7 @@ def remove_orphans(
         before: Files written since stay: their writer may be about to commit them.
         dry_run: Whether to only report what would be done.
         marked: The log of an earlier run: only files that it marked and that have not changed are deleted.
-        log: A folder for the logs of this run; it must not lie in the table's.
+        log: A folder for the logs of this run; it must not be inside the table's folder.
         executor: Runs the listing tasks; threads of this process by default.
         watcher: Called with the progress.
 

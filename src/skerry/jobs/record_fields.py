@@ -42,10 +42,10 @@ class FieldNames:
             names for each number.
         """
         _, offsets, data = texts.buffers()
-        places = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+        starts = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
         found = np.zeros(len(texts), np.uint64)
         if data is not None:
-            hash_fields(np.frombuffer(data, np.uint8), places, _hash(b"payload"), _hash(b"after"), found)
+            hash_fields(np.frombuffer(data, np.uint8), starts, _hash(b"payload"), _hash(b"after"), found)
         numbers, examples = np.unique(found, return_index=True)
         for number, example in zip(numbers.tolist(), examples.tolist(), strict=True):
             if number and number not in self._names:

@@ -22,7 +22,7 @@ from skerry.jobs.change_records import DELETE, OP_KINDS, UPDATE_AFTER
 from skerry.jobs.record_fields import FieldNames
 from skerry.table.rows.schema import empty_batch
 
-__all__ = ["UNAVAILABLE", "Envelope", "NewFields", "ReadTexts", "read_texts", "reads"]
+__all__ = ["UNAVAILABLE", "Envelope", "NewFields", "ReadTexts", "parse_texts", "reads"]
 
 UNAVAILABLE: Final = "__debezium_unavailable_value"
 """Debezium's placeholder for a long value that PostgreSQL's log omits."""
@@ -79,7 +79,7 @@ class ReadTexts:
         op: Op codes.
         before: Structs of the key before updates; None if no record has it.
         order: Columns that order the records, by path.
-        places: int64[rows], the indices of their texts.
+        indices: int64[rows], the indices of their texts.
         doubtful: int64[n], the indices of texts that were not parsed.
         fields: Rows with other fields than the table's; None if there are none.
     """
@@ -88,7 +88,7 @@ class ReadTexts:
     op: pa.ChunkedArray
     before: pa.ChunkedArray | None
     order: Mapping[str, pa.ChunkedArray]
-    places: Rows
+    indices: Rows
     doubtful: Rows
     fields: NewFields | None
 
@@ -112,7 +112,7 @@ def _is_time(type_: pa.DataType) -> bool:
     return pa.types.is_date32(type_) or pa.types.is_timestamp(type_)
 
 
-def read_texts(
+def parse_texts(
     texts: pa.LargeStringArray, envelope: Envelope, schema: pa.Schema, on: Sequence[str], names: FieldNames
 ) -> ReadTexts:
     """Parse records.
@@ -125,14 +125,14 @@ def read_texts(
         names: Caches the fields of earlier rows.
     """
     shape = _look_at(texts, schema)
-    parsed, places = _parse(texts, _schema(shape, envelope, schema))
-    if parsed is None or not len(places):
+    parsed, indices = _parse(texts, _schema(shape, envelope, schema))
+    if parsed is None or not len(indices):
         return _nothing_of(texts, schema, envelope)
-    read = _Reading(parsed, places, shape, envelope, schema, on)
+    read = _Reading(parsed, indices, shape, envelope, schema, on)
     try:
         good = read.check()
         is_read = np.zeros(len(texts), bool)
-        is_read[places[good]] = True
+        is_read[indices[good]] = True
         result = read.result(good, np.flatnonzero(~is_read))
         return _with_fields(result, texts, shape, schema, names)
     except (pa.ArrowException, ValueError, RecursionError):  # an invalid time, or a text that only Arrow takes for JSON
@@ -172,11 +172,11 @@ def _look_at(texts: pa.LargeStringArray, schema: pa.Schema) -> _Shape:
             record = json.loads(text.as_py())
             is_wrapped = isinstance(record.get("payload"), dict)
             row = (record["payload"] if is_wrapped else record).get("after") or {}
-            told = {name for name in open_ if row.get(name) is not None}
-            as_text |= {name for name in told if isinstance(row[name], str)}
+            written = {name for name in open_ if row.get(name) is not None}
+            as_text |= {name for name in written if isinstance(row[name], str)}
         except (ValueError, AttributeError, TypeError):
             continue
-        open_ -= told
+        open_ -= written
         if not open_:
             break
     return _Shape(is_wrapped, frozenset(as_text | open_))
@@ -204,11 +204,11 @@ def _schema(shape: _Shape, envelope: Envelope, schema: pa.Schema) -> pa.Schema:
 def _parse(texts: pa.LargeStringArray, schema: pa.Schema) -> tuple[pa.Table | None, Rows]:
     """All records that Arrow's parser accepts, and their indices."""
     parts: list[pa.Table] = []
-    places: list[Rows] = []
+    indices: list[Rows] = []
     for start, part, table in _parsed(texts, schema, 0):
         parts.append(table)
-        places.append(np.arange(start, start + len(part)))
-    return (pa.concat_tables(parts), np.concatenate(places)) if parts else (None, np.empty(0, np.int64))
+        indices.append(np.arange(start, start + len(part)))
+    return (pa.concat_tables(parts), np.concatenate(indices)) if parts else (None, np.empty(0, np.int64))
 
 
 def _parsed(
@@ -218,7 +218,7 @@ def _parsed(
         return
     end_of_line = pa.scalar("\n", pa.large_string())
     lines = pc.binary_join_element_wise(texts, pa.scalar("", pa.large_string()), end_of_line)
-    begin, end = (lines.buffers()[1].slice(8 * place, 8) for place in (lines.offset, lines.offset + len(lines)))
+    begin, end = (lines.buffers()[1].slice(8 * index, 8) for index in (lines.offset, lines.offset + len(lines)))
     first, last = (int(np.frombuffer(offset, np.int64)[0]) for offset in (begin, end))
     longest = int(pc.max(pc.binary_length(texts)).as_py())
     try:
@@ -247,13 +247,13 @@ class _Reading:
     def __init__(
         self,
         parsed: pa.Table,
-        places: Rows,
+        indices: Rows,
         shape: _Shape,
         envelope: Envelope,
         schema: pa.Schema,
         on: Sequence[str],
     ) -> None:
-        self._places, self._shape, self._envelope, self._schema, self._on = places, shape, envelope, schema, on
+        self._indices, self._shape, self._envelope, self._schema, self._on = indices, shape, envelope, schema, on
         if shape.is_wrapped:
             payload = parsed.column("payload")
             members = [field.name for field in payload.type]
@@ -309,7 +309,7 @@ class _Reading:
             kept(self._op),
             before,
             {path: kept(self._ordering(path)) for path, _ in self._envelope.order},
-            self._places[good],
+            self._indices[good],
             doubtful,
             None,
         )
@@ -343,8 +343,8 @@ def _with_fields(
     read: ReadTexts, texts: pa.LargeStringArray, shape: _Shape, schema: pa.Schema, names: FieldNames
 ) -> ReadTexts:
     """The parsed records, with the rows whose fields differ from the table's."""
-    told = texts if not len(read.doubtful) else texts.take(pa.array(read.places))
-    found, known = names.find(told)
+    parsed_texts = texts if not len(read.doubtful) else texts.take(pa.array(read.indices))
+    found, known = names.find(parsed_texts)
     own = set(schema.names)
     others = [number for number, fields in known.items() if set(fields) != own]
     is_other = np.isin(found, np.array(others, np.uint64)) & ~_mask(pc.is_in(read.op, _GONE))
@@ -352,7 +352,7 @@ def _with_fields(
     if not len(chosen):
         return read
     names_found = tuple(known[number] for number in np.unique(found[chosen]).tolist())
-    return replace(read, fields=NewFields(names_found, told.take(pa.array(chosen)), shape.path))
+    return replace(read, fields=NewFields(names_found, parsed_texts.take(pa.array(chosen)), shape.path))
 
 
 def _one(column: pa.ChunkedArray | pa.Array) -> pa.Array:

@@ -44,11 +44,11 @@ def columns_in_file(
     is_orc = file_format == "orc"
     result = []
     for column in columns:
-        place = found.get(column.id)
+        index = found.get(column.id)
         if column.id in partition_ids:
             result.append(column)
-        elif place is not None:
-            result.append(_column(column, stored.field(place), (column.name,), is_orc))
+        elif index is not None:
+            result.append(_column(column, stored.field(index), (column.name,), is_orc))
     names = [column.name for column in result]
     for name in names:
         if names.count(name) > 1:

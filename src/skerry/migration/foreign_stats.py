@@ -61,28 +61,29 @@ def encode_facts(
         For every file its statistics, and the columns that they cover, named as in its own schema.
     """
     types = {column.id: column.type for column in now.fields}
-    told = [_told(types, schema, facts) for schema, facts in files]
+    known_bounds = [_known_bounds(types, schema, facts) for schema, facts in files]
     alike: dict[tuple[int, tuple[int, ...]], list[int]] = {}
-    for place, ((schema, _), bounds) in enumerate(zip(files, told, strict=True)):
+    for index, ((schema, _), bounds) in enumerate(zip(files, known_bounds, strict=True)):
         if bounds:
-            alike.setdefault((schema.id, tuple(bounds)), []).append(place)
+            alike.setdefault((schema.id, tuple(bounds)), []).append(index)
     result: list[tuple[SimpleStats, tuple[str, ...]]] = [(SimpleStats(), ())] * len(files)
-    for (_, ids), places in alike.items():
-        by_id = {column.id: column for column in files[places[0]][0].fields}
+    for (_, ids), indices in alike.items():
+        by_id = {column.id: column for column in files[indices[0]][0].fields}
         columns = [by_id[number] for number in ids]
         kinds = [column.type for column in columns]
         lower, upper = (
-            [pa.concat_arrays([told[place][number][side] for place in places]) for number in ids] for side in (0, 1)
+            [pa.concat_arrays([known_bounds[index][number][side] for index in indices]) for number in ids]
+            for side in (0, 1)
         )
         names = tuple(column.name for column in columns)
         rows = zip(encode_rows(kinds, lower).to_list(), encode_rows(kinds, upper).to_list(), strict=True)
-        for place, (low, high) in zip(places, rows, strict=True):
-            nulls = tuple(files[place][1][number].null_count for number in ids)
-            result[place] = (SimpleStats(low, high, nulls), names)
+        for index, (low, high) in zip(indices, rows, strict=True):
+            nulls = tuple(files[index][1][number].null_count for number in ids)
+            result[index] = (SimpleStats(low, high, nulls), names)
     return result
 
 
-def _told(
+def _known_bounds(
     types: Mapping[int, PaimonType], schema: TableSchema, facts: FileFacts
 ) -> dict[int, tuple[pa.Array, pa.Array]]:
     """The bounds of the included columns of a file, each an array of one value, by field id."""

@@ -86,15 +86,15 @@ def _columns(state: TableState) -> tuple[DataField, ...]:
 def _types(fields: Iterable[pa.Field], path: tuple[str, ...]) -> Iterator[tuple[str, pa.DataType]]:
     """The primitive types with their dotted paths."""
     for column in fields:
-        place, type_ = (*path, column.name), column.type
+        names, type_ = (*path, column.name), column.type
         if pa.types.is_struct(type_):
-            yield from _types(type_, place)
+            yield from _types(type_, names)
         elif pa.types.is_map(type_):
-            yield from _types((type_.key_field.with_name("key"), type_.item_field.with_name("value")), place)
+            yield from _types((type_.key_field.with_name("key"), type_.item_field.with_name("value")), names)
         elif is_list(type_):
-            yield from _types((type_.value_field.with_name("element"),), place)
+            yield from _types((type_.value_field.with_name("element"),), names)
         else:
-            yield ".".join(place), type_
+            yield ".".join(names), type_
 
 
 def table_schema(state: TableState, keys: Sequence[str], options: Mapping[str, str]) -> TableSchema:
@@ -252,7 +252,9 @@ def _identities(state: TableState, spec_id: int) -> dict[int, int]:
     """The positions of columns in the partition tuples of a spec, by field id."""
     spec = state.metadata.specs()[spec_id]
     return {
-        part.source_id: place for place, part in enumerate(spec.fields) if isinstance(part.transform, IdentityTransform)
+        part.source_id: position
+        for position, part in enumerate(spec.fields)
+        if isinstance(part.transform, IdentityTransform)
     }
 
 
@@ -265,10 +267,10 @@ def partition_rows(state: TableState, schema: TableSchema, tasks: Sequence[FileS
     fields = schema.partition_fields
     if not fields:
         return [EMPTY_ROW] * len(tasks)
-    places = {spec_id: _identities(state, spec_id) for spec_id in {task.data_file.spec_id for task in tasks}}
+    positions = {spec_id: _identities(state, spec_id) for spec_id in {task.data_file.spec_id for task in tasks}}
     columns = []
     for key in fields:
-        values = [task.data_file.partition[places[task.data_file.spec_id][key.id]] for task in tasks]
+        values = [task.data_file.partition[positions[task.data_file.spec_id][key.id]] for task in tasks]
         columns.append(pa.array(values, arrow_type(key.type)))
     rows = encode_rows([key.type for key in fields], columns).to_list()
     try:
@@ -402,11 +404,11 @@ def _missing(
 ) -> Iterator[tuple[str, DataField]]:
     """The missing columns and members of ROWs, with their dotted names; members of a missing ROW are not listed."""
     for column in fields:
-        place = (*path, column.name)
+        names = (*path, column.name)
         if column.id not in present:
-            yield ".".join(place), column
+            yield ".".join(names), column
             continue
-        types: list[tuple[PaimonType, tuple[str, ...]]] = [(column.type, place)]
+        types: list[tuple[PaimonType, tuple[str, ...]]] = [(column.type, names)]
         while types:
             type_, within = types.pop()
             match type_:

@@ -243,8 +243,8 @@ def _described(
         if type_ is None:
             continue
         minima, maxima = _physical(stats.minima, type_), _physical(stats.maxima, type_)
-        for place, low, high, nulls in zip(stats.files, minima, maxima, stats.null_counts, strict=True):
-            file = described[place]
+        for index, low, high, nulls in zip(stats.files, minima, maxima, stats.null_counts, strict=True):
+            file = described[index]
             file.value_counts[stats.field_id] = file.record_count
             if nulls is not None:
                 file.null_value_counts[stats.field_id] = nulls

@@ -50,14 +50,14 @@ def read_stats(files: Sequence[DataFileMeta], schema_of: Callable[[int], TableSc
         FormatError: Statistics are corrupt, or of columns that the file's schema does not have.
     """
     alike: dict[tuple[int, tuple[str, ...] | None], list[int]] = {}
-    for place, file in enumerate(files):
-        alike.setdefault((file.schema_id, file.value_stats_cols), []).append(place)
+    for index, file in enumerate(files):
+        alike.setdefault((file.schema_id, file.value_stats_cols), []).append(index)
     found = []
-    for (schema_id, names), places in alike.items():
+    for (schema_id, names), indices in alike.items():
         schema = schema_of(schema_id)
         columns = schema.fields if names is None else [schema.field(name) for name in names]
         types = [column.type for column in columns]
-        stats = [files[place].value_stats for place in places]
+        stats = [files[index].value_stats for index in indices]
         minima = decode_rows(types, [one.min_values for one in stats])
         maxima = decode_rows(types, [one.max_values for one in stats])
         counts = [one.null_counts or (None,) * len(types) for one in stats]
@@ -65,5 +65,5 @@ def read_stats(files: Sequence[DataFileMeta], schema_of: Callable[[int], TableSc
             raise FormatError(f"expected null counts of {len(types)} columns", rule=_RULE)
         for number, column in enumerate(columns):
             nulls = tuple(count[number] for count in counts)
-            found.append(FileStats(tuple(places), column.id, minima[number], maxima[number], nulls))
+            found.append(FileStats(tuple(indices), column.id, minima[number], maxima[number], nulls))
     return found

@@ -165,19 +165,19 @@ class SchemaDraft:
         default = self._default(path, field.field_type, value)
         self._replace(field.field_id, lambda old: old.model_copy(update={"write_default": default}))
 
-    def move(self, path: Path, place: Callable[[list[NestedField], NestedField], int]) -> None:
+    def move(self, path: Path, index_of: Callable[[list[NestedField], NestedField], int]) -> None:
         """Move a column within its struct.
 
         Args:
             path: The column.
-            place: Computes its new index among the others.
+            index_of: Computes its new index among the others.
         """
         trail = self._trail(path)
         field = trail[-1]
 
         def moved(siblings: tuple[NestedField, ...]) -> tuple[NestedField, ...]:
             others = [other for other in siblings if other.field_id != field.field_id]
-            position = place(others, field)
+            position = index_of(others, field)
             return (*others[:position], field, *others[position:])
 
         self._edit_siblings(trail, moved)
@@ -197,7 +197,7 @@ class SchemaDraft:
         """
         target = self.find(other)
 
-        def place(others: list[NestedField], field: NestedField) -> int:
+        def index_of(others: list[NestedField], field: NestedField) -> int:
             for position, candidate in enumerate(others):
                 if candidate.field_id == target.field_id:
                     return position + offset
@@ -205,7 +205,7 @@ class SchemaDraft:
                 f"column {_written(path)!r} cannot be moved to {_written(other)!r}: they are in different structs"
             )
 
-        return place
+        return index_of
 
     def identify(self, paths: Sequence[Path]) -> None:
         """Set the columns that identify a row; none to clear them.

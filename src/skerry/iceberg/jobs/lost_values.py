@@ -29,7 +29,7 @@ from skerry.table.statistics.group_samples import GroupSamples
 from skerry.table.statistics.sketching import BatchSketcher
 from skerry.table.work.tasks import Executor
 
-__all__ = ["follow_deletes"]
+__all__ = ["subtract_deleted"]
 
 _WORTH = 4
 """If more than one of this many rows is deleted, sampling the group again costs no more."""
@@ -41,7 +41,7 @@ _Hashes: TypeAlias = npt.NDArray[np.uint64]
 _Positions: TypeAlias = npt.NDArray[np.int64]
 
 
-def follow_deletes(
+def subtract_deleted(
     executor: Executor,
     state: TableState,
     ref: str,
@@ -66,7 +66,9 @@ def follow_deletes(
     if groups is None:
         return (), ()
     files = groups.files
-    deletes = {key: files[key] ^ delta for place, delta in delete_changes.items() if (key := key_of(place)) in files}
+    deletes = {
+        key: files[key] ^ delta for location, delta in delete_changes.items() if (key := key_of(location)) in files
+    }
     touched = {key: change for change in changes if (key := key_of(change.location)) in deletes}
     thinned = _thin_groups(executor, state, ref, groups, touched, set(map(key_of, removed)), deletes)
     rest = groups.with_thinned(thinned)

@@ -71,9 +71,9 @@ class Matches:
         Returns:
             bool[n], whether each is among the matches, and for those that are, int64[m], the index of the match.
         """
-        place = np.minimum(np.searchsorted(self.positions, positions), max(len(self) - 1, 0))
-        hit = self.positions[place] == positions if len(self) else np.zeros(len(positions), bool)
-        return hit, place[hit]
+        index = np.minimum(np.searchsorted(self.positions, positions), max(len(self) - 1, 0))
+        hit = self.positions[index] == positions if len(self) else np.zeros(len(positions), bool)
+        return hit, index[hit]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from skerry.errors import ConflictError, SchemaError, UnsupportedError
 from skerry.iceberg.cherry_pick import WAP_ID
 from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.jobs.analyze import catch_up
-from skerry.iceberg.jobs.lost_values import follow_deletes
+from skerry.iceberg.jobs.lost_values import subtract_deleted
 from skerry.iceberg.jobs.rewrite import FileChange, Rewriter, UpdateRows, pack
 from skerry.iceberg.manifests.manifest import ManifestEntry
 from skerry.iceberg.metadata.state import TableState
@@ -227,7 +227,7 @@ def _commit(request: ChangeRequest, found: Found, files: OwnedFiles) -> RowChang
     copies = request.mode(state) is ChangeMode.COPY_ON_WRITE
     made = _copied(request, found, files) if copies else _marked(found)
     changes = () if copies else [change for change in found.changes if change.location in made.delete_changes]
-    thinned, resketched = follow_deletes(
+    thinned, resketched = subtract_deleted(
         request.executor, state, request.ref, changes, made.removed, made.delete_changes
     )
     snapshot = state.snapshot(request.ref)
@@ -326,14 +326,14 @@ def _marked(found: Found) -> _Replacement:
 def _delete_change(change: FileChange, added: Iterable[ManifestEntry], removed: Iterable[DeleteKey]) -> int:
     """The key of the deletes that a data file gains or loses."""
     file = change.tasks[0].data_file
-    place = partition_name(file.spec_id, file.partition)
+    partition = partition_name(file.spec_id, file.partition)
     gained = [
         delete_name(entry.data_file.location, entry.content_offset)
         for entry in added
         if entry.referenced_data_file == file.location
         or (
             entry.referenced_data_file is None
-            and partition_name(entry.data_file.spec_id, entry.data_file.partition) == place
+            and partition_name(entry.data_file.spec_id, entry.data_file.partition) == partition
         )
     ]
     return deletes_key([*gained, *(delete_name(location, offset) for location, offset in removed)])

@@ -48,7 +48,7 @@ class RowDelta:
         conflict_filter: What the job read: rows that others added and that it excludes are not a conflict.
         ref: The branch.
         properties: Further entries of the snapshot summary.
-        staged: Whether the branch stays where it is.
+        staged: Whether the branch does not move.
         referenced_files: Locations of the data files of the deletes that are not in their entries: one position delete
             file may apply to many data files.
         delete_changes: By location of a data file, the key of the deletes that it gains or loses
@@ -132,7 +132,7 @@ class OverwriteFiles:
         conflict_filter: What the job read.
         ref: The branch.
         properties: Further entries of the snapshot summary.
-        staged: Whether the branch stays where it is.
+        staged: Whether the branch does not move.
         resketched: Remaining files that were sampled again because their group loses others.
     """
 
@@ -190,7 +190,7 @@ class RewriteFiles:
         starting_snapshot_id: The snapshot that was read.
         ref: The branch.
         properties: Further entries of the snapshot summary.
-        staged: Whether the branch stays where it is.
+        staged: Whether the branch does not move.
         added_deletes: Delete files to add, such as vectors that replace many small position delete files.
         delete_changes: By location of a data file, the key of the deletes that it gains or loses, which delete the same
             rows (`skerry.table.statistics.file_groups.deletes_key`).

@@ -1,4 +1,4 @@
-"""Z-order: rows that are near each other in several columns lie near each other in files.
+"""Z-order: rows that are near each other in several columns are stored near each other in files.
 
 Each column's values are mapped to quantiles of a sample, so that skewed columns count as much as uniform ones, and the
 bits of the quantile numbers are interleaved. Files of rows in that order have narrow bounds in every one of the

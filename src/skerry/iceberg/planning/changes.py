@@ -138,9 +138,9 @@ class ChangePlanner:
         columns = _DATA_COLUMNS if is_data else ("snapshot_id", *DELETE_COLUMNS)
         spec = self.planner.spec(file.partition_spec_id)
         files = read_manifest(self.planner.storage, file, columns).table
-        place = files.schema.get_field_index("partition")
+        index = files.schema.get_field_index("partition")
         files = files.set_column(
-            place, "partition", conform_partition(files.column("partition"), spec, file.manifest_path)
+            index, "partition", conform_partition(files.column("partition"), spec, file.manifest_path)
         )
         files = files.filter(choose(files))
         self.planner.check_files(files, "data files" if is_data else "delete files")

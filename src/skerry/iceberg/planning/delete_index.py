@@ -109,8 +109,8 @@ class DeleteIndex:
         self._sequence = self._numbers("sequence_number")
         self._path_bounds = tuple(_bounds_of_path(self.files.column(name)) for name in ("lower_bounds", "upper_bounds"))
         self._references = self._referenced_files()
-        place = self.files.schema.get_field_index("referenced_data_file")
-        self.files = self.files.set_column(place, "referenced_data_file", self._references.cast("string"))
+        index = self.files.schema.get_field_index("referenced_data_file")
+        self.files = self.files.set_column(index, "referenced_data_file", self._references.cast("string"))
         self.key_columns = equality_columns(self.files.column("equality_ids").filter(pa.array(self._is_keys)), schema)
         """The equality columns whose metrics `assign` compares."""
 

@@ -96,9 +96,9 @@ def live_files(entries: pa.RecordBatch, spec: PartitionSpec, location: str) -> F
     Raises:
         FormatError: The partition values do not fit the spec.
     """
-    place = entries.schema.get_field_index("partition")
+    index = entries.schema.get_field_index("partition")
     batch = FileBatch(
-        spec, entries.set_column(place, "partition", conform_partition(entries.column("partition"), spec, location))
+        spec, entries.set_column(index, "partition", conform_partition(entries.column("partition"), spec, location))
     )
     is_live = batch.column("status") != EntryStatus.DELETED
     return batch if is_live.all() else FileBatch(spec, batch.files.filter(pa.array(is_live)))

@@ -221,9 +221,9 @@ class PlannedFiles(Sequence[FileScanTask]):
         if offsets[0] == offsets[-1]:
             return itertools.repeat(())
         rows = self.assignment.rows[offsets[0] : offsets[-1]]
-        distinct, places = np.unique(rows, return_inverse=True)
+        distinct, indices = np.unique(rows, return_inverse=True)
         found = _delete_files(self.deletes.select(list(_DELETE_FILE_COLUMNS)).take(pa.array(distinct)))
-        deletes = [found[place] for place in places.tolist()]
+        deletes = [found[index] for index in indices.tolist()]
         return [tuple(deletes[low - offsets[0] : high - offsets[0]]) for low, high in itertools.pairwise(offsets)]
 
 

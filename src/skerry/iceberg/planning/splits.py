@@ -45,16 +45,16 @@ def plan_splits(sizes: _Integers, list_offsets: _Integers, split_offsets: _Integ
     """
     counts = np.diff(list_offsets)
     files = np.repeat(np.arange(len(sizes)), counts)
-    places = split_offsets[list_offsets[0] : list_offsets[-1]]
-    wrong = (places < 0) | (places >= sizes[files])
-    wrong[1:] |= (places[1:] <= places[:-1]) & (files[1:] == files[:-1])
+    positions = split_offsets[list_offsets[0] : list_offsets[-1]]
+    wrong = (positions < 0) | (positions >= sizes[files])
+    wrong[1:] |= (positions[1:] <= positions[:-1]) & (files[1:] == files[:-1])
     sound = np.ones(len(sizes), bool)
     sound[files[wrong]] = False
     # a file's first offset is the start of its rows; cuts come after it
     is_first = np.ones(len(files), bool)
     is_first[1:] = files[1:] != files[:-1]
     usable = sound[files] & ~is_first & (sizes[files] > target_bytes)
-    cut_files, cuts = _chosen(files[usable], places[usable], sizes, max(target_bytes, 1))
+    cut_files, cuts = _chosen(files[usable], positions[usable], sizes, max(target_bytes, 1))
     starts = np.concatenate([np.zeros(len(sizes), np.int64), cuts])
     owners = np.concatenate([np.arange(len(sizes)), cut_files])
     order = np.lexsort((starts, owners))
@@ -65,10 +65,10 @@ def plan_splits(sizes: _Integers, list_offsets: _Integers, split_offsets: _Integ
     return Splits(np.searchsorted(owners, np.arange(len(sizes) + 1)), starts, ends)
 
 
-def _chosen(files: _Integers, places: _Integers, sizes: _Integers, target_bytes: int) -> tuple[_Integers, _Integers]:
+def _chosen(files: _Integers, positions: _Integers, sizes: _Integers, target_bytes: int) -> tuple[_Integers, _Integers]:
     """Choose the cuts that make tasks as large as the target allows; one cut of every file per round."""
     span = int(sizes.max(initial=0)) + 1
-    keys = files * span + places  # ascending; those of one file are between two multiples of the span
+    keys = files * span + positions  # ascending; those of one file are between two multiples of the span
     active = np.unique(files)
     starts = np.zeros(len(active), np.int64)
     chosen: list[_Integers] = []
@@ -79,7 +79,7 @@ def _chosen(files: _Integers, places: _Integers, sizes: _Integers, target_bytes:
         cut = np.maximum(last, first)  # a piece larger than the target becomes a task of its own
         is_cut = (first < stop) & (sizes[active] - starts > target_bytes)
         active, cut = active[is_cut], cut[is_cut]
-        starts = places[cut]
+        starts = positions[cut]
         chosen.append(cut)
     cuts = np.concatenate(chosen) if chosen else np.zeros(0, np.int64)
-    return files[cuts], places[cuts]
+    return files[cuts], positions[cuts]

@@ -243,8 +243,8 @@ class Changes(RowStream):
         reader = self._reader(pa.schema([*schema, _POSITION]), predicate)
         for batch in reader.batches(_parts_with(reader, task, positions)):
             found = batch.column(batch.num_columns - 1).to_numpy()
-            places = np.minimum(np.searchsorted(positions, found), len(positions) - 1)
-            rows = batch.filter(pa.array(positions[places] == found))
+            indices = np.minimum(np.searchsorted(positions, found), len(positions) - 1)
+            rows = batch.filter(pa.array(positions[indices] == found))
             if rows.num_rows:
                 yield rows.select(range(rows.num_columns - 1))
 

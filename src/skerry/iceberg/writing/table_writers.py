@@ -215,7 +215,7 @@ class _Partition:
     """The buffered rows of one partition, and its file.
 
     Args:
-        layout: How the table wants its files.
+        layout: The table's layout.
         values: The partition.
 
     Attributes:

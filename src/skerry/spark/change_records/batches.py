@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from skerry.jobs.record_fields import FieldNames
-from skerry.jobs.record_texts import Envelope, NewFields, read_texts, reads
+from skerry.jobs.record_texts import Envelope, NewFields, parse_texts, reads
 from skerry.spark.change_records.format import ORDER_FIELDS
 from skerry.spark.change_records.parsing import FIELD_SEPARATOR, RecordParser, quoted
 from skerry.spark.runtime.failures import original_errors
@@ -127,12 +127,12 @@ def _read(parser: RecordParser, raw: pa.Table, names: FieldNames) -> tuple[Recor
     order = tuple((path, pa.string() if ORDER_FIELDS[path] == "string" else pa.int64()) for path in inside)
     envelope = Envelope(parser.format.op, parser.format.before, order, parser.format.micros)
     texts = _one_array(raw.column(str(parser.format.value)).cast(pa.large_string()))
-    read = read_texts(texts, envelope, parser.schema, parser.on, names)
+    read = parse_texts(texts, envelope, parser.schema, parser.on, names)
     table = {name: read.rows.column(name) for name in parser.schema.names}
     table[columns.op] = read.op
     if read.before is not None:
         table[columns.before] = read.before
-    places = pa.array(read.places)
+    places = pa.array(read.indices)
     for path, name in zip(parser.format.order_by, columns.order_by, strict=True):
         if name not in table:
             table[name] = read.order[path] if path in read.order else raw.column(path).take(places)

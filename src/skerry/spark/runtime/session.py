@@ -197,7 +197,7 @@ def iceberg_settings(warehouse: str, *, name: str = "skerry") -> dict[str, str]:
         warehouse: The folder.
         name: Name of the catalog in SQL; it must be the name by which the tables are registered in the SQLite file.
     """
-    from skerry.catalog.warehouse_place import CATALOG_FILE
+    from skerry.catalog.warehouse_origin import CATALOG_FILE
 
     folder = Path(warehouse).expanduser().absolute()
     prefix = f"spark.sql.catalog.{name}"

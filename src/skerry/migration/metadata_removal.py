@@ -9,10 +9,10 @@ from skerry.paimon.metadata.schemas import schema_ids
 from skerry.paimon.metadata.snapshots import snapshot_ids
 from skerry.paimon.metadata.state import PaimonState, load_state
 
-__all__ = ["Retirement"]
+__all__ = ["MetadataRemoval"]
 
 
-class Retirement:
+class MetadataRemoval:
     """Removes a table's metadata in two steps: first its schemas, which makes it disappear, then its snapshots.
 
     Data files, manifests and everything else stay where they are.

@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from skerry.errors import CatalogLockedError
 from skerry.storage import Move, local_path
 
-__all__ = ["CATALOG_FILE", "metadata_locations", "moved_from", "record_place"]
+__all__ = ["CATALOG_FILE", "metadata_locations", "moved_from", "record_folder"]
 
 CATALOG_FILE = "catalog.db"
 _READ = text("SELECT place FROM skerry_warehouse")
@@ -40,25 +40,25 @@ def moved_from(engine: Engine, folder: str, *, is_warehouse: bool) -> Move | Non
         From where to where; None if the folder is where it was created.
     """
     with engine.connect() as connection:
-        places = _recorded(connection)
-        if any(_is_same_folder(place, folder) for place in places) or not (places or is_warehouse):
+        origins = _recorded(connection)
+        if any(_is_same_folder(origin, folder) for origin in origins) or not (origins or is_warehouse):
             return None
         locations = metadata_locations(connection)
-    places = places or _places_of(locations, folder)
+    origins = origins or _origins_of(locations, folder)
     has_tables = bool(locations) or any(Path(folder).glob("*.db/*/schema/"))
-    if has_tables and not any(_is_same_folder(place, folder) for place in places):
-        return Move(tuple(f"file://{place}" for place in places), f"file://{folder}")
+    if has_tables and not any(_is_same_folder(origin, folder) for origin in origins):
+        return Move(tuple(f"file://{origin}" for origin in origins), f"file://{folder}")
     with (
         suppress(DBAPIError, CatalogLockedError),
         engine.begin() as connection,
     ):  # otherwise the tables' locations would be decisive again
-        record_place(connection, folder)
+        record_folder(connection, folder)
     return None
 
 
 def _recorded(connection: Connection) -> list[str]:
     try:
-        return [str(place) for place in connection.execute(_READ).scalars()]
+        return [str(origin) for origin in connection.execute(_READ).scalars()]
     except DBAPIError:  # there is no such table
         return []
 
@@ -68,25 +68,25 @@ def metadata_locations(connection: Connection) -> list[str]:
     return [str(location) for location in connection.execute(_TABLES).scalars()]
 
 
-def record_place(connection: Connection, folder: str) -> None:
+def record_folder(connection: Connection, folder: str) -> None:
     """Record the folder of a catalog, replacing any other."""
     connection.execute(_CREATE)
     connection.execute(_FORGET)
-    for place in dict.fromkeys((folder, os.path.realpath(folder))):
-        connection.execute(_WRITE, {"place": place})
+    for origin in dict.fromkeys((folder, os.path.realpath(folder))):
+        connection.execute(_WRITE, {"place": origin})
 
 
-def _is_same_folder(place: str, folder: str) -> bool:
+def _is_same_folder(origin: str, folder: str) -> bool:
     """Whether two paths denote the same folder, also through links."""
-    if place == folder:
+    if origin == folder:
         return True
     try:
-        return Path(place).samefile(folder)
+        return Path(origin).samefile(folder)
     except OSError:
         return False
 
 
-def _places_of(locations: Iterable[str], folder: str) -> list[str]:
+def _origins_of(locations: Iterable[str], folder: str) -> list[str]:
     """The folder that a catalog was created for, derived from the metadata files of its tables.
 
     That is a folder which had files that this one has too: their names are unique. Otherwise it is this folder, if a
@@ -95,9 +95,9 @@ def _places_of(locations: Iterable[str], folder: str) -> list[str]:
     """
     paths = [path for location in locations if (path := _path_of(location)) is not None]
     outside = [path for path in paths if not _is_below(path, folder)]
-    copied = [place for path in outside if (place := _counterpart(path, folder)) is not None]
+    copied = [origin for path in outside if (origin := _counterpart(path, folder)) is not None]
     if not copied and len(outside) == len(paths):
-        copied = [place for path in outside if (place := _other_warehouse(path)) is not None]
+        copied = [origin for path in outside if (origin := _other_warehouse(path)) is not None]
     return list(dict.fromkeys(copied)) or [folder]
 
 
@@ -127,5 +127,5 @@ def _other_warehouse(path: str) -> str | None:
     """The folder that a table's metadata file belongs to: `<folder>/<namespace>/<table>/metadata/<file>`."""
     if len(Path(path).parents) < 5:
         return None
-    place = Path(path).parents[3]
-    return str(place) if not place.exists() or (place / CATALOG_FILE).exists() else None
+    origin = Path(path).parents[3]
+    return str(origin) if not origin.exists() or (origin / CATALOG_FILE).exists() else None
