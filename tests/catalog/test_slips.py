@@ -30,7 +30,7 @@ def table(tmp_path_factory):
             r"older_than takes a datetime or a timedelta, found str",
         ),
         (lambda table, _: table.scan(where='name = "ab"'), r"no column 'ab'.*single quotes enclose text"),
-        (lambda _, catalog: catalog.create_table(("d", "u"), SCHEMA), r"a name is text .*found tuple"),
+        (lambda _, catalog: catalog.create_table(("d", "u"), SCHEMA), r"a name must be a string .*found tuple"),
         (lambda _, catalog: catalog.create_table("d.u", SCHEMA, partition_by="id"), r"partition_by=\['id'\]"),
         (lambda _, catalog: catalog.create_table("d.u", SCHEMA, sort_by="id"), r"sort_by=\['id'\]"),
     ],
