@@ -94,7 +94,7 @@ def test_what_cannot_be_a_reference(table):
         table.create_tag("v1")
     with pytest.raises(SchemaError, match="'v1' is a tag and cannot become a branch"):
         table.create_branch("v1", replace=True)
-    with pytest.raises(SchemaError, match="'main' is a branch, and cannot be a tag"):
+    with pytest.raises(SchemaError, match="'main' is a branch and cannot be a tag"):
         table.create_tag("main", replace=True)
     with pytest.raises(NotFoundError, match="no snapshot 5; it may have expired"):
         table.create_branch("c", 5)
