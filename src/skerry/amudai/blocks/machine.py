@@ -30,7 +30,7 @@ from skerry.amudai.encodings import (
 )
 from skerry.amudai.encodings.byte_values import Output
 from skerry.amudai.encodings.codes import Encoding
-from skerry.amudai.encodings.numbers import KIND_BYTES
+from skerry.amudai.encodings.numbers import value_bytes
 from skerry.amudai.encodings.stack import (
     BAD_PRESENCE,
     BLOCK,
@@ -159,7 +159,7 @@ def begin_block(
         status = decode_presence(machine, validity, start + 8, start + 8 + presence_size, row, count)
         if status != DONE:
             return status
-    target = np.int64(0) if kind == BYTES else row * KIND_BYTES[kind]
+    target = np.int64(0) if kind == BYTES else row * value_bytes(kind)
     return push(machine, DECODE, first, last, count, kind, target)
 
 

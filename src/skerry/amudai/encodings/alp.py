@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from skerry.amudai.encodings.codes import FLOAT32, INT32, INT64, Encoding, Profile
 from skerry.amudai.encodings.fused_frame_of_reference import write as write_distances
-from skerry.amudai.encodings.numbers import F4, F8, I4, I8, KIND_BYTES, Values, move, store_number
+from skerry.amudai.encodings.numbers import F4, F8, I4, I8, U1, Values, move, store_number, value_bytes
 from skerry.amudai.encodings.plans import FRAMED, Encoder, Plan, make_stream
 from skerry.amudai.encodings.stack import (
     BAD_EXPONENT,
@@ -141,11 +141,11 @@ def decode(machine: Machine, stream: Stream) -> Integer:
     status = check_header(machine, stream, stream.kind >= FLOAT32, HEADER)
     if status != DONE:
         return status
-    data, source, end, size = machine.data, stream.source, stream.end, KIND_BYTES[stream.kind]
+    data, source, end, size = machine.data, stream.source, stream.end, value_bytes(stream.kind)
     body = source + HEADER
     numbers_end = body + np.int64(load_u32(data, source + 2))
     exceptions = np.int64(load_u16(data, source + 6))
-    exponent, factor = np.int64(data[source + 8]), np.int64(data[source + 9])
+    exponent, factor = np.int64(load(U1, data, source + 8)), np.int64(load(U1, data, source + 9))
     if exponent > (MAX_8 if size == 8 else MAX_4) or factor > exponent:
         return refuse(machine, BAD_EXPONENT, source + 8, factor, exponent)
     if exceptions > stream.count:
@@ -161,8 +161,8 @@ def decode(machine: Machine, stream: Stream) -> Integer:
 def finish(machine: Machine, stream: Stream) -> Integer:
     """Turn the integers to floats, in the arithmetic of their type, and put the exceptions in."""
     data, memory = machine.data, machine.memory
-    count, target, size = stream.count, stream.target, KIND_BYTES[stream.kind]
-    exponent, factor = np.int64(data[stream.source + 8]), np.int64(data[stream.source + 9])
+    count, target, size = stream.count, stream.target, value_bytes(stream.kind)
+    exponent, factor = np.int64(load(U1, data, stream.source + 8)), np.int64(load(U1, data, stream.source + 9))
     if size == 8:
         up, down = UP_8[factor], DOWN_8[exponent]
         for i in range(count):

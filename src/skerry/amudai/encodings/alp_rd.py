@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from skerry.amudai.encodings.bit_packing import packed_stream
 from skerry.amudai.encodings.codes import FLOAT32, UINT16, UINT32, UINT64, Encoding, Profile
-from skerry.amudai.encodings.numbers import KIND_BYTES, ONE, U8, Values, as_words, load_any, store_any
+from skerry.amudai.encodings.numbers import ONE, U1, U8, Values, as_words, load_any, store_any, value_bytes
 from skerry.amudai.encodings.plans import FRAMED, PLAIN, Encoder, Plan, make_stream
 from skerry.amudai.encodings.stack import (
     BAD_POSITION,
@@ -43,7 +43,7 @@ from skerry.amudai.encodings.stack import (
     refuse,
     reserve,
 )
-from skerry.kernels import kernel, load_u16, load_u32
+from skerry.kernels import kernel, load, load_u16, load_u32
 
 __all__ = ["CODE", "decode", "encode", "finish", "suits"]
 
@@ -81,9 +81,9 @@ def decode(machine: Machine, stream: Stream) -> Integer:
     if status != DONE:
         return status
     data, source, count = machine.data, stream.source, stream.count
-    size = KIND_BYTES[stream.kind]
+    size = value_bytes(stream.kind)
     exceptions = np.int64(load_u16(data, source + 10))
-    width, entries = np.int64(data[source + 12]), np.int64(data[source + 13])
+    width, entries = np.int64(load(U1, data, source + 12)), np.int64(load(U1, data, source + 13))
     if width < 1 or width >= 8 * size:
         return refuse(machine, BAD_WIDTH, source + 12, 8 * size - 1, width)
     if entries > MAX_ENTRIES or exceptions > count:
@@ -104,8 +104,8 @@ def decode(machine: Machine, stream: Stream) -> Integer:
 def finish(machine: Machine, stream: Stream) -> Integer:
     """Put left and right parts together, then the exceptions' left parts in."""
     data, memory, source, left = machine.data, machine.memory, stream.source, stream.scratch
-    count, target, size = stream.count, stream.target, KIND_BYTES[stream.kind]
-    width, entries = np.uint64(data[source + 12]), np.uint64(data[source + 13])
+    count, target, size = stream.count, stream.target, value_bytes(stream.kind)
+    width, entries = load(U1, data, source + 12), load(U1, data, source + 13)
     dictionary = source + HEADER
     largest = U8
     for i in range(count):

@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from skerry.amudai.encodings.codes import FLOAT32, UNSIGNED, Encoding
-from skerry.amudai.encodings.numbers import KIND_BYTES, U1, U2, U4, U8, Values, load_any, move
+from skerry.amudai.encodings.numbers import U1, U2, U4, U8, Values, load_any, move, value_bytes
 from skerry.amudai.encodings.plans import FRAMED, Encoder, Plan, make_stream
 from skerry.amudai.encodings.stack import (
     BAD_WIDTH,
@@ -66,7 +66,7 @@ def decode(machine: Machine, stream: Stream) -> Integer:
     status = check_header(machine, stream, stream.kind >= UNSIGNED and stream.kind < FLOAT32, HEADER)
     if status != DONE:
         return status
-    return unpack(machine, stream, HEADER, np.int64(machine.data[stream.source + 2]), U8)
+    return unpack(machine, stream, HEADER, np.int64(load(U1, machine.data, stream.source + 2)), U8)
 
 
 # Packing chunks -----------------------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ def pack_chunk(
 @kernel
 def unpack(machine: Machine, stream: Stream, header: int, width: int, reference: Any) -> Integer:
     """Unpack the values after a header of some bytes, and add a reference to each."""
-    size, count = np.int64(KIND_BYTES[stream.kind]), stream.count
+    size, count = value_bytes(stream.kind), stream.count
     source = stream.source + header
     if width < 1 or width > 8 * size:
         return refuse(machine, BAD_WIDTH, source, 8 * size, width)

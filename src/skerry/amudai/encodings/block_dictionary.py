@@ -37,7 +37,7 @@ from skerry.amudai.encodings.byte_values import (
     write_offset,
 )
 from skerry.amudai.encodings.codes import UINT32, Encoding, Profile
-from skerry.amudai.encodings.numbers import KIND_BYTES, U1, U8, Values, as_bytes, load_any, move, pad, store_any
+from skerry.amudai.encodings.numbers import U1, U8, Values, as_bytes, load_any, move, pad, store_any, value_bytes
 from skerry.amudai.encodings.plans import BIT_PACKED, FRAMED, Encoder, Plan, make_stream
 from skerry.amudai.encodings.stack import (
     CUT_SHORT,
@@ -114,7 +114,7 @@ def decode(machine: Machine, stream: Stream) -> Integer:
     if status != DONE:
         return status
     source, end, count = stream.source, stream.end, stream.count
-    size = KIND_BYTES[stream.kind]
+    size = value_bytes(stream.kind)
     body = source + HEADER
     codes_end = body + np.int64(load_u32(machine.data, source + 2))
     entries = np.int64(load_u32(machine.data, source + 6))
@@ -125,8 +125,7 @@ def decode(machine: Machine, stream: Stream) -> Integer:
     if not reserve(machine, 4 * count + (entries + 1) * size):
         return WANT_MEMORY
     values = stream.scratch + 4 * count
-    for i in range(size):
-        machine.memory[values + i] = np.uint8(0)  # code 0: null
+    store_any(machine.memory, values, U8, size)  # code 0: null
     push_to_finish(machine, stream)
     push_part(machine, source + 10, codes_end, end, entries, stream.kind, values + size)
     return push(machine, DECODE, body, codes_end, count, UINT32, stream.scratch)
@@ -135,7 +134,7 @@ def decode(machine: Machine, stream: Stream) -> Integer:
 @kernel
 def finish(machine: Machine, stream: Stream) -> Integer:
     """Look the codes up."""
-    memory, count, size = machine.memory, stream.count, KIND_BYTES[stream.kind]
+    memory, count, size = machine.memory, stream.count, value_bytes(stream.kind)
     entries = np.int64(load_u32(machine.data, stream.source + 6))
     codes = stream.scratch
     values = codes + 4 * count

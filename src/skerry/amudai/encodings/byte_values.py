@@ -37,7 +37,7 @@ from skerry.amudai.encodings.stack import (
     refuse,
     reserve,
 )
-from skerry.kernels import kernel, load_u64, store
+from skerry.kernels import kernel, load, load_u64, store
 
 __all__ = [
     "SLACK",
@@ -55,7 +55,7 @@ __all__ = [
 
 SLACK = 16
 """Bytes after the values that may be overwritten: values are copied some words at a time."""
-U4, U8 = np.uint32(0), np.uint64(0)
+U1, U4, U8 = np.uint8(0), np.uint32(0), np.uint64(0)
 _OFFSETS: Final = Plan(Encoding.DELTA, (FRAMED,))
 """How offsets are stored if a plan does not say."""
 
@@ -134,7 +134,7 @@ def decode_with_offsets(
     packed_end = packed + packed_size
     if packed_end > stream.end:
         return refuse(machine, CUT_SHORT, packed, packed_size, stream.end - packed)
-    found = np.int64(machine.data[width])
+    found = np.int64(load(U1, machine.data, width))
     if machine.state[FIXED] >= 0:
         if found != 0:
             return refuse(machine, BAD_OFFSET_WIDTH, width, 0, found)

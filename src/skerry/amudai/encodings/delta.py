@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from skerry.amudai.encodings.codes import FLOAT32, Encoding, Profile
-from skerry.amudai.encodings.numbers import KIND_BYTES, Values, as_words, load_any, store_any
+from skerry.amudai.encodings.numbers import Values, as_words, load_any, store_any, value_bytes
 from skerry.amudai.encodings.plans import FRAMED, PLAIN, Encoder, Plan, make_stream
 from skerry.amudai.encodings.stack import (
     DECODE,
@@ -52,7 +52,7 @@ def encode(values: Values, plan: Plan, encoder: Encoder) -> bytes:
 @kernel
 def decode(machine: Machine, stream: Stream) -> Integer:
     """Have the differences decoded; see `encodings`."""
-    size = KIND_BYTES[stream.kind]
+    size = value_bytes(stream.kind)
     header = np.int64(16 if size == 8 else 8)
     status = check_header(machine, stream, stream.kind < FLOAT32, header)
     if status != DONE or stream.count == 0:
@@ -65,7 +65,7 @@ def decode(machine: Machine, stream: Stream) -> Integer:
 @kernel
 def finish(machine: Machine, stream: Stream) -> Integer:
     """Add the differences up."""
-    memory, target, size = machine.memory, stream.target, KIND_BYTES[stream.kind]
+    memory, target, size = machine.memory, stream.target, value_bytes(stream.kind)
     value = load_any(machine.data, stream.source + 2, size)
     store_any(memory, target, value, size)
     for i in range(1, stream.count):

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from skerry.amudai.encodings.codes import FLOAT32, UNSIGNED, Encoding
-from skerry.amudai.encodings.numbers import KIND_BYTES, Values, as_words, load_any, store_any
+from skerry.amudai.encodings.numbers import Values, as_words, load_any, store_any, value_bytes
 from skerry.amudai.encodings.plans import BIT_PACKED, PLAIN, Encoder, Plan, make_stream
 from skerry.amudai.encodings.stack import (
     DECODE,
@@ -46,7 +46,7 @@ def encode(values: Values, plan: Plan, encoder: Encoder) -> bytes:
 @kernel
 def decode(machine: Machine, stream: Stream) -> Integer:
     """Have the distances decoded; see `encodings`."""
-    header = np.int64(16 if KIND_BYTES[stream.kind] == 8 else 8)
+    header = np.int64(16 if value_bytes(stream.kind) == 8 else 8)
     status = check_header(machine, stream, stream.kind < FLOAT32, header)
     if status != DONE:
         return status
@@ -58,7 +58,7 @@ def decode(machine: Machine, stream: Stream) -> Integer:
 @kernel
 def finish(machine: Machine, stream: Stream) -> Integer:
     """Add the least value to each distance."""
-    memory, size = machine.memory, KIND_BYTES[stream.kind]
+    memory, size = machine.memory, value_bytes(stream.kind)
     least = load_any(machine.data, stream.source + 2, size)
     for i in range(stream.count):
         at = stream.target + i * size

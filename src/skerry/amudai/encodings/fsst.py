@@ -53,7 +53,7 @@ from skerry.amudai.encodings.stack import (
     check_header,
     refuse,
 )
-from skerry.kernels import kernel, load_u32, load_u64, store
+from skerry.kernels import kernel, load, load_u32, load_u64, store
 
 __all__ = [
     "CODE",
@@ -108,7 +108,7 @@ def decode_bytes(machine: Machine, stream: Stream) -> Integer:
     if status != DONE:
         return status
     source = stream.source
-    codes = source + HEADER + 9 * np.int64(machine.data[source + 2])
+    codes = source + HEADER + 9 * np.int64(load(U1, machine.data, source + 2))
     size = np.int64(load_u32(machine.data, source + 3))
     return decode_with_offsets(machine, stream, codes, size, HEADER, source + 8, source + 7)
 
@@ -117,7 +117,7 @@ def decode_bytes(machine: Machine, stream: Stream) -> Integer:
 def finish_bytes(machine: Machine, output: Output, stream: Stream) -> Integer:
     """Replace the codes by their symbols."""
     data, memory, source = machine.data, machine.memory, stream.source
-    symbols = np.int64(data[source + 2])
+    symbols = np.int64(load(U1, data, source + 2))
     table = machine.state[TOP]
     if table + 256 * 16 > len(memory):
         machine.state[WANTED] = 256 * 16
@@ -127,7 +127,7 @@ def finish_bytes(machine: Machine, output: Output, stream: Stream) -> Integer:
         store(U8, memory, table + 16 * i + 8, NO_SYMBOL)
     lengths = source + HEADER + 8 * symbols
     for i in range(symbols):
-        length = np.int64(data[lengths + i])
+        length = np.int64(load(U1, data, lengths + i))
         if length < 1 or length > 8:
             return refuse(machine, BAD_SYMBOL, lengths + i, 8, length)
         store(U8, memory, table + 16 * i, load_u64(data, source + HEADER + 8 * i))
@@ -150,11 +150,11 @@ def expand(
 ) -> Integer:
     """Replace codes by symbols, up to `limit`; returns where that ends, something else than `limit` if it does not."""
     while source < end and place <= limit:
-        code = np.int64(data[source])
+        code = np.int64(load(U1, data, source))
         if code == ESCAPE:
             if source + 1 == end:
                 return np.int64(-1)
-            store(U1, values, place, np.uint64(data[source + 1]))
+            store(U1, values, place, load(U1, data, source + 1))
             place += 1
             source += 2
         else:

@@ -19,18 +19,19 @@ import numpy as np
 from skerry.amudai.encodings.bit_packing import CHUNK, ROW_BYTES, pack_any, unpack
 from skerry.amudai.encodings.codes import FLOAT32, Encoding, Profile
 from skerry.amudai.encodings.numbers import (
-    KIND_BYTES,
     ONE,
+    U1,
     U8,
     Values,
     load_any,
     move,
     store_any,
     store_number,
+    value_bytes,
 )
 from skerry.amudai.encodings.plans import FRAMED, PLAIN, Encoder, Plan, make_stream
 from skerry.amudai.encodings.stack import DONE, Bytes, Integer, Machine, Stream, check_header
-from skerry.kernels import kernel
+from skerry.kernels import kernel, load
 
 __all__ = ["CODE", "decode", "encode", "suits", "write"]
 
@@ -107,10 +108,10 @@ def write(
 @kernel
 def decode(machine: Machine, stream: Stream) -> Integer:
     """Decode a stream; see `encodings`."""
-    size = KIND_BYTES[stream.kind]
+    size = value_bytes(stream.kind)
     header = np.int64(16 if size == 8 else 8)
     status = check_header(machine, stream, stream.kind < FLOAT32, header)
     if status != DONE:
         return status
     least = load_any(machine.data, stream.source + 2, size)
-    return unpack(machine, stream, header, np.int64(machine.data[stream.source + 2 + size]), least)
+    return unpack(machine, stream, header, np.int64(load(U1, machine.data, stream.source + 2 + size)), least)

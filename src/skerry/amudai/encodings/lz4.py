@@ -30,7 +30,7 @@ from skerry.amudai.encodings.byte_values import (
     encode_offsets,
 )
 from skerry.amudai.encodings.codes import Encoding, Profile
-from skerry.amudai.encodings.numbers import KIND_BYTES, Values, as_bytes, pad
+from skerry.amudai.encodings.numbers import Values, as_bytes, pad, value_bytes
 from skerry.amudai.encodings.plans import Encoder, Plan, make_stream
 from skerry.amudai.encodings.stack import (
     CUT_SHORT,
@@ -89,7 +89,7 @@ def decode(machine: Machine, stream: Stream) -> Integer:
     start, end = stream.source + HEADER, stream.end
     if end - start < 4:
         return refuse(machine, CUT_SHORT, start, 4, end - start)
-    wanted, found = stream.count * KIND_BYTES[stream.kind], np.int64(load_u32(machine.data, start))
+    wanted, found = stream.count * value_bytes(stream.kind), np.int64(load_u32(machine.data, start))
     if found != wanted:
         return refuse(machine, WRONG_SIZE, start, wanted, found)
     return ask_codec(machine, WANT_LZ4, start + 4, end, stream.target, wanted, 0)

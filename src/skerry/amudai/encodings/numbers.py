@@ -11,7 +11,18 @@ from skerry.amudai.encodings.codes import DTYPES
 from skerry.amudai.encodings.stack import Bytes
 from skerry.kernels import kernel, load, load_u16, load_u32, load_u64, store
 
-__all__ = ["as_bytes", "as_words", "fill", "is_constant", "load_any", "move", "pad", "store_any", "store_number"]
+__all__ = [
+    "as_bytes",
+    "as_words",
+    "fill",
+    "is_constant",
+    "load_any",
+    "move",
+    "pad",
+    "store_any",
+    "store_number",
+    "value_bytes",
+]
 
 Values = npt.NDArray[Any]
 
@@ -24,6 +35,12 @@ KIND_BYTES = np.array([dtype.itemsize for dtype in DTYPES])  # an array: looking
 
 
 @kernel
+def value_bytes(kind: int) -> Any:
+    """Bytes of a value of some kind."""
+    return KIND_BYTES[np.uint64(kind)]  # unsigned: no place is counted from the end
+
+
+@kernel
 def load_any(data: Bytes, position: int, size: int) -> Any:
     """A number of some bytes, uint64."""
     if size == 8:
@@ -32,7 +49,7 @@ def load_any(data: Bytes, position: int, size: int) -> Any:
         return load_u32(data, position)
     if size == 2:
         return load_u16(data, position)
-    return np.uint64(data[position])
+    return load(U1, data, position)
 
 
 @kernel

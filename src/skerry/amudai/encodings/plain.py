@@ -22,7 +22,7 @@ import numpy as np
 
 from skerry.amudai.encodings.byte_values import Output, Strings, take_room
 from skerry.amudai.encodings.codes import UINT64, Encoding
-from skerry.amudai.encodings.numbers import KIND_BYTES, Values, move
+from skerry.amudai.encodings.numbers import U1, Values, move, value_bytes
 from skerry.amudai.encodings.plans import Encoder, Plan
 from skerry.amudai.encodings.stack import (
     BAD_OFFSET_WIDTH,
@@ -41,7 +41,7 @@ from skerry.amudai.encodings.stack import (
     refuse,
     reserve,
 )
-from skerry.kernels import kernel
+from skerry.kernels import kernel, load
 
 __all__ = ["CODE", "copy", "decode", "decode_bytes", "encode", "encode_bytes", "finish_bytes"]
 
@@ -62,7 +62,7 @@ def decode(machine: Machine, stream: Stream) -> Integer:
 @kernel
 def copy(machine: Machine, stream: Stream, start: int) -> Integer:
     """Copy numbers that begin at `start` and end with the stream, exactly as many as it holds."""
-    size = stream.count * np.int64(KIND_BYTES[stream.kind])
+    size = stream.count * value_bytes(stream.kind)
     if stream.end - start != size:
         return refuse(machine, WRONG_SIZE, start, size, stream.end - start)
     move(machine.data, start, machine.memory, stream.target, size)
@@ -83,7 +83,7 @@ def decode_bytes(machine: Machine, stream: Stream) -> Integer:
     source = stream.source
     if stream.end - source < 3:
         return refuse(machine, CUT_SHORT, source, 3, stream.end - source)
-    width = np.int64(machine.data[source + 2])
+    width = np.int64(load(U1, machine.data, source + 2))
     if machine.state[FIXED] >= 0:
         if width != 0:
             return refuse(machine, BAD_OFFSET_WIDTH, source + 2, 0, width)

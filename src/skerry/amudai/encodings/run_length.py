@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from skerry.amudai.encodings.codes import UINT32, Encoding, Profile
-from skerry.amudai.encodings.numbers import KIND_BYTES, Values, as_words, load_any, pad, store_any
+from skerry.amudai.encodings.numbers import Values, as_words, load_any, pad, store_any, value_bytes
 from skerry.amudai.encodings.plans import FRAMED, Encoder, Plan, make_stream
 from skerry.amudai.encodings.stack import (
     CUT_SHORT,
@@ -78,7 +78,7 @@ def decode(machine: Machine, stream: Stream) -> Integer:
     lengths = body + ((values_end - body + 7) & ~7)
     if lengths > end:
         return refuse(machine, CUT_SHORT, body, lengths - body, end - body)
-    size = KIND_BYTES[stream.kind]
+    size = value_bytes(stream.kind)
     if not reserve(machine, runs * (size + 4)):
         return WANT_MEMORY
     push_to_finish(machine, stream)
@@ -89,7 +89,7 @@ def decode(machine: Machine, stream: Stream) -> Integer:
 @kernel
 def finish(machine: Machine, stream: Stream) -> Integer:
     """Repeat each value as often as its length says."""
-    memory, count, size = machine.memory, stream.count, KIND_BYTES[stream.kind]
+    memory, count, size = machine.memory, stream.count, value_bytes(stream.kind)
     runs = np.int64(load_u32(machine.data, stream.source + 6))
     values = stream.scratch
     lengths = values + runs * size

@@ -20,7 +20,7 @@ import numpy as np
 
 from skerry.amudai.encodings.byte_values import ByteEncoder, Output, Strings, make_room, write_offset
 from skerry.amudai.encodings.codes import Encoding
-from skerry.amudai.encodings.numbers import KIND_BYTES, Values, fill, is_constant, load_any, move
+from skerry.amudai.encodings.numbers import Values, fill, is_constant, load_any, move, value_bytes
 from skerry.amudai.encodings.plans import BIT_PACKED, Encoder, Plan
 from skerry.amudai.encodings.stack import (
     CUT_SHORT,
@@ -53,7 +53,7 @@ def encode(values: Values, plan: Plan, encoder: Encoder) -> bytes:
 @kernel
 def decode(machine: Machine, stream: Stream) -> Integer:
     """Decode a stream; see `encodings`."""
-    size = KIND_BYTES[stream.kind]
+    size = value_bytes(stream.kind)
     start = stream.source + 2
     if stream.end - start < size:
         return refuse(machine, CUT_SHORT, start, size, stream.end - start)

@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from skerry.amudai.encodings.codes import UINT32, Encoding, Profile
-from skerry.amudai.encodings.numbers import KIND_BYTES, Values, as_words, load_any, pad, store_any
+from skerry.amudai.encodings.numbers import U1, U8, Values, as_words, load_any, pad, store_any, value_bytes
 from skerry.amudai.encodings.plans import FRAMED, Encoder, Plan, make_stream
 from skerry.amudai.encodings.stack import (
     BAD_POSITION,
@@ -35,7 +35,7 @@ from skerry.amudai.encodings.stack import (
     refuse,
     reserve,
 )
-from skerry.kernels import kernel, load_u32
+from skerry.kernels import kernel, load_u32, store
 
 __all__ = ["CODE", "decode", "encode", "finish", "suits"]
 
@@ -75,9 +75,9 @@ def decode(machine: Machine, stream: Stream) -> Integer:
     values = body + ((positions_end - body + 7) & ~7)
     if entries > 0 and values > end:
         return refuse(machine, CUT_SHORT, body, values - body, end - body)
-    size = KIND_BYTES[stream.kind]
+    size = value_bytes(stream.kind)
     for i in range(stream.count * size):
-        machine.memory[stream.target + i] = np.uint8(0)
+        store(U1, machine.memory, stream.target + i, U8)
     if entries == 0:
         return DONE
     if not reserve(machine, entries * (4 + size)):
@@ -90,7 +90,7 @@ def decode(machine: Machine, stream: Stream) -> Integer:
 @kernel
 def finish(machine: Machine, stream: Stream) -> Integer:
     """Write the values to their positions among zeros."""
-    memory, size = machine.memory, KIND_BYTES[stream.kind]
+    memory, size = machine.memory, value_bytes(stream.kind)
     entries = np.int64(load_u32(machine.data, stream.source + 2))
     positions = stream.scratch
     values = positions + 4 * entries

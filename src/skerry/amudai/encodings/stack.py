@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from skerry.kernels import kernel, load_u16
+from skerry.kernels import kernel, load, load_u16
 
 __all__ = [
     "Machine",
@@ -93,6 +93,9 @@ BAD_SYMBOL: Final = 15
 BAD_FLAG: Final = 16
 
 
+U1 = np.uint8(0)
+
+
 class Machine(NamedTuple):
     """The arrays that decoding works on.
 
@@ -161,7 +164,7 @@ def push(machine: Machine, step: int, source: int, end: int, count: int, kind: i
 @kernel
 def push_part(machine: Machine, flag: int, source: int, end: int, count: int, kind: int, target: int) -> int:
     """Put a part of a stream on the stack: a stream itself or values as they are, as the byte at `flag` says."""
-    nested = np.int64(machine.data[flag])
+    nested = np.int64(load(U1, machine.data, flag))
     if nested > 1:
         return refuse(machine, BAD_FLAG, flag, 1, nested)
     return push(machine, DECODE if nested else COPY, source, end, count, kind, target)

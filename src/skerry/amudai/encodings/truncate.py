@@ -9,16 +9,17 @@ Spec: docs/formats/amudai-encodings.md § 4.2, § 4.3.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from skerry.amudai.encodings.codes import UINT8, UNSIGNED, Encoding
-from skerry.amudai.encodings.numbers import I1, I2, I4, KIND_BYTES, Values, move, store_any
+from skerry.amudai.encodings.numbers import I1, I2, I4, U8, Values, move, store_any, value_bytes
 from skerry.amudai.encodings.plans import BIT_PACKED, Encoder, Plan, make_stream
 from skerry.amudai.encodings.stack import (
     DONE,
     WANT_MEMORY,
+    Bytes,
     Integer,
     Machine,
     Stream,
@@ -27,7 +28,7 @@ from skerry.amudai.encodings.stack import (
     push_to_finish,
     reserve,
 )
-from skerry.kernels import kernel, load, load_u16
+from skerry.kernels import kernel, load, load_u16, store
 
 __all__ = ["BY_SIZE", "CODES", "decode", "encode", "finish"]
 
@@ -54,12 +55,12 @@ def encode(values: Values, plan: Plan, encoder: Encoder) -> bytes:
 def decode(machine: Machine, stream: Stream) -> Integer:
     """Have the narrow integers decoded; see `encodings`."""
     narrow = UINT8 + np.int64(load_u16(machine.data, stream.source)) - FIRST
-    size = KIND_BYTES[stream.kind]
-    is_for_type = stream.kind < UNSIGNED and size >= KIND_BYTES[narrow] and size > 1
+    size = value_bytes(stream.kind)
+    is_for_type = stream.kind < UNSIGNED and size >= value_bytes(narrow) and size > 1
     status = check_header(machine, stream, is_for_type, HEADER)
     if status != DONE:
         return status
-    if not reserve(machine, stream.count * KIND_BYTES[narrow]):
+    if not reserve(machine, stream.count * value_bytes(narrow)):
         return WANT_MEMORY
     push_to_finish(machine, stream)
     body = stream.source + HEADER
@@ -70,17 +71,25 @@ def decode(machine: Machine, stream: Stream) -> Integer:
 def finish(machine: Machine, stream: Stream) -> Integer:
     """Widen the narrow integers, with their signs."""
     memory, source, target = machine.memory, stream.scratch, stream.target
-    count, size = stream.count, KIND_BYTES[stream.kind]
+    count, size = stream.count, value_bytes(stream.kind)
     code = np.int64(load_u16(machine.data, stream.source))
     if code == Encoding.TRUNCATE_8:
-        for i in range(count):
-            store_any(memory, target + i * size, np.uint64(load(I1, memory, source + i)), size)
+        widen(I1, memory, source, 1, target, size, count)
     elif code == Encoding.TRUNCATE_16:
-        for i in range(count):
-            store_any(memory, target + i * size, np.uint64(load(I2, memory, source + 2 * i)), size)
+        widen(I2, memory, source, 2, target, size, count)
     elif code == Encoding.TRUNCATE_32:
-        for i in range(count):
-            store_any(memory, target + i * size, np.uint64(load(I4, memory, source + 4 * i)), size)
+        widen(I4, memory, source, 4, target, size, count)
     else:
         move(memory, source, memory, target, count * size)
     return DONE
+
+
+@kernel
+def widen(unit: Any, memory: Bytes, source: int, narrow: int, target: int, size: int, count: int) -> None:
+    """Copy signed integers of `unit`'s type, of `narrow` bytes, to `size` bytes."""
+    if size == 8:
+        for i in range(count):
+            store(U8, memory, target + 8 * i, np.uint64(load(unit, memory, source + narrow * i)))
+    else:
+        for i in range(count):
+            store_any(memory, target + i * size, np.uint64(load(unit, memory, source + narrow * i)), size)

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from skerry.amudai.encodings.codes import UNSIGNED, Encoding
-from skerry.amudai.encodings.numbers import KIND_BYTES, ONE, U8, Values, as_words, load_any, store_any
+from skerry.amudai.encodings.numbers import ONE, U8, Values, as_words, load_any, store_any, value_bytes
 from skerry.amudai.encodings.plans import BIT_PACKED, Encoder, Plan, make_stream
 from skerry.amudai.encodings.stack import DONE, Integer, Machine, Stream, check_header, push_part, push_to_finish
 from skerry.kernels import kernel
@@ -48,7 +48,7 @@ def decode(machine: Machine, stream: Stream) -> Integer:
 @kernel
 def finish(machine: Machine, stream: Stream) -> Integer:
     """Move the signs from the lowest bits to where they belong."""
-    memory, size = machine.memory, KIND_BYTES[stream.kind]
+    memory, size = machine.memory, value_bytes(stream.kind)
     for i in range(stream.count):
         at = stream.target + i * size
         value = load_any(memory, at, size)

@@ -28,7 +28,7 @@ from skerry.amudai.encodings.byte_values import (
     encode_offsets,
 )
 from skerry.amudai.encodings.codes import Encoding, Profile
-from skerry.amudai.encodings.numbers import KIND_BYTES, Values, as_bytes, pad
+from skerry.amudai.encodings.numbers import Values, as_bytes, pad, value_bytes
 from skerry.amudai.encodings.plans import Encoder, Plan, make_stream
 from skerry.amudai.encodings.stack import (
     DONE,
@@ -80,7 +80,7 @@ def decode(machine: Machine, stream: Stream) -> Integer:
     status = check_header(machine, stream, True, HEADER)
     if status != DONE:
         return status
-    size = stream.count * KIND_BYTES[stream.kind]
+    size = stream.count * value_bytes(stream.kind)
     return ask_codec(machine, WANT_ZSTD, stream.source + HEADER, stream.end, stream.target, size, 0)
 
 
