@@ -454,7 +454,7 @@ BAD: list[tuple[str, Any, str, int, str, int]] = [
     ("branch 1 of 1", ["int"], "02 00", 1, "field 'v': the union has no such branch", 0),
     ("branch -1 of 1", ["int"], "01 00", 1, "field 'v': the union has no such branch", 0),
     ("float cut", "float", "000080", 1, "more records are claimed than the block can hold", 0),
-    ("second float cut", "float", "0000803f 0000", 1, "the block goes on behind its last record", 4),
+    ("second float cut", "float", "0000803f 0000", 1, "the block goes on after its last record", 4),
     ("double cut", ["null", "double"], "02 00000000000000", 1, "field 'v': the block ends within the value", 1),
     ("fixed cut", ["null", FIXED4], "02 010203", 1, "field 'v': the block ends within the value", 1),
     ("items beyond", LONGS, "0a 02 02 00", 1, "more items are claimed than the block can hold", 0),
@@ -482,7 +482,7 @@ BAD: list[tuple[str, Any, str, int, str, int]] = [
     ("string cut in a character", "string", "04 61c3", 1, "field 'v': the string is not UTF-8", 0),
     ("string beyond Unicode", "string", "08 f4908080", 1, "field 'v': the string is not UTF-8", 0),
     ("map key not UTF-8", {"type": "map", "values": "int"}, "02 02 ff 00 00", 1, "'v.key': the string is not UTF-8", 1),
-    ("trailing bytes", "int", "02 02", 1, "the block goes on behind its last record", 1),
+    ("trailing bytes", "int", "02 02", 1, "the block goes on after its last record", 1),
 ]
 
 

@@ -208,7 +208,7 @@ BAD_FILES: list[tuple[str, bytes, str, int]] = [
     ("garbage behind", OK + block(ONE, 1) + b"\x80", "ends within its number of records", -1),
     ("half a record", OK + block(ONE[:-1], 1), "Avro field 'b': the block ends within the value", len(OK) + 3),
     ("more records", OK + block(ONE, 2), "Avro field 'a': the block ends within the value", len(OK) + 2 + len(ONE)),
-    ("fewer records", OK + block(ONE * 2, 1), "the block goes on behind its last record", len(OK) + 2 + len(ONE)),
+    ("fewer records", OK + block(ONE * 2, 1), "the block goes on after its last record", len(OK) + 2 + len(ONE)),
     (
         "record count",
         OK + block(ONE, 2**62),

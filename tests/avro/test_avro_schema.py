@@ -177,7 +177,7 @@ BAD = [
     ("{}", "expected an object with a type"),
     ('{"type": 5}', "expected an object with a type"),
     ("[]", "expected a union of one or more types"),
-    ('["int", ["null", "int"]]', "expected a union of one or more types that are no unions"),
+    ('["int", ["null", "int"]]', "expected a union of one or more types that are not unions"),
     ('["null", "null"]', "expected a union with null once"),
     ('{"type": "record", "fields": []}', "expected a record with a name"),
     ('{"type": "record", "name": "", "fields": []}', "expected a record with a name"),

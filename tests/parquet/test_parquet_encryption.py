@@ -86,7 +86,7 @@ def test_encryption_is_found_where_it_is(footer, expected):
     ],
 )
 def test_what_is_no_structure_is_refused(footer):
-    with pytest.raises(FormatError, match="it is no sound structure"):
+    with pytest.raises(FormatError, match="it is not a valid structure"):
         is_encrypted(footer)
 
 

@@ -232,7 +232,7 @@ BAD: dict[str, tuple[dict[int, Any], type[Exception], str]] = {
         "4 to 304 with data from 304",
     ),
     "more nulls than values": (minimal(meta={12: {3: 11}}), FormatError, "null_count 11"),
-    "another file": (minimal(chunk={1: "b.parquet"}), UnsupportedError, "lies in another file"),
+    "another file": (minimal(chunk={1: "b.parquet"}), UnsupportedError, "is in another file"),
     "encrypted column": (minimal(chunk={3: None, 9: b"secret"}), UnsupportedError, "column a is encrypted"),
 }
 

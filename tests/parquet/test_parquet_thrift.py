@@ -102,12 +102,12 @@ def test_fields_are_handed_out_with_their_type_checked() -> None:
         "has no four": lambda: thing.structure(99, "four"),
         "has one 7, expected an integer from 0 to 6": lambda: thing.integer(1, "one", maximum=6),
         "has one True, expected an integer": lambda: thing.integer(3, "one"),
-        "has a two that is no string": lambda: thing.text(1, "two"),
+        "has a two that is not a string": lambda: thing.text(1, "two"),
         "has a two that is not UTF-8": lambda: thing.text(8, "two"),
         "has three 7, expected a boolean": lambda: thing.flag(1, "three", default=True),
-        "has a four that is no structure": lambda: thing.structure(1, "four"),
-        "has a five that is no list of dict": lambda: thing.structures(6, "five"),
-        "has a six that is no list of int": lambda: thing.integers(1, "six"),
+        "has a four that is not a structure": lambda: thing.structure(1, "four"),
+        "has a five that is not a list of dict": lambda: thing.structures(6, "five"),
+        "has a six that is not a list of int": lambda: thing.integers(1, "six"),
     }
     for message, access in wrong.items():
         with pytest.raises(FormatError, match=message) as raised:

@@ -332,7 +332,7 @@ def test_bad_file(data: bytes, error: type[Exception], message: str, offset: int
 )
 def test_blob_outside_of_the_blob_area(offset: int, length: int) -> None:
     data = MAGIC + bytes(10) + footer_of(json.dumps(document(offset=offset, length=length)).encode())
-    with pytest.raises(FormatError, match=r"blobs\[0\] has offset .* expected to lie within bytes 4 to 14"):
+    with pytest.raises(FormatError, match=r"blobs\[0\] has offset .* expected within bytes 4 to 14"):
         decode_file(data)
 
 

@@ -214,7 +214,7 @@ def test_range_outside_of_the_blob_area(offset: int, length: int) -> None:
     writer = PuffinWriter()
     writer.add_region(b"first")
     reader = opened(write(writer.finish()[0]))
-    with pytest.raises(FormatError, match="do not lie within bytes 4 to 9"):
+    with pytest.raises(FormatError, match="are not within bytes 4 to 9"):
         reader.read_range(offset, length)
 
 

@@ -193,7 +193,7 @@ BAD: list[tuple[str, bytes, type[SkerryError], str, int]] = [
     ("too few hashes", EXACT[:-8], FormatError, "has 816 bytes, 808 are there", 808),
     ("bytes left over", EXACT + b"\x00", FormatError, "has 816 bytes, 817 are there", 816),
     ("count of 4 billion", patched(EXACT, 8, b"\xff" * 4), FormatError, "has 34359738376 bytes, 816 are there", 816),
-    ("threshold 0", patched(ESTIMATING, 16, words(0)), FormatError, "θ lies in 1 … 2⁶³-1, this is 0x0", 16),
+    ("threshold 0", patched(ESTIMATING, 16, words(0)), FormatError, "θ is in 1 … 2⁶³-1, this is 0x0", 16),
     ("threshold too large", patched(ESTIMATING, 16, words(1 << 63)), FormatError, "this is 0x8000000000000000", 16),
     ("hash 0", patched(EXACT, 16, words(0)), FormatError, "number 0 is 0x0", 16),
     ("hash at the threshold", patched(EXACT, 808, words(MAX_THETA)), FormatError, "number 99 is 0x7fff", 808),

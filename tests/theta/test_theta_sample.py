@@ -70,10 +70,10 @@ def test_values_and_samples_mix():
 def test_a_settled_sample_goes_on():
     numbers = np.arange(5000)
     sample = Sample(256).update(numbers[:3000])
-    assert sample.settle() is sample
+    assert sample.release() is sample
     assert sample.serialize() == sample_of(numbers[:3000], 256).serialize()
-    assert sample.update(numbers[2000:]).settle().settle().serialize() == sample_of(numbers, 256).serialize()
-    assert Sample().settle().is_empty
+    assert sample.update(numbers[2000:]).release().release().serialize() == sample_of(numbers, 256).serialize()
+    assert Sample().release().is_empty
 
 
 def test_merging_leaves_the_other_alone():

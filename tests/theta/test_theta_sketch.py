@@ -199,8 +199,8 @@ def test_bounds_of_exact_and_empty_sketches():
 def refusals() -> list[tuple[str, Callable[[], Any], str]]:
     one, other = sketch_of([1]), sketch_of([1], seed=7)
     return [
-        ("lg_k too small", lambda: ThetaSketch(3), "lg_k lies in 4 … 26, not 3"),
-        ("lg_k too large", lambda: union([one], 27), "lg_k lies in 4 … 26, not 27"),
+        ("lg_k too small", lambda: ThetaSketch(3), "lg_k must be in 4 … 26, not 3"),
+        ("lg_k too large", lambda: union([one], 27), "lg_k must be in 4 … 26, not 27"),
         ("other seed", lambda: union([one, other]), "different seeds cannot be combined: 7, 9001"),
         ("other seed in intersection", lambda: intersection([one, other]), "different seeds"),
         ("other seed in difference", lambda: difference(one, other), "different seeds"),

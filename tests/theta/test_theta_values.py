@@ -211,7 +211,7 @@ def test_index_outside_the_dictionary(index: int):
     encoded = pa.DictionaryArray.from_buffers(
         pa.dictionary(pa.int8(), pa.string()), len(indices), indices.buffers(), pa.array(["a", "b", "c"])
     )
-    with pytest.raises(FormatError, match="an index lies outside the dictionary of 3 values"):
+    with pytest.raises(FormatError, match="an index is outside of the dictionary of 3 values"):
         Sample().update(encoded)
 
 
@@ -315,7 +315,7 @@ def test_raw_values_of_another_shape(feed: Any, message: str):
 )
 def test_value_outside_its_buffer(starts: list[int], lengths: list[int]):
     sample = Sample()
-    with pytest.raises(FormatError, match=r"value number \d lies outside its buffer"):
+    with pytest.raises(FormatError, match=r"value number \d is outside of its buffer"):
         sample.update_binary(np.zeros(10, np.uint8), np.array(starts), np.array(lengths, np.int32))
     with pytest.raises(FormatError, match="2 starts of values, but 1 lengths"):
         sample.update_binary(np.zeros(10, np.uint8), np.array([0, 0]), np.array([1], np.int32))
@@ -327,7 +327,7 @@ def test_offsets_outside_the_buffer():
     offsets = np.frombuffer(good.buffers()[1], np.int32).copy()
     offsets[1200] = 1 << 20
     bad = pa.StringArray.from_buffers(1500, pa.py_buffer(offsets), good.buffers()[2])
-    with pytest.raises(FormatError, match="value number 1199 lies outside its buffer"):
+    with pytest.raises(FormatError, match="value number 1199 is outside of its buffer"):
         Sample().update(bad)
 
 

@@ -1,4 +1,4 @@
-"""Avro object container files, decoded straight into columns; manifests of Iceberg and Paimon are such files.
+"""Avro object container files, such as manifests of Iceberg and Paimon, decoded straight into columns.
 
 `read_columns` decodes a file into an Arrow record batch, all of it or chosen fields; `write_container` makes a file
 from records, `ContainerEncoder` piece by piece.

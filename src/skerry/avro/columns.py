@@ -68,7 +68,7 @@ class Column:
 
 
 Choice: TypeAlias = Mapping[str, Any] | None
-"""Chosen fields of a record by name, each with the choice inside of it; None stands for everything."""
+"""Chosen fields of a record by name, each with the choice inside of it; None means everything."""
 
 
 def choose_fields(top: Record, columns: Sequence[str | int] | None, *, ignore_missing: bool) -> Choice:
@@ -204,7 +204,7 @@ def is_binary(source: AvroType) -> bool:
 
 
 def decimal_bytes(source: AvroType) -> int | None:
-    """Bytes of an Arrow decimal that holds the values, None if they are no decimals or have too many digits."""
+    """Bytes of an Arrow decimal that holds the values, None if they are not decimals or have too many digits."""
     if not isinstance(source, Primitive | Fixed) or source.logical is None or source.logical.name != "decimal":
         return None
     precision = source.logical.precision

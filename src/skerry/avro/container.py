@@ -1,4 +1,4 @@
-"""The frame of an Avro file: header, blocks of records between sync markers, and the codecs that blocks are in.
+"""The frame of an Avro file: header, blocks of records between sync markers, and the codecs of blocks.
 
     file   = magic metadata sync-marker (count size records sync-marker)*
 
@@ -40,10 +40,10 @@ class Header:
     """What the head of a file says.
 
     Args:
-        schema_json: The schema of the records, as it stands in the file.
+        schema_json: The schema of the records, as it is in the file.
         codec: The codec of the blocks: `null`, `deflate`, `snappy`, `zstandard`, or one that is not known here.
         metadata: All entries of the header, those of Avro (`avro.schema`, `avro.codec`) included.
-        sync_marker: The 16 bytes behind each block.
+        sync_marker: The 16 bytes after each block.
         size: Bytes of the header; the first block begins there.
     """
 
@@ -209,7 +209,7 @@ def encode_header(schema_json: str, codec: str, metadata: Mapping[str, bytes], s
 
 
 def encode_block(records: int, data: bytes, codec: str, sync_marker: bytes) -> bytes:
-    """Encode a block of so many records, whose bytes are `data`."""
+    """Encode a block of `count` records, whose bytes are `data`."""
     compress, _ = _codec(codec, None)
     stored = compress(data)
     return b"".join([encode_long(records), encode_long(len(stored)), stored, sync_marker])
@@ -297,7 +297,7 @@ def _deflate(data: bytes) -> bytes:
 
 
 def _inflate(data: memoryview, max_bytes: int) -> bytes:
-    """Inflate; what some writers leave of zlib's checksum behind the stream (PyIceberg: three bytes) is passed over."""
+    """Inflate; bytes of zlib's checksum that some writers leave after the stream (PyIceberg: three) are ignored."""
     content, trailing = decompress_deflate(data, max_bytes=max_bytes)
     if trailing > _DEFLATE_CHECKSUM_BYTES:
         raise FormatError(f"deflate stream is followed by {trailing} other bytes", offset=len(data) - trailing)

@@ -1,4 +1,4 @@
-"""Records from columns: Arrow rows become Avro's binary encoding, a column at a time instead of a value at a time.
+"""Encoding Arrow rows as Avro records, a column at a time instead of a value at a time.
 
 Every field of a record is one or more *pieces*: stretches of bytes whose lengths are known for all rows before any byte
 is written. A running sum over the lengths of all pieces says where each begins, and each piece is then scattered to its
@@ -55,7 +55,7 @@ def encode_rows(rows: pa.RecordBatch) -> tuple[_Bytes, _Longs]:
 
 
 def decimal_bytes(precision: int) -> int:
-    """The least bytes that hold every decimal of so many digits in two's complement."""
+    """The fewest bytes that hold every decimal of `precision` digits in two's complement."""
     return ((10**precision - 1).bit_length() + 8) // 8
 
 

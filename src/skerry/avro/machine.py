@@ -1,9 +1,9 @@
-"""The hot loop: a small machine that runs a compiled schema over the records of a file.
+"""The decoding loop: a small machine that runs a compiled schema over the records of a file.
 
 `run_program` knows no schema. It executes a program (see `skerry.avro.program`), a table of instructions of which each
 reads one thing from the data, checks it, and counts it or stores it. The same machine runs twice over a file: once
-with instructions that only count, which tells exactly how much memory the columns need, and once with instructions that
-store into it. Columns lie in one block of memory, the arena; slot `i` of it begins at byte `bases[i]`.
+with instructions that only count, which shows exactly how much memory the columns need, and once with instructions that
+store into it. Columns are in one block of memory, the arena; slot `i` of it begins at byte `bases[i]`.
 
 An instruction is a row (operation, a, b, c, d, e); what `a` to `e` are is said beside the operations. A *counter* is an
 index into `counters`. A *domain* is the counter of rows of a column: records, or items of one array of the schema.
@@ -34,7 +34,7 @@ FIXED_DECIMAL: Final = 8   # slot          domain         width     bytes
 # Instructions that begin with an integer: a value, a branch, a length, a number of items
 NULLABLE: Final = 9        # null's branch validity slot  domain    target of null
 BRANCHES: Final = 10       # number        (as many JUMPs follow)
-BEGIN_ITEMS: Final = 11    # depth         least bytes    counter   target behind the items
+BEGIN_ITEMS: Final = 11    # depth         least bytes    counter   target after the items
 LONGS_ITEMS: Final = 12    # longs an item counter                                      counted, not stored
 BINARY: Final = 13         # counter                                                    counted, not stored
 LONG: Final = 14           # slot          domain         least     most
@@ -47,7 +47,7 @@ DECIMAL: Final = 18        # slot          domain         width
 RECORDS: Final = 0
 """The counter of records."""
 UNUSED: Final = 1
-"""A counter for what nobody wants to know."""
+"""A counter that is never read."""
 EMPTY_ITEMS: Final = 2
 """The counter of items and records without bytes that may still come. Their number is bounded by nothing else."""
 FIRST_FREE_COUNTER: Final = 3
@@ -72,7 +72,7 @@ TRAILING_BYTES: Final = -14
 
 @kernel
 def read_long(data: Any, position: int, end: int) -> tuple[int, int]:
-    """Decode a zigzag varint of at most 64 bits; the second result is the position behind it, or an error code."""
+    """Decode a zigzag varint of at most 64 bits; the second result is the position after it, or an error code."""
     value = 0
     shift = 0
     while position < end:
@@ -89,7 +89,7 @@ def read_long(data: Any, position: int, end: int) -> tuple[int, int]:
 
 @kernel
 def skip_longs(data: Any, position: int, end: int, number: int) -> int:
-    """Pass over varints; returns the position behind them, or an error code."""
+    """Skip varints; returns the position after them, or an error code."""
     start = position
     while number > 0:
         if position >= end:
@@ -113,7 +113,7 @@ def begin_block(
     """Check the number of items that a block of an array or map begins with; if negative, its size follows.
 
     Returns:
-        The number of items; the end of the block where it tells its size, else -1; the position of the first item, or
+        The number of items; the end of the block if its size is stored, else -1; the position of the first item, or
         an error code.
 
     Spec: Avro spec, Complex Types, Arrays.
@@ -169,7 +169,7 @@ def is_utf8(data: Any, position: int, end: int) -> bool:
 
 @kernel
 def store_decimal(data: Any, position: int, length: int, target: int, width: int, arena: Any) -> int:
-    """Widen a big-endian two's complement number to `width` little-endian bytes; returns the position behind it."""
+    """Widen a big-endian two's complement number to `width` little-endian bytes; returns the position after it."""
     if length == 0:
         return DECIMAL_RANGE
     sign = 0xFF if data[position] >= 0x80 else 0
@@ -188,7 +188,7 @@ def store_decimal(data: Any, position: int, length: int, target: int, width: int
 
 @kernel
 def read_plain(operation: int, code: Any, data: Any, position: int, end: int, row: int, base: int, arena: Any) -> int:
-    """Store a value that does not begin with an integer; returns the position behind it, or an error code."""
+    """Store a value that does not begin with an integer; returns the position after it, or an error code."""
     if operation == COPY:
         length = code[3]
         if length > end - position:
@@ -213,7 +213,7 @@ def read_plain(operation: int, code: Any, data: Any, position: int, end: int, ro
 def read_value(
     code: Any, data: Any, position: int, end: int, counters: Any, bases: Any, arena: Any, arena32: Any, arena64: Any
 ) -> int:
-    """Store a value that is an integer or begins with its length; returns the position behind it, or an error code."""
+    """Store a value that is an integer or begins with its length; returns the position after it, or an error code."""
     value, position = read_long(data, position, end)
     if position < 0:
         return position
@@ -249,7 +249,7 @@ def run_record(  # noqa: C901, PLR0913  a kernel
     data: Any, position: int, end: int, program: Any, counters: Any, bases: Any,
     arena: Any, arena32: Any, arena64: Any, stack: Any, failure: Any,
 ) -> int:  # fmt: skip
-    """Run the program over one record; returns the position behind it, or an error code."""
+    """Run the program over one record; returns the position after it, or an error code."""
     pc = 0
     while position >= 0:
         code = program[pc]
@@ -338,7 +338,7 @@ def run_program(  # noqa: PLR0913  a kernel
         counters: int64[counters] Written; what the program counts is added.
         bases: int64[slots] Byte offset of each slot in the arena.
         arena: uint8[bytes] Written. Zeroed, and large enough for what the program stores: a counting run over the same
-            blocks has told, and has found every length and count in order.
+            blocks has computed that, and has checked every length and count.
         arena32: int32[bytes / 4] The same memory.
         arena64: int64[bytes / 8] The same memory.
         stack: int64[depth, 2] Written; one row for each array that may be open at a time.

@@ -89,7 +89,7 @@ def compile_program(
         raise UnsupportedError(f"Avro file of {describe(top)} values; only records have columns")
     choice = choose_fields(record, columns, ignore_missing=ignore_missing)
     is_optional = record is not top
-    if is_optional:  # a union lies in a file as a record of it does
+    if is_optional:  # a union is stored like a record of it
         top, choice = Record("", (RecordField("", top),), top.nodes, top.depth, top.min_bytes), {"": choice}
     assert isinstance(top, Record)
     plan = ColumnPlan()
@@ -115,14 +115,14 @@ def compile_program(
 
 @dataclass(slots=True)
 class _Assembler:
-    """Writes one program. `stores` tells whether it stores the chosen columns or only counts for them."""
+    """Writes one program. `stores`: whether it stores the chosen columns or only counts for them."""
 
     stores: bool
     rows: list[list[int]] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
     depth: int = 0
     max_depth: int = 1
-    _sealed: int = 0  # instructions before this may not grow: something jumps to the one behind them
+    _sealed: int = 0  # instructions before this may not grow: something jumps to the one after them
 
     def table(self) -> np.ndarray[Any, np.dtype[np.int64]]:
         table = np.zeros((len(self.rows), 6), dtype=np.int64)
@@ -132,7 +132,7 @@ class _Assembler:
         return table
 
     def emit(self, path: str, operation: int, *operands: int) -> int:
-        """Add an instruction; passing over values is joined with what was passed over just before."""
+        """Add an instruction; skipping values is joined with what was skipped just before."""
         if operation in (machine.LONGS, machine.BYTES):
             if operands[0] == 0:
                 return len(self.rows)

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 __all__ = ["read_batches", "read_columns", "read_header"]
 
 MAX_BLOCK_BYTES: Final = 64 << 20
-"""Records of one block may take so many bytes, and 32 times those in the file: writers end a block at 16 or 64 kB, or
+"""Records of one block may take this many bytes, and 32 times those in the file: writers end a block at 16 or 64 kB, or
 with the record that goes beyond."""
 MAX_BLOCK_EXPANSION: Final = 32
 MAX_COLUMN_BYTES: Final = 128 << 20
-"""Columns of one batch, and all those of `read_columns`, may take so many bytes, and 128 times those in the file. A
+"""Columns of one batch, and all those of `read_columns`, may take this many bytes, and 128 times those in the file. A
 null record of many fields takes one byte in the file, and room for each field in its column."""
 MAX_COLUMN_EXPANSION: Final = 128
 _BATCH_BYTES: Final = 64 << 20
@@ -72,7 +72,7 @@ def read_columns(
         data: The whole file.
         columns: The fields to decode, in any order: by dotted name (`data_file.file_path`) or by field id, each with
             all that is in it. Names lead into records, also within arrays; maps are decoded as a whole. None for all.
-        ignore_missing: Whether names and ids that the schema lacks are passed over.
+        ignore_missing: Whether names and ids that the schema lacks are ignored.
         location: The file, for messages.
 
     Returns:
@@ -116,9 +116,9 @@ def read_batches(
     Args:
         data: The whole file.
         columns: The fields to decode, see `read_columns`.
-        batch_bytes: A batch ends with the block that reaches so many bytes of decompressed records; earlier where its
+        batch_bytes: A batch ends with the block that reaches this many bytes of decompressed records; earlier where its
             columns would take more than 128 MiB.
-        ignore_missing: Whether names and ids that the schema lacks are passed over.
+        ignore_missing: Whether names and ids that the schema lacks are ignored.
         location: The file, for messages.
 
     Yields:
@@ -294,5 +294,5 @@ _PROBLEMS: Final = {
     machine.NOT_UTF8: "the string is not UTF-8",
     machine.DECIMAL_RANGE: "the decimal does not fit its type",
     machine.RECORD_COUNT: "more records are claimed than the block can hold",
-    machine.TRAILING_BYTES: "the block goes on behind its last record",
+    machine.TRAILING_BYTES: "the block goes on after its last record",
 }

@@ -1,4 +1,4 @@
-"""Avro files with other values: each record is read, changed and written again, schema and header stay as they are."""
+"""Changing the values of Avro files record by record; schema and header stay as they are."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _records(view: memoryview, location: str | None) -> Iterator[dict[str, Any]]
         for _ in range(block.records):
             try:
                 record = fastavro.schemaless_reader(stream, schema, None)
-            except Exception as error:  # whatever fastavro makes of bytes that are none of its schema's
+            except Exception as error:  # any error of fastavro's for bytes that do not match the schema
                 raise FormatError(
                     f"an Avro record cannot be read: {error}", location=location, offset=block.offset
                 ) from error

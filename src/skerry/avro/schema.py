@@ -1,4 +1,4 @@
-"""Avro schemas: JSON to a tree of types, with what a decoder must know of each type computed once.
+"""Avro schemas: JSON to a tree of types, with what a decoder needs for each type computed once.
 
 Names are resolved, so that a named type used twice is one shared node. Attributes beyond Avro's own that Iceberg puts
 into schemas (`field-id`, `element-id`, `key-id`, `value-id`, `adjust-to-utc`, `logicalType: map`) are kept.
@@ -60,7 +60,7 @@ class LogicalType:
     Args:
         name: Avro's name, such as `decimal` or `timestamp-micros`.
         precision: Digits of a decimal.
-        scale: Digits behind the point of a decimal.
+        scale: Digits after the point of a decimal.
         adjust_to_utc: Iceberg's attribute of timestamps; None where it is missing.
     """
 
@@ -177,7 +177,7 @@ AvroType: TypeAlias = Primitive | Fixed | Enumeration | Array | Map | Union | Re
 
 
 def record_of(top: AvroType) -> Record | None:
-    """The record that the values of a file are, also where its schema lets them be null; None if they are no records.
+    """The record that the values of a file are, also where its schema lets them be null; None if they are not records.
 
     Paimon up to 0.8 writes the union of null and its record.
     """
@@ -355,7 +355,7 @@ class _Parser:
     def union(self, value: list[Any], namespace: str) -> AvroType:
         branches = tuple(self.parse(branch, namespace) for branch in value)
         if not branches or any(isinstance(branch, Union) for branch in branches):
-            _refuse("a union of one or more types that are no unions", value)
+            _refuse("a union of one or more types that are not unions", value)
         if sum(map(is_null, branches)) > 1:
             _refuse("a union with null once", value)
         return Union(branches, *_sizes(branches), min_bytes=1 + min(branch.min_bytes for branch in branches))

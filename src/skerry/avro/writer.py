@@ -1,4 +1,4 @@
-"""Writing Avro files. Records are encoded by fastavro, columns and the file around them here."""
+"""Writing Avro files. fastavro encodes records; columns, and the file around them, are encoded here."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def write_container(
             datetime, Decimal, or the plain number).
         metadata: Entries of the header beside Avro's own.
         codec: `null`, `deflate`, `snappy` or `zstandard`.
-        block_bytes: A block ends with the record that reaches so many bytes.
+        block_bytes: A block ends with the record that reaches this many bytes.
 
     Returns:
         The file.
@@ -95,7 +95,7 @@ class ContainerEncoder:
 
         Args:
             records: One mapping for each record, by field name.
-            block_bytes: A block ends with the record that reaches so many bytes.
+            block_bytes: A block ends with the record that reaches this many bytes.
 
         Raises:
             SchemaError: A record does not fit the schema.
@@ -121,7 +121,7 @@ class ContainerEncoder:
 
         Args:
             rows: Columns as `skerry.avro.encoding.encode_rows` takes them, in the order of the schema.
-            block_bytes: A block ends with the record that reaches so many bytes.
+            block_bytes: A block ends with the record that reaches this many bytes.
 
         Raises:
             SchemaError: A column that is not nullable has a null.

@@ -1,7 +1,7 @@
-"""Decompression of pages into memory that is used again.
+"""Decompression of pages into reused memory.
 
-A page header tells the size of what is inside, and that is what must come out, to the byte. The size is checked against
-what so few compressed bytes can hold before memory is taken.
+A page header states the size of the content, and exactly that must come out. Before memory is allocated, the size is
+checked against what the compressed bytes can hold.
 
 Spec: Parquet spec, Compression.md.
 """
@@ -99,7 +99,7 @@ _MAX_EXPANSION: Final[dict[int, int]] = {
     Codec.BROTLI: 1 << 20,  # up to 16 MiB are repeated at once
     Codec.ZSTD: 1 << 16,  # a block of 128 KiB takes 4 bytes
 }
-"""The most bytes that one byte can stand for."""
+"""The most bytes that one compressed byte can hold."""
 
 SUPPORTED_CODECS: Final = frozenset((Codec.UNCOMPRESSED, Codec.LZ4_RAW, *_MAX_EXPANSION))
 """LZO and the first LZ4 (Hadoop's framing) are left to PyArrow."""

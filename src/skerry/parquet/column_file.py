@@ -1,8 +1,8 @@
 """Some pages of one flat column as a Parquet file of their own, in memory, for PyArrow to decode.
 
-PyArrow decodes pages only as a part of a file. Pages that are known to lie somewhere get the frame that is missing: a
-magic, and a footer that tells of one column in one row group. So a caller that keeps where pages are, and a little
-about the column, needs neither the footer of the file that they come from nor any page but those it wants.
+PyArrow decodes pages only as part of a file. Pages whose offsets are known get the frame that is missing: a magic, and
+a footer that describes one column in one row group. So a caller that keeps the offsets of pages, and a few facts about
+the column, needs neither the footer of the original file nor any page but the wanted ones.
 
 Spec: Parquet spec, parquet.thrift, `FileMetaData`; Thrift compact protocol.
 """

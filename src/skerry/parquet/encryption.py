@@ -1,4 +1,4 @@
-"""What a footer must not say before PyArrow is asked: it ends the process over some column chunks.
+"""Checks of a footer before PyArrow sees it: some column chunks make PyArrow abort the process.
 
 These are encrypted ones, row groups with fewer chunks than columns, chunks of another type than their column, size
 statistics with histograms of other lengths than there are levels, and minima and maxima shorter than a value. They are
@@ -22,13 +22,13 @@ __all__ = ["check_chunks", "is_encrypted"]
 
 _MALFORMED, _FEW_CHUNKS, _OTHER_TYPE, _OTHER_LEVELS = -1, -2, -3, -4
 _PROBLEMS = {
-    _MALFORMED: "it is no sound structure",
+    _MALFORMED: "it is not a valid structure",
     _FEW_CHUNKS: "a row group has not one column chunk per column",
     _OTHER_TYPE: "a column chunk is of another type than its column",
     _OTHER_LEVELS: "the size statistics of a column chunk do not go with its column",
 }
 _MAX_DEPTH = 24
-# what a structure or list is: others are passed over
+# what a structure or list is: others are skipped
 _OTHER, _FILE, _ROW_GROUPS, _ROW_GROUP, _CHUNKS, _CHUNK, _META, _STATISTICS, _SIZES = range(9)
 _BYTE_ARRAY, _FIXED_LEN_BYTE_ARRAY = 6, 7
 _VALUE_BYTES = np.array([1, 4, 8, 12, 4, 8, 0, 0])
@@ -81,7 +81,7 @@ def _walked(footer: bytes | memoryview, columns: npt.NDArray[np.int64], sound: n
 
 @kernel
 def _read_varint(data, place):  # type: ignore[no-untyped-def]
-    """Value and the place behind it; -1 as the place if the bytes end within it, or it is too long."""
+    """Value and the position after it; -1 as the position if the bytes end within it, or it is too long."""
     value = np.uint64(0)
     for index in range(10):
         if place >= len(data):
@@ -96,7 +96,7 @@ def _read_varint(data, place):  # type: ignore[no-untyped-def]
 
 @kernel
 def _is_short(kind, length, size):  # type: ignore[no-untyped-def]
-    """Whether so many bytes are no value of a physical type."""
+    """Whether a value of a physical type cannot have this many bytes."""
     if kind == _BYTE_ARRAY:
         return False
     return size < (length if kind == _FIXED_LEN_BYTE_ARRAY else _VALUE_BYTES[kind])

@@ -1,4 +1,4 @@
-"""The RLE / bit-packing hybrid: how levels and dictionary indices are stored. Here they are counted, not laid out.
+"""The RLE / bit-packing hybrid: how levels and dictionary indices are stored. They are counted here, not expanded.
 
 Spec: Parquet spec, Encodings.md, Run Length Encoding / Bit-Packing Hybrid.
 """

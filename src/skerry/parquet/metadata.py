@@ -1,6 +1,6 @@
-"""The footer of a Parquet file: which column chunks there are, where they lie and how they are encoded.
+"""The footer of a Parquet file: which column chunks there are, where they are and how they are encoded.
 
-PyArrow's `FileMetaData` does not tell the encodings of a chunk's data pages (`encoding_stats`), which decide what may
+PyArrow's `FileMetaData` does not expose the encodings of a chunk's data pages (`encoding_stats`), which decide what may
 be learned from a dictionary alone, so the footer is decoded here. `FileMetadata.arrow` gives PyArrow's view of it.
 
 Spec: Parquet spec, README.md, File format, parquet.thrift.
@@ -314,11 +314,11 @@ def decode_metadata(footer: bytes, *, location: str, file_size: int) -> FileMeta
     Args:
         footer: FileMetaData, its length and the magic: the last bytes of the file.
         location: The file.
-        file_size: Its size in bytes; every chunk must lie within.
+        file_size: Its size in bytes; every chunk must be within.
 
     Raises:
         FormatError: The footer is unsound.
-        UnsupportedError: Columns are encrypted or lie in other files.
+        UnsupportedError: Columns are encrypted or are in other files.
 
     Spec: Parquet spec, parquet.thrift, `FileMetaData`.
     """
@@ -370,7 +370,7 @@ def _decode_row_group(group: Struct, columns: tuple[Column, ...], *, data_end: i
 def _decode_chunk(chunk: Struct, column: Column, row_count: int, data_end: int) -> ColumnChunk:
     """Spec: Parquet spec, parquet.thrift, `ColumnChunk`, `ColumnMetaData`."""
     if 1 in chunk.fields:
-        raise UnsupportedError(f"column {column.name} lies in another file", location=chunk.location)
+        raise UnsupportedError(f"column {column.name} is in another file", location=chunk.location)
     if 3 not in chunk.fields and 9 in chunk.fields:
         raise UnsupportedError(f"column {column.name} is encrypted", location=chunk.location)
     meta = chunk.structure(3, "ColumnMetaData")

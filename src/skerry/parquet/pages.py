@@ -1,7 +1,7 @@
 """The pages of a column chunk: headers decoded and checked, bodies decompressed, values still encoded.
 
-Nothing here makes a value of what it reads: a page gives its encoded values as bytes with their count, and whoever
-needs more takes it from there (`skerry.parquet.plain`, `skerry.parquet.hybrid`).
+Values are not decoded here: a page has its encoded values as bytes, and their count. `skerry.parquet.plain` and
+`skerry.parquet.hybrid` decode them.
 
 Spec: Parquet spec, README.md, Data Pages, parquet.thrift, `PageHeader`.
 """
@@ -31,7 +31,7 @@ _LEVEL_LENGTH_BYTES: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class PageHeader:
-    """What stands before a page.
+    """The header of a page.
 
     Args:
         type: A `PageType`, or a number that Parquet may come to define.
@@ -108,7 +108,7 @@ def decode_page_header(
         base: The offset of `data` in the file, for messages.
 
     Raises:
-        FormatError: There is no sound header.
+        FormatError: There is no valid header.
 
     Spec: Parquet spec, parquet.thrift, `PageHeader`, `DataPageHeader`, `DataPageHeaderV2`, `DictionaryPageHeader`.
     """
@@ -137,7 +137,7 @@ def decode_page_header(
     return PageHeader(*sizes)
 
 
-# What stands before a field in Thrift's compact protocol: how far it is from the one before, and its type.
+# The byte before a field in Thrift's compact protocol: the distance from the id of the field before, and the type.
 _NEXT_I32: Final = 0x15
 _NEXT_STRUCT: Final = 0x1C
 _STRUCT_AFTER_NEXT: Final = 0x2C
@@ -145,10 +145,10 @@ _NO_VALUE, _NUMBERS, _BINARY = frozenset({1, 2}), frozenset({4, 5, 6}), 8
 
 
 def _usual_header(data: memoryview, position: int) -> PageHeader | None:
-    """The header of a DATA_PAGE whose fields stand in their order, as writers have them; None for any other.
+    """The header of a DATA_PAGE whose fields are in ascending order, as writers have them; None for any other.
 
-    There is one for some thousand values of a column, so that its decoding counts. What is wrong with a header, the
-    general way tells.
+    There is one for every few thousand values of a column, so that decoding it fast matters. The general decoder
+    reports what is wrong with a header.
     """
     numbers = [0] * 7
     try:
@@ -353,7 +353,7 @@ def _take_levels(data: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.uint8], np
 def _decode_v2_page(
     header: PageHeader, body: memoryview, chunk: ColumnChunk, buffer: PageBuffer, offset: int
 ) -> DataPage:
-    """Levels lie before the values and are never compressed. Spec: Parquet spec, parquet.thrift, `DataPageHeaderV2`."""
+    """Levels come first and are never compressed. Spec: Parquet spec, parquet.thrift, `DataPageHeaderV2`."""
     levels_bytes = header.repetition_level_bytes + header.definition_level_bytes
     repetition = np.frombuffer(body[: header.repetition_level_bytes], np.uint8)
     definition = np.frombuffer(body[header.repetition_level_bytes : levels_bytes], np.uint8)

@@ -41,7 +41,7 @@ def decode_plain_fixed(column: Column, data: npt.NDArray[np.uint8], count: int) 
         views of `data`; bool[count], a copy, for BOOLEAN.
 
     Raises:
-        FormatError: `data` is not as long as so many values are.
+        FormatError: `data` has not the length of `count` values.
     """
     type_ = column.physical_type
     if type_ is PhysicalType.BOOLEAN:

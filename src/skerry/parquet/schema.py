@@ -19,7 +19,7 @@ __all__ = ["Column", "PhysicalType", "decode_columns"]
 
 
 class PhysicalType(IntEnum):
-    """How values lie in pages. Spec: Parquet spec, parquet.thrift, `Type`."""
+    """How values are stored in pages. Spec: Parquet spec, parquet.thrift, `Type`."""
 
     BOOLEAN = 0
     INT32 = 1
@@ -77,7 +77,7 @@ def decode_columns(elements: list[Struct]) -> tuple[Column, ...]:
         The leaves in order.
 
     Raises:
-        FormatError: The list is no tree, or an element contradicts itself.
+        FormatError: The list is not a tree, or an element contradicts itself.
     """
     if not elements:
         raise FormatError(
@@ -90,7 +90,7 @@ def decode_columns(elements: list[Struct]) -> tuple[Column, ...]:
         while open_groups and open_groups[-1][0] == 0:
             open_groups.pop()
         if not open_groups:
-            raise element.error("lies outside of the schema's root")
+            raise element.error("is outside of the schema's root")
         remaining, path, definition, repetition = open_groups[-1]
         open_groups[-1] = (remaining - 1, path, definition, repetition)
         repeated = element.integer(3, "repetition_type", maximum=_REPEATED)
@@ -178,7 +178,7 @@ def _decimal(
 ) -> pa.DataType:
     maximum = {PhysicalType.INT32: 9, PhysicalType.INT64: 18, PhysicalType.BYTE_ARRAY: 76}.get(physical_type)
     if physical_type is PhysicalType.FIXED_LEN_BYTE_ARRAY:
-        # The digits that fit into so many bytes: floor(log10(2^(8n-1) - 1)).
+        # The digits that fit into n bytes: floor(log10(2^(8n-1) - 1)).
         maximum = min(76, len(str(2 ** (8 * min(type_length, 64) - 1) - 1)) - 1)
     if maximum is None:
         raise element.error(f"annotates {physical_type.name} as a decimal")

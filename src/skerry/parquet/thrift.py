@@ -1,4 +1,4 @@
-"""Thrift's compact protocol, as far as Parquet's footers and page headers use it: bytes in, checked fields out.
+"""Thrift's compact protocol, as far as Parquet's footers and page headers use it: decoding and checking fields.
 
 A structure decodes into a `Struct`, a map from field id to value that hands out each field with its type checked.
 Unknown fields are kept and ignored, which is how Parquet evolves.
@@ -70,7 +70,7 @@ class Struct:
         if value is None:
             return None
         if type(value) is not bytes:
-            raise self.error(f"has a {name} that is no string")
+            raise self.error(f"has a {name} that is not a string")
         try:
             return value.decode()
         except UnicodeDecodeError:
@@ -96,7 +96,7 @@ class Struct:
         if value is None:
             return None
         if type(value) is not dict:
-            raise self.error(f"has a {name} that is no structure")
+            raise self.error(f"has a {name} that is not a structure")
         return Struct(name, value, self.location, self.offset)
 
     def structures(self, field: int, name: str) -> list[Struct]:
@@ -108,7 +108,7 @@ class Struct:
         return self._elements(field, name, int)
 
     def error(self, problem: str) -> FormatError:
-        """An error about this structure: where it lies, and what is wrong with it."""
+        """An error about this structure: its location, and what is wrong with it."""
         return FormatError(
             f"{self.name} {problem}", location=self.location, offset=self.offset, rule="Parquet spec, parquet.thrift"
         )
@@ -116,7 +116,7 @@ class Struct:
     def _elements(self, field: int, name: str, kind: type) -> list[Any]:
         values = self.fields.get(field, [])
         if type(values) is not list or any(type(value) is not kind for value in values):
-            raise self.error(f"has a {name} that is no list of {kind.__name__}")
+            raise self.error(f"has a {name} that is not a list of {kind.__name__}")
         return values
 
 
@@ -142,7 +142,7 @@ class CompactDecoder:
         self.position = position
 
     def decode_struct(self, name: str) -> Struct:
-        """Decode one structure and move behind it.
+        """Decode one structure and move past it.
 
         Args:
             name: Its name in parquet.thrift, for messages.
@@ -157,7 +157,7 @@ class CompactDecoder:
             raise self._error(f"{name} is cut short", self._size) from None
 
     def skip_integer(self) -> None:
-        """Move behind an integer.
+        """Move past an integer.
 
         Raises:
             FormatError: The bytes are cut short.
@@ -168,13 +168,13 @@ class CompactDecoder:
             raise self._error("integer is cut short", self._size) from None
 
     def struct_ends(self, name: str) -> list[int]:
-        """Decode a list of structures and move behind it.
+        """Decode a list of structures and move past it.
 
         Args:
             name: Their name in parquet.thrift, for messages.
 
         Returns:
-            The positions behind them.
+            The positions after them.
 
         Raises:
             FormatError: The bytes are cut short or no such list.
@@ -215,7 +215,7 @@ class CompactDecoder:
                 position += 1
                 fields[field] = byte >> 1 ^ -(byte & 1)
             elif kind in (_TRUE, _FALSE):
-                # A field's boolean lies in its type; everywhere else a boolean is a byte.
+                # A field's boolean is in its type; everywhere else a boolean is a byte.
                 fields[field] = kind == _TRUE
             else:
                 self.position = position

@@ -1,4 +1,4 @@
-"""Thrift's compact protocol, the way out: fields with their types become bytes.
+"""Thrift's compact protocol: encoding fields.
 
 Spec: Thrift compact protocol.
 """

@@ -1,4 +1,4 @@
-"""Columns of 64-bit integers made timestamps, by the footer alone.
+"""Columns of 64-bit integers turned into timestamps by changing only the footer.
 
 PyArrow writes either all timestamps of a file as INT96 or none of them. Where only some are to be INT96 it is given the
 others as integers, which are stored the same way, and the footer says afterwards what they are.
@@ -25,7 +25,7 @@ _LENGTH_BYTES: Final = 4
 _VERSION_FIELD: Final = 0x15
 _SCHEMA_FIELD: Final = 0x19
 _FIELD_10_STRUCT: Final = bytes((STRUCT, 10 << 1))
-"""The header of a field whose id stands in full, so that the field before it does not matter."""
+"""The header of a field with its full id, which does not depend on the field before it."""
 _RULE: Final = "Parquet spec, parquet.thrift, `FileMetaData`"
 
 
@@ -47,7 +47,7 @@ def annotate_timestamps(tail: bytes, types: Mapping[int, pa.TimestampType]) -> b
         The end of the file with another footer. All offsets in the file are as before.
 
     Raises:
-        FormatError: This is no end of a Parquet file.
+        FormatError: This is not the end of a Parquet file.
     """
     trailer = _LENGTH_BYTES + len(MAGIC)
     start = len(tail) - trailer - int.from_bytes(tail[-trailer : -len(MAGIC)], "little")

@@ -1,4 +1,4 @@
-"""Puffin: files of blobs, such as statistics and indexes, beside the data of a table.
+"""Puffin: files of blobs, such as statistics and indexes of a table.
 
 `read` opens a file, `PuffinWriter` makes one. What a blob means is not known here.
 

@@ -1,4 +1,4 @@
-"""Blobs of type `deletion-vector-v1`: which rows of one data file are gone.
+"""Blobs of type `deletion-vector-v1`: which rows of one data file are deleted.
 
     blob = length magic bitmap crc
 
@@ -49,7 +49,7 @@ def decode_deletion_vector(
         int64[n] Positions of the deleted rows, ascending and distinct.
 
     Raises:
-        FormatError: The bytes are no deletion vector, damaged, or of other than `cardinality` rows.
+        FormatError: The bytes are not a deletion vector, are damaged, or do not have `cardinality` rows.
     """
     data = memoryview(blob).cast("B")
 

@@ -33,13 +33,13 @@ __all__ = [
 MAGIC: Final = b"PFA1"
 _TRAILER: Final = struct.Struct("<iI4s")
 FOOTER_TRAILER_BYTES: Final = _TRAILER.size
-"""Bytes at the end of every file from which the size of the footer can be told."""
+"""Bytes at the end of every file that hold the size of the footer."""
 _FOOTER_FRAME_BYTES: Final = len(MAGIC) + FOOTER_TRAILER_BYTES
 _MIN_FILE_BYTES: Final = len(MAGIC) + _FOOTER_FRAME_BYTES
 _COMPRESSED_PAYLOAD: Final = 1
 _MAX_PAYLOAD_BYTES: Final = 16 << 20
 _MAX_PAYLOAD_EXPANSION: Final = 8
-"""A compressed footer payload may hold so many times its stored bytes, or 16 MiB if that is more: as objects, JSON
+"""A compressed footer payload may hold this many times its stored bytes, or 16 MiB if that is more: as objects, JSON
 takes up to twenty times its text. The writer keeps to the bound, too."""
 _MAX_BLOB_BYTES: Final = 16 << 20
 _MAX_BLOB_EXPANSION: Final = 64
@@ -140,10 +140,10 @@ def decode_footer(footer: bytes, *, file_size: int, location: str | None = None)
         location: The file, for messages.
 
     Returns:
-        The metadata; every blob lies between the first magic and the footer.
+        The metadata; every blob is between the first magic and the footer.
 
     Raises:
-        FormatError: The footer breaks a rule of the format, or a blob lies outside of the file's blob area.
+        FormatError: The footer breaks a rule of the format, or a blob is outside of the file's blob area.
         UnsupportedError: A flag is set whose meaning is not known.
 
     Spec: Puffin spec, Footer structure, Footer Payload.
@@ -172,7 +172,7 @@ def decode_footer(footer: bytes, *, file_size: int, location: str | None = None)
         if not (blob.length >= 0 and len(MAGIC) <= blob.offset <= footer_start - blob.length):
             raise FormatError(
                 f"blobs[{i}] has offset {blob.offset} and length {blob.length}, "
-                f"expected to lie within bytes {len(MAGIC)} to {footer_start}",
+                f"expected within bytes {len(MAGIC)} to {footer_start}",
                 location=location,
                 offset=payload_start,
                 rule="Puffin spec, BlobMetadata",
@@ -211,7 +211,7 @@ def encode_footer(metadata: FileMetadata, *, compress: bool = False) -> bytes:
 def max_blob_bytes(length: int) -> int:
     """The most bytes that a stored blob may decompress to: 16 MiB and 64 times its stored length.
 
-    The formats allow far more (a Zstandard frame of 1 MiB can stand for 8 GiB); sketches and bitmaps come nowhere near,
+    The formats allow far more (a Zstandard frame of 1 MiB can hold 8 GiB); sketches and bitmaps come nowhere near,
     so a larger claim is taken for damage or malice. The writer keeps to the bound, too.
     """
     return _MAX_BLOB_BYTES + _MAX_BLOB_EXPANSION * length

@@ -1,8 +1,8 @@
 """The footer payload: JSON that describes the blobs of a Puffin file.
 
-Decoding accepts what the specification accepts and nothing else: JSON types are exact (a boolean or 1.0 is no integer),
-integers fit their width, no field is given twice. Fields that the specification does not name are ignored, as it may
-grow; blob types are not interpreted.
+Decoding accepts what the specification accepts and nothing else: JSON types are exact (a boolean or 1.0 is not an
+integer), integers fit their width, no field is given twice. Fields that the specification does not name are ignored, as
+it may grow; blob types are not interpreted.
 
 Spec: Puffin spec, Footer Payload, FileMetadata, BlobMetadata.
 """
@@ -24,13 +24,13 @@ _LONG_BITS: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class BlobMetadata:
-    """One blob: what it was computed from, and where its bytes lie.
+    """One blob: what it was computed from, and where its bytes are.
 
     Args:
         type: What the blob is, such as `apache-datasketches-theta-v1`. Unknown types are legal.
         fields: Field ids that the blob was computed for; their order is part of the meaning.
         snapshot_id: Snapshot that it was computed from; -1 in files written before their snapshot (deletion vectors).
-        sequence_number: That snapshot's sequence number; -1 likewise.
+        sequence_number: That snapshot's sequence number; -1 in the same files.
         offset: Where its bytes start in the file.
         length: Stored bytes, after compression.
         compression_codec: `lz4`, `zstd`, or None for bytes stored as they are. Unknown names are kept; reading such

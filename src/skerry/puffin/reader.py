@@ -153,7 +153,7 @@ class PuffinReader:
             Exactly `length` bytes.
 
         Raises:
-            FormatError: They lie outside of that area.
+            FormatError: They are outside of that area.
         """
         start, count = self._checked_range(offset, length)
         tail_start = self.file_size - len(self._tail)
@@ -166,7 +166,7 @@ class PuffinReader:
         end = self.file_size - self.footer_size
         if not (length >= 0 and len(MAGIC) <= offset <= end - length):
             raise FormatError(
-                f"{length} bytes at {offset} do not lie within bytes {len(MAGIC)} to {end}",
+                f"{length} bytes at {offset} are not within bytes {len(MAGIC)} to {end}",
                 location=self._shown,
                 offset=offset,
                 rule="Puffin spec, File structure",

@@ -1,4 +1,4 @@
-"""Values as their bytes: what Iceberg's single-value serialisation makes of every Arrow type, without copying values.
+"""Arrow values as the bytes of Iceberg's single-value serialisation, without copying them.
 
 | Arrow type | hashed as |
 | --- | --- |

@@ -1,4 +1,4 @@
-"""How far an estimate may be off: the confidence intervals of DataSketches.
+"""Confidence intervals of estimates, as in DataSketches.
 
 A sketch with θ < 1 is a sample: each distinct value is in it with probability θ. The number in the sample is binomial,
 and the bounds on the number sampled from are those of its tails at 1, 2 or 3 standard deviations of a normal
@@ -24,7 +24,7 @@ _SPARSE = 360.0
 
 
 def estimate(count: int, theta: int) -> float:
-    """The number of distinct values of which `count` hashes lie below θ."""
+    """The number of distinct values of which `count` hashes are below θ."""
     return count * (MAX_THETA / theta)
 
 
@@ -134,7 +134,7 @@ def _poisson_mean(at_most: int, probability: float) -> float:
 
 
 def ratio_bounds(whole: int, part: int, theta: int, std_devs: float = 2.0) -> tuple[float, float, float]:
-    """Bounds and estimate of |B|/|A| for B within A, of which `part` and `whole` hashes lie below θ.
+    """Bounds and estimate of |B|/|A| for B within A, of which `part` and `whole` hashes are below θ.
 
     Args:
         whole: Hashes of A.
@@ -180,7 +180,7 @@ def _proportion_upper(trials: int, successes: int, deviations: float) -> float:
 
 
 def _normal_tail(deviations: float) -> float:
-    """Probability of a normal variable beyond so many deviations, by formula 7.1.28 of Abramowitz and Stegun.
+    """Probability of a normal variable beyond a number of deviations, by formula 7.1.28 of Abramowitz and Stegun.
 
     The formula has seven digits; the exact `math.erfc` would differ from DataSketches in the eighth.
     """
@@ -195,7 +195,7 @@ _ERF_COEFFICIENTS = (0.0705230784, 0.0422820123, 0.0092705272, 0.0001520143, 0.0
 
 
 def _beta_quantile(a: float, b: float, deviations: float) -> float:
-    """The x at which the incomplete beta function Iₓ(a, b) reaches the tail probability of so many deviations."""
+    """The x at which the incomplete beta function Iₓ(a, b) reaches the tail probability of a number of deviations."""
     inverse_b, inverse_a = 1.0 / (2.0 * b - 1.0), 1.0 / (2.0 * a - 1.0)
     lam = (deviations * deviations - 3.0) / 6.0
     h = 2.0 / (inverse_a + inverse_b)

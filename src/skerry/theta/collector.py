@@ -47,7 +47,7 @@ class Collector:
                 _TAKE_IN[type(physical)](self, physical)
 
     def update_fixed(self, values: np.ndarray[Any, Any]) -> None:
-        """Take in values as they lie in memory: numbers of 4 or 8 bytes, or the rows of uint8[n, width].
+        """Take in values as their bytes in memory: numbers of 4 or 8 bytes, or the rows of uint8[n, width].
 
         Raises:
             SchemaError: Numbers of another width.
@@ -92,7 +92,7 @@ class Collector:
     def update_binary(
         self, data: np.ndarray[Any, Any], starts: np.ndarray[Any, Any], lengths: np.ndarray[Any, Any]
     ) -> None:
-        """Take in values that lie anywhere in a buffer.
+        """Take in values at any positions of a buffer.
 
         Args:
             data: uint8[m].
@@ -100,7 +100,7 @@ class Collector:
             lengths: int32[n].
 
         Raises:
-            FormatError: A value lies outside the buffer.
+            FormatError: A value is outside of the buffer.
         """
         if len(starts) != len(lengths):
             raise FormatError(f"there are {len(starts)} starts of values, but {len(lengths)} lengths")
@@ -143,7 +143,7 @@ class Collector:
         )
         if count < 0:
             self._dictionary = None
-            raise FormatError(f"an index lies outside the dictionary of {size} values")
+            raise FormatError(f"an index is outside of the dictionary of {size} values")
         self._unused -= count
         if count:
             self.update(values.dictionary.take(order[:count]))
@@ -157,11 +157,11 @@ _TAKE_IN: dict[type[Physical], Callable[[Collector, Any], None]] = {
 
 
 def _is_same(one: pa.Array, other: pa.Array) -> bool:
-    """Whether two arrays lie in the same memory."""
+    """Whether two arrays are in the same memory."""
     addresses = ([buffer and buffer.address for buffer in array.buffers()] for array in (one, other))
     return (one.type, len(one), one.offset, next(addresses)) == (other.type, len(other), other.offset, next(addresses))
 
 
 def _check_inside(outside: int) -> None:
     if outside >= 0:
-        raise FormatError(f"the value number {outside} lies outside its buffer")
+        raise FormatError(f"the value number {outside} is outside of its buffer")

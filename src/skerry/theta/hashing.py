@@ -1,7 +1,7 @@
-"""The hash that theta sketches are made of: MurmurHash3 x64 128, of whose first half the upper 63 bits count.
+"""The hash of theta sketches: the upper 63 bits of the first half of MurmurHash3 x64 128.
 
 Values are hashed as the bytes of Iceberg's single-value serialisation (Iceberg spec, Appendix D), with the seed in
-both halves of the state, as `org.apache.datasketches.hash.MurmurHash3` does. A hash lies in 0 … 2⁶³-1.
+both halves of the state, as `org.apache.datasketches.hash.MurmurHash3` does. A hash is in 0 … 2⁶³-1.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def hash_bytes(data: bytes, seed: int = DEFAULT_SEED) -> int:
 
 
 def seed_hash(seed: int) -> int:
-    """The 16 bits that a serialised sketch keeps of its seed, so that sketches of different seeds are told apart.
+    """The 16 bits of its seed that a serialised sketch has, to distinguish sketches of different seeds.
 
     Raises:
         UnsupportedError: The seed's hash is 0, which DataSketches refuses.

@@ -1,4 +1,4 @@
-"""Compact theta sketches as bytes: every serialised form that Apache DataSketches writes, and the two we write.
+"""The bytes of compact theta sketches: reads every form that Apache DataSketches writes, and writes two.
 
 A compact sketch is a threshold θ and all distinct hashes below it that were seen. Version 3 is the form of today:
 
@@ -137,7 +137,7 @@ def decode_sketch(data: bytes | bytearray | memoryview, seed: int = DEFAULT_SEED
         The sketch; memory is bounded by 64 times the data (version 4 with differences of one bit).
 
     Raises:
-        FormatError: The bytes are no sketch of that seed: truncated, too long, or breaking a rule of their form.
+        FormatError: The bytes are not a sketch of that seed: truncated, too long, or breaking a rule of their form.
         UnsupportedError: A sketch in update form, of another family, of an unknown version, or big-endian.
 
     Spec: DataSketches Java, `PreambleUtil`, `ForwardCompatibility` (versions 1 and 2), `CompactSketch.heapifyV4`.
@@ -196,7 +196,7 @@ def _decode_version_3(raw: Any, seed: int) -> CompactSketch:
 def _decode_version_4(raw: Any, seed: int) -> CompactSketch:
     words, flags = _preamble_words(raw), _flags(raw)
     if words == 3 or flags & (_Flag.EMPTY | _Flag.SINGLE_ITEM) or not flags & _Flag.ORDERED:
-        _refuse(f"version 4 holds ordered hashes behind 1 or 2 words, this says {words} words and flags {flags:#x}", 0)
+        _refuse(f"version 4 holds ordered hashes after 1 or 2 words, this says {words} words and flags {flags:#x}", 0)
     _check_seed(raw, seed)
     theta = _theta(raw, 8) if words == 2 else MAX_THETA
     bits, count_bytes, start = int(raw[3]), int(raw[4]), 8 * words
@@ -253,7 +253,7 @@ def _count(raw: Any) -> int:
 def _theta(raw: Any, offset: int) -> int:
     theta = int(raw[offset : offset + 8].view("<u8")[0])
     if not 1 <= theta <= MAX_THETA:
-        _refuse(f"θ lies in 1 … 2⁶³-1, this is {theta:#x}", offset)
+        _refuse(f"θ is in 1 … 2⁶³-1, this is {theta:#x}", offset)
     return theta
 
 
@@ -286,14 +286,12 @@ def _unpack(packed: Any, count: int, bits: int) -> Hashes:
 
 
 def _checked_hashes(hashes: Hashes, theta: int, start: int, *, ordered: bool, bits: int = 64) -> Hashes:
-    """The hashes, ascending, in memory of their own; the data has them from `start` on, in so many bits each."""
+    """The hashes, ascending, in memory of their own; the data has them from `start` on, in `bits` bits each."""
     hashes = hashes.astype(np.uint64)
     wrong = (hashes == 0) | (hashes >= np.uint64(theta))
     if wrong.any():
         i = int(wrong.argmax())
-        _refuse(
-            f"a hash lies above 0 and below θ = {theta:#x}, number {i} is {int(hashes[i]):#x}", start + i * bits // 8
-        )
+        _refuse(f"a hash is above 0 and below θ = {theta:#x}, number {i} is {int(hashes[i]):#x}", start + i * bits // 8)
     if not ordered:
         hashes.sort()
     falling = hashes[1:] <= hashes[:-1]

@@ -1,4 +1,4 @@
-"""One sketch beside many: how much of one set lies in each of thousands of others.
+"""Comparing one sketch with many: how much of one set is in each of thousands of others.
 
 Hashes of two sketches below the lesser of their thresholds are samples of the same values, so that the sets overlap as
 those samples do. To compare by merging would walk through both sketches for every pair. Here the one sketch becomes a
@@ -72,7 +72,7 @@ class Proportion:
     Args:
         estimate: The share of the part.
         lower: Its lower bound, at two standard deviations.
-        upper: Its upper bound, likewise.
+        upper: Its upper bound, at two standard deviations.
     """
 
     estimate: float
@@ -82,7 +82,7 @@ class Proportion:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Overlaps:
-    """How one set lies beside each of n others, as counts of hashes below the threshold that a pair has in common.
+    """How one set overlaps each of n others, as counts of hashes below the common threshold of each pair.
 
     Args:
         thetas: uint64[n], that threshold.

@@ -1,4 +1,4 @@
-"""`Sample`: what is kept of a file's column, from which the statistics of a table are made and kept fresh."""
+"""`Sample`: a bottom-k sketch of a file's column, from which the statistics of a table are made and updated."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Sample:
         return self
 
     def update_fixed(self, values: np.ndarray[Any, Any]) -> Sample:
-        """Take in values as they lie in memory, hashed as these bytes (but for NaN, which is made canonical).
+        """Take in values as their bytes in memory, except NaN, which is made canonical.
 
         Args:
             values: Numbers of 4 or 8 bytes, or uint8[n, width] with one value per row.
@@ -87,7 +87,7 @@ class Sample:
     def update_binary(
         self, data: np.ndarray[Any, Any], starts: np.ndarray[Any, Any], lengths: np.ndarray[Any, Any]
     ) -> Sample:
-        """Take in values that lie anywhere in a buffer.
+        """Take in values at any positions of a buffer.
 
         Args:
             data: uint8[m].
@@ -95,7 +95,7 @@ class Sample:
             lengths: int32[n], its bytes.
 
         Raises:
-            FormatError: A value lies outside the buffer.
+            FormatError: A value is outside of the buffer.
         """
         self._collecting().update_binary(data, starts, lengths)
         return self
@@ -117,8 +117,8 @@ class Sample:
         self._kept = None
         return self
 
-    def settle(self) -> Sample:
-        """Give back the memory (0.6 MB) that taking in values needs; the sample can go on, but would take it anew.
+    def release(self) -> Sample:
+        """Free the memory (0.6 MB) that taking in values needs; more values allocate it again.
 
         Returns:
             The sample itself.
@@ -171,7 +171,7 @@ class Sample:
         """Read a sample; it takes values and merges as before.
 
         Raises:
-            FormatError: The bytes are no compact theta sketch of that seed, or hold more than k hashes.
+            FormatError: The bytes are not a compact theta sketch of that seed, or hold more than k hashes.
             UnsupportedError: No compact theta sketch, or of an unknown version.
 
         Spec: DataSketches Java, `PreambleUtil`.

@@ -1,4 +1,4 @@
-"""Set operations on compact sketches: what results is again a sample of a set, with the smallest threshold of all.
+"""Set operations on compact sketches: the result is a sample of a set again, with the smallest threshold.
 
 The rules are those of DataSketches, whose results they equal in threshold and hashes. None depends on the order of
 its operands (difference apart) or on how they were made.

@@ -120,7 +120,8 @@ class ThetaSketch:
         """Lower and upper bound of the number of distinct values.
 
         Args:
-            std_devs: 1, 2 or 3 standard deviations: the truth lies within for 68, 95.4 or 99.7 percent of sketches.
+            std_devs: 1, 2 or 3 standard deviations, which contain the true value for 68, 95.4 or 99.7 percent of
+                sketches.
 
         Raises:
             UnsupportedError: Another number of standard deviations.
@@ -165,7 +166,7 @@ def intersection(sketches: Iterable[ThetaSketch]) -> ThetaSketch:
         sketches: At least one, of one seed.
 
     Raises:
-        UnsupportedError: Different seeds, or no sketch at all (everything is no sketch).
+        UnsupportedError: Different seeds, or no sketch at all (no sketch holds everything).
     """
     operands = list(sketches)
     if not operands:
@@ -209,5 +210,5 @@ def _common_seed(sketches: list[ThetaSketch]) -> int:
 
 def _checked_lg_k(lg_k: int) -> int:
     if not _MIN_LG_K <= lg_k <= _MAX_LG_K:
-        raise UnsupportedError(f"lg_k lies in {_MIN_LG_K} … {_MAX_LG_K}, not {lg_k}")
+        raise UnsupportedError(f"lg_k must be in {_MIN_LG_K} … {_MAX_LG_K}, not {lg_k}")
     return lg_k

@@ -1,4 +1,4 @@
-"""The kernels that take values into a work space: hash them, drop what cannot count, insert the rest.
+"""Kernels that take in values: hash them, drop hashes that cannot count, insert the rest.
 
 Values pass in blocks small enough for the first-level cache. Each step is a loop without branches on data:
 
@@ -186,7 +186,7 @@ def hash_data(data: ByteArray, width: int, start: int, count: int, seed: Word, h
 
 @kernel
 def end_round(work: WorkSpace, values: int, runs: int, new: int) -> None:
-    """After a block of so many values, runs of equal ones, and values not in the cache, decide how to filter the next.
+    """Decide how to filter the next block, by the values, runs of equal ones and values not in the cache of this one.
 
     Dropping repeats costs a fifth of hashing, looking in the cache three quarters.
     """
@@ -281,7 +281,7 @@ def update_fixed(
 def update_offsets(
     data: ByteArray, offsets: ByteArray, width: int, count: int, validity: ByteArray, bit: int, work: WorkSpace
 ) -> int:
-    """Take in values of any length that lie one after the other, without nulls and those of no bytes.
+    """Take in consecutive values of any length, except nulls and empty ones.
 
     Args:
         data: uint8[m], the values.
@@ -293,7 +293,7 @@ def update_offsets(
         work: The work space.
 
     Returns:
-        -1, or the number of the first value that lies outside the data; the block before it is not taken in.
+        -1, or the number of the first value that is outside of the data; the block before it is not taken in.
     """
     hashes = work[HASHES:CACHE]
     size = np.uint64(len(data))
@@ -317,7 +317,7 @@ def update_offsets(
 
 @kernel("int64(uint8[::1], int64[::1], int32[::1], out uint64[::1])")
 def update_spans(data: ByteArray, starts: WordArray, lengths: WordArray, work: WorkSpace) -> int:
-    """Take in values that lie anywhere in the data, without those of no bytes.
+    """Take in values at any positions of the data, except empty ones.
 
     Args:
         data: uint8[m].
@@ -326,7 +326,7 @@ def update_spans(data: ByteArray, starts: WordArray, lengths: WordArray, work: W
         work: The work space.
 
     Returns:
-        -1, or the number of the first value that lies outside the data; the block before it is not taken in.
+        -1, or the number of the first value that is outside of the data; the block before it is not taken in.
     """
     hashes = work[HASHES:CACHE]
     for first in range(0, len(starts), BLOCK):
@@ -369,7 +369,7 @@ def mark_used(  # noqa: C901  a kernel
         work: The work space, of which blocks are used.
 
     Returns:
-        How many are used for the first time, or -1 if an index lies outside the dictionary.
+        How many are used for the first time, or -1 if an index is outside of the dictionary.
     """
     words = work[WORDS:HASHES]  # with room to fill up the last group
     found = 0
@@ -396,7 +396,7 @@ def mark_used(  # noqa: C901  a kernel
         if largest >= np.uint64(len(used)):
             return -1
         for i in range(size, size + GROUP):
-            words[i] = words[0]  # fills the last group with what is no news
+            words[i] = words[0]  # fills the last group with a value that is known already
         for first in range(0, size, GROUP):
             all_used = np.uint8(1)
             for i in range(GROUP):

@@ -1,6 +1,6 @@
-"""The hashes that a sketch in the making holds, in one array, and the kernels that put more of them in.
+"""The hashes of a sketch that is being built, in one array, and the kernels that insert more.
 
-All state lies in one array of uint64, the *work space*, so that a call from Python crosses with one pointer: numbers
+All state is in one array of uint64, the *work space*, so that a call from Python crosses with one pointer: numbers
 (`THETA` …), blocks that hold the values at hand, a cache of recent values, an open-addressing hash table and room to
 copy the table to when it is full.
 """
@@ -157,7 +157,7 @@ def keep_absent(table: WordArray, hashes: WordArray, count: int) -> int:
 
 @kernel
 def lower(work: WorkSpace, table: WordArray, spare: WordArray) -> None:
-    """Make room in a full table: find the threshold if the rule says so, and drop what lies above it."""
+    """Make room in a full table: find the threshold if the rule says so, and drop what is above it."""
     count: Any = np.int64(0)  # numba would compile all that is called with it a second time, for the constant 0
     for slot in range(len(table)):
         spare[count] = table[slot]

@@ -103,7 +103,7 @@ def sketch_file(task: SketchTask) -> FileSample:
             found = sketch_parquet(
                 reader.storage, file.location, reader.schema, task.field_ids, metadata=metadata, count_nans=False
             )
-            return FileSample(file.record_count, {key: sample.settle() for key, sample in found.samples.items()})
+            return FileSample(file.record_count, {key: sample.release() for key, sample in found.samples.items()})
     sketcher = BatchSketcher(reader.schema, task.field_ids)
     rows = 0
     for batch in reader.batches([task.file]):
@@ -112,7 +112,7 @@ def sketch_file(task: SketchTask) -> FileSample:
             batch = batch.filter(~is_gone) if is_gone.any() else batch
         rows += batch.num_rows
         sketcher.update(batch)
-    return FileSample(rows, {field_id: sample.settle() for field_id, sample in sketcher.samples.items()})
+    return FileSample(rows, {field_id: sample.release() for field_id, sample in sketcher.samples.items()})
 
 
 def samples_to_follow(state: TableState, ref: str) -> GroupSamples | None:

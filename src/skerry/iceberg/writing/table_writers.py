@@ -317,7 +317,7 @@ class _OpenFile:
         for batch in rows.to_batches():
             self._sketcher.update(batch)
         for sample in self._sketcher.samples.values():
-            sample.settle()
+            sample.release()
         self._writer.write(self._layout.sort(rows))
 
     def close(self) -> WrittenFile:

@@ -262,7 +262,7 @@ class _OpenFile:
         for batch in alive.to_batches():
             self._sketcher.update(batch)
         for sample in self._sketcher.samples.values():
-            sample.settle()
+            sample.release()
         self._index.update(values)
         self._row_count += rows.num_rows
         self._writer.write(rows.select(self._layout.file_schema.names))

@@ -183,7 +183,7 @@ class _ColumnSketch:
     def settled(self) -> _ColumnSketch:
         """The sketch, without its working memory."""
         if self.sample is not None:
-            self.sample.settle()
+            self.sample.release()
         return self
 
 
