@@ -232,6 +232,6 @@ def test_rollback(tmp_path: Path, java_paimon: JavaPaimon) -> None:
     table.append(data(50))
     assert ids(table) == [0, 1, 50]
     moment = datetime.datetime.fromtimestamp(table.handle.snapshots()[0].time_millis / 1000, datetime.UTC)
-    assert table.rollback(moment).id == 1
+    assert table.rollback(moment).snapshot_id == 1
     with pytest.raises(NotFoundError):
         table.rollback(99)

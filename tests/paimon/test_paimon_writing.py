@@ -352,7 +352,7 @@ def test_overwrite(tmp_path: Path, pypaimon: PyPaimon, java_paimon: JavaPaimon) 
     assert sorted(map(tuple, java_paimon.read(tmp_path / "t"))) == expected
     table.overwrite(data(7, 70))
     assert plain(pypaimon.read(tmp_path / "t")) == [(7, 70)]
-    table.truncate()
+    table.delete("true")
     assert pypaimon.read(tmp_path / "t").num_rows == 0
     assert table.handle.state.snapshot.total_record_count == 0
     assert java_paimon.read(tmp_path / "t") == []
