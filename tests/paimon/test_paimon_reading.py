@@ -382,8 +382,8 @@ def keyed_file(table: PaimonTable) -> tuple[Path, pa.Table]:
         (lambda t: t.take([1, 0, 2, 3]), "not in the order of their keys"),
         (lambda t: put(t, "_VALUE_KIND", [0, 9, 0, 0]), "of kind 9"),
         (lambda t: put(t, "_VALUE_KIND", [0, None, 0, 0]), "no kind|no kernel|null"),
-        (lambda t: t.drop_columns(["_VALUE_KIND"]), "'_VALUE_KIND' .* is missing in the file"),
-        (lambda t: t.drop_columns(["name"]), "'name' .* is missing in the file"),
+        (lambda t: t.drop_columns(["_VALUE_KIND"]), "'_VALUE_KIND' .* is missing from the file"),
+        (lambda t: t.drop_columns(["name"]), "'name' .* is missing from the file"),
         (lambda t: put(t, "name", [1, 2, 3, 4]), "'name' is int64 in the file, expected STRING by its schema"),
     ],
 )
