@@ -15,6 +15,8 @@ import hypothesis
 import pytest
 from hypothesis.internal.conjecture import providers
 
+from slow_tests import name_of, slow_tests
+
 # Examples share two cores with other tests, so that no time says anything. They are the same in every run; with
 # SKERRY_TORTURE=1 they are new ones each time.
 hypothesis.settings.register_profile(
@@ -28,7 +30,7 @@ if "SKERRY_TORTURE" not in os.environ:
     # It also tries numbers that stand in whatever modules are loaded, and these differ from worker to worker.
     providers._get_local_constants = lambda: providers._local_constants
 
-pytest_plugins = ["services"]
+pytest_plugins = ["services", "slow_tests"]
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +38,10 @@ if TYPE_CHECKING:
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in its own hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    slow = slow_tests()
     for item in items:
+        if name_of(item.nodeid) in slow:
+            item.add_marker(pytest.mark.slow)
         fixtures = getattr(item, "fixturenames", ())
         if "spark" in fixtures:
             item.add_marker(pytest.mark.spark)
