@@ -15,8 +15,6 @@ import hypothesis
 import pytest
 from hypothesis.internal.conjecture import providers
 
-from slow_tests import name_of, slow_tests
-
 # Examples share two cores with other tests, so that no time says anything. They are the same in every run; with
 # SKERRY_TORTURE=1 they are new ones each time.
 hypothesis.settings.register_profile(
@@ -38,10 +36,7 @@ if TYPE_CHECKING:
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in its own hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    slow = slow_tests()
     for item in items:
-        if name_of(item.nodeid) in slow:
-            item.add_marker(pytest.mark.slow)
         fixtures = getattr(item, "fixturenames", ())
         if "spark" in fixtures:
             item.add_marker(pytest.mark.spark)

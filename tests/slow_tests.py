@@ -31,6 +31,13 @@ def slow_tests() -> frozenset[str]:
     return frozenset(LISTED.read_text().split())
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    slow = slow_tests()
+    for item in items:
+        if name_of(item.nodeid) in slow:
+            item.add_marker(pytest.mark.slow)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--list-slow", action="store_true", help=f"write what takes over {LIMIT_S} s to {LISTED.name}")
 

