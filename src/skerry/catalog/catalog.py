@@ -296,11 +296,7 @@ class Catalog:
         raise NotFoundError(f"no table {name!r}{nearest(name, self.list_tables())}")
 
     def _loaded(self, name: str, done: str) -> Table:
-        """Load a table after a change to it: an error must not suggest that nothing has happened.
-
-        Raises:
-            CommitUnknownError: It cannot be loaded.
-        """
+        """Load a table after a change to it: an error must not suggest that nothing has happened."""
         try:
             return self.load_table(name)
         except SkerryError as error:
@@ -334,8 +330,7 @@ class Catalog:
             name: `namespace.table`.
             purge: Whether to delete its files too: of an Iceberg table the files below its location that its metadata
                 refers to; nothing is dropped if some metadata cannot be read, or if the table property `gc.enabled` is
-                false. A Paimon table is its folder, and can only be dropped with it; if that was interrupted, repeating
-                it deletes the rest.
+                false. A Paimon table is its folder, and can only be dropped with it: again if that was interrupted.
 
         Raises:
             NotFoundError: There is no such table, or a metadata file is missing.
@@ -426,8 +421,7 @@ class Catalog:
             limit: At most this many columns; all if None.
 
         Returns:
-            The columns found, those that contain most of the given column's values first; and what was left out, and
-            why.
+            The columns found, those first that contain most of its values; and what was left out, and why.
 
         Raises:
             NotFoundError: There is no such table or column, or the column has no fresh sketch.
