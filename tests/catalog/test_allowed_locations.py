@@ -75,7 +75,7 @@ def test_external_files_of_paimon_tables(tmp_path):
         if allowed:
             check_location(state, str(raw / "bucket-0" / "data-1.parquet"))
         else:
-            with pytest.raises(SkerryError, match="outside of its folder"):
+            with pytest.raises(SkerryError, match="outside its folder"):
                 check_location(state, str(raw / "bucket-0" / "data-1.parquet"))
 
 
