@@ -373,6 +373,12 @@ BAD_FILES = {
         FormatError,
         "row -1 is deleted, the file has 10 rows",
     ),
+    "paths that are no texts": (
+        lambda path: pa.table([[True], [1]], schema=pa.schema([BARE.field(0).with_type(pa.bool_()), BARE.field(1)])),
+        {},
+        FormatError,
+        "a position delete file has paths of type bool",
+    ),
     "no position": (
         lambda path: pa.table([[path], [None]], schema=BARE),
         {},

@@ -287,6 +287,9 @@ def _group(batch: pa.RecordBatch, location: str) -> Iterator[tuple[str, _Positio
     paths, rows = batch.column(columns[_FILE_PATH]), batch.column(columns[_POS])
     if not pa.types.is_integer(rows.type):
         raise FormatError(f"a position delete file has rows of type {rows.type}", location=location, rule=_RULE)
+    path_type = paths.type.value_type if pa.types.is_dictionary(paths.type) else paths.type
+    if not (pa.types.is_string(path_type) or pa.types.is_large_string(path_type)):
+        raise FormatError(f"a position delete file has paths of type {path_type}", location=location, rule=_RULE)
     if paths.null_count:  # they name no file, and Iceberg Java ignores them
         named = paths.is_valid()
         paths, rows = paths.filter(named), rows.filter(named)
@@ -297,6 +300,8 @@ def _group(batch: pa.RecordBatch, location: str) -> Iterator[tuple[str, _Positio
     positions = rows.cast(pa.int64()).to_numpy()
     names = paths.dictionary.to_pylist()
     codes = paths.indices.to_numpy()
+    if len(codes) and not (codes.min() >= 0 and codes.max() < len(names)):
+        raise FormatError("file_path has values that its dictionary lacks", location=location, rule=_RULE)
     ends = np.flatnonzero(np.diff(codes)) + 1
     if len(ends) >= len(names):  # not ordered by data file, as the specification requires
         order = np.argsort(codes, kind="stable")
