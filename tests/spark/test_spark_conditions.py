@@ -93,5 +93,5 @@ def test_tables_are_found_without_a_jvm(query: str, places: list[tuple[str, bool
 
 
 def test_what_is_no_query_is_said() -> None:
-    with pytest.raises(FormatError, match="no SQL query"):
+    with pytest.raises(FormatError, match="not a valid SQL query"):
         names_by_sqlglot("select from from where (")
