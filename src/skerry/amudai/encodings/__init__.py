@@ -12,6 +12,6 @@ Each module begins with the bytes that it reads and writes, and has the same few
 - `suits_bytes`, `encode_bytes`, `decode_bytes`, `finish_bytes`: the same for strings of bytes.
 - `write`: a kernel that writes a stream into a block, for whole columns at once.
 
-An encoding does not know the others. `blocks/encoder.py` and `blocks/machine.py` know all of them; what they share is
-in `codes`, `plans`, `stack`, `numbers` and `byte_values`.
+An encoding does not know the others, except that some contain packed bits (`bit_packing`). `blocks/encoder.py` and
+`blocks/machine.py` know all of them; what they share is in `codes`, `plans`, `stack`, `numbers` and `byte_values`.
 """
