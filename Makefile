@@ -13,14 +13,16 @@ WORKERS ?= 2
 HISTORIES ?= 500
 SOAK_SECONDS ?= 600
 MUTANTS ?= 20000
+FAST := not spark and not service and not slow
 
-.PHONY: demo test torture torture-faults fuzz bounds soak check lint format types contracts fast bench peers lock protobuf clean
+.PHONY: demo test torture torture-faults fuzz bounds soak check lint format types contracts fast slow-tests bench peers lock protobuf clean
 
 demo: $(STAMP)
 	$(BIN)/python -m skerry.spark.demo
 
+# The whole suite; after `make check`, `make test CHECKED=1` runs the tests that the check left out.
 test: $(STAMP) peers
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest -n $(WORKERS) $(if $(CHECKED),-m "not ($(FAST))")
 
 # New random histories every time; `make torture HISTORIES=10000` for a night. The fault sweep and the commits beside
 # kills go on where they were left: `make torture-faults` alone runs them.
@@ -46,7 +48,8 @@ soak: $(STAMP)
 	SKERRY_SOAK_SECONDS=$(SOAK_SECONDS) SKERRY_SOAK_REPORT=soak.jsonl \
 		$(BIN)/python -m pytest -s tests/spark/test_change_pipeline.py
 
-check: lint types contracts fast
+# Import contracts are checked by one of the fast tests.
+check: lint types fast
 
 lint: $(STAMP)
 	$(BIN)/ruff check src tests benchmarks examples
@@ -63,7 +66,11 @@ contracts: $(STAMP)
 	$(BIN)/lint-imports
 
 fast: $(STAMP) peers
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not spark and not service and not slow"
+	$(BIN)/python -m pytest -n $(WORKERS) -m "$(FAST)"
+
+# Writes tests/slow_tests.txt again: the tests that take long, which the check leaves out.
+slow-tests: $(STAMP) peers
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not spark and not service" --list-slow
 
 # The lock names versions and hashes only, so that any index or mirror serves it.
 lock: $(STAMP)
