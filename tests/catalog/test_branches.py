@@ -90,7 +90,7 @@ def test_references_tell_their_kind_and_retention(table, warehouse):
 
 def test_what_cannot_be_a_reference(table):
     table.create_tag("v1").create_branch("b")
-    with pytest.raises(AlreadyExistsError, match="tag 'v1' exists already"):
+    with pytest.raises(AlreadyExistsError, match="tag 'v1' already exists"):
         table.create_tag("v1")
     with pytest.raises(SchemaError, match="'v1' is a tag and cannot become a branch"):
         table.create_branch("v1", replace=True)
@@ -175,7 +175,7 @@ def test_replacing_and_dropping(table):
 def test_two_writers_make_one_branch(catalog, table, monkeypatch):
     rival = rival_of(catalog)
     attempts = beaten_by(monkeypatch, lambda: rival.create_branch("b"))
-    with pytest.raises(AlreadyExistsError, match="branch 'b' exists already"):
+    with pytest.raises(AlreadyExistsError, match="branch 'b' already exists"):
         table.create_branch("b")
     assert len(attempts) == 1
 

@@ -154,7 +154,7 @@ def test_wrong_names_are_answered_with_the_nearest(tmp_path):
         catalog.load_table("flights")
     with pytest.raises(NotFoundError):
         catalog.drop_table("nyc.none")
-    with pytest.raises(AlreadyExistsError, match=r"table 'nyc\.flights' exists already"):
+    with pytest.raises(AlreadyExistsError, match=r"table 'nyc\.flights' already exists"):
         catalog.create_table("nyc.flights", SCHEMA)
     with pytest.raises(AlreadyExistsError):
         catalog.create_namespace("nyc")

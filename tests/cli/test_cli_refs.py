@@ -34,7 +34,7 @@ def test_branches_and_tags(table):
     ids = [snapshot.snapshot_id for snapshot in table.snapshots()]
     assert run("refs", "tag", "d.t", "first", "--at", ids[0]) == f"d.t: tag first at snapshot {ids[0]}\n"
     assert run("refs", "branch", "d.t", "work", "--at", "first") == f"d.t: branch work at snapshot {ids[0]}\n"
-    assert "branch 'work' exists already" in run("refs", "branch", "d.t", "work", code=1)
+    assert "branch 'work' already exists" in run("refs", "branch", "d.t", "work", code=1)
     run("refs", "branch", "d.t", "work", "--replace")
     assert {name: ref.snapshot_id for name, ref in table.refresh().refs().items()} == {
         "main": ids[2],

@@ -69,7 +69,7 @@ def test_no_columns_are_the_unsorted_order():
     ("text", "message"),
     [
         ("idd desc", "no column 'idd' to partition or sort by; did you mean 'id'"),
-        ("id up", "is no partition transform"),
+        ("id up", "is not a partition transform"),
         ("day(s)", "day does not apply to a column of type string"),
     ],
     ids=str,

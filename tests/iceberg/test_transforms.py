@@ -316,9 +316,9 @@ def test_transforms_are_read_as_people_write_them(text, column, transform):
         ("bucket(0, id)", "bucket takes a positive number"),
         ("truncate(2147483648, s)", "truncate takes a positive number"),
         ("bucket(a, b)", "bucket takes a positive number"),
-        ("day(ts", "is no partition transform"),
-        ("", "is no partition transform"),
-        ("a b", "is no partition transform"),
+        ("day(ts", "is not a partition transform"),
+        ("", "is not a partition transform"),
+        ("a b", "is not a partition transform"),
     ],
     ids=str,
 )

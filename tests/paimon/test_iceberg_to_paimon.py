@@ -693,7 +693,7 @@ def test_a_table_is_there_with_all_of_it(two_schemas):
     assert [name(location) for location in storage.written[-2:]] == ["schema-0", "schema-1"]
     assert kinds.index("snapshot") > max(place for place, kind in enumerate(kinds) if "manifest" in kind)
     before = files_below(place(two_schemas))
-    with refused("table 'd.t' exists already", AlreadyExistsError):
+    with refused("table 'd.t' already exists", AlreadyExistsError):
         publish(draft, Storage(), place(two_schemas), "d.t")
     assert files_below(place(two_schemas)) == before
 
@@ -767,7 +767,7 @@ def test_a_rival_keeps_the_table_that_it_has_made_meanwhile(two_schemas, rival):
                 Storage().write(location, json.dumps(other).encode())
             super().write(location, data, overwrite=overwrite)
 
-    with refused("table 'd.t' exists already", AlreadyExistsError):
+    with refused("table 'd.t' already exists", AlreadyExistsError):
         publish(plan(two_schemas), Rival(), place(two_schemas), "d.t")
     assert [path.rpartition("/")[2] for path in files_below(place(two_schemas))] == [rival]
 

@@ -426,7 +426,7 @@ def test_tags_keep_snapshots(paths: TablePaths) -> None:
     assert read_tag(STORAGE, paths, "für immer") == made
     assert read_tag(STORAGE, paths, "v1").snapshot.unknown == {"uuid": "kept"}
     assert "tagCreateTime" not in json.loads(STORAGE.read(paths.tag("v1")))
-    with pytest.raises(AlreadyExistsError, match="tag 'v1' exists already"):
+    with pytest.raises(AlreadyExistsError, match="tag 'v1' already exists"):
         create_tag(STORAGE, paths, "v1", snapshot_of(5))
     with pytest.raises(NotFoundError, match="no tag 'v2'; there are: für immer, v1"):
         read_tag(STORAGE, paths, "v2")

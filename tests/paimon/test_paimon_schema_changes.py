@@ -314,7 +314,7 @@ def test_options_change(state: PaimonState) -> None:
         ({"deletion-vectors.enabled": "true"}, (), "unless deletion-vectors.modifiable is true"),
         ({"bucket": "0"}, (), "bucket must be 1 or more"),
         ({"sequence.field": "nope"}, (), "sequence.field names 'nope'"),
-        ({"skerry.statistics.columns": "nope"}, (), "names 'nope', which is no primitive column"),
+        ({"skerry.statistics.columns": "nope"}, (), "names 'nope', which is not a primitive column"),
         ({"skerry.statistics.max-groups": "few"}, (), "must be a whole number above 0, found 'few'"),
     ],
 )

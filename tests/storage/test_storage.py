@@ -116,7 +116,7 @@ def test_a_missing_file_is_not_found(place):
 def test_an_existing_file_is_kept_unless_overwriting_is_asked_for(place):
     location = place / "x"
     place.storage.write(location, b"first")
-    with pytest.raises(AlreadyExistsError, match="exists already") as caught:
+    with pytest.raises(AlreadyExistsError, match="already exists") as caught:
         place.storage.write(location, b"second")
     assert caught.value.location == location
     with pytest.raises(AlreadyExistsError):

@@ -122,7 +122,7 @@ def test_different_keys_of_one_hash_are_told_apart(monkeypatch):
     monkeypatch.setattr(keys, "hash_values", lambda data, offsets, seed, place, words: words.fill(1))
     index = KeyIndex.of([pa.array(["a", "a"])])
     assert index.find([pa.array(["b", "a", None])]).tolist() == [-1, 0, -1]
-    with pytest.raises(UnsupportedError, match="made to collide"):
+    with pytest.raises(UnsupportedError, match="built to collide"):
         KeyIndex.of([pa.array(["a", "b"])])
 
 

@@ -44,7 +44,7 @@ def test_which_batches_a_table_has(last, number, query, found, taken_over):
                 f"batch {number} of stream 's'",
                 "has batch 5",
                 "old checkpoint",
-                "another name",
+                "rename the stream",
                 "take-over",
             ):
                 assert words in str(raised.value)

@@ -127,7 +127,7 @@ class Catalog:
         """
         check_new_name(name, kind="namespace")
         if name in self.list_namespaces():
-            raise AlreadyExistsError(f"namespace {name!r} exists already")
+            raise AlreadyExistsError(f"namespace {name!r} already exists")
         self._stores[0].create_namespace(name, dict(properties or {}))
 
     def list_tables(self, namespace: str | None = None) -> list[str]:
@@ -187,7 +187,7 @@ class Catalog:
             check_list(option, texts)
         other = self._store_of(name)
         if other not in (None, store):
-            raise AlreadyExistsError(f"table {name!r} exists already")
+            raise AlreadyExistsError(f"table {name!r} already exists")
         new = NewTable(
             schema=arrow_schema(schema),
             file_format=file_format,
@@ -319,7 +319,7 @@ class Catalog:
         identifier_of(to)
         check_new_name(to)
         if self._store_of(to) is not None:
-            raise AlreadyExistsError(f"table {to!r} exists already")
+            raise AlreadyExistsError(f"table {to!r} already exists")
         self._known(name).rename(name, to)
         return self._loaded(to, "renamed")
 
@@ -360,7 +360,7 @@ class Catalog:
         assert isinstance(store, IcebergTables)
         check_new_name(name)
         if self._paimon is not None and self._paimon.exists(name):
-            raise AlreadyExistsError(f"table {name!r} exists already")
+            raise AlreadyExistsError(f"table {name!r} already exists")
         store.register(name, metadata_path)
         return self._loaded(name, "registered")
 

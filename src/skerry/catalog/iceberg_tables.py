@@ -232,7 +232,7 @@ def _catalog_errors(name: str = "") -> Iterator[None]:
     except (NoSuchTableError, NoSuchNamespaceError) as error:
         raise NotFoundError(str(error)) from None
     except TableAlreadyExistsError:
-        raise AlreadyExistsError(f"table {name!r} exists already") from None
+        raise AlreadyExistsError(f"table {name!r} already exists") from None
     except (NamespaceAlreadyExistsError, NamespaceNotEmptyError) as error:
         raise AlreadyExistsError(str(error)) from None
     except Exception as error:

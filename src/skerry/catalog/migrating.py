@@ -58,7 +58,7 @@ def migrate_folder(
     if dry_run:
         return summary
     if catalog.table_exists(name):
-        raise AlreadyExistsError(f"table {name!r} exists already")
+        raise AlreadyExistsError(f"table {name!r} already exists")
     table = catalog.create_table(
         name,
         plan.schema,

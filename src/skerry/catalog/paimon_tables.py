@@ -60,7 +60,7 @@ class PaimonTables:
         try:
             self.storage.write(join(self._namespace(parts_of(name)), _MARK), b"")
         except AlreadyExistsError:
-            raise AlreadyExistsError(f"namespace {name!r} exists already") from None
+            raise AlreadyExistsError(f"namespace {name!r} already exists") from None
 
     def list_tables(self, namespace: str) -> list[str]:
         """Names of the tables in a namespace."""
@@ -97,7 +97,7 @@ class PaimonTables:
         try:
             create_paimon_table(self.storage, location, name, table)
         except AlreadyExistsError:
-            raise AlreadyExistsError(f"table {name!r} exists already") from None
+            raise AlreadyExistsError(f"table {name!r} already exists") from None
 
     def load(self, name: str, catalog: TableCatalog | None = None) -> PaimonTable:
         """Load a table."""

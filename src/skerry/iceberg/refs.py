@@ -36,7 +36,7 @@ class CreateRef:
         snapshot_id: The snapshot to refer to; None for the tip of `source`.
         source: A branch or tag.
         retention: How long it retains snapshots.
-        replace: Whether to change it if it exists already.
+        replace: Whether to change it if it already exists.
     """
 
     name: str
@@ -61,7 +61,7 @@ class CreateRef:
         if self.name == MAIN and self.kind is SnapshotRefType.TAG:
             raise SchemaError(f"{MAIN!r} is a branch and cannot be a tag")
         if known is not None and not self.replace:
-            raise AlreadyExistsError(f"{known.snapshot_ref_type} {self.name!r} exists already", location=base.name)
+            raise AlreadyExistsError(f"{known.snapshot_ref_type} {self.name!r} already exists", location=base.name)
         if known is not None and known.snapshot_ref_type is not self.kind:
             raise SchemaError(f"{self.name!r} is a {known.snapshot_ref_type} and cannot become a {self.kind}")
         target = base.snapshot_by_id(self.snapshot_id) if self.snapshot_id is not None else base.snapshot(self.source)

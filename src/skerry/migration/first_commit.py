@@ -60,7 +60,7 @@ def check_free(base: PaimonState) -> None:
         AlreadyExistsError: It does.
     """
     if schema_ids(base.storage, base.paths) or base.storage.list_folder(base.paths.snapshots).files:
-        raise AlreadyExistsError(f"table {base.name!r} exists already", location=base.location)
+        raise AlreadyExistsError(f"table {base.name!r} already exists", location=base.location)
 
 
 def create_with_rows(
@@ -96,7 +96,7 @@ def create_with_rows(
 
 
 def _exists(base: PaimonState) -> AlreadyExistsError:
-    return AlreadyExistsError(f"table {base.name!r} exists already", location=base.location)
+    return AlreadyExistsError(f"table {base.name!r} already exists", location=base.location)
 
 
 def _write_unless_there(base: PaimonState, location: str, data: bytes, files: OwnedFiles) -> None:

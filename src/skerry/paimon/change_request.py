@@ -43,7 +43,7 @@ class ChangeRequest:
     Args:
         target: The branch.
         properties: The snapshot's properties.
-        commit_id: Who commits what; a commit that exists already is not repeated.
+        commit_id: Who commits what; a commit that already exists is not repeated.
         watermark: Event time that the rows have reached.
         books: The last known buckets by branch; kept by writers that write to a table repeatedly.
         executor: Where files are read and written.

@@ -132,7 +132,7 @@ class TableRefs:
         storage, paths = self.state.storage, self.state.paths
         found = self._snapshot(snapshot, ref)
         if name == MAIN_BRANCH or name in branches.branch_names(storage, paths):
-            raise AlreadyExistsError(f"branch {name!r} exists already")
+            raise AlreadyExistsError(f"branch {name!r} already exists")
         if replace and tags.find_tag(storage, paths, name) is not None:
             tags.delete_tag(storage, paths, name)
         tags.create_tag(storage, paths, name, found, time_retained=max_ref_age)
@@ -157,10 +157,10 @@ class TableRefs:
         """
         storage, paths = self.state.storage, self.state.paths
         if tags.find_tag(storage, paths, name) is not None:
-            raise AlreadyExistsError(f"tag {name!r} exists already")
+            raise AlreadyExistsError(f"tag {name!r} already exists")
         if name in branches.branch_names(storage, paths):
             if not replace:
-                raise AlreadyExistsError(f"branch {name!r} exists already")
+                raise AlreadyExistsError(f"branch {name!r} already exists")
             self.drop_ref(name)
         if snapshot is None and state_at_ref(self.refresh(), ref).snapshot is None:
             with owned_files(storage) as files:

@@ -65,7 +65,7 @@ class SpecDraft:
             text: A transform, optionally `… as name`, as `create_table(partition_by=…)` takes it.
 
         Raises:
-            SchemaError: The column or transform does not fit, or the field or name exists already.
+            SchemaError: The column or transform does not fit, or the field or name already exists.
         """
         wanted = partition_spec(self.schema, [text]).fields[0]
         for other in self.fields:

@@ -70,7 +70,7 @@ def create_branch(
         raise SchemaError(f"{branch!r} is not a valid branch name")
     target = on_branch(paths, checked_name(branch, "branch"))
     if schema_ids(storage, target):
-        raise AlreadyExistsError(f"branch {branch!r} exists already", location=target.branch_root)
+        raise AlreadyExistsError(f"branch {branch!r} already exists", location=target.branch_root)
     ids = schema_ids(storage, paths)
     if tag is not None:
         snapshot = read_tag(storage, paths, tag).snapshot
@@ -160,7 +160,7 @@ def fast_forward(storage: Storage, paths: TablePaths, branch: str) -> None:
 
 
 def _put(storage: Storage, source: str, target: str) -> None:
-    """Copy a file, unless it exists already.
+    """Copy a file, unless it already exists.
 
     Raises:
         CommitUnknownError: It may or may not exist now.

@@ -84,9 +84,9 @@ def create_table(storage: Storage, location: str, schema: TableSchema, *, name: 
     """
     paths = CoreOptions(schema.options).paths(location)
     if schema_ids(storage, paths):
-        raise AlreadyExistsError(f"table {name!r} exists already", location=location)
+        raise AlreadyExistsError(f"table {name!r} already exists", location=location)
     try:
         create_schema(storage, paths, schema)
     except ConflictError as error:
-        raise AlreadyExistsError(f"table {name!r} exists already", location=location) from error
+        raise AlreadyExistsError(f"table {name!r} already exists", location=location) from error
     return PaimonState(name, location, storage, schema, None)

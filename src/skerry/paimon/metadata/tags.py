@@ -132,7 +132,7 @@ def create_tag(
     try:
         storage.write(paths.tag(name), encode_tag(tag))
     except AlreadyExistsError as error:
-        raise AlreadyExistsError(f"tag {name!r} exists already", location=paths.tag(name)) from error
+        raise AlreadyExistsError(f"tag {name!r} already exists", location=paths.tag(name)) from error
     except AccessDeniedError:
         raise
     except StorageError as error:
