@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 import skerry
 from skerry.catalog import table_migrating
+from skerry.catalog.iceberg_tables import IcebergTables
 from skerry.cli.app import app
 from skerry.errors import (
     AlreadyExistsError,
@@ -164,6 +165,26 @@ def test_an_unknown_outcome_is_left_as_it_is(catalog, monkeypatch):
     catalog.rename_table("d.t__migrating", "d.t")
     catalog.migrate("d.t", format="paimon")
     assert keys(catalog.load_table("d.t")) == list(range(20))
+
+
+@pytest.mark.parametrize("drops", [False, True])
+def test_the_old_name_is_dropped_although_the_catalog_fails_once(catalog, monkeypatch, caplog, drops):
+    made(catalog)
+    drop, failed = IcebergTables.drop, []
+
+    def fail_once(self, name, **how):
+        if not failed:
+            failed.append(name)
+            if drops:
+                drop(self, name, **how)
+            raise CommitUnknownError("no luck")
+        drop(self, name, **how)
+
+    monkeypatch.setattr(IcebergTables, "drop", fail_once)
+    catalog.migrate("d.t", format="paimon")
+    assert failed == ["d.t__migrating"]
+    assert catalog.list_tables() == ["d.t"]
+    assert not caplog.records
 
 
 def test_a_place_that_is_taken(catalog, tmp_path):

@@ -85,7 +85,7 @@ class TableMigration:
                             self.iceberg.rename(temporary, name)
                 raise
         with after_publish(f"dropping {temporary!r}, which must be dropped without purge,"):
-            self.iceberg.drop(temporary, purge=False)
+            self._drop_name(temporary)
         return summary
 
     def to_iceberg(self, name: str) -> MigrationSummary:
@@ -153,6 +153,14 @@ class TableMigration:
             raise CommitUnknownError(
                 f"the table may or may not have been migrated: {error}; {what}", location=name
             ) from failure
+
+    def _drop_name(self, temporary: str) -> None:
+        """Drop the old name; tried twice, since whoever drops a name that stays may purge the new table's files."""
+        try:
+            self.iceberg.drop(temporary, purge=False)
+        except SkerryError:
+            if self.iceberg.exists(temporary):
+                self.iceberg.drop(temporary, purge=False)
 
     def _plan_paimon(self, table: IcebergHandle) -> PaimonDraft:
         return plan_paimon(
