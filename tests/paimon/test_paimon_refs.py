@@ -167,6 +167,19 @@ def test_branches(tmp_path: Path, pypaimon: PyPaimon, java_paimon: JavaPaimon) -
         table.append(data(4), ref="dev")
 
 
+def test_what_is_left_of_a_branch_that_was_dropped_in_part_is_an_orphan(tmp_path: Path) -> None:
+    table = make(tmp_path / "t")
+    table.append(data(1))
+    before = files(tmp_path / "t")
+    table.create_branch("dev")
+    table.append(data(2), ref="dev")
+    (tmp_path / "t/branch/branch-dev/schema/schema-0").unlink()
+    table.drop_ref("branch-dev")  # the tag at its begin
+    table.remove_orphans(older_than=timedelta(0))
+    assert files(tmp_path / "t") == before
+    assert ids(table) == [1]
+
+
 def test_expiry_of_main_leaves_branches_alone(tmp_path: Path) -> None:
     table = make(tmp_path / "t")
     table.append(data(1))

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from skerry.errors import NotFoundError
 from skerry.paimon.cleaning.reachability import MetadataReader, kept_changelogs, kept_snapshots, reachable
-from skerry.paimon.metadata.branches import branch_names, on_branch
+from skerry.paimon.metadata.branches import branch_folder_names, branch_names, on_branch
 from skerry.paimon.metadata.paths import MAIN_BRANCH, TablePaths
 from skerry.paimon.metadata.schemas import schema_ids
 from skerry.paimon.metadata.state import PaimonState, load_state
@@ -60,8 +60,9 @@ class ReachablePaimonTable:
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """The table's folder and those of its branches."""
-        return tuple(paths.branch_root for paths in self._branches())
+        """The table's folder and those of its branches, also of what is left of a branch that has no schema."""
+        names = [MAIN_BRANCH, *branch_folder_names(self.storage, self._paths)]
+        return tuple(on_branch(self._paths, branch).branch_root for branch in names)
 
     @property
     def _paths(self) -> TablePaths:

@@ -27,7 +27,7 @@ from skerry.storage import Storage, name
 from skerry.table.owned_files import OwnedFiles, PublishStep, after_publish
 from skerry.table.rows.schema import nearest
 
-__all__ = ["branch_names", "create_branch", "delete_branch", "fast_forward", "on_branch"]
+__all__ = ["branch_folder_names", "branch_names", "create_branch", "delete_branch", "fast_forward", "on_branch"]
 
 _PREFIX: Final = "branch-"
 
@@ -39,9 +39,14 @@ def on_branch(paths: TablePaths, branch: str) -> TablePaths:
 
 def branch_names(storage: Storage, paths: TablePaths) -> list[str]:
     """The sorted names of a table's branches other than `main`."""
-    names = (name(folder) for folder in storage.list_folder(paths.branches).folders)
-    found = sorted(text.removeprefix(_PREFIX) for text in names if text.startswith(_PREFIX) and text != _PREFIX)
+    found = branch_folder_names(storage, paths)
     return [branch for branch in found if schema_ids(storage, on_branch(paths, branch))]
+
+
+def branch_folder_names(storage: Storage, paths: TablePaths) -> list[str]:
+    """The sorted names of branches that have a folder: also of those that were created or deleted only in part."""
+    names = (name(folder) for folder in storage.list_folder(paths.branches).folders)
+    return sorted(text.removeprefix(_PREFIX) for text in names if text.startswith(_PREFIX) and text != _PREFIX)
 
 
 def create_branch(
