@@ -13,7 +13,7 @@ from sweep_places import Place
 from skerry.errors import AlreadyExistsError, UnsupportedError
 from skerry.table.statistics.column_statistics import FreshnessState
 
-__all__ = ["Sight", "check_statistics", "finish", "look"]
+__all__ = ["Facts", "Sight", "check_statistics", "finish", "look"]
 
 Facts = Mapping[str, Mapping[str, Any]]
 """What is known of each table, by name."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 import shutil
@@ -32,6 +33,9 @@ class Place(Protocol):
 
     def clear(self) -> None:
         """Forget everything."""
+
+    def fingerprint(self) -> bytes | None:
+        """Equal where all files and the catalog are equal, byte for byte; None if that cannot be said."""
 
     def files(self) -> dict[str, int]:
         """All files, without those of the catalog's database, and their sizes."""
@@ -72,6 +76,14 @@ class FolderPlace:
     def clear(self) -> None:
         shutil.rmtree(self.saved, ignore_errors=True)
         self.reset()
+
+    def fingerprint(self) -> bytes | None:
+        digest = hashlib.sha256()
+        for path in sorted(self.warehouse.rglob("*")):
+            data = path.read_bytes() if path.is_file() else b""
+            digest.update(f"{path.relative_to(self.warehouse)}\0{path.is_file()}\0{len(data)}\0".encode())
+            digest.update(data)
+        return digest.digest()
 
     def files(self) -> dict[str, int]:
         return {
@@ -156,6 +168,10 @@ class S3Place:
         (self.folder / "saved.db").unlink(missing_ok=True)
         self.reset()
 
+    def fingerprint(self) -> bytes | None:
+        database = self.database.read_bytes() if self.database.exists() else b""
+        return hashlib.sha256(repr((sorted(self._listed().items()), database)).encode()).digest()
+
     def files(self) -> dict[str, int]:
         return {key: size for key, (_, size) in sorted(self._listed().items())}
 
@@ -211,6 +227,9 @@ class RestPlace(S3Place):
         self._base = None
         super().clear()
 
+    def fingerprint(self) -> bytes | None:
+        return None  # every reset makes a branch with another name
+
     def put(self, name: str, data: bytes) -> str:
         raise NotImplementedError("a REST catalog chooses the places of its tables")
 
@@ -227,6 +246,9 @@ class PostgresPlace(FolderPlace):
 
     def connect(self) -> skerry.catalog.Catalog:
         return skerry.connect(self.uri, warehouse=f"file://{self.warehouse}")
+
+    def fingerprint(self) -> bytes | None:
+        return None  # the database is a server's
 
     def clear(self) -> None:
         super().clear()
