@@ -151,6 +151,8 @@ def test_what_cannot_be_compared_with_stored_values_is_not_refuted() -> None:
         ([("y", "=", 1)], "names the column 'y'"),
         ([("x", "=")], "filters are tuples"),
         (5, "filters are tuples"),
+        ("x = 1", "only tables take SQL"),
+        ([("x", "in", "abc")], "takes several values"),
         (pc.field("y") == 1, "does not fit the columns"),
     ],
 )

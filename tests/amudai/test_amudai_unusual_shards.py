@@ -244,6 +244,14 @@ def test_columns_are_found_by_their_aliases(parts: Parts, tmp_path: Path) -> Non
     assert found["label"].to_pylist() == STRINGS
     with pytest.raises(NotFoundError, match="no column 'lable'"):
         amudai.read_table(path, columns=["lable"])
+    wanted = STRINGS[-1]
+    expected = [number for number, text in zip(NUMBERS, STRINGS, strict=True) if text == wanted]
+    for filters in (
+        [("text", "=", wanted)],
+        pc.field("text") == wanted,
+        (pc.field("label") == wanted) & pc.field("s").is_valid(),
+    ):
+        assert amudai.read_table(path, columns=["n"], filters=filters)["n"].to_pylist() == expected
 
 
 def test_a_moved_shard_keeps_its_statistics(tmp_path: Path) -> None:

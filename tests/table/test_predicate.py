@@ -286,6 +286,17 @@ FROM_ARROW = [
     (pc.field("u") == pa.scalar(bytes(16), pa.uuid()), "\"u\" = '00000000-0000-0000-0000-000000000000'"),
     (pc.field("x") == pa.scalar(None, pa.int32()), "FALSE"),
     (pc.scalar(True), "TRUE"),
+    # filters in lists mean what the expression means
+    ([("x", ">", 3.5)], '"x" > 3'),
+    ([("x", "==", 1), ("s", "!=", "a")], '"x" = 1 AND "s" <> \'a\''),
+    (
+        [[("x", "in", {1})], [("d", "<=", 3), ("flag", "=", True)]],
+        '"x" = 1 AND "x" IS NOT NULL OR "d" <= 3.0 AND "flag" = TRUE',
+    ),
+    ([("x", "not in", (1, 2))], '"x" NOT IN (1, 2) OR "x" IS NULL'),
+    ([("x", "in", [])], "FALSE"),
+    ([("dt", ">=", datetime.date(2020, 1, 1))], "\"dt\" >= DATE '2020-01-01'"),
+    ((("d", "=", math.nan),), "FALSE"),
 ]
 
 
@@ -314,7 +325,7 @@ def test_other_conditions():
     assert parse(None, SCHEMA) == ALWAYS_TRUE
     predicate = parse("x = 1", SCHEMA)
     assert parse(predicate, SCHEMA) is predicate
-    with pytest.raises(SchemaError, match="SQL text or a PyArrow expression, found int"):
+    with pytest.raises(SchemaError, match=r"or a list of \(column, operator, value\), found int"):
         parse(5, SCHEMA)
 
 

@@ -13,7 +13,7 @@ from skerry.table.stream_batch import StreamBatch
 from skerry.table.work.tasks import Executor, Watcher
 
 if TYPE_CHECKING:
-    import pyarrow.compute as pc
+    from skerry.filters import Filters
 
 __all__ = ["Age", "Condition", "Rows", "WriteOptions", "check_list", "check_moment", "moment_before"]
 
@@ -26,8 +26,9 @@ class Rows(Protocol):
         ...
 
 
-Condition: TypeAlias = "str | pc.Expression"
-"""Which rows: SQL text (`"delay > 60 AND carrier = 'UA'"`) or a PyArrow expression."""
+Condition: TypeAlias = "str | Filters"
+"""Which rows: SQL text (`"delay > 60 AND carrier = 'UA'"`), a PyArrow expression, or filters as `pyarrow.parquet` takes
+them (`[("delay", ">", 60), ("carrier", "in", ["UA", "AA"])]`)."""
 Age: TypeAlias = datetime | timedelta
 """A moment (UTC if it has no zone), or how long ago it was."""
 

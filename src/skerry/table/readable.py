@@ -166,7 +166,8 @@ class ReadableTable(ABC):
 
         Args:
             columns: Names of the columns to read, nested ones dotted; all if None.
-            where: Which rows: SQL text or a PyArrow expression.
+            where: Which rows: SQL text, a PyArrow expression, or filters as `pyarrow.parquet.read_table` takes them: a
+                list of `(column, operator, value)` that must all hold, or a list of such lists.
             limit: At most this many rows.
             snapshot: Read this snapshot.
             ref: Read the tip of this branch or tag.
@@ -206,7 +207,7 @@ class ReadableTable(ABC):
                 From the table's beginning if None.
             to_snapshot: The newer snapshot, likewise; the current one if None.
             columns: Names of the columns to read, nested ones dotted; all if None.
-            where: Only changes of rows for which this is true: SQL text or a PyArrow expression.
+            where: Only changes of rows for which this is true: SQL text, a PyArrow expression or filters as in `scan`.
             on: Columns that identify a row, so that an update is reported as its two images. If None the table's
                 identifier columns, and without them the row ids of version 3 tables; `[]` for deletes and inserts only.
             carried_over: Whether rows that were only copied are reported as well, as deletes and inserts.
@@ -230,7 +231,7 @@ class ReadableTable(ABC):
             print(table.statistics()["tailnum"].ndv, table.statistics()["tailnum"].freshness)
 
         Args:
-            where: Only of the rows that a condition holds for: SQL text or a PyArrow expression. No data file is read:
+            where: Only of the rows that a condition holds for, as in `scan`. No data file is read:
                 where metadata leaves open which rows match, the counts are upper bounds and say so.
 
         Raises:

@@ -142,7 +142,7 @@ class Table(ConfigurableTable):
         writers change meanwhile stays changed; files that they replaced are planned again.
 
         Args:
-            where: Only files that can hold rows for which this is true: SQL text or a PyArrow expression.
+            where: Only files that can hold rows for which this is true: a condition as in `scan`.
             sort_by: Rewrite all files, sorted like this; without it the table's sort order is kept.
             z_order: Rewrite all files, rows along a Z-curve of these columns, so that conditions on any of them leave
                 files out.

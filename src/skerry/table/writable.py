@@ -110,7 +110,7 @@ class WritableTable(ReadableTable):
             table.delete("delay > 60")
 
         Args:
-            where: Which rows: SQL text or a PyArrow expression.
+            where: Which rows: SQL text, a PyArrow expression or filters as in `scan`.
             ref: The branch.
             staged: Whether the new snapshot stays beside the branch until it is published; see `append`.
             snapshot_properties: Further entries of the snapshot summary.
@@ -144,7 +144,7 @@ class WritableTable(ReadableTable):
 
         Args:
             data: The new rows: anything with the Arrow C stream interface. The condition need not hold for them.
-            where: Which rows they replace: SQL text or a PyArrow expression; all rows if None.
+            where: Which rows they replace: SQL text, a PyArrow expression or filters as in `scan`; all rows if None.
             ref: The branch.
             staged: Whether the new snapshot stays beside the branch until it is published; see `append`.
             snapshot_properties: Further entries of the snapshot summary.

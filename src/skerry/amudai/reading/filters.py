@@ -1,13 +1,12 @@
 """Filters: which stripes, and which blocks of rows, can hold matching rows.
 
-A filter has the shape that `pyarrow.parquet.read_table` takes: tuples `(column, operator, value)`, a list of them for
-*and*, a list of lists for *or* of *and*, or a PyArrow expression. What statistics and range indexes cannot refute is
-read, and the filter's expression decides on rows.
+Filters are those of `skerry.filters`. What statistics and range indexes cannot refute is read, and the filter's
+expression decides on rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,28 +23,13 @@ from skerry.amudai.values.datetimes import decode_ticks, is_tick_type
 from skerry.amudai.values.decimals import decode_decimal
 from skerry.amudai.writing.shredding import shred_column
 from skerry.errors import SchemaError, SkerryError
+from skerry.filters import Alternatives, Comparison, as_expression, parse_comparisons
 
-__all__ = ["ColumnRanges", "Condition", "Filter", "may_match", "parse_filters", "ranges_of_blocks", "ranges_of_stripe"]
+__all__ = ["ColumnRanges", "Filter", "may_match", "parse_filters", "ranges_of_blocks", "ranges_of_stripe"]
 
 _Flags = npt.NDArray[np.bool_]
-_OPERATORS: Final = ("=", "==", "!=", "<", ">", "<=", ">=", "in", "not in")
 _MAX_VALUES: Final = 256  # of a set that is looked at one by one
 _TOGETHER: Final = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """A comparison of a column with a value.
-
-    Args:
-        column: Name of a top-level column.
-        operator: One of `=`, `==`, `!=`, `<`, `>`, `<=`, `>=`, `in`, `not in`.
-        value: A value, or several for `in` and `not in`.
-    """
-
-    column: str
-    operator: str
-    value: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,83 +39,38 @@ class Filter:
     Args:
         expression: Decides on rows.
         schema: The top-level columns it looks at.
-        alternatives: The same as an *or* of *and* of conditions; None for an expression that came as one.
+        alternatives: The same as an *or* of *and* of comparisons; None if the filter was given as an expression.
     """
 
     expression: pc.Expression
     schema: pa.Schema
-    alternatives: tuple[tuple[Condition, ...], ...] | None = None
+    alternatives: Alternatives | None = None
 
 
 def parse_filters(filters: Any, schema: pa.Schema) -> Filter:
-    """Read a filter.
+    """Bind filters to columns.
 
     Args:
-        filters: As in `pyarrow.parquet.read_table`.
-        schema: The columns there are.
+        filters: A PyArrow expression, or lists of `(column, operator, value)`: see `skerry.filters`.
+        schema: The existing columns.
 
     Raises:
-        SchemaError: It is of another shape, has an unknown operator, or names a column that there is not.
+        SchemaError: They have another shape, an unknown operator, or name a column that does not exist.
     """
     if isinstance(filters, pc.Expression):
         return Filter(filters, _columns_of(filters, schema))
-    try:
-        groups = [filters] if filters and isinstance(filters[0], tuple) else list(filters)
-        alternatives = tuple(tuple(Condition(*condition) for condition in group) for group in groups)
-    except (TypeError, KeyError):
-        raise SchemaError(f"filters are tuples of column, operator and value, found {filters!r}") from None
-    if not alternatives or not all(alternatives):
-        raise SchemaError(f"filters have no condition: {filters!r}")
-    for condition in (condition for group in alternatives for condition in group):
-        if condition.operator not in _OPERATORS:
-            raise SchemaError(f"no operator {condition.operator!r}, expected one of {', '.join(_OPERATORS)}")
-        if not isinstance(condition.column, str) or schema.get_field_index(condition.column) < 0:
-            raise SchemaError(f"a filter names the column {condition.column!r}, which there is not")
-        if condition.operator in ("in", "not in") and not isinstance(condition.value, Iterable):
-            raise SchemaError(f"operator {condition.operator!r} takes several values, found {condition.value!r}")
-    names = dict.fromkeys(condition.column for group in alternatives for condition in group)
-    return Filter(_expression(alternatives, schema), pa.schema([schema.field(name) for name in names]), alternatives)
-
-
-def _expression(alternatives: Sequence[Sequence[Condition]], schema: pa.Schema) -> pc.Expression:
-    whole: pc.Expression | None = None
-    for group in alternatives:
-        part: pc.Expression | None = None
-        for condition in group:
-            value = _literal(condition, schema.field(condition.column).type)
-            try:
-                compared = _COMPARISONS[condition.operator](pc.field(condition.column), value)
-            except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-                raise SchemaError(
-                    f"column {condition.column!r} cannot be compared with {condition.value!r}: {error}"
-                ) from error
-            part = compared if part is None else part & compared
-        whole = part if whole is None else whole | part
-    return whole
-
-
-def _literal(condition: Condition, kind: pa.DataType) -> Any:
-    """The value to compare with. PyArrow takes integers for signed ones, and fails on greater ones in a column."""
-    value = list(condition.value) if condition.operator in ("in", "not in") else condition.value
-    if not pa.types.is_unsigned_integer(kind):
-        return value
-    try:
-        return pa.array(value, kind) if isinstance(value, list) else pa.scalar(value, kind)
-    except (pa.ArrowException, TypeError, OverflowError):
-        return value
-
-
-_COMPARISONS: Final[dict[str, Callable[[Any, Any], pc.Expression]]] = {
-    "=": lambda field, value: field == value,
-    "==": lambda field, value: field == value,
-    "!=": lambda field, value: field != value,
-    "<": lambda field, value: field < value,
-    ">": lambda field, value: field > value,
-    "<=": lambda field, value: field <= value,
-    ">=": lambda field, value: field >= value,
-    "in": lambda field, value: field.isin(value),
-    "not in": lambda field, value: ~field.isin(value),
-}
+    if isinstance(filters, str):
+        raise SchemaError(
+            f"filters of a shard are a PyArrow expression or tuples of column, operator and value, found the text "
+            f"{filters!r}; only tables take SQL"
+        )
+    alternatives = parse_comparisons(filters)
+    names = dict.fromkeys(comparison.column for group in alternatives for comparison in group)
+    for name in names:
+        if schema.get_field_index(name) < 0:
+            raise SchemaError(f"a filter names the column {name!r}, which does not exist")
+    tested = pa.schema([schema.field(name) for name in names])
+    return Filter(as_expression(alternatives, schema), tested, alternatives)
 
 
 def _columns_of(expression: pc.Expression, schema: pa.Schema) -> pa.Schema:
@@ -287,25 +226,24 @@ def may_match(
     matching = np.zeros(count, bool)
     for group in wanted.alternatives:
         part = np.ones(count, bool)
-        for condition in group:
-            if condition.column in columns:
-                part &= _may_hold(condition, *columns[condition.column])
+        for comparison in group:
+            if comparison.column in columns:
+                part &= _may_hold(comparison, *columns[comparison.column])
         matching |= part
     return matching
 
 
-def _may_hold(condition: Condition, node: DataType, kind: pa.DataType, ranges: ColumnRanges) -> _Flags:
-    several = condition.operator in ("in", "not in")
-    values = _stored_values(node, kind, list(condition.value) if several else [condition.value])
+def _may_hold(comparison: Comparison, node: DataType, kind: pa.DataType, ranges: ColumnRanges) -> _Flags:
+    values = _stored_values(node, kind, list(comparison.value) if comparison.has_several else [comparison.value])
     if values is None:
         return np.ones(len(ranges.lows), bool)
-    if condition.operator == "in":
+    if comparison.operator == "in":
         return _any(_may_equal(node, ranges, *bounds) for bounds in values) if values else ranges.may_be_null & False
-    if condition.operator == "not in":
+    if comparison.operator == "not in":
         only = _any(_is_only(ranges, *bounds) for bounds in values) if values else ranges.may_be_null & False
         return ~(only & ~ranges.may_be_null & ~ranges.may_be_nan)
     (bounds,) = values
-    return _SINGLE[condition.operator](node, ranges, *bounds)
+    return _SINGLE[comparison.operator](node, ranges, *bounds)
 
 
 def _any(flags: Iterable[_Flags]) -> _Flags:

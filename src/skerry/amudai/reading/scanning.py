@@ -73,12 +73,12 @@ class ScanPlan:
         schema: The shard's schema.
         arrow: The Arrow schema of its fields, those included that are read.
         columns: Names or aliases of the columns; None for all of `arrow`.
-        filters: Which rows: an expression, or lists of `(column, operator, value)`; None for all.
+        filters: Which rows: an expression, or lists of `(column, operator, value)`, by names or aliases; None for all.
         keeps_deleted: Whether rows that are marked as deleted are read.
 
     Raises:
         NotFoundError: There is no such column.
-        SchemaError: The filters have no shape that is known.
+        SchemaError: The filters are malformed, or name a column that does not exist.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class ScanPlan:
         names = arrow.names if columns is None else list(columns)
         self._columns = [_column(schema, arrow, name) for name in names]
         self.schema = pa.schema([column.field for column in self._columns], metadata=arrow.metadata)
-        self._filter = None if filters is None else parse_filters(filters, arrow)
+        self._filter = None if filters is None else parse_filters(filters, _with_aliases(schema, arrow))
         tested = () if self._filter is None else self._filter.schema.names
         self._tested = [_computable(_column(schema, arrow, name)) for name in tested]
         marker = None if keeps_deleted else schema.internal_field(InternalKind.DELETED_RECORD)
@@ -165,6 +165,16 @@ def _column(schema: Schema, arrow: pa.Schema, name: str) -> _Column:
     field = schema.field(name)
     found = arrow.field(arrow.get_field_index(field.name))
     return _Column(field.data_type, found.with_name(name))
+
+
+def _with_aliases(schema: Schema, arrow: pa.Schema) -> pa.Schema:
+    """The columns under each of their names."""
+    fields = {field.name: field for field in arrow}
+    for field in schema.fields:
+        for alias in field.data_type.aliases:
+            if field.name in arrow.names:
+                fields.setdefault(alias, arrow.field(field.name).with_name(alias))
+    return pa.schema(list(fields.values()))
 
 
 def _computable(column: _Column) -> _Column:

@@ -1,7 +1,7 @@
-"""Predicates on rows: parsed from SQL or PyArrow expressions, evaluated on rows or on metrics of files.
+"""Predicates on rows: parsed from SQL, PyArrow expressions or filters, evaluated on rows or on metrics of files.
 
-`parse` reads SQL text or a PyArrow expression and binds it to a schema; `row_mask` tests rows; `evaluate` says from
-from metrics alone which of many files (or manifests, partitions, row groups) may contain matching rows.
+`parse` reads SQL text, a PyArrow expression or filters in lists, and binds it to a schema; `row_mask` tests rows;
+`evaluate` says from metrics alone which of many files (or manifests, partitions, row groups) may contain matching rows.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skerry.errors import SchemaError, UnsupportedError
+from skerry.filters import Filters, as_expression, parse_comparisons
 from skerry.table.predicate.arrow import parse_expression, row_mask
 from skerry.table.predicate.binding import bind
 from skerry.table.predicate.nodes import (
@@ -62,12 +63,13 @@ __all__ = [
 ]
 
 
-def parse(where: str | pc.Expression | Predicate | None, schema: pa.Schema) -> Predicate:
+def parse(where: str | Filters | Predicate | None, schema: pa.Schema) -> Predicate:
     """Parse a condition and bind it to the columns of a schema.
 
     Args:
-        where: SQL text as after WHERE (see `skerry.table.predicate.sql.parse_condition`), a PyArrow
-            expression, a predicate (returned unchanged), or None for every row.
+        where: SQL text as after WHERE (see `skerry.table.predicate.sql.parse_condition`), a PyArrow expression, lists
+            of `(column, operator, value)` (see `skerry.filters`; they mean what the expression made from them means),
+            a predicate (returned unchanged), or None for every row.
         schema: Fields carry `PARQUET:field_id`.
 
     Returns:
@@ -87,8 +89,13 @@ def parse(where: str | pc.Expression | Predicate | None, schema: pa.Schema) -> P
     try:
         if isinstance(where, str):
             return bind(parse_condition(where), schema, text=where)
+        if isinstance(where, list | tuple):
+            where = as_expression(parse_comparisons(where), schema)
         if isinstance(where, pc.Expression):
             return bind(parse_expression(where), schema, ieee=True)
     except RecursionError:
         raise UnsupportedError("the condition is nested too deeply") from None
-    raise SchemaError(f"a condition must be SQL text or a PyArrow expression, found {type(where).__name__}")
+    raise SchemaError(
+        "a condition must be SQL text, a PyArrow expression or a list of (column, operator, value), "
+        f"found {type(where).__name__}"
+    )
