@@ -35,7 +35,7 @@ from stream import ICEBERG, PAIMON, create_tables, start  # noqa: E402
 import skerry  # noqa: E402
 import skerry.spark  # noqa: E402
 from skerry.catalog import Table  # noqa: E402
-from skerry.spark.change_records.ingest import IngestedChanges  # noqa: E402
+from skerry.spark import ChangeIngestSummary  # noqa: E402
 
 FOLDER = Path(__file__).parents[1] / ".cache" / "change-stream"
 CORES = 2
@@ -65,7 +65,7 @@ class Course:
     def note(self, name: str, value: float) -> None:
         self.samples[name].append((self.now, value))
 
-    def report(self, done: IngestedChanges) -> None:
+    def report(self, done: ChangeIngestSummary) -> None:
         self.batches.append((self.now, done.batch, done.records))
 
     @property
@@ -180,7 +180,7 @@ def run(paths: list[Path], rate: float, seconds: float, *, with_upkeep: bool, fi
         tables,
         folder / "checkpoint",
         files_per_batch=files_per_batch,
-        report=course.report,
+        progress=course.report,
     )
     upkeep = None
     try:

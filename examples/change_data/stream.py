@@ -2,8 +2,8 @@
 
     python stream.py records/ warehouse/ checkpoint/
 
-Each batch of record files is one commit in each table, with its statistics. Killed at whatever moment, it
-goes on with the same checkpoint: a table that has a batch already passes it over.
+Each batch of record files is one commit in each table, with its statistics. Killed at any moment, it
+continues from the same checkpoint: a table that already has a batch skips it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyspark.sql.streaming import StreamingQuery
 import skerry
 import skerry.spark
 from skerry.catalog import Catalog, Table
-from skerry.spark.change_records.ingest import IngestedChanges
+from skerry.spark import ChangeIngestSummary
 
 __all__ = ["ICEBERG", "PAIMON", "create_tables", "main", "start"]
 
@@ -42,7 +42,7 @@ RECORDS = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT,
 
 
 def create_tables(catalog: Catalog) -> list[Table]:
-    """The tables that the stream writes; made if they are not there."""
+    """The tables that the stream writes; created if they do not exist."""
     there = catalog.list_tables("shop") if "shop" in catalog.list_namespaces() else []
     if ICEBERG not in there:
         properties = {
@@ -63,7 +63,7 @@ def start(
     checkpoint: str | Path,
     *,
     files_per_batch: int = 20,
-    report: Callable[[IngestedChanges], None] | None = None,
+    progress: Callable[[ChangeIngestSummary], None] | None = None,
 ) -> StreamingQuery:
     """Start the stream: batches of record files, each once into each table.
 
@@ -71,18 +71,18 @@ def start(
         spark: The session.
         records: The folder of record files.
         tables: Where to write.
-        checkpoint: Where the stream keeps how far it is.
-        files_per_batch: At most so many files make a batch.
-        report: Called after every batch.
+        checkpoint: Where the stream stores its progress.
+        files_per_batch: The largest number of files in a batch.
+        progress: Called after every batch, with its summary.
     """
     source = spark.readStream.schema(RECORDS).option("maxFilesPerTrigger", files_per_batch).parquet(str(records))
-    return skerry.spark.ingest_changes(
-        spark, source, tables, checkpoint=str(checkpoint), stream="orders", report=report
+    return skerry.spark.ingest_change_stream(
+        spark, source, tables, checkpoint=str(checkpoint), stream="orders", progress=progress
     )
 
 
-def tell(done: IngestedChanges) -> None:
-    """Print what a batch was."""
+def show(done: ChangeIngestSummary) -> None:
+    """Print the summary of a batch."""
     changed = done.tables[0]
     print(
         f"batch {done.batch}: {done.records:,} records; {changed.inserted_rows} rows inserted, "
@@ -101,7 +101,7 @@ def main() -> None:
     arguments = parser.parse_args()
     tables = create_tables(skerry.connect(arguments.warehouse))
     spark = skerry.spark.session("change data", master=arguments.master)
-    start(spark, arguments.records, tables, arguments.checkpoint, report=tell).awaitTermination()
+    start(spark, arguments.records, tables, arguments.checkpoint, progress=show).awaitTermination()
 
 
 if __name__ == "__main__":

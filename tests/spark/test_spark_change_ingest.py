@@ -96,7 +96,7 @@ def test_a_batch_goes_to_both_tables_once(spark: SparkSession, tables: list[Tabl
 
 def start(spark: SparkSession, folder: Path, tables: list[Table], **options: Any) -> StreamingQuery:
     source = spark.readStream.schema(KAFKA).option("maxFilesPerTrigger", 1).parquet(str(folder / "records"))
-    return skerry.spark.ingest_changes(
+    return skerry.spark.ingest_change_stream(
         spark, source, tables, checkpoint=str(folder / "checkpoint"), stream="s", available_now=True, **options
     )
 
@@ -116,11 +116,15 @@ def deliver(folder: Path, number: int, *records: str) -> None:
 
 
 def test_a_stream_goes_on_after_a_restart_and_a_batch_that_died_between_its_tables(
-    spark: SparkSession, tables: list[Table], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession,
+    tables: list[Table],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     deliver(tmp_path, 0, upsert(1, id=1, count=1), upsert(2, id=2, count=1))
     told: list[Any] = []
-    start(spark, tmp_path, tables, report=told.append).awaitTermination()
+    start(spark, tmp_path, tables, progress=told.append).awaitTermination()
     assert [(done.batch, done.records) for done in told] == [(0, 2)]
 
     deliver(tmp_path, 1, upsert(3, id=1, count=2), delete(4, 2))
@@ -139,7 +143,7 @@ def test_a_stream_goes_on_after_a_restart_and_a_batch_that_died_between_its_tabl
     assert counts(tables[1]) == {1: 1, 2: 1}
     deliver(tmp_path, 2, upsert(5, id=2, count=3))
     told.clear()
-    start(spark, tmp_path, tables, report=told.append).awaitTermination()
+    start(spark, tmp_path, tables, progress=told.append).awaitTermination()
     assert [[table.applied for table in done.tables] for done in told] == [[False, True], [True, True]]
     assert counts(tables[0]) == counts(tables[1]) == {1: 2, 2: 3}
     assert len(tables[0].snapshots()) == 3
@@ -147,7 +151,13 @@ def test_a_stream_goes_on_after_a_restart_and_a_batch_that_died_between_its_tabl
     shutil.rmtree(tmp_path / "checkpoint")
     with pytest.raises(SkerryError, match=r"batch 0 of stream 's' of query .* is refused: the table has batch 2 of"):
         run(spark, tmp_path, tables)
-    start(spark, tmp_path, tables, take_over=True).awaitTermination()
+    capsys.readouterr()
+    start(spark, tmp_path, tables, take_over=True, progress=True).awaitTermination()
+    assert capsys.readouterr().err.splitlines() == [
+        "batch 0: 2 records",
+        "batch 1: 2 records",
+        "batch 2: 1 records",
+    ]
     assert counts(tables[0]) == counts(tables[1]) == {1: 2, 2: 3}  # what was applied again changes nothing
 
 
@@ -179,7 +189,7 @@ def test_a_refused_record_ends_the_job(spark: SparkSession, tables: list[Table])
         skerry.spark.ingest_changes(spark, records, tables, stream="s", batch=0)
     assert str(caught.value) == (
         "record at topic topic, partition 0, offset 1: column 'count': value 'many' does not fit int32; "
-        "poison= can name a table for such records"
+        "on_bad_record= can name a table for such records"
     )
     assert [table.refresh().snapshots() for table in tables] == [[], []]
 
@@ -197,10 +207,10 @@ def test_refused_records_go_to_a_table_of_their_own_before_the_others_do(
     with monkeypatch.context() as patched:
         patched.setattr(Table, "apply_changes", dies)
         with pytest.raises(SkerryError, match="the machine went away"):
-            skerry.spark.ingest_changes(spark, records, table, stream="s", batch=0, poison="t.refused")
+            skerry.spark.ingest_changes(spark, records, table, stream="s", batch=0, on_bad_record="t.refused")
     assert table.refresh().snapshots() == []
     for applied in (True, False):  # and again
-        done = skerry.spark.ingest_changes(spark, records, table, stream="s", batch=0, poison="t.refused")
+        done = skerry.spark.ingest_changes(spark, records, table, stream="s", batch=0, on_bad_record="t.refused")
         assert (done.records, done.refused, done.tables[0].applied) == (2, len(REFUSED), applied)
     assert counts(table) == {7: 7}
     refused = table.catalog.load_table("t.refused")
@@ -223,7 +233,7 @@ def test_a_source_that_has_changed_is_refused_with_the_difference(spark: SparkSe
     ):
         records = frame(spark, upsert(1), changed)
         with pytest.raises(SchemaError) as caught:
-            skerry.spark.ingest_changes(spark, records, tables, poison="t.refused")
+            skerry.spark.ingest_changes(spark, records, tables, on_bad_record="t.refused")
         assert str(caught.value) == f"the source has changed: {difference} (in t.iceberg)"
     assert [table.refresh().snapshots() for table in tables] == [[], []]
 
@@ -270,8 +280,8 @@ def test_records_with_types_of_their_own(spark: SparkSession, tables: list[Table
     ).selectExpr("*", "timestamp'2024-01-01 00:00:00' as at", "date'2024-01-01' as day")
     how = skerry.spark.ChangeFormat(order_by=("lsn",))
     with pytest.raises(SchemaError, match="column 'count': expected int32, found int64"):
-        skerry.spark.ingest_changes(spark, rows, tables, format=how, poison="t.refused")
-    done = skerry.spark.ingest_changes(spark, rows, tables, format=how, poison="t.refused", drift="evolve")
+        skerry.spark.ingest_changes(spark, rows, tables, format=how, on_bad_record="t.refused")
+    done = skerry.spark.ingest_changes(spark, rows, tables, format=how, on_bad_record="t.refused", drift="evolve")
     assert (done.records, done.refused) == (4, 1)
     assert counts(tables[0]) == counts(tables[1]) == {1: 5, 3: 3_000_000_000}
     refused = tables[0].catalog.load_table("t.refused").scan().to_arrow().to_pylist()
@@ -295,7 +305,9 @@ def test_what_cannot_be_followed_is_said_first(spark: SparkSession, tables: list
     with pytest.raises(SchemaError, match="the table has no key: change records need on="):
         skerry.spark.ingest_changes(spark, records, plain)
     with pytest.raises(SchemaError, match="a table of refused records has the columns reason"):
-        skerry.spark.ingest_changes(spark, records, tables, poison=plain)
+        skerry.spark.ingest_changes(spark, records, tables, on_bad_record=plain)
     stream = spark.readStream.schema(KAFKA).parquet(str(tmp_path))
-    with pytest.raises(SchemaError, match="a stream needs checkpoint="):
+    with pytest.raises(SchemaError, match="found a streaming frame; use ingest_change_stream"):
         skerry.spark.ingest_changes(spark, stream, tables)
+    with pytest.raises(SchemaError, match="found a frame; use ingest_changes"):
+        skerry.spark.ingest_change_stream(spark, records, tables, checkpoint=str(tmp_path / "checkpoint"))

@@ -9,7 +9,8 @@ from skerry.spark.runtime.session import session
 
 if TYPE_CHECKING:
     from skerry.spark.change_records.format import ChangeFormat as ChangeFormat
-    from skerry.spark.change_records.ingest import IngestedChanges as IngestedChanges
+    from skerry.spark.change_records.ingest import ChangeIngestSummary as ChangeIngestSummary
+    from skerry.spark.change_records.ingest import ingest_change_stream as ingest_change_stream
     from skerry.spark.change_records.ingest import ingest_changes as ingest_changes
     from skerry.spark.data_source.source import register as register
     from skerry.spark.maintaining import analyze as analyze
@@ -28,14 +29,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ChangeFormat",
+    "ChangeIngestSummary",
     "IngestSummary",
-    "IngestedChanges",
     "analyze",
     "compact",
     "executor",
     "expire_snapshots",
     "infer_schema",
     "ingest",
+    "ingest_change_stream",
     "ingest_changes",
     "merge",
     "migrate",
@@ -50,14 +52,15 @@ __all__ = [
 # Modules that import PySpark are loaded on first use, so that `session` can say how to install it.
 _WHERE = {
     "ChangeFormat": "change_records.format",
+    "ChangeIngestSummary": "change_records.ingest",
     "IngestSummary": "writing.ingest",
-    "IngestedChanges": "change_records.ingest",
     "analyze": "maintaining",
     "compact": "maintaining",
     "executor": "maintaining",
     "expire_snapshots": "maintaining",
     "infer_schema": "writing.sources",
     "ingest": "writing.ingest",
+    "ingest_change_stream": "change_records.ingest",
     "ingest_changes": "change_records.ingest",
     "merge": "maintaining",
     "migrate": "maintaining",

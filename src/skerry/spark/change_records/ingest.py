@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
@@ -18,21 +19,23 @@ from skerry.spark.change_records.batches import RecordBatch, take_over
 from skerry.spark.change_records.drift import DriftMode, evolve, find_drift
 from skerry.spark.change_records.format import ChangeFormat, change_format
 from skerry.spark.change_records.parsing import RecordParser
-from skerry.spark.change_records.refused import FAIL, keep_refused, poison_table, refuse_batch
+from skerry.spark.change_records.refused import FAIL, keep_refused, refuse_batch, refused_table
 from skerry.spark.change_records.rows import take_over_rows
 from skerry.spark.runtime.failures import TaskError
 from skerry.spark.runtime.jvm import is_classic
 from skerry.table.history import MAIN
 from skerry.table.stream_batch import StreamBatch, batch_arguments, stream_batch
 from skerry.table.summaries import ChangeSummary
+from skerry.table.work.progress import Progress, watching
+from skerry.table.work.tasks import Watcher
 
-__all__ = ["IngestedChanges", "ingest_changes"]
+__all__ = ["ChangeIngestSummary", "ingest_change_stream", "ingest_changes"]
 
 _MAX_EVOLUTIONS = 8  # per batch: a new field may hide another one
 
 
 @dataclass(frozen=True, slots=True)
-class IngestedChanges:
+class ChangeIngestSummary:
     """The result of a batch of change records.
 
     Args:
@@ -50,92 +53,152 @@ class IngestedChanges:
 
 def ingest_changes(  # noqa: PLR0913  options, by name
     spark: SparkSession,
-    source: DataFrame,
+    frame: DataFrame,
     table: Table | Sequence[Table],
     *,
     format: ChangeFormat | str = "debezium",
     on: str | Sequence[str] | None = None,
-    checkpoint: str | None = None,
     stream: str | None = None,
     batch: int | None = None,
     query: str | None = None,
     take_over: bool = False,
-    poison: str | Table = FAIL,
+    on_bad_record: str | Table = FAIL,
+    drift: str = "refuse",
+    blind: bool = False,
+    ref: str = MAIN,
+    snapshot_properties: Mapping[str, str] | None = None,
+    progress: Progress = None,
+) -> ChangeIngestSummary:
+    """Apply the change records of a frame to a table, or to several: one snapshot per table.
+
+    For each key the last record decides which row it has, or that it has none (`Table.apply_changes`). A record that
+    cannot be read or applied ends the job with its position, column and value, or goes to a table of its own. If a
+    source's rows have other fields or wider types than the table, the job ends with the difference, or the tables are
+    changed accordingly. `ingest_change_stream` does the same for each batch of a stream.
+
+    Example:
+        records = spark.read.parquet("s3://…/records/2024-05-01")
+        skerry.spark.ingest_changes(spark, records, table, on_bad_record="shop.refused")
+
+    Args:
+        spark: The session.
+        frame: Records.
+        table: The table, or several with the same columns; each gets all records.
+        format: The format of records: a `ChangeFormat`, `debezium` (JSON in the column `value`, as Kafka's source
+            returns it, ordered by `source.lsn`) or `rows` (typed columns and a column `op`).
+        on: The key columns; those that identify a row of the (first) table if None.
+        stream: The stream that the frame is a batch of; the same name after a restart.
+        batch: Its batch number in the stream: a batch that a table already has is not applied again.
+        query: The query that counts the batches: see `Table.apply_changes`.
+        take_over: Continue under a name that another query has used.
+        on_bad_record: What happens to records that cannot be applied: `fail`, or a table for them, which is created if
+            it does not exist; see `skerry.spark.change_records.refused.REFUSED_RECORDS`.
+        drift: What happens if a source has changed: `refuse` or `evolve`.
+        blind: Write equality deletes into Iceberg tables without looking for the rows.
+        ref: The branch.
+        snapshot_properties: Further entries of the snapshot summary.
+        progress: True for a bar, or a callable that gets `JobProgress` records.
+
+    Raises:
+        ConflictError: Other writers kept changing the same rows.
+        CommitUnknownError: The outcome is unknown; nothing was cleaned up.
+        SchemaError: A record, or the source, does not fit; or the frame is a stream.
+        StreamNameError: The stream's name belongs to another query.
+        UnsupportedError: A table does not support changes.
+    """
+    if frame.isStreaming:
+        raise SchemaError("ingest_changes takes a frame, found a streaming frame; use ingest_change_stream")
+    job = _change_job(table, format, on, on_bad_record, drift, blind, ref, snapshot_properties)
+    with watching(progress, "read") as report:
+        return job.run(frame, stream_batch(stream, batch, query, take_over), report)
+
+
+def ingest_change_stream(  # noqa: PLR0913  options, by name
+    spark: SparkSession,
+    frame: DataFrame,
+    table: Table | Sequence[Table],
+    *,
+    checkpoint: str,
+    format: ChangeFormat | str = "debezium",
+    on: str | Sequence[str] | None = None,
+    stream: str | None = None,
+    take_over: bool = False,
+    on_bad_record: str | Table = FAIL,
     drift: str = "refuse",
     blind: bool = False,
     available_now: bool = False,
     interval: str | None = None,
     ref: str = MAIN,
     snapshot_properties: Mapping[str, str] | None = None,
-    report: Callable[[IngestedChanges], None] | None = None,
-) -> IngestedChanges | StreamingQuery:
-    """Apply change records to a table, or to several: one snapshot per batch and table, each batch once.
+    progress: bool | Callable[[ChangeIngestSummary], None] | None = None,
+) -> StreamingQuery:
+    """Apply a stream of change records to a table, or to several: one snapshot per batch and table, each batch once.
 
-    For each key the last record decides which row it has, or that it has none (`Table.apply_changes`). A record that
-    cannot be read or applied ends the job with its position, column and value, or goes to a table of its own. If a
-    source's rows have other fields or wider types than the table, the job ends with the difference, or the tables are
-    changed accordingly.
+    Each batch is applied as `ingest_changes` applies a frame; Spark numbers the batches.
 
     Example:
         records = spark.readStream.format("kafka")…load()
-        query = skerry.spark.ingest_changes(spark, records, table, checkpoint="s3://…/orders", poison="shop.refused")
+        query = skerry.spark.ingest_change_stream(spark, records, table, checkpoint="s3://…/orders")
 
     Args:
-        spark: The session.
-        source: Records: a frame, or a streaming frame.
+        spark: The session; classic, as Spark Connect cannot run the batches here.
+        frame: Records: a streaming frame.
         table: The table, or several with the same columns; each gets all records.
-        format: The format of records: a `ChangeFormat`, `debezium` (JSON in the column `value`, as Kafka's source
-            returns it, ordered by `source.lsn`) or `rows` (typed columns and a column `op`).
+        checkpoint: Where the stream stores its progress.
+        format: The format of records; see `ingest_changes`.
         on: The key columns; those that identify a row of the (first) table if None.
-        checkpoint: For a stream, where it stores its progress.
         stream: The name of the stream in the tables, the same after a restart; the checkpoint's location if None.
-        batch: For a frame, its batch number in the stream: a batch that a table already has is not applied again.
-        query: For a frame, the query that counts the batches: see `Table.apply_changes`. Spark assigns a stream's.
         take_over: Continue under a name that another query has used, for example after its checkpoint was lost.
-        poison: What happens to records that cannot be applied: `fail`, or a table for them, which is created if it does
-            not exist; see `skerry.spark.change_records.refused.REFUSED_RECORDS`.
+        on_bad_record: What happens to records that cannot be applied: `fail`, or a table for them; see
+            `ingest_changes`.
         drift: What happens if a source has changed: `refuse` or `evolve`.
         blind: Write equality deletes into Iceberg tables without looking for the rows.
-        available_now: For a stream, end after applying what is available now.
-        interval: For a stream, how often a batch begins: `5 seconds`; after the previous one if None.
+        available_now: End after applying what is available now.
+        interval: How often a batch begins: `5 seconds`; after the previous one if None.
         ref: The branch.
         snapshot_properties: Further entries of the snapshot summary.
-        report: Called after every batch.
+        progress: True for a line on standard error after each batch, or a callable that gets the batch's summary.
 
     Returns:
-        The result; for a streaming frame the running query.
+        The running query. It ends with the errors that `ingest_changes` raises, as its message.
 
     Raises:
-        ConflictError: Other writers kept changing the same rows.
-        CommitUnknownError: The outcome is unknown; nothing was cleaned up.
-        SchemaError: A record, or the source, does not fit; a stream's query ends with this message.
-        StreamNameError: The stream's name belongs to another query; a stream's query ends with this message.
-        UnsupportedError: A table does not support changes, or the session cannot run the stream.
+        SchemaError: The frame is not a stream, or an argument does not fit the tables.
+        UnsupportedError: The session cannot run the stream.
     """
+    if not frame.isStreaming:
+        raise SchemaError("ingest_change_stream takes a streaming frame, found a frame; use ingest_changes")
+    if not is_classic(spark):
+        raise UnsupportedError("change records need a classic session for streams; Spark Connect supports only frames")
+    job = _change_job(table, format, on, on_bad_record, drift, blind, ref, snapshot_properties)
+    name = StreamBatch(stream or checkpoint, 0, takes_over=take_over)
+    report = _print_batch if progress is True else progress or None
+    return _start(job, frame, checkpoint, name, available_now, interval, report)
+
+
+def _change_job(
+    table: Table | Sequence[Table],
+    format: ChangeFormat | str,
+    on: str | Sequence[str] | None,
+    on_bad_record: str | Table,
+    drift: str,
+    blind: bool,
+    ref: str,
+    snapshot_properties: Mapping[str, str] | None,
+) -> _ChangeJob:
+    """The job that the arguments describe, which both functions take."""
     tables = (table,) if isinstance(table, Table) else tuple(table)
-    job = _ChangeJob(
+    key = _key(tables, on)
+    return _ChangeJob(
         tables,
         change_format(format),
-        _key(tables, on),
-        poison_table(poison, cast("Catalog", tables[0].catalog), tables[0].format),
+        key,
+        refused_table(on_bad_record, cast("Catalog", tables[0].catalog), tables[0].format),
         DriftMode.parse(drift),
         blind,
         ref,
         dict(snapshot_properties or {}),
     )
-    if not source.isStreaming:
-        done = job.run(source, stream_batch(stream, batch, query, take_over))
-        if report is not None:
-            report(done)
-        return done
-    if not is_classic(spark):
-        raise UnsupportedError("change records need a classic session for streams; Spark Connect supports only frames")
-    if checkpoint is None or batch is not None or query is not None:
-        raise SchemaError(
-            "a stream needs checkpoint=, where it stores its progress, and accepts neither batch= nor query="
-        )
-    name = StreamBatch(stream or checkpoint, 0, takes_over=take_over)
-    return _start(job, source, checkpoint, name, available_now, interval, report)
 
 
 def _key(tables: Sequence[Table], on: str | Sequence[str] | None) -> tuple[str, ...]:
@@ -152,24 +215,24 @@ def _key(tables: Sequence[Table], on: str | Sequence[str] | None) -> tuple[str, 
 
 def _start(
     job: _ChangeJob,
-    source: DataFrame,
+    frame: DataFrame,
     checkpoint: str,
     stream: StreamBatch,
     available_now: bool,
     interval: str | None,
-    report: Callable[[IngestedChanges], None] | None,
+    report: Callable[[ChangeIngestSummary], None] | None,
 ) -> StreamingQuery:
     started: Future[str] = Future()
 
-    def apply(frame: DataFrame, number: int) -> None:
+    def apply(records: DataFrame, number: int) -> None:
         try:
-            done = job.run(frame, replace(stream, number=number, query=started.result()))
+            done = job.run(records, replace(stream, number=number, query=started.result()))
         except SkerryError as error:
             raise TaskError(error) from error  # Spark passes its text on
         if report is not None:
             report(done)
 
-    writer = source.writeStream.foreachBatch(apply).option("checkpointLocation", checkpoint)
+    writer = frame.writeStream.foreachBatch(apply).option("checkpointLocation", checkpoint)
     if available_now:
         writer = writer.trigger(availableNow=True)
     elif interval is not None:
@@ -179,6 +242,11 @@ def _start(
     return running
 
 
+def _print_batch(done: ChangeIngestSummary) -> None:
+    refused = f", {done.refused:,} refused" if done.refused else ""
+    sys.stderr.write(f"batch {done.batch}: {done.records:,} records{refused}\n")
+
+
 @dataclass
 class _ChangeJob:
     """Applies batches of records, one after the other."""
@@ -186,23 +254,23 @@ class _ChangeJob:
     tables: Sequence[Table]
     format: ChangeFormat
     on: tuple[str, ...]
-    poison: Table | None
+    refused: Table | None
     drift: DriftMode
     blind: bool
     ref: str
     properties: Mapping[str, str]
     names: FieldNames = field(default_factory=FieldNames)
 
-    def run(self, frame: DataFrame, batch: StreamBatch | None) -> IngestedChanges:
+    def run(self, frame: DataFrame, batch: StreamBatch | None, progress: Watcher | None = None) -> ChangeIngestSummary:
         """Apply a batch: first refused records, then each table."""
         read = self._read(frame)
         if read.refused.num_rows:
-            if self.poison is None:
+            if self.refused is None:
                 raise refuse_batch(read.refused)
-            keep_refused(self.poison, read.refused, batch)
-        done = tuple(self._apply(table, read, batch) for table in self.tables)
+            keep_refused(self.refused, read.refused, batch)
+        done = tuple(self._apply(table, read, batch, progress) for table in self.tables)
         number = None if batch is None else batch.number
-        return IngestedChanges(number, read.records.num_rows, read.refused.num_rows, done)
+        return ChangeIngestSummary(number, read.records.num_rows, read.refused.num_rows, done)
 
     def _read(self, frame: DataFrame) -> RecordBatch:
         """The records, after the tables were changed for them if necessary."""
@@ -240,7 +308,9 @@ class _ChangeJob:
                 )
         return first
 
-    def _apply(self, table: Table, read: RecordBatch, batch: StreamBatch | None) -> ChangeSummary:
+    def _apply(
+        self, table: Table, read: RecordBatch, batch: StreamBatch | None, progress: Watcher | None
+    ) -> ChangeSummary:
         return table.apply_changes(
             read.records,
             self.on,
@@ -250,5 +320,6 @@ class _ChangeJob:
             blind=self.blind and table.format == "iceberg",
             ref=self.ref,
             snapshot_properties=self.properties,
+            progress=progress,
             **batch_arguments(batch),
         )

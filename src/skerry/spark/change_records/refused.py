@@ -16,7 +16,7 @@ from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError
 from skerry.spark.change_records.batches import REFUSED
 from skerry.table.stream_batch import StreamBatch, batch_arguments
 
-__all__ = ["FAIL", "REFUSED_RECORDS", "keep_refused", "poison_table", "refuse_batch"]
+__all__ = ["FAIL", "REFUSED_RECORDS", "keep_refused", "refuse_batch", "refused_table"]
 
 FAIL = "fail"
 
@@ -31,29 +31,29 @@ REFUSED_RECORDS = pa.schema(
 """The columns of a table of refused records."""
 
 
-def poison_table(poison: str | Table, catalog: Catalog, format: str) -> Table | None:
+def refused_table(on_bad_record: str | Table, catalog: Catalog, format: str) -> Table | None:
     """The table for refused records; None if the job is to end.
 
     Args:
-        poison: `fail`, a table, or the name of one, which is created if it does not exist.
+        on_bad_record: `fail`, a table, or the name of one, which is created if it does not exist.
         catalog: The catalog of that name.
         format: The table format to create it in.
 
     Raises:
         SchemaError: The table lacks a column.
     """
-    if isinstance(poison, Table):
-        table = poison
-    elif poison == FAIL:
+    if isinstance(on_bad_record, Table):
+        table = on_bad_record
+    elif on_bad_record == FAIL:
         return None
     else:
         try:
-            table = catalog.load_table(poison)
+            table = catalog.load_table(on_bad_record)
         except NotFoundError:
             try:
-                table = catalog.create_table(poison, REFUSED_RECORDS, format=format)
+                table = catalog.create_table(on_bad_record, REFUSED_RECORDS, format=format)
             except AlreadyExistsError:
-                table = catalog.load_table(poison)
+                table = catalog.load_table(on_bad_record)
     missing = [name for name in REFUSED_RECORDS.names if name not in table.schema.names]
     if missing:
         raise SchemaError(
@@ -68,7 +68,7 @@ def refuse_batch(refused: pa.Table) -> SchemaError:
     first = refused.slice(0, 1).to_pylist()[0]
     more = f"; {refused.num_rows - 1:,} more records of the batch are refused" if refused.num_rows > 1 else ""
     where = f"record at {first['position']}: " if first["position"] else "a record: "
-    return SchemaError(f"{where}{first['reason']}{more}; poison= can name a table for such records")
+    return SchemaError(f"{where}{first['reason']}{more}; on_bad_record= can name a table for such records")
 
 
 def keep_refused(table: Table, refused: pa.Table, batch: StreamBatch | None) -> None:
