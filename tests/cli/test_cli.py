@@ -489,9 +489,9 @@ def test_the_pace_of_a_job_is_counted_per_step():
     assert pace.describe(JobProgress("sketch", 8, 8)) == "8 of 8 files"
 
 
-def test_progress_is_shown_only_to_somebody():
-    with show_progress("start") as watcher:
-        assert watcher is None
+def test_progress_is_shown_only_in_a_terminal():
+    with show_progress("start") as progress:
+        assert progress is None
 
 
 def test_progress_in_a_terminal():

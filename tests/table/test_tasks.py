@@ -57,7 +57,7 @@ def test_threads_do_not_run_far_ahead_of_the_consumer():
 
 
 def test_no_thread_writes_any_more_when_files_are_removed(tmp_path):
-    """The consumer fails, as a watcher may, while tasks are at work."""
+    """The consumer fails, as a progress callback may, while tasks are at work."""
     storage, written = Storage(), threading.Event()
 
     def write(number):

@@ -25,7 +25,7 @@ from skerry.table.rows.schema import nearest
 from skerry.table.statistics.joinable import JoinableColumns, find_joinable
 from skerry.table.summaries import MigrationSummary
 from skerry.table.table import Table
-from skerry.table.work.progress import Progress, watching
+from skerry.table.work.progress import Progress, progress_callback
 from skerry.table.work.tasks import Executor
 
 if TYPE_CHECKING:
@@ -264,8 +264,8 @@ class Catalog:
                 )
             from skerry.catalog.migrating import migrate_folder
 
-            with watching(progress, "migrate") as watcher:
-                return migrate_folder(self, name, folder, properties, format_version, dry_run, executor, watcher)
+            with progress_callback(progress, "migrate") as callback:
+                return migrate_folder(self, name, folder, properties, format_version, dry_run, executor, callback)
         iceberg, paimon = self._store(ICEBERG), self._store(PAIMON)
         check_choice("format", format, FORMATS)
         if self._known(name) is self._store(format):
@@ -274,9 +274,9 @@ class Catalog:
 
         assert isinstance(iceberg, IcebergTables)
         assert isinstance(paimon, PaimonTables)
-        with watching(progress, "migrate") as watcher:
+        with progress_callback(progress, "migrate") as callback:
             migration = TableMigration(
-                iceberg, paimon, partition_by, properties, format_version, dry_run, executor, watcher
+                iceberg, paimon, partition_by, properties, format_version, dry_run, executor, callback
             )
             return migration.to_paimon(name) if format == PAIMON else migration.to_iceberg(name)
 
@@ -398,8 +398,8 @@ class Catalog:
         from skerry.catalog.relocating import relocatable, relocate_catalog  # rarely needed
 
         catalog = relocatable(self._iceberg)
-        with watching(progress, "relocate") as watcher:
-            summary = relocate_catalog(catalog, self._paimon, dry_run=dry_run, watcher=watcher)
+        with progress_callback(progress, "relocate") as callback:
+            summary = relocate_catalog(catalog, self._paimon, dry_run=dry_run, progress=callback)
         if not dry_run:
             self._properties = dict(catalog.properties)
             if self._paimon is not None:

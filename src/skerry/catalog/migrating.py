@@ -17,7 +17,7 @@ from skerry.table.files.evolution import has_ids
 from skerry.table.rows.schema import field_id
 from skerry.table.summaries import MigrationSummary
 from skerry.table.table import Table
-from skerry.table.work.tasks import Executor, Watcher
+from skerry.table.work.tasks import Executor, ProgressCallback
 
 __all__ = ["migrate_folder"]
 
@@ -49,11 +49,11 @@ def migrate_folder(
     format_version: int | None,
     dry_run: bool,
     executor: Executor | None,
-    watcher: Watcher | None,
+    progress: ProgressCallback | None,
 ) -> MigrationSummary:
     """Make a table of a folder; see `Catalog.migrate`."""
     location = (folder if "://" in folder or not folder.startswith("/") else f"file://{folder}").rstrip("/")
-    plan = plan_migration(Storage(catalog.properties), location, executor=executor, watcher=watcher)
+    plan = plan_migration(Storage(catalog.properties), location, executor=executor, progress=progress)
     summary = MigrationSummary(len(plan.files), plan.size_bytes, plan.schema, plan.partition_by, dry_run)
     if dry_run:
         return summary
@@ -77,7 +77,7 @@ def migrate_folder(
             [file.location for file in plan.files],
             constants=plan.constants(table.schema, ids),
             executor=executor,
-            watcher=watcher,
+            progress=progress,
         )
     return summary
 

@@ -23,7 +23,7 @@ from skerry.errors import ConflictError, NotFoundError, SkerryError, Unsupported
 from skerry.iceberg.relocation import RelocatedTable, concerns_table, relocate_table
 from skerry.paimon.relocation import relocate_paimon_table
 from skerry.storage import MOVED_FROM, MOVED_TO, Move, Storage, is_within, local_path, move_of
-from skerry.table.work.tasks import JobProgress, Watcher
+from skerry.table.work.tasks import JobProgress, ProgressCallback
 
 __all__ = ["RelocationSummary", "TableRelocation", "relocatable", "relocate_catalog"]
 
@@ -118,7 +118,7 @@ def relocatable(tables: IcebergTables | None) -> SqlCatalog:
 
 
 def relocate_catalog(
-    catalog: SqlCatalog, paimon: PaimonTables | None, *, dry_run: bool, watcher: Watcher | None
+    catalog: SqlCatalog, paimon: PaimonTables | None, *, dry_run: bool, progress: ProgressCallback | None
 ) -> RelocationSummary:
     """Rewrite the metadata of all tables that were in the old location, then switch the catalog over.
 
@@ -126,7 +126,7 @@ def relocate_catalog(
         catalog: The catalog of the folder at its current location.
         paimon: The Paimon tables of the folder.
         dry_run: Whether to only report what would be done.
-        watcher: Called with the progress.
+        progress: Called with the progress.
 
     Raises:
         CatalogLockedError: Another process has locked the catalog's database; nothing was switched.
@@ -154,8 +154,8 @@ def relocate_catalog(
     done: list[TableRelocation] = []
     switch: list[tuple[_Row, str]] = []
     for number, row in enumerate(moved):
-        if watcher is not None:
-            watcher(JobProgress("relocate tables", done_files=number, total_files=len(moved)))
+        if progress is not None:
+            progress(JobProgress("relocate tables", done_files=number, total_files=len(moved)))
         table, new = _relocate(storage, row, move, dry_run=dry_run)
         done.append(table)
         switch.append((row, new))

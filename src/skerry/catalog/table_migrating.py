@@ -20,7 +20,7 @@ from skerry.migration.paimon_to_iceberg import IcebergDraft, NewMetadata, plan_i
 from skerry.table.history import MAIN, Ref
 from skerry.table.owned_files import PublishStep, after_publish, owned_files, passed_over
 from skerry.table.summaries import MigrationSummary
-from skerry.table.work.tasks import Executor, Watcher
+from skerry.table.work.tasks import Executor, ProgressCallback
 
 __all__ = ["TableMigration"]
 
@@ -40,7 +40,7 @@ class TableMigration:
         format_version: Version of the new Iceberg table; 2 if None.
         dry_run: Only report what the table would be.
         executor: Where footers are read.
-        watcher: Called with the progress.
+        progress: Called with the progress.
     """
 
     iceberg: IcebergTables
@@ -50,7 +50,7 @@ class TableMigration:
     format_version: int | None = None
     dry_run: bool = False
     executor: Executor | None = None
-    watcher: Watcher | None = None
+    progress: ProgressCallback | None = None
 
     def to_paimon(self, name: str) -> MigrationSummary:
         """Migrate an Iceberg table to a Paimon append table. See `Catalog.migrate`.
@@ -105,7 +105,7 @@ class TableMigration:
             format_version=2 if self.format_version is None else self.format_version,
             properties=self.properties,
             executor=self.executor,
-            watcher=self.watcher,
+            progress=self.progress,
         )
         summary = _summary(draft, dry_run=self.dry_run)
         if self.dry_run:
@@ -168,7 +168,7 @@ class TableMigration:
             partition_by=self.partition_by,
             properties=self.properties,
             executor=self.executor,
-            watcher=self.watcher,
+            progress=self.progress,
         )
 
     def _temporary(self, name: str) -> str:

@@ -27,8 +27,8 @@ def analyze(
     Files that sketches already cover are not read.
     """
     opened = open_table(table, warehouse, properties)
-    with show_progress("sketch") as watcher:
-        summary = opened.analyze(split_names(columns) or None, full=full, progress=watcher)
+    with show_progress("sketch") as progress:
+        summary = opened.analyze(split_names(columns) or None, full=full, progress=progress)
     if as_json:
         print_json({"table": opened.name, **dataclasses.asdict(summary)})
     elif summary.snapshot_id is None:

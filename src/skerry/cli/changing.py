@@ -43,8 +43,8 @@ def delete(
             f"{opened.name}: {count(rows)} rows would be deleted"
         )
         return
-    with show_progress("find") as watcher:
-        done = opened.delete(where, ref=ref, progress=watcher)
+    with show_progress("find") as progress:
+        done = opened.delete(where, ref=ref, progress=progress)
     _print(opened.name, done, as_json)
 
 
@@ -68,8 +68,8 @@ def upsert(
     The new rows are held in memory. Data files are rewritten or marked, as the table property write.merge.mode says.
     """
     opened = open_table(table, warehouse, properties)
-    with show_progress("match") as watcher:
-        done = opened.upsert(_read(source, opened.schema), split_names(on), blind=blind, ref=ref, progress=watcher)
+    with show_progress("match") as progress:
+        done = opened.upsert(_read(source, opened.schema), split_names(on), blind=blind, ref=ref, progress=progress)
     _print(opened.name, done, as_json)
 
 

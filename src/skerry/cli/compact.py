@@ -51,7 +51,7 @@ def compact(
     Rows and statistics stay the same. If no file is worth rewriting, nothing is done.
     """
     opened = open_table(table, warehouse, properties)
-    with show_progress("plan") as watcher:
+    with show_progress("plan") as progress:
         summary = opened.compact(
             where,
             sort_by=split_names(sort_by) or None,
@@ -62,7 +62,7 @@ def compact(
             full=full,
             ref=ref,
             dry_run=dry_run,
-            progress=watcher,
+            progress=progress,
         )
     if as_json:
         print_json({"table": opened.name, **dataclasses.asdict(summary)})

@@ -34,8 +34,8 @@ def expire(
     """
     opened = open_table(table, warehouse, properties)
     moment = None if older_than is None else moment_of(older_than, "--older-than")
-    with show_progress("read metadata") as watcher:
-        summary = opened.expire_snapshots(keep_last=keep_last, older_than=moment, dry_run=dry_run, progress=watcher)
+    with show_progress("read metadata") as progress:
+        summary = opened.expire_snapshots(keep_last=keep_last, older_than=moment, dry_run=dry_run, progress=progress)
     if as_json:
         print_json(
             {

@@ -70,12 +70,12 @@ def ingest(
     import skerry.spark
     from skerry.catalog.new_tables import made_for_rows
 
-    with show_progress("start Spark") as watcher:
+    with show_progress("start Spark") as progress:
         spark = skerry.spark.session(master=master, config=config)
         after_failure: AbstractContextManager[None] = nullcontext()
         if target is None:
-            if watcher is not None:
-                watcher(skerry.JobProgress("infer the schema"))
+            if progress is not None:
+                progress(skerry.JobProgress("infer the schema"))
             schema = skerry.spark.infer_schema(spark, source, format=format, options=read_options)
             target = catalog.create_table(
                 table, schema, partition_by=partition_by or (), sort_by=sort_by or (), properties=wanted_properties
@@ -83,7 +83,7 @@ def ingest(
             after_failure = made_for_rows(catalog, target)
         with after_failure:
             summary = skerry.spark.ingest(
-                spark, source, target, format=format, options=read_options, ref=ref, progress=watcher
+                spark, source, target, format=format, options=read_options, ref=ref, progress=progress
             )
     _print_summary(summary, table, as_json)
 

@@ -52,7 +52,7 @@ def migrate(
     name, folder = (source, None) if table is None else (table, source)
     if folder is not None and "://" not in folder:
         folder = os.path.abspath(folder)  # noqa: PTH100  links stay what they are
-    with show_progress("read footers") as watcher:
+    with show_progress("read footers") as progress:
         summary = catalog.migrate(
             name,
             folder,
@@ -61,7 +61,7 @@ def migrate(
             properties=key_values(table_properties, "--table-property"),
             format_version=format_version,
             dry_run=dry_run,
-            progress=watcher,
+            progress=progress,
         )
     columns = [{"name": field.name, "type": str(field.type)} for field in summary.schema]
     if as_json:

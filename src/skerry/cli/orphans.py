@@ -37,9 +37,9 @@ def remove_orphans(
     grace period. If any metadata cannot be read, nothing is deleted.
     """
     opened = open_table(table, warehouse, properties)
-    with show_progress("list") as watcher:
+    with show_progress("list") as progress:
         summary = opened.remove_orphans(
-            older_than_days=older_than_days, dry_run=dry_run, marked=marked, log=log, progress=watcher
+            older_than_days=older_than_days, dry_run=dry_run, marked=marked, log=log, progress=progress
         )
     if as_json:
         print_json(

@@ -30,8 +30,8 @@ def relocate(
     the original location is not touched.
     """
     catalog = open_catalog(warehouse, properties)
-    with show_progress("relocate tables") as watcher:
-        summary = catalog.relocate(dry_run=dry_run, progress=watcher)
+    with show_progress("relocate tables") as progress:
+        summary = catalog.relocate(dry_run=dry_run, progress=progress)
     if as_json:
         print_json(dataclasses.asdict(summary))
         return

@@ -61,8 +61,8 @@ def rewrite_deletes(
     Data files are neither read nor written; `skerry compact` applies deletes to them.
     """
     opened = open_table(table, warehouse, properties)
-    with show_progress("plan") as watcher:
-        summary = opened.rewrite_deletes(min_input_files=min_files, ref=ref, dry_run=dry_run, progress=watcher)
+    with show_progress("plan") as progress:
+        summary = opened.rewrite_deletes(min_input_files=min_files, ref=ref, dry_run=dry_run, progress=progress)
     if as_json:
         print_json({"table": opened.name, **dataclasses.asdict(summary)})
         return

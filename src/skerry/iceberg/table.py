@@ -42,7 +42,7 @@ from skerry.table.summaries import (
 )
 from skerry.table.table import Table, TableCatalog
 from skerry.table.updates import SchemaStep, SpecStep
-from skerry.table.work.tasks import Executor, ThreadExecutor, Watcher
+from skerry.table.work.tasks import Executor, ProgressCallback, ThreadExecutor
 
 if TYPE_CHECKING:
     from skerry.iceberg.cleaning.reachable_table import ReachableIcebergTable
@@ -250,10 +250,10 @@ class IcebergTable(Table):
             if staged:
                 raise UnsupportedError("a batch of a stream cannot be staged: write it to a branch", location=self.name)
             applied = append_once(
-                self.handle, data, options.batch, ref=options.ref, properties=entries, watcher=options.watcher
+                self.handle, data, options.batch, ref=options.ref, properties=entries, progress=options.progress
             )
             return of_batch(self.current_snapshot(options.ref), applied=applied)
-        append(self.handle, data, ref=options.ref, staged=staged, properties=entries, watcher=options.watcher)
+        append(self.handle, data, ref=options.ref, staged=staged, properties=entries, progress=options.progress)
         if not staged:
             return self.current_snapshot(options.ref)
         wap_id = entries[WAP_ID]
@@ -322,7 +322,7 @@ class IcebergTable(Table):
             staged=staged,
             properties=entries,
             executor=options.executor,
-            watcher=options.watcher,
+            progress=options.progress,
         )
 
     def _request(self, action: str, options: WriteOptions) -> ChangeRequest:
@@ -330,7 +330,7 @@ class IcebergTable(Table):
 
         entries, staged = self._staging(options)
         executor = options.executor or ThreadExecutor()
-        return ChangeRequest(self.handle, action, options.ref, entries, executor, options.watcher, staged)
+        return ChangeRequest(self.handle, action, options.ref, entries, executor, options.progress, staged)
 
     def _staging(self, options: WriteOptions) -> tuple[dict[str, str], bool]:
         """Summary entries, and whether to stage: if requested, or if the table stages every write with a `wap.id`."""
@@ -371,11 +371,11 @@ class IcebergTable(Table):
     # ---- upkeep ----
 
     def _analyze(
-        self, columns: Sequence[str] | None, full: bool, executor: Executor | None, watcher: Watcher | None
+        self, columns: Sequence[str] | None, full: bool, executor: Executor | None, progress: ProgressCallback | None
     ) -> AnalyzeSummary:
         from skerry.iceberg.jobs.analyze import analyze
 
-        return analyze(self.handle, columns, executor=executor, watcher=watcher, full=full)
+        return analyze(self.handle, columns, executor=executor, progress=progress, full=full)
 
     def _compact(self, where: Condition | None, how: CompactOptions, options: WriteOptions) -> CompactSummary:
         from skerry.iceberg.jobs.compact import compact
@@ -387,7 +387,7 @@ class IcebergTable(Table):
             ref=options.ref,
             properties=options.properties,
             executor=options.executor,
-            watcher=options.watcher,
+            progress=options.progress,
         )
 
     def _rewrite_manifests(self, full: bool, dry_run: bool, options: WriteOptions) -> ManifestSummary:
@@ -407,7 +407,7 @@ class IcebergTable(Table):
             dry_run=dry_run,
             properties=options.properties,
             executor=options.executor,
-            watcher=options.watcher,
+            progress=options.progress,
         )
 
     def _expire_snapshots(
@@ -416,12 +416,17 @@ class IcebergTable(Table):
         older_than: datetime | None,
         dry_run: bool,
         executor: Executor | None,
-        watcher: Watcher | None,
+        progress: ProgressCallback | None,
     ) -> ExpireSummary:
         from skerry.iceberg.jobs.expire import expire_snapshots
 
         return expire_snapshots(
-            self.handle, keep_last=keep_last, older_than=older_than, dry_run=dry_run, executor=executor, watcher=watcher
+            self.handle,
+            keep_last=keep_last,
+            older_than=older_than,
+            dry_run=dry_run,
+            executor=executor,
+            progress=progress,
         )
 
     def _remove_orphans(
@@ -431,7 +436,7 @@ class IcebergTable(Table):
         marked: str | None,
         log: str | None,
         executor: Executor | None,
-        watcher: Watcher | None,
+        progress: ProgressCallback | None,
     ) -> OrphanSummary:
         from skerry.jobs.orphans import remove_orphans
 
@@ -442,7 +447,7 @@ class IcebergTable(Table):
             marked=marked,
             log=log,
             executor=executor,
-            watcher=watcher,
+            progress=progress,
         )
 
     def reachable(self, executor: Executor | None = None) -> ReachableIcebergTable:

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from skerry.storage import FileStatus, Folder, Storage
 from skerry.table.reachability import TableKind, table_marker
-from skerry.table.work.tasks import Executor, JobProgress, Watcher
+from skerry.table.work.tasks import Executor, JobProgress, ProgressCallback
 
 __all__ = ["FolderTask", "Listing", "list_below", "list_table"]
 
@@ -77,7 +77,7 @@ def list_below(task: FolderTask) -> Listing:
 
 
 def list_table(
-    location: str, before: datetime, storage: Storage, executor: Executor, watcher: Watcher | None = None
+    location: str, before: datetime, storage: Storage, executor: Executor, progress: ProgressCallback | None = None
 ) -> Listing:
     """List everything below a folder.
 
@@ -86,7 +86,7 @@ def list_table(
         before: Files that were written before this moment are old.
         storage: Access to it.
         executor: Runs the listing tasks.
-        watcher: Called as files are found.
+        progress: Called as files are found.
     """
     found = [list_below(FolderTask((location,), before, storage, is_deep=False))]
     folders = list(found[0].folders)
@@ -103,8 +103,8 @@ def list_table(
     for listing in executor.map(list_below, [FolderTask(chunk, before, storage) for chunk in chunks]):
         found.append(listing)
         files += listing.files
-        if watcher is not None:
-            watcher(JobProgress("list", files))
+        if progress is not None:
+            progress(JobProgress("list", files))
     return _merged(found)
 
 

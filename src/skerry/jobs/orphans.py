@@ -23,7 +23,7 @@ from skerry.jobs.orphan_log import OrphanLog, read_marked
 from skerry.storage import file_key, is_within, join, name, parent
 from skerry.table.reachability import Aliases, FileKey, ReachableTable
 from skerry.table.summaries import OrphanFile, OrphanSummary
-from skerry.table.work.tasks import Executor, JobProgress, ThreadExecutor, Watcher
+from skerry.table.work.tasks import Executor, JobProgress, ProgressCallback, ThreadExecutor
 
 __all__ = ["remove_orphans"]
 
@@ -38,7 +38,7 @@ def remove_orphans(
     marked: str | None = None,
     log: str | None = None,
     executor: Executor | None = None,
-    watcher: Watcher | None = None,
+    progress: ProgressCallback | None = None,
 ) -> OrphanSummary:
     """Delete the files in a table's folder that no state of it needs.
 
@@ -49,7 +49,7 @@ def remove_orphans(
         marked: The log of an earlier run: only files that it marked and that have not changed are deleted.
         log: A folder for the logs of this run; it must not be inside the table's folder.
         executor: Runs the listing tasks; threads of this process by default.
-        watcher: Called with the progress.
+        progress: Called with the progress.
 
     Raises:
         FormatError: Metadata is corrupt; nothing was deleted.
@@ -60,8 +60,8 @@ def remove_orphans(
     table.newest()
     _check_folder(table, log)
     only = None if marked is None else read_marked(table, marked)
-    listing = list_table(table.location, before, table.storage, executor or ThreadExecutor(), watcher)
-    sweep = _Sweep(table, listing, watcher)
+    listing = list_table(table.location, before, table.storage, executor or ThreadExecutor(), progress)
+    sweep = _Sweep(table, listing, progress)
     candidates = [file for file in sweep.mark() if only is None or file in only]
     logs = OrphanLog(table, log)
     logs.write_marked(candidates, before)
@@ -104,7 +104,7 @@ class _Sweep:
     Args:
         table: The table.
         listing: The listing of its folder.
-        watcher: Called with the progress.
+        progress: Called with the progress.
 
     Attributes:
         alike: Files kept because another name of them may be needed.
@@ -112,9 +112,9 @@ class _Sweep:
         reached_files: The number of files that the table needs.
     """
 
-    def __init__(self, table: ReachableTable, listing: Listing, watcher: Watcher | None) -> None:
+    def __init__(self, table: ReachableTable, listing: Listing, progress: ProgressCallback | None) -> None:
         self._table = table
-        self._watcher = watcher
+        self._progress = progress
         self._listing = listing
         self._state = table.newest()
         self.alike: list[OrphanFile] = []
@@ -203,8 +203,8 @@ class _Sweep:
                 raise
             deleted += batch
             size_bytes += sum(file.size_bytes for file in batch)
-            if self._watcher is not None:
-                self._watcher(JobProgress("delete", len(deleted), total - len(saved), done_bytes=size_bytes))
+            if self._progress is not None:
+                self._progress(JobProgress("delete", len(deleted), total - len(saved), done_bytes=size_bytes))
         self._check(deleted, self._newly_reached() or reached)
 
     def _newly_reached(self) -> Mapping[FileKey, str] | None:

@@ -22,7 +22,7 @@ from skerry.table.files.evolution import has_ids
 from skerry.table.reachability import table_marker
 from skerry.table.rows.schema import FIELD_ID_KEY
 from skerry.table.rows.values import physical_value
-from skerry.table.work.tasks import Executor, FileTask, JobProgress, ThreadExecutor, Watcher
+from skerry.table.work.tasks import Executor, FileTask, JobProgress, ProgressCallback, ThreadExecutor
 
 __all__ = ["Migration", "MigrationFile", "plan_migration", "read_schema"]
 
@@ -94,7 +94,7 @@ def read_schema(task: FileTask) -> tuple[pa.Schema, int]:
 
 
 def plan_migration(
-    storage: Storage, folder: str, *, executor: Executor | None = None, watcher: Watcher | None = None
+    storage: Storage, folder: str, *, executor: Executor | None = None, progress: ProgressCallback | None = None
 ) -> Migration:
     """Inspect a folder.
 
@@ -105,7 +105,7 @@ def plan_migration(
         storage: Access to it.
         folder: The folder.
         executor: Runs the tasks that read footers; threads of this process by default.
-        watcher: Called after every footer.
+        progress: Called after every footer.
 
     Raises:
         FormatError: A file is corrupt.
@@ -128,8 +128,8 @@ def plan_migration(
     found: list[tuple[pa.Schema, int]] = []
     for schema in (executor or ThreadExecutor()).map(read_schema, tasks):
         found.append(schema)
-        if watcher is not None:
-            watcher(JobProgress("read footers", len(found), len(files)))
+        if progress is not None:
+            progress(JobProgress("read footers", len(found), len(files)))
     files = [file for file, (_, rows) in zip(files, found, strict=True) if rows]
     schemas = [schema for schema, rows in found if rows]
     if not files:

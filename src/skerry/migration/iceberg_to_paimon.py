@@ -46,7 +46,7 @@ from skerry.table.owned_files import OwnedFiles
 from skerry.table.rows.schema import leaves
 from skerry.table.rows.values import decode_value
 from skerry.table.statistics.table_sample import SampleChange
-from skerry.table.work.tasks import Executor, ThreadExecutor, Watcher
+from skerry.table.work.tasks import Executor, ProgressCallback, ThreadExecutor
 
 __all__ = ["DraftFile", "PaimonDraft", "plan_paimon", "publish_paimon"]
 
@@ -117,7 +117,7 @@ def plan_paimon(
     partition_by: Sequence[str] | None = None,
     properties: Mapping[str, str] | None = None,
     executor: Executor | None = None,
-    watcher: Watcher | None = None,
+    progress: ProgressCallback | None = None,
 ) -> PaimonDraft:
     """Plan the migration from the table's metadata and the footers of its data files. Nothing is changed.
 
@@ -128,7 +128,7 @@ def plan_paimon(
             their statistics.
         properties: Options of the Paimon table; they override what is derived from the Iceberg table.
         executor: Runs the tasks that read footers; threads of this process by default.
-        watcher: Called after every footer.
+        progress: Called after every footer.
 
     Raises:
         FormatError: A file or the metadata is corrupt.
@@ -141,7 +141,7 @@ def plan_paimon(
     _check_files(tasks)
     keys = partition_keys(state, partition_by, tasks)
     current = table_schema(state, keys, table_options(state, tasks, properties or {}))
-    stored = read_all_columns(state, tasks, executor or ThreadExecutor(), watcher)
+    stored = read_all_columns(state, tasks, executor or ThreadExecutor(), progress)
     older, ids = file_schemas(current, tasks, stored)
     current = replace(current, id=len(older))
     if snapshot is None or not tasks:

@@ -39,7 +39,7 @@ from skerry.table.rows.incoming import is_list
 from skerry.table.rows.schema import field_id, nearest
 from skerry.table.rows.values import is_uuid
 from skerry.table.statistics.settings import check_statistics_properties
-from skerry.table.work.tasks import Executor, JobProgress, Watcher
+from skerry.table.work.tasks import Executor, JobProgress, ProgressCallback
 
 __all__ = [
     "ColumnsTask",
@@ -315,7 +315,7 @@ def read_file_columns(task: ColumnsTask) -> tuple[pa.Schema, int]:
 
 
 def read_all_columns(
-    state: TableState, tasks: Sequence[FileScanTask], executor: Executor, watcher: Watcher | None
+    state: TableState, tasks: Sequence[FileScanTask], executor: Executor, progress: ProgressCallback | None
 ) -> list[pa.Schema]:
     """Read the footers of files.
 
@@ -323,7 +323,7 @@ def read_all_columns(
         state: The Iceberg table.
         tasks: The files.
         executor: Runs the tasks.
-        watcher: Called after every file.
+        progress: Called after every file.
 
     Returns:
         For every file its columns with field ids.
@@ -344,8 +344,8 @@ def read_all_columns(
                 location=task.data_file.location,
             )
         found.append(schema)
-        if watcher is not None:
-            watcher(JobProgress("read footers", len(found), len(tasks)))
+        if progress is not None:
+            progress(JobProgress("read footers", len(found), len(tasks)))
     return found
 
 

@@ -55,7 +55,7 @@ from skerry.table.rows.schema import leaves
 from skerry.table.rows.values import physical_value
 from skerry.table.statistics.file_groups import deletes_key
 from skerry.table.statistics.table_sample import SampleChange, delete_name, partition_name
-from skerry.table.work.tasks import Executor, FileTask, JobProgress, ThreadExecutor, Watcher
+from skerry.table.work.tasks import Executor, FileTask, JobProgress, ProgressCallback, ThreadExecutor
 
 __all__ = ["IcebergDraft", "NewMetadata", "plan_iceberg", "publish_files"]
 
@@ -112,7 +112,7 @@ def plan_iceberg(
     format_version: int = 2,
     properties: Mapping[str, str] | None = None,
     executor: Executor | None = None,
-    watcher: Watcher | None = None,
+    progress: ProgressCallback | None = None,
 ) -> IcebergDraft:
     """Plan the migration from the table's metadata and the footers of its data files. Nothing is changed.
 
@@ -121,7 +121,7 @@ def plan_iceberg(
         format_version: The format version of the Iceberg table, 2 or 3.
         properties: Further table properties.
         executor: Runs the tasks that read footers; threads of this process by default.
-        watcher: Called after every footer.
+        progress: Called after every footer.
 
     Raises:
         FormatError: Metadata or a footer is corrupt.
@@ -137,7 +137,7 @@ def plan_iceberg(
     files = [splits.file(entry) for entry in entries]
     for entry, file in zip(entries, files, strict=True):
         _check_file(state, entry, file)
-    shapes = list(_shapes(state, files, executor or ThreadExecutor(), watcher))
+    shapes = list(_shapes(state, files, executor or ThreadExecutor(), progress))
     names = NamesInFiles(state.schema, state.schema_by_id)
     for file, shape in zip(files, shapes, strict=True):
         names.add(file.schema_id, shape, file.location)
@@ -186,7 +186,7 @@ def _check_file(state: PaimonState, entry: PaimonEntry, file: SplitFile) -> None
 
 
 def _shapes(
-    state: PaimonState, files: Sequence[SplitFile], executor: Executor, watcher: Watcher | None
+    state: PaimonState, files: Sequence[SplitFile], executor: Executor, progress: ProgressCallback | None
 ) -> Iterator[FileShape]:
     """Facts from the footers of Parquet files; for other formats the table's metadata is enough."""
     tasks = [FileTask(file.location, state.storage) for file in files if file.file_format == "parquet"]
@@ -198,8 +198,8 @@ def _shapes(
             continue
         yield next(read)
         done += 1
-        if watcher is not None:
-            watcher(JobProgress("read footers", done, len(tasks)))
+        if progress is not None:
+            progress(JobProgress("read footers", done, len(tasks)))
 
 
 def _properties(state: PaimonState, files: Sequence[SplitFile]) -> dict[str, str]:

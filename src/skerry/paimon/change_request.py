@@ -19,7 +19,7 @@ from skerry.paimon.writing.bucket_book import BucketBook
 from skerry.paimon.writing.data_files import WrittenDataFile
 from skerry.table.commit import commit
 from skerry.table.owned_files import owned_files
-from skerry.table.work.tasks import Executor, ThreadExecutor, Watcher
+from skerry.table.work.tasks import Executor, ProgressCallback, ThreadExecutor
 
 __all__ = ["ChangeRequest", "commit_files", "redo_after_conflicts"]
 
@@ -47,7 +47,7 @@ class ChangeRequest:
         watermark: Event time that the rows have reached.
         books: The last known buckets by branch; kept by writers that write to a table repeatedly.
         executor: Where files are read and written.
-        watcher: Called with the progress.
+        progress: Called with the progress.
     """
 
     target: PaimonTarget
@@ -56,7 +56,7 @@ class ChangeRequest:
     watermark: int | None = None
     books: dict[str, BucketBook] = field(default_factory=dict)
     executor: Executor = field(default_factory=ThreadExecutor)
-    watcher: Watcher | None = None
+    progress: ProgressCallback | None = None
 
 
 def redo_after_conflicts(request: ChangeRequest, attempt: Callable[[PaimonState], Result]) -> Result:

@@ -18,7 +18,7 @@ from skerry.paimon.refs import TableRefs
 from skerry.storage import Storage
 from skerry.storage import name as folder_name
 from skerry.table.commit import Operation, commit
-from skerry.table.work.tasks import Executor, ThreadExecutor, Watcher
+from skerry.table.work.tasks import Executor, ProgressCallback, ThreadExecutor
 
 __all__ = ["PaimonHandle"]
 
@@ -93,7 +93,7 @@ class PaimonHandle(TableRefs):
         ref: str = MAIN_BRANCH,
         snapshot_properties: Mapping[str, str] | None = None,
         executor: Executor | None = None,
-        watcher: Watcher | None = None,
+        progress: ProgressCallback | None = None,
     ) -> ChangeRequest:
         """A request for jobs that change rows; pass it to `keep` afterwards to see what they did."""
         return ChangeRequest(
@@ -101,7 +101,7 @@ class PaimonHandle(TableRefs):
             dict(snapshot_properties or {}),
             books=self._books,
             executor=executor or ThreadExecutor(),
-            watcher=watcher,
+            progress=progress,
         )
 
     def keep(self, request: ChangeRequest) -> PaimonState:

@@ -40,7 +40,7 @@ from skerry.table.summaries import (
 )
 from skerry.table.table import Table, TableCatalog
 from skerry.table.updates import SchemaStep
-from skerry.table.work.tasks import Executor, Watcher
+from skerry.table.work.tasks import Executor, ProgressCallback
 
 if TYPE_CHECKING:
     from skerry.paimon.cleaning.reachable_table import ReachablePaimonTable
@@ -327,7 +327,7 @@ class PaimonTable(Table):
     def _request(self, options: WriteOptions) -> ChangeRequest:
         if options.staged:
             self._lacks("staged=True", "write to a branch, and fast-forward to it")
-        return self.handle.request(options.ref, options.properties, options.executor, options.watcher)
+        return self.handle.request(options.ref, options.properties, options.executor, options.progress)
 
     # ---- settings ----
 
@@ -343,11 +343,11 @@ class PaimonTable(Table):
     # ---- maintenance ----
 
     def _analyze(
-        self, columns: Sequence[str] | None, full: bool, executor: Executor | None, watcher: Watcher | None
+        self, columns: Sequence[str] | None, full: bool, executor: Executor | None, progress: ProgressCallback | None
     ) -> AnalyzeSummary:
         from skerry.paimon.jobs.analyze import analyze
 
-        request = self.handle.request(executor=executor, watcher=watcher)
+        request = self.handle.request(executor=executor, progress=progress)
         done = analyze(request, columns, full=full)
         self.handle.keep(request)
         return done
@@ -382,7 +382,7 @@ class PaimonTable(Table):
         older_than: datetime | None,
         dry_run: bool,
         executor: Executor | None,
-        watcher: Watcher | None,
+        progress: ProgressCallback | None,
     ) -> ExpireSummary:
         """Expire old snapshots of `main`; as in Iceberg tables, those that are young by the table's options stay."""
         from skerry.paimon.jobs.expire import ExpiryRule, expire_snapshots
@@ -391,7 +391,7 @@ class PaimonTable(Table):
         if keep_last is not None and older_than is None:
             older_than = datetime.now(UTC) - timedelta(milliseconds=state.options.snapshot_time_retained_ms)
         rule = ExpiryRule.of(state, keep_last, older_than)
-        return expire_snapshots(state, rule, dry_run=dry_run, executor=executor, watcher=watcher)
+        return expire_snapshots(state, rule, dry_run=dry_run, executor=executor, progress=progress)
 
     def _remove_orphans(
         self,
@@ -400,7 +400,7 @@ class PaimonTable(Table):
         marked: str | None,
         log: str | None,
         executor: Executor | None,
-        watcher: Watcher | None,
+        progress: ProgressCallback | None,
     ) -> OrphanSummary:
         from skerry.jobs.orphans import remove_orphans
 
@@ -411,7 +411,7 @@ class PaimonTable(Table):
             marked=marked,
             log=log,
             executor=executor,
-            watcher=watcher,
+            progress=progress,
         )
 
     def reachable(self, executor: Executor | None = None) -> ReachablePaimonTable:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from skerry.errors import SchemaError
 from skerry.table.history import MAIN, in_utc
 from skerry.table.stream_batch import StreamBatch
-from skerry.table.work.tasks import Executor, Watcher
+from skerry.table.work.tasks import Executor, ProgressCallback
 
 if TYPE_CHECKING:
     from skerry.filters import Filters
@@ -42,7 +42,7 @@ class WriteOptions:
         staged: Whether the branch stays where it is until the snapshot is published.
         properties: Further entries of the snapshot summary.
         executor: Where tasks run; threads of this process if None.
-        watcher: Called with the progress.
+        progress: Called with the progress.
         batch: The batch of a stream that the rows are, committed once.
     """
 
@@ -50,7 +50,7 @@ class WriteOptions:
     staged: bool = False
     properties: Mapping[str, str] = field(default_factory=dict)
     executor: Executor | None = None
-    watcher: Watcher | None = None
+    progress: ProgressCallback | None = None
     batch: StreamBatch | None = None
 
 

@@ -30,8 +30,8 @@ from skerry.table.summaries import (
     MigrationSummary,
     OrphanSummary,
 )
-from skerry.table.work.progress import Progress, watching
-from skerry.table.work.tasks import Executor, Watcher
+from skerry.table.work.progress import Progress, progress_callback
+from skerry.table.work.tasks import Executor, ProgressCallback
 
 __all__ = ["Table", "TableCatalog"]
 
@@ -116,8 +116,8 @@ class Table(ConfigurableTable):
             SchemaError: A column does not exist; the message proposes the nearest.
         """
         check_list("columns", columns)
-        with watching(progress, "analyze") as watcher:
-            return self._analyze(columns, full, executor, watcher)
+        with progress_callback(progress, "analyze") as callback:
+            return self._analyze(columns, full, executor, callback)
 
     def compact(  # noqa: PLR0913  options, by name
         self,
@@ -163,8 +163,8 @@ class Table(ConfigurableTable):
             SchemaError: An argument does not fit.
         """
         how = CompactOptions(sort_by, z_order, target_file_size_bytes, min_input_files, min_deletes, full, dry_run)
-        with watching(progress, "compact") as watcher:
-            return self._compact(where, how, WriteOptions(ref, False, snapshot_properties or {}, executor, watcher))
+        with progress_callback(progress, "compact") as callback:
+            return self._compact(where, how, WriteOptions(ref, False, snapshot_properties or {}, executor, callback))
 
     def rewrite_manifests(
         self,
@@ -219,8 +219,8 @@ class Table(ConfigurableTable):
             CommitUnknownError: The outcome is unknown; nothing was cleaned up.
             FormatError: A delete file is corrupt; nothing was changed.
         """
-        with watching(progress, "rewrite deletes") as watcher:
-            options = WriteOptions(ref, False, snapshot_properties or {}, executor, watcher)
+        with progress_callback(progress, "rewrite deletes") as callback:
+            options = WriteOptions(ref, False, snapshot_properties or {}, executor, callback)
             return self._rewrite_deletes(min_input_files, dry_run, options)
 
     def expire_snapshots(
@@ -252,8 +252,8 @@ class Table(ConfigurableTable):
             ConflictError: Other writers won every race; nothing was changed.
         """
         moment = moment_before("older_than", older_than)
-        with watching(progress, "expire snapshots") as watcher:
-            return self._expire_snapshots(keep_last, moment, dry_run, executor, watcher)
+        with progress_callback(progress, "expire snapshots") as callback:
+            return self._expire_snapshots(keep_last, moment, dry_run, executor, callback)
 
     def remove_orphans(
         self,
@@ -290,8 +290,8 @@ class Table(ConfigurableTable):
             UnsupportedError: The table's folder is a whole store, or a table of another format as well.
         """
         before = _grace(older_than, older_than_days)
-        with watching(progress, "remove orphans") as watcher:
-            return self._remove_orphans(before, dry_run, marked, log, executor, watcher)
+        with progress_callback(progress, "remove orphans") as callback:
+            return self._remove_orphans(before, dry_run, marked, log, executor, callback)
 
     def migrate(
         self,
@@ -324,7 +324,7 @@ class Table(ConfigurableTable):
 
     @abstractmethod
     def _analyze(
-        self, columns: Sequence[str] | None, full: bool, executor: Executor | None, watcher: Watcher | None
+        self, columns: Sequence[str] | None, full: bool, executor: Executor | None, progress: ProgressCallback | None
     ) -> AnalyzeSummary: ...
 
     @abstractmethod
@@ -343,7 +343,7 @@ class Table(ConfigurableTable):
         older_than: datetime | None,
         dry_run: bool,
         executor: Executor | None,
-        watcher: Watcher | None,
+        progress: ProgressCallback | None,
     ) -> ExpireSummary: ...
 
     @abstractmethod
@@ -354,7 +354,7 @@ class Table(ConfigurableTable):
         marked: str | None,
         log: str | None,
         executor: Executor | None,
-        watcher: Watcher | None,
+        progress: ProgressCallback | None,
     ) -> OrphanSummary: ...
 
 

@@ -13,7 +13,7 @@ from skerry.table.merging import Clauses, MergeClauses
 from skerry.table.readable import ReadableTable
 from skerry.table.stream_batch import stream_batch
 from skerry.table.summaries import ChangeSummary, RowChanges
-from skerry.table.work.progress import Progress, watching
+from skerry.table.work.progress import Progress, progress_callback
 from skerry.table.work.tasks import Executor
 
 __all__ = ["WritableTable"]
@@ -77,9 +77,9 @@ class WritableTable(ReadableTable):
             UnsupportedError: The rows were to be staged, and the catalog has published them.
         """
         named = stream_batch(stream, batch, query, take_over)
-        with watching(progress, "append") as watcher:
+        with progress_callback(progress, "append") as callback:
             return self._append(
-                data, WriteOptions(ref, staged, snapshot_properties or {}, watcher=watcher, batch=named)
+                data, WriteOptions(ref, staged, snapshot_properties or {}, progress=callback, batch=named)
             )
 
     def append_files(
@@ -123,8 +123,8 @@ class WritableTable(ReadableTable):
             FormatError: `where` is not a condition.
             SchemaError: `where` does not fit the table's columns.
         """
-        with watching(progress, "delete") as watcher:
-            return self._delete(where, WriteOptions(ref, staged, snapshot_properties or {}, executor, watcher))
+        with progress_callback(progress, "delete") as callback:
+            return self._delete(where, WriteOptions(ref, staged, snapshot_properties or {}, executor, callback))
 
     def overwrite(
         self,
@@ -157,8 +157,10 @@ class WritableTable(ReadableTable):
             FormatError: `where` is not a condition.
             SchemaError: `where` or the data does not fit the table's columns.
         """
-        with watching(progress, "overwrite") as watcher:
-            return self._overwrite(data, where, WriteOptions(ref, staged, snapshot_properties or {}, executor, watcher))
+        with progress_callback(progress, "overwrite") as callback:
+            return self._overwrite(
+                data, where, WriteOptions(ref, staged, snapshot_properties or {}, executor, callback)
+            )
 
     def upsert(
         self,
@@ -197,8 +199,8 @@ class WritableTable(ReadableTable):
             SchemaError: The data does not fit the table, or a key is in it twice; the message names it.
             UnsupportedError: It cannot be done blindly.
         """
-        with watching(progress, "upsert") as watcher:
-            options = WriteOptions(ref, staged, snapshot_properties or {}, executor, watcher)
+        with progress_callback(progress, "upsert") as callback:
+            options = WriteOptions(ref, staged, snapshot_properties or {}, executor, callback)
             return self._upsert(data, self._key(on, "upsert"), blind, options)
 
     def merge(  # noqa: PLR0913  options, by name
@@ -251,8 +253,8 @@ class WritableTable(ReadableTable):
             UnsupportedError: It cannot be done blindly.
         """
         clauses = MergeClauses(when_matched, when_not_matched, when_not_matched_by_source)
-        with watching(progress, "merge") as watcher:
-            options = WriteOptions(ref, staged, snapshot_properties or {}, executor, watcher)
+        with progress_callback(progress, "merge") as callback:
+            options = WriteOptions(ref, staged, snapshot_properties or {}, executor, callback)
             return self._merge(data, on, clauses, blind, options)
 
     def apply_changes(  # noqa: PLR0913  options, by name
@@ -318,8 +320,8 @@ class WritableTable(ReadableTable):
         """
         named = stream_batch(stream, batch, query, take_over)
         order = (order_by,) if isinstance(order_by, str) else tuple(order_by)
-        with watching(progress, "apply changes") as watcher:
-            options = WriteOptions(ref, staged, snapshot_properties or {}, executor, watcher, named)
+        with progress_callback(progress, "apply changes") as callback:
+            options = WriteOptions(ref, staged, snapshot_properties or {}, executor, callback, named)
             return self._apply_changes(data, self._key(on, "apply_changes"), op, order, before, blind, options)
 
     def add_files(
@@ -356,8 +358,8 @@ class WritableTable(ReadableTable):
             SchemaError: A file's columns do not fit, its rows belong to several partitions, or it has none.
             UnsupportedError: A file is outside of the table's folder, and the table does not allow that.
         """
-        with watching(progress, "add files") as watcher:
-            self._add_files(locations, WriteOptions(ref, staged, snapshot_properties or {}, executor, watcher))
+        with progress_callback(progress, "add files") as callback:
+            self._add_files(locations, WriteOptions(ref, staged, snapshot_properties or {}, executor, callback))
         return self.current_snapshot(ref)
 
     # ---- what table formats implement ----

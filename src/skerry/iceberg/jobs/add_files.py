@@ -33,7 +33,7 @@ from skerry.table.files.scan_task import FileScanTask
 from skerry.table.rows.schema import FIELD_ID_KEY, leaves, nearest
 from skerry.table.rows.values import encode_value, natural_value
 from skerry.table.statistics.sketching import sketch_parquet
-from skerry.table.work.tasks import Executor, JobProgress, ThreadExecutor, Watcher
+from skerry.table.work.tasks import Executor, JobProgress, ProgressCallback, ThreadExecutor
 from skerry.theta import Sample
 
 __all__ = ["AddFiles", "AddTask", "add_files", "describe_foreign_file", "file_schema"]
@@ -96,7 +96,7 @@ def add_files(
     properties: Mapping[str, str] | None = None,
     constants: Mapping[str, Mapping[int, Any]] | None = None,
     executor: Executor | None = None,
-    watcher: Watcher | None = None,
+    progress: ProgressCallback | None = None,
 ) -> TableState:
     """Add existing Parquet files to a table.
 
@@ -109,7 +109,7 @@ def add_files(
         constants: By location and field id, the physical values of columns that a file lacks because its folder names
             them; the table is partitioned by their identity.
         executor: Runs the tasks that read files; threads of this process by default.
-        watcher: Called after every file.
+        progress: Called after every file.
 
     Raises:
         AlreadyExistsError: A file is named twice, or the branch has it already.
@@ -135,9 +135,9 @@ def add_files(
     written = []
     for file in (executor or ThreadExecutor()).map(describe_foreign_file, tasks):
         written.append(file)
-        if watcher is not None:
+        if progress is not None:
             rows = sum(done.data_file.record_count for done in written)
-            watcher(JobProgress("read", len(written), len(wanted), done_rows=rows))
+            progress(JobProgress("read", len(written), len(wanted), done_rows=rows))
     return table.commit(AddFiles(AppendFiles.of(written, ref=ref, properties=properties, staged=staged)))
 
 

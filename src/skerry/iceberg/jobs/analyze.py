@@ -22,7 +22,7 @@ from skerry.table.statistics.group_samples import GroupSamples
 from skerry.table.statistics.group_sketches import group_sketch_bytes
 from skerry.table.statistics.table_sample import TableSample, max_groups, sketched_file
 from skerry.table.summaries import AnalyzeSummary
-from skerry.table.work.tasks import Executor, JobProgress, ThreadExecutor, Watcher
+from skerry.table.work.tasks import Executor, JobProgress, ProgressCallback, ThreadExecutor
 from skerry.theta.setops import union
 
 __all__ = ["analyze", "catch_up"]
@@ -36,7 +36,7 @@ def analyze(
     columns: Sequence[str] | None = None,
     *,
     executor: Executor | None = None,
-    watcher: Watcher | None = None,
+    progress: ProgressCallback | None = None,
     full: bool = False,
 ) -> AnalyzeSummary:
     """Sketch the rows of the current snapshot that are not sketched yet, and publish sketches of all its rows.
@@ -48,7 +48,7 @@ def analyze(
         table: The table; refreshed first.
         columns: Dotted names; those that the table's properties choose if None.
         executor: Runs the sketching tasks; threads of this process by default.
-        watcher: Called after every file.
+        progress: Called after every file.
         full: Whether to sketch all files again, even those that samples cover.
 
     Raises:
@@ -73,8 +73,8 @@ def analyze(
         sampled.append(found)
         rows += task.file.data_file.record_count
         size += task.file.data_file.file_size_bytes
-        if watcher is not None:
-            watcher(JobProgress("sketch", len(sampled), len(work.tasks), rows, size))
+        if progress is not None:
+            progress(JobProgress("sketch", len(sampled), len(work.tasks), rows, size))
     files = work.new_sketched_files(sampled)
     groups = work.groups_with(sampled, files, max_groups(state.properties))
     own = known.own.of(groups.groups, work.kept.groups, files, group_sketch_bytes(state.properties))

@@ -14,7 +14,7 @@ from skerry.iceberg.metadata.state import MAIN, TableState
 from skerry.iceberg.writing.table_writers import write_batches
 from skerry.table.rows.incoming import conform
 from skerry.table.stream_batch import StreamBatch
-from skerry.table.work.tasks import JobProgress, Watcher
+from skerry.table.work.tasks import JobProgress, ProgressCallback
 
 __all__ = ["append", "append_once"]
 
@@ -26,7 +26,7 @@ def append(
     ref: str = MAIN,
     staged: bool = False,
     properties: Mapping[str, str] | None = None,
-    watcher: Watcher | None = None,
+    progress: ProgressCallback | None = None,
 ) -> TableState:
     """Append rows to a table.
 
@@ -36,7 +36,7 @@ def append(
         ref: The branch.
         staged: Whether the branch does not move.
         properties: Further entries of the snapshot summary.
-        watcher: Called after every batch.
+        progress: Called after every batch.
 
     Raises:
         NotFoundError: There is no such branch.
@@ -48,7 +48,7 @@ def append(
     state = catch_up(table, ref)
     layout = table.layout(ref=ref)
     with layout.owned_files():
-        files = write_batches(layout, _watched(conform(data, state.schema), watcher))
+        files = write_batches(layout, _counted(conform(data, state.schema), progress))
         return table.append(files, ref=ref, properties=properties, staged=staged)
 
 
@@ -59,7 +59,7 @@ def append_once(
     *,
     ref: str = MAIN,
     properties: Mapping[str, str] | None = None,
-    watcher: Watcher | None = None,
+    progress: ProgressCallback | None = None,
 ) -> bool:
     """Append a batch of a stream, unless the table has it already; see `append`.
 
@@ -70,7 +70,7 @@ def append_once(
     try:
         if once.has_batch():
             return False
-        append(once, data, ref=ref, properties=properties, watcher=watcher)
+        append(once, data, ref=ref, properties=properties, progress=progress)
     except BatchWasThereError:
         return False
     finally:
@@ -78,11 +78,11 @@ def append_once(
     return True
 
 
-def _watched(batches: pa.RecordBatchReader, watcher: Watcher | None) -> Iterator[pa.RecordBatch]:
+def _counted(batches: pa.RecordBatchReader, progress: ProgressCallback | None) -> Iterator[pa.RecordBatch]:
     rows = size = 0
     for batch in batches:
         yield batch
         rows += batch.num_rows
         size += batch.nbytes
-        if watcher is not None:
-            watcher(JobProgress("write", done_rows=rows, done_bytes=size))
+        if progress is not None:
+            progress(JobProgress("write", done_rows=rows, done_bytes=size))

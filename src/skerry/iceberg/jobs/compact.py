@@ -40,7 +40,7 @@ from skerry.table.owned_files import OwnedFiles, log_after_publish
 from skerry.table.rows.schema import leaves
 from skerry.table.rows.values import decode_value
 from skerry.table.summaries import CompactOptions, CompactSummary
-from skerry.table.work.tasks import Executor, JobProgress, ThreadExecutor, Watcher
+from skerry.table.work.tasks import Executor, JobProgress, ProgressCallback, ThreadExecutor
 
 __all__ = ["CompactTask", "compact", "compact_group"]
 
@@ -77,7 +77,7 @@ def compact(
     ref: str = MAIN,
     properties: Mapping[str, str] | None = None,
     executor: Executor | None = None,
-    watcher: Watcher | None = None,
+    progress: ProgressCallback | None = None,
 ) -> CompactSummary:
     """Rewrite data files that are small, too large or have many deletes.
 
@@ -88,7 +88,7 @@ def compact(
         ref: The branch.
         properties: Further entries of the snapshot summary.
         executor: Runs the tasks that write groups; threads of this process by default.
-        watcher: Called after every group.
+        progress: Called after every group.
 
     Raises:
         ConflictError: Other writers repeatedly changed the rows of all groups.
@@ -98,7 +98,7 @@ def compact(
     options = options or CompactOptions()
     state = table.refresh()
     rules = compact_rules(options, table.layout(ref=ref).target_file_size_bytes)
-    job = _Compaction(table, where, options, rules, ref, properties or {}, executor or ThreadExecutor(), watcher)
+    job = _Compaction(table, where, options, rules, ref, properties or {}, executor or ThreadExecutor(), progress)
     summary = CompactSummary(_id(state.snapshot(ref)), dry_run=options.dry_run)
     if state.snapshot(ref) is None:
         return summary
@@ -170,7 +170,7 @@ class _Compaction:
     ref: str
     properties: Mapping[str, str]
     executor: Executor
-    watcher: Watcher | None
+    progress: ProgressCallback | None
 
     def layout(self, state: TableState) -> FileLayout:
         """The layout of new files."""
@@ -262,8 +262,8 @@ class _Compaction:
             done += len(task.group.tasks)
             rows += sum(file.data_file.record_count for file in files)
             size += task.group.size_bytes
-            if self.watcher is not None:
-                self.watcher(JobProgress("compact", done, total, rows, size))
+            if self.progress is not None:
+                self.progress(JobProgress("compact", done, total, rows, size))
 
     def _commit(
         self, state: TableState, tasks: Sequence[FileScanTask], written: Sequence[_Written], owned: OwnedFiles

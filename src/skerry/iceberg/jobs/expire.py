@@ -30,7 +30,7 @@ from skerry.table.history import in_utc
 from skerry.table.owned_files import after_publish
 from skerry.table.summaries import ExpireSummary
 from skerry.table.table_files import TableFile
-from skerry.table.work.tasks import Executor, JobProgress, ThreadExecutor, Watcher
+from skerry.table.work.tasks import Executor, JobProgress, ProgressCallback, ThreadExecutor
 
 __all__ = ["deletable", "expire_snapshots"]
 
@@ -42,7 +42,7 @@ def expire_snapshots(
     older_than: datetime | None = None,
     dry_run: bool = False,
     executor: Executor | None = None,
-    watcher: Watcher | None = None,
+    progress: ProgressCallback | None = None,
 ) -> ExpireSummary:
     """Expire old snapshots; delete the files that only they reach, and replaced statistics files.
 
@@ -52,7 +52,7 @@ def expire_snapshots(
         older_than: Only snapshots from before this moment (UTC if it has no zone); the table's property if None.
         dry_run: Whether to only report what would be done.
         executor: Runs the tasks that read manifests; threads of this process by default.
-        watcher: Called with the progress.
+        progress: Called with the progress.
 
     Raises:
         FormatError: Metadata is corrupt; nothing was changed.
@@ -81,7 +81,7 @@ def expire_snapshots(
     if dry_run:
         return ExpireSummary(_ids(gone), plan.refs, files, outside, dry_run)
     if not (gone or plan.refs):
-        _delete(before, files, watcher)
+        _delete(before, files, progress)
         return ExpireSummary(files=files, kept_outside=outside)
     after = table.commit(operation)
     files = outside = ()
@@ -89,7 +89,7 @@ def expire_snapshots(
     gone = [found for found in gone if found.snapshot_id not in remaining]
     with after_publish("deleting the files of expired snapshots"):
         gone, (released, kept) = _released(table, before, gone, reader)
-        _delete(table.state, released, watcher)
+        _delete(table.state, released, progress)
         files, outside = released, kept
     refs = tuple(name for name in before.metadata.refs if name not in table.state.metadata.refs)
     return ExpireSummary(_ids(gone), refs, files, outside)
@@ -167,9 +167,9 @@ def deletable(state: TableState, files: Iterable[TableFile]) -> tuple[tuple[Tabl
     return tuple(inside), tuple(outside)
 
 
-def _delete(state: TableState, files: Sequence[TableFile], watcher: Watcher | None) -> None:
+def _delete(state: TableState, files: Sequence[TableFile], progress: ProgressCallback | None) -> None:
     if not files:
         return
     state.storage.delete(file.location for file in files)
-    if watcher is not None:
-        watcher(JobProgress("delete", len(files), len(files), done_bytes=sum(file.size_bytes for file in files)))
+    if progress is not None:
+        progress(JobProgress("delete", len(files), len(files), done_bytes=sum(file.size_bytes for file in files)))

@@ -26,7 +26,7 @@ from skerry.table.files.scan_task import FileScanTask
 from skerry.table.statistics.file_groups import deletes_key
 from skerry.table.statistics.table_sample import delete_name
 from skerry.table.summaries import DeletesSummary
-from skerry.table.work.tasks import Executor, JobProgress, ThreadExecutor, Watcher
+from skerry.table.work.tasks import Executor, JobProgress, ProgressCallback, ThreadExecutor
 
 __all__ = ["DeletesTask", "rewrite_deletes", "write_deletes"]
 
@@ -69,7 +69,7 @@ def rewrite_deletes(
     dry_run: bool = False,
     properties: Mapping[str, str] | None = None,
     executor: Executor | None = None,
-    watcher: Watcher | None = None,
+    progress: ProgressCallback | None = None,
 ) -> DeletesSummary:
     """Merge the position deletes of data files, and drop delete files that are not needed.
 
@@ -81,7 +81,7 @@ def rewrite_deletes(
         dry_run: Only plan.
         properties: Further entries of the snapshot summary.
         executor: Runs the tasks that read and write delete files; threads of this process by default.
-        watcher: Called with the progress.
+        progress: Called with the progress.
 
     Raises:
         ConflictError: Other writers repeatedly changed the same rows.
@@ -98,7 +98,7 @@ def rewrite_deletes(
         if dry_run or not (plan.chosen or plan.dropped):
             return plan.summary(state, ref, dry_run=dry_run)
         try:
-            return _rewrite(table, plan, ref, properties or {}, runner, watcher)
+            return _rewrite(table, plan, ref, properties or {}, runner, progress)
         except ConflictError as conflict:
             if conflict.retryable or not left:
                 raise
@@ -173,7 +173,7 @@ def _rewrite(
     ref: str,
     properties: Mapping[str, str],
     executor: Executor,
-    watcher: Watcher | None,
+    progress: ProgressCallback | None,
 ) -> DeletesSummary:
     state = table.state
     snapshot = state.branch(ref)
@@ -188,8 +188,8 @@ def _rewrite(
     with layout.owned_files() as files:
         for number, written in enumerate(files.map(executor, write_deletes, todo), 1):
             entries += written
-            if watcher is not None:
-                watcher(
+            if progress is not None:
+                progress(
                     JobProgress("rewrite deletes", min(number * _FILES_OF_TASK, len(plan.chosen)), len(plan.chosen))
                 )
         committed = table.commit(

@@ -38,7 +38,7 @@ from skerry.table.statistics.file_groups import deletes_key
 from skerry.table.statistics.table_sample import delete_name, partition_name
 from skerry.table.summaries import RowChanges
 from skerry.table.work.read_ahead import default_threads
-from skerry.table.work.tasks import Executor, JobProgress, ThreadExecutor, Watcher
+from skerry.table.work.tasks import Executor, JobProgress, ProgressCallback, ThreadExecutor
 
 __all__ = [
     "ChangeMode",
@@ -73,7 +73,7 @@ class ChangeRequest:
         ref: The branch.
         properties: Further entries of the snapshot summary.
         executor: Runs the tasks that read and rewrite files.
-        watcher: Called with the progress.
+        progress: Called with the progress.
         staged: Whether the branch does not move; `properties` then identify the snapshot by `wap.id`.
     """
 
@@ -82,7 +82,7 @@ class ChangeRequest:
     ref: str
     properties: Mapping[str, str] = field(default_factory=dict)
     executor: Executor = field(default_factory=ThreadExecutor)
-    watcher: Watcher | None = None
+    progress: ProgressCallback | None = None
     staged: bool = False
 
     def mode(self, state: TableState) -> ChangeMode:
@@ -126,9 +126,9 @@ class ChangeRequest:
         return RowChanges(snapshot.snapshot_id if snapshot is not None else None)
 
     def report(self, step: str, done_files: int, total_files: int, done_rows: int) -> None:
-        """Report the job's progress to the watcher."""
-        if self.watcher is not None:
-            self.watcher(JobProgress(step, done_files, total_files, done_rows))
+        """Report the progress of the job."""
+        if self.progress is not None:
+            self.progress(JobProgress(step, done_files, total_files, done_rows))
 
 
 def redo_after_conflicts(request: ChangeRequest, attempt: Callable[[TableState], Result]) -> Result:

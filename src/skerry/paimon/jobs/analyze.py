@@ -135,8 +135,8 @@ def _sketch_all(
         found += sketched
         rows += sum(file.row_count for file in sketched)
         size += sum(entry.file.file_size for entry in part)
-        if request.watcher is not None:
-            request.watcher(JobProgress("sketch", len(found), total, rows, size))
+        if request.progress is not None:
+            request.progress(JobProgress("sketch", len(found), total, rows, size))
     return found
 
 

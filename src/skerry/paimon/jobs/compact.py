@@ -169,8 +169,8 @@ class _Attempt:
             files += len(task.entries)
             rows += sum(file.file.row_count for file in result.written)
             size += task.size_bytes
-            if self.request.watcher is not None:
-                self.request.watcher(JobProgress("compact", files, total, rows, size))
+            if self.request.progress is not None:
+                self.request.progress(JobProgress("compact", files, total, rows, size))
 
     def _commit(self, units: Sequence[Sequence[_Done]], owned: OwnedFiles) -> _Round:
         """Commit units at once, or else halves of them; once one is in the table, conflicting ones are given up."""

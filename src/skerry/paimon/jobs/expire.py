@@ -25,7 +25,7 @@ from skerry.paimon.records import table_file
 from skerry.storage import is_within
 from skerry.table.history import in_utc
 from skerry.table.summaries import ExpireSummary
-from skerry.table.work.tasks import Executor, JobProgress, Watcher
+from skerry.table.work.tasks import Executor, JobProgress, ProgressCallback
 
 __all__ = ["ExpiryRule", "expire_snapshots", "plan_expired"]
 
@@ -105,7 +105,7 @@ def expire_snapshots(
     *,
     dry_run: bool = False,
     executor: Executor | None = None,
-    watcher: Watcher | None = None,
+    progress: ProgressCallback | None = None,
 ) -> ExpireSummary:
     """Expire the snapshots of a branch.
 
@@ -114,7 +114,7 @@ def expire_snapshots(
         rule: Which may expire.
         dry_run: Only report what would expire.
         executor: Where manifests are read; threads of this process by default.
-        watcher: Called with the progress.
+        progress: Called with the progress.
 
     Raises:
         FormatError: Metadata is corrupt; nothing was changed.
@@ -148,9 +148,9 @@ def expire_snapshots(
         with suppress(SkerryError):  # a hint saves others a listing, and may be wrong
             write_hint(storage, paths, gone[-1].id + 1, earliest=True)
         storage.delete([file.location for file in inside])
-        if watcher is not None:
+        if progress is not None:
             size = sum(file.size_bytes for file in inside)
-            watcher(JobProgress("delete", len(inside), len(inside), done_bytes=size))
+            progress(JobProgress("delete", len(inside), len(inside), done_bytes=size))
     return summary
 
 

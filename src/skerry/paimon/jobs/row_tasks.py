@@ -113,8 +113,8 @@ class RowJob:
         for task, result in zip(tasks, results, strict=True):
             yield result
             done += files(task)
-            if self.request.watcher is not None:
-                self.request.watcher(JobProgress(step, done, total))
+            if self.request.progress is not None:
+                self.request.progress(JobProgress(step, done, total))
 
 
 def _threads() -> int:

@@ -26,8 +26,8 @@ from skerry.spark.runtime.jvm import is_classic
 from skerry.table.history import MAIN
 from skerry.table.stream_batch import StreamBatch, batch_arguments, stream_batch
 from skerry.table.summaries import ChangeSummary
-from skerry.table.work.progress import Progress, watching
-from skerry.table.work.tasks import Watcher
+from skerry.table.work.progress import Progress, progress_callback
+from skerry.table.work.tasks import ProgressCallback
 
 __all__ = ["ChangeIngestSummary", "ingest_change_stream", "ingest_changes"]
 
@@ -109,8 +109,8 @@ def ingest_changes(  # noqa: PLR0913  options, by name
     if frame.isStreaming:
         raise SchemaError("ingest_changes takes a frame, found a streaming frame; use ingest_change_stream")
     job = _change_job(table, format, on, on_bad_record, drift, blind, ref, snapshot_properties)
-    with watching(progress, "read") as report:
-        return job.run(frame, stream_batch(stream, batch, query, take_over), report)
+    with progress_callback(progress, "read") as callback:
+        return job.run(frame, stream_batch(stream, batch, query, take_over), callback)
 
 
 def ingest_change_stream(  # noqa: PLR0913  options, by name
@@ -261,7 +261,9 @@ class _ChangeJob:
     properties: Mapping[str, str]
     names: FieldNames = field(default_factory=FieldNames)
 
-    def run(self, frame: DataFrame, batch: StreamBatch | None, progress: Watcher | None = None) -> ChangeIngestSummary:
+    def run(
+        self, frame: DataFrame, batch: StreamBatch | None, progress: ProgressCallback | None = None
+    ) -> ChangeIngestSummary:
         """Apply a batch: first refused records, then each table."""
         read = self._read(frame)
         if read.refused.num_rows:
@@ -309,7 +311,7 @@ class _ChangeJob:
         return first
 
     def _apply(
-        self, table: Table, read: RecordBatch, batch: StreamBatch | None, progress: Watcher | None
+        self, table: Table, read: RecordBatch, batch: StreamBatch | None, progress: ProgressCallback | None
     ) -> ChangeSummary:
         return table.apply_changes(
             read.records,

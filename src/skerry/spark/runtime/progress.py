@@ -11,24 +11,24 @@ from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
 from skerry.spark.runtime.jvm import is_classic
-from skerry.table.work.tasks import JobProgress, Watcher
+from skerry.table.work.tasks import JobProgress, ProgressCallback
 
-__all__ = ["run_watched"]
+__all__ = ["run_with_progress"]
 
 Result = TypeVar("Result")
 
 _INTERVAL_S = 0.25
 
 
-def run_watched(spark: SparkSession, run: Callable[[], Result], watcher: Watcher | None) -> Result:
+def run_with_progress(spark: SparkSession, run: Callable[[], Result], progress: ProgressCallback | None) -> Result:
     """Run a function that runs Spark jobs, and report their progress from the calling thread meanwhile.
 
-    The jobs carry a tag. When the caller is interrupted, or the watcher raises, they are cancelled.
+    The jobs carry a tag. When the caller is interrupted, or the callback raises, they are cancelled.
 
     Args:
         spark: The session that the jobs belong to.
         run: The function.
-        watcher: Called a few times a second; None to run without.
+        progress: Called a few times a second; None to run without.
 
     Returns:
         What the function returns; what it raises is raised.
@@ -49,8 +49,8 @@ def run_watched(spark: SparkSession, run: Callable[[], Result], watcher: Watcher
     try:
         while thread.is_alive():
             thread.join(_INTERVAL_S)
-            if watcher is not None:
-                watcher(_progress(spark, tag))
+            if progress is not None:
+                progress(_progress(spark, tag))
     except BaseException:
         while thread.is_alive():  # again and again, because the next job may just be about to start
             _cancel(spark, tag)

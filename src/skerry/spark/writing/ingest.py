@@ -27,7 +27,7 @@ from skerry.paimon.jobs.publish import ShareLayout, owned_shares, publish_shares
 from skerry.paimon.manifests.live_files import delta_entries
 from skerry.paimon.table import PaimonTable
 from skerry.spark.runtime.executor import SparkExecutor
-from skerry.spark.runtime.progress import run_watched
+from skerry.spark.runtime.progress import run_with_progress
 from skerry.spark.writing.arrow_writer import write_frame_as_arrow
 from skerry.spark.writing.paimon_ingest import land_shares
 from skerry.spark.writing.sources import Source, open_source
@@ -35,8 +35,8 @@ from skerry.spark.writing.spark_writer import spark_can_write, write_frame
 from skerry.table.connector.publication import Publication
 from skerry.table.files.data_file import WrittenFile
 from skerry.table.owned_files import OwnedFiles, after_publish
-from skerry.table.work.progress import Progress, watching
-from skerry.table.work.tasks import JobProgress, Watcher
+from skerry.table.work.progress import Progress, progress_callback
+from skerry.table.work.tasks import JobProgress, ProgressCallback
 
 __all__ = ["IngestSummary", "ingest", "land"]
 
@@ -100,12 +100,14 @@ def ingest(
     else:
         rows = open_source(spark, os.fspath(source), format=format, options=options, schema=table.schema)
     publication = Publication(ref=ref, properties=snapshot_properties or {})
-    with watching(progress, "read") as watcher:
-        landed = _LANDINGS[table.format](table, rows, publication, watcher)
+    with progress_callback(progress, "read") as callback:
+        landed = _LANDINGS[table.format](table, rows, publication, callback)
     return dataclasses.replace(landed, seconds=time.perf_counter() - begin)
 
 
-def _into_iceberg(table: Table, rows: Source, publication: Publication, progress: Watcher | None) -> IngestSummary:
+def _into_iceberg(
+    table: Table, rows: Source, publication: Publication, progress: ProgressCallback | None
+) -> IngestSummary:
     inner = cast("IcebergTable", table).handle
     ref = publication.ref
     catch_up(inner, ref, executor=SparkExecutor(rows.frame.sparkSession))
@@ -126,7 +128,9 @@ def _into_iceberg(table: Table, rows: Source, publication: Publication, progress
     )
 
 
-def _into_paimon(table: Table, rows: Source, publication: Publication, progress: Watcher | None) -> IngestSummary:
+def _into_paimon(
+    table: Table, rows: Source, publication: Publication, progress: ProgressCallback | None
+) -> IngestSummary:
     inner = cast("PaimonTable", table).handle
     layout = ShareLayout.of(inner, publication, owns_buckets=True)
     shares = land_shares(rows, layout, publication.mode, progress=progress)
@@ -155,7 +159,9 @@ def _into_paimon(table: Table, rows: Source, publication: Publication, progress:
 _LANDINGS: Final = {"iceberg": _into_iceberg, "paimon": _into_paimon}
 
 
-def land(source: Source | DataFrame, layout: FileLayout, *, progress: Watcher | None = None) -> list[WrittenFile]:
+def land(
+    source: Source | DataFrame, layout: FileLayout, *, progress: ProgressCallback | None = None
+) -> list[WrittenFile]:
     """Write rows as data files of a table and describe them, for a commit.
 
     Args:
@@ -174,8 +180,8 @@ def land(source: Source | DataFrame, layout: FileLayout, *, progress: Watcher | 
     try:
         with layout.owned_files() as owned:
             if not spark_can_write(spark, layout):
-                return run_watched(spark, lambda: write_frame_as_arrow(rows.frame, layout, rows.origin), progress)
-            written = run_watched(spark, lambda: write_frame(rows.frame, layout, rows.origin), progress)
+                return run_with_progress(spark, lambda: write_frame_as_arrow(rows.frame, layout, rows.origin), progress)
+            written = run_with_progress(spark, lambda: write_frame(rows.frame, layout, rows.origin), progress)
             return list(_described(spark, layout, written, owned, progress))
     except BaseException as failure:
         error = rows.error(failure)
@@ -185,7 +191,7 @@ def land(source: Source | DataFrame, layout: FileLayout, *, progress: Watcher | 
 
 
 def _described(
-    spark: SparkSession, layout: FileLayout, locations: list[str], owned: OwnedFiles, progress: Watcher | None
+    spark: SparkSession, layout: FileLayout, locations: list[str], owned: OwnedFiles, progress: ProgressCallback | None
 ) -> Iterator[WrittenFile]:
     """Describe files in a Spark job. Spark writes a file without rows for an empty frame; it is removed."""
     done = JobProgress("sketch", total_files=len(locations))

@@ -21,7 +21,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from skerry.paimon.jobs.publish import Share, ShareLayout, write_share
 from skerry.paimon.writing.routing import Router
 from skerry.spark.runtime.failures import original_errors
-from skerry.spark.runtime.progress import run_watched
+from skerry.spark.runtime.progress import run_with_progress
 from skerry.spark.runtime.settings import changed_settings
 from skerry.spark.writing.arrow_writer import marked_errors
 from skerry.spark.writing.incoming import check_frame, check_values
@@ -29,7 +29,7 @@ from skerry.spark.writing.sources import Source
 from skerry.spark.writing.spark_writer import rebalance_settings, unused_name
 from skerry.table.connector.publication import WriteMode
 from skerry.table.rows.incoming import conform, open_batches
-from skerry.table.work.tasks import Watcher
+from skerry.table.work.tasks import ProgressCallback
 
 __all__ = ["land_shares"]
 
@@ -37,7 +37,7 @@ _RESULT = StructType([StructField("share", BinaryType())])
 
 
 def land_shares(
-    source: Source, layout: ShareLayout, mode: WriteMode, *, progress: Watcher | None = None
+    source: Source, layout: ShareLayout, mode: WriteMode, *, progress: ProgressCallback | None = None
 ) -> list[Share]:
     """Write rows as data files of a Paimon table, or as rows that wait for the commit.
 
@@ -56,7 +56,7 @@ def land_shares(
     spark = source.frame.sparkSession
     try:
         with layout.files.owned_files():
-            return run_watched(spark, lambda: _write_frame(source.frame, layout, mode, source.origin), progress)
+            return run_with_progress(spark, lambda: _write_frame(source.frame, layout, mode, source.origin), progress)
     except BaseException as failure:
         error = source.error(failure)
         if error is None:

@@ -9,16 +9,16 @@ from contextlib import contextmanager
 from typing import TypeAlias
 
 from skerry.table.work.quantities import count, size
-from skerry.table.work.tasks import JobProgress, Watcher
+from skerry.table.work.tasks import JobProgress, ProgressCallback
 
-__all__ = ["Pace", "Progress", "show_progress", "watching"]
+__all__ = ["Pace", "Progress", "progress_callback", "show_progress"]
 
-Progress: TypeAlias = bool | Watcher | None
+Progress: TypeAlias = bool | ProgressCallback | None
 """How a job reports progress: True for a bar, a callable that gets `JobProgress` records, None for nothing."""
 
 
 @contextmanager
-def watching(progress: Progress, first: str) -> Iterator[Watcher | None]:
+def progress_callback(progress: Progress, first: str) -> Iterator[ProgressCallback | None]:
     """Open the progress callback that the argument `progress` of a method asks for.
 
     Args:
@@ -26,14 +26,14 @@ def watching(progress: Progress, first: str) -> Iterator[Watcher | None]:
         first: What is shown until the job reports for the first time.
     """
     if progress is True:
-        with show_progress(first) as watcher:
-            yield watcher
+        with show_progress(first) as callback:
+            yield callback
     else:
         yield progress or None
 
 
 @contextmanager
-def show_progress(first: str) -> Iterator[Watcher | None]:
+def show_progress(first: str) -> Iterator[ProgressCallback | None]:
     """Show a bar with rows and bytes per second while a job runs; show nothing if standard error is not a terminal.
 
     Args:
@@ -59,7 +59,7 @@ def show_progress(first: str) -> Iterator[Watcher | None]:
         task = bar.add_task(first, total=None, pace="")
         pace = Pace()
 
-        def watch(progress: JobProgress) -> None:
+        def update(progress: JobProgress) -> None:
             bar.update(
                 task,
                 description=progress.step,
@@ -68,7 +68,7 @@ def show_progress(first: str) -> Iterator[Watcher | None]:
                 pace=pace.describe(progress),
             )
 
-        yield watch
+        yield update
 
 
 class Pace:

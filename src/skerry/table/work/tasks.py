@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 
 from skerry.storage import Storage
 
-__all__ = ["Executor", "FileTask", "JobProgress", "ThreadExecutor", "Watcher"]
+__all__ = ["Executor", "FileTask", "JobProgress", "ProgressCallback", "ThreadExecutor"]
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -87,5 +87,5 @@ class JobProgress:
     done_bytes: int = 0
 
 
-Watcher = Callable[[JobProgress], None]
+ProgressCallback = Callable[[JobProgress], None]
 """Called with a job's progress, in the thread that runs the job."""
