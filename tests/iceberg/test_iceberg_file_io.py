@@ -208,7 +208,11 @@ def test_a_table_in_a_rest_catalog_that_vends_credentials(rest_catalog, s3_serve
     assert options["s3.access-key-id"] not in repr(table.io.storage)
 
 
-@pytest.mark.parametrize("payload", [b"[" * 100_000, b" " * (64 << 20), b'{"format-version": 2'])
+@pytest.mark.parametrize(
+    "payload",
+    [b"[" * 100_000, b" " * (64 << 20), b'{"format-version": 2'],
+    ids=["nested", "blank", "cut"],
+)
 def test_compressed_metadata_that_cannot_be_is_refused_with_its_name(tmp_path, payload):
     catalog = skerry.connect(tmp_path)
     path = tmp_path / "v1.gz.metadata.json"
