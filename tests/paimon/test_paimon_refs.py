@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial, partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,15 @@ import pyarrow as pa
 import pytest
 from paimon_peers import JavaPaimon, PyPaimon
 
-from skerry.errors import AlreadyExistsError, ConflictError, NotFoundError, SchemaError, UnsupportedError
+from skerry.errors import (
+    AlreadyExistsError,
+    CommitUnknownError,
+    ConflictError,
+    NotFoundError,
+    SchemaError,
+    StorageError,
+    UnsupportedError,
+)
 from skerry.paimon.jobs.expire import ExpiryRule, plan_expired
 from skerry.paimon.metadata.consumers import write_consumer
 from skerry.paimon.metadata.snapshot import CommitKind, Snapshot
@@ -200,6 +210,38 @@ def test_fast_forward(tmp_path: Path) -> None:
     assert table.fast_forward("main", "dev").snapshot_id == 3
     table.handle.refresh()
     assert ids(table) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("step", ["fast_forward", "rollback"])
+def test_a_move_that_fails_half_way_is_said_to_be_unknown_and_can_be_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    table = make(tmp_path / "t")
+    table.append(data(1))
+    table.create_branch("dev")
+    for number in 2, 3:
+        table.append(data(number), ref="dev")
+
+    def move() -> int:
+        found = table.fast_forward("main", "dev") if step == "fast_forward" else table.rollback(1, ref="dev")
+        return found.snapshot_id
+
+    changed = []
+
+    def fail_at_the_second(method: Callable[..., Any], self: Storage, target: Any, *more: Any, **how: Any) -> Any:
+        if "/snapshot-" in str(target):
+            changed.append(target)
+            if len(changed) == 2:
+                raise StorageError("no luck")
+        return method(self, target, *more, **how)
+
+    name = "write" if step == "fast_forward" else "delete"
+    monkeypatch.setattr(Storage, name, partialmethod(partial(fail_at_the_second, getattr(Storage, name))))
+    with pytest.raises(CommitUnknownError, match="may or may not"):
+        move()
+    assert len(changed) == 2
+    assert move() == (3 if step == "fast_forward" else 1)
+    assert ids(table) == ([1, 2, 3] if step == "fast_forward" else [1])
 
 
 def test_names_are_taken_once(tmp_path: Path) -> None:

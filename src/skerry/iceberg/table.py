@@ -179,8 +179,9 @@ class IcebergTable(Table):
     def _drop_ref(self, name: str) -> None:
         self.handle.commit(DropRef(name))
 
-    def _fast_forward(self, branch: str, to: str) -> None:
+    def _fast_forward(self, branch: str, to: str) -> Snapshot | None:
         self.handle.commit(FastForward(branch, to))
+        return self.current_snapshot(branch)
 
     def _cherry_pick(self, snapshot: int, ref: str) -> None:
         from skerry.iceberg.jobs.cherry_pick import pick
@@ -192,8 +193,9 @@ class IcebergTable(Table):
 
         pick(self.handle, PublishStaged(wap_id, ref))
 
-    def _rollback(self, to: int | datetime, ref: str) -> None:
+    def _rollback(self, to: int | datetime, ref: str) -> Snapshot | None:
         self.handle.commit(Rollback(ref, to))
+        return self.current_snapshot(ref)
 
     def _set_current_snapshot(self, snapshot: int, ref: str) -> None:
         self.handle.commit(Rollback(ref, snapshot, anywhere=True))

@@ -12,6 +12,7 @@ from skerry.paimon.cleaning.reachability import MetadataReader, kept_snapshots, 
 from skerry.paimon.metadata import branches, tags
 from skerry.paimon.metadata.options import FALLBACK_BRANCH
 from skerry.paimon.metadata.paths import MAIN_BRANCH
+from skerry.paimon.metadata.published_file import several_files
 from skerry.paimon.metadata.snapshot import Snapshot
 from skerry.paimon.metadata.snapshots import find_snapshot, read_snapshot, snapshot_ids, write_hint
 from skerry.paimon.metadata.state import PaimonState, load_state
@@ -202,21 +203,23 @@ class TableRefs:
             raise NotFoundError(f"no branch or tag {name!r}{nearest(name, known)}", location=self.state.name)
         return self
 
-    def fast_forward(self, branch: str, to: str) -> Snapshot | None:
+    def fast_forward(self, branch: str, to: str) -> Snapshot:
         """Advance a branch to the tip of another branch, which must have been created from it.
 
         Returns:
             The branch's new snapshot.
 
         Raises:
+            CommitUnknownError: The store failed; the branch may have some of the snapshots.
             ConflictError: The branches have diverged.
             NotFoundError: The branch does not exist.
         """
         state = self.branch_state(branch)
-        branches.fast_forward(state.storage, state.paths, to)
-        return self.branch_state(branch).snapshot
+        newest = branches.fast_forward(state.storage, state.paths, to)
+        self._load_moved(branch)
+        return newest
 
-    def rollback(self, to: int | datetime, *, ref: str = MAIN_BRANCH) -> Snapshot | None:
+    def rollback(self, to: int | datetime, *, ref: str = MAIN_BRANCH) -> Snapshot:
         """Move a branch back to a snapshot. Later snapshots of it are deleted, with the files that only they need.
 
         There must be no other writers to the branch meanwhile.
@@ -226,6 +229,7 @@ class TableRefs:
             ref: The branch.
 
         Raises:
+            CommitUnknownError: The store failed; some of the later snapshots may still exist.
             NotFoundError: The branch or snapshot does not exist, or no snapshot is old enough.
         """
         state = self.branch_state(ref)
@@ -234,7 +238,12 @@ class TableRefs:
         later = [found for found in self.snapshots(ref) if found.id > target.id]
         if later:
             _forget(state, later, target.id)
-        return self.branch_state(ref).snapshot
+            self._load_moved(ref)
+        return target
+
+    def _load_moved(self, branch: str) -> None:
+        with after_publish("loading the new state"):
+            self.branch_state(branch)
 
     def _snapshot(self, snapshot: int | None, ref: str) -> Snapshot:
         found = (
@@ -254,8 +263,9 @@ def _forget(state: PaimonState, later: Sequence[Snapshot], target_id: int) -> No
     reader = MetadataReader(state)
     for run in kept_snapshots(state, gone):
         needed -= reachable(state, run, reader)
-    write_hint(state.storage, state.paths, target_id)
-    for number in reversed(gone):
-        state.storage.delete([state.paths.snapshot(number)])
+    with several_files(f"the branch may or may not be at snapshot {target_id}", state.paths.branch_root):
+        write_hint(state.storage, state.paths, target_id)
+        for number in reversed(gone):
+            state.storage.delete([state.paths.snapshot(number)])
     with after_publish("deleting the files of later snapshots"):
         state.storage.delete([file.location for file in needed if is_within(state.location, file.location)])

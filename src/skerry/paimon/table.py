@@ -193,11 +193,11 @@ class PaimonTable(Table):
     def _drop_ref(self, name: str) -> None:
         self.handle.drop_ref(name)
 
-    def _fast_forward(self, branch: str, to: str) -> None:
-        self.handle.fast_forward(branch, to)
+    def _fast_forward(self, branch: str, to: str) -> Snapshot:
+        return described_snapshot(self.handle.fast_forward(branch, to))
 
-    def _rollback(self, to: int | datetime, ref: str) -> None:
-        self.handle.rollback(to, ref=ref)
+    def _rollback(self, to: int | datetime, ref: str) -> Snapshot:
+        return described_snapshot(self.handle.rollback(to, ref=ref))
 
     # ---- reading ----
 

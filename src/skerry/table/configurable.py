@@ -109,8 +109,7 @@ class ConfigurableTable(WritableTable):
             ConflictError: The branch has snapshots that the other does not have; cherry-pick instead.
             NotFoundError: There is no such branch or tag.
         """
-        self._fast_forward(branch, to)
-        return self.current_snapshot(branch)
+        return self._fast_forward(branch, to)
 
     def cherry_pick(self, snapshot: int, *, ref: str = MAIN) -> Snapshot | None:
         """Bring to a branch what another snapshot added.
@@ -151,8 +150,7 @@ class ConfigurableTable(WritableTable):
             NotFoundError: There is no such branch or snapshot, or none that old.
             SchemaError: The snapshot is not an ancestor of the branch's tip.
         """
-        self._rollback(to, ref)
-        return self.current_snapshot(ref)
+        return self._rollback(to, ref)
 
     def set_current_snapshot(self, snapshot: int, *, ref: str = MAIN) -> Snapshot | None:
         """Move a branch to any snapshot of the table.
@@ -234,7 +232,7 @@ class ConfigurableTable(WritableTable):
     def _drop_ref(self, name: str) -> None: ...
 
     @abstractmethod
-    def _fast_forward(self, branch: str, to: str) -> None: ...
+    def _fast_forward(self, branch: str, to: str) -> Snapshot | None: ...
 
     def _cherry_pick(self, snapshot: int, ref: str) -> None:
         self._lacks("cherry_pick", "use branches and fast_forward")
@@ -243,7 +241,7 @@ class ConfigurableTable(WritableTable):
         self._lacks("publish", "use branches and fast_forward")
 
     @abstractmethod
-    def _rollback(self, to: int | datetime, ref: str) -> None: ...
+    def _rollback(self, to: int | datetime, ref: str) -> Snapshot | None: ...
 
     def _set_current_snapshot(self, snapshot: int, ref: str) -> None:
         self._lacks("set_current_snapshot", "use rollback")

@@ -10,17 +10,15 @@ from typing import Final
 
 from skerry.errors import (
     AlreadyExistsError,
-    CommitUnknownError,
     ConflictError,
     NotFoundError,
     SchemaError,
-    StorageError,
 )
 from skerry.paimon.metadata.file_names import checked_name
 from skerry.paimon.metadata.paths import MAIN_BRANCH, TablePaths
-from skerry.paimon.metadata.published_file import publish_file
+from skerry.paimon.metadata.published_file import publish_file, several_files
 from skerry.paimon.metadata.schemas import schema_ids
-from skerry.paimon.metadata.snapshot import encode_snapshot
+from skerry.paimon.metadata.snapshot import Snapshot, encode_snapshot
 from skerry.paimon.metadata.snapshots import latest_snapshot, snapshot_ids, write_hint
 from skerry.paimon.metadata.tags import read_tag, tag_names
 from skerry.storage import Storage, name
@@ -118,17 +116,13 @@ def delete_branch(storage: Storage, paths: TablePaths, branch: str) -> None:
             f"no branch {branch!r}{nearest(branch, branch_names(storage, paths))}", location=target.branch_root
         )
     schemas = [file.location for file in storage.list_folder(target.schemas).files]
-    try:
+    with several_files(f"branch {branch!r} may or may not be deleted", target.branch_root):
         storage.delete(schemas)  # a folder without a schema is not a branch
-    except StorageError as error:
-        raise CommitUnknownError(
-            f"branch {branch!r} may or may not be deleted: {error}", location=target.branch_root
-        ) from error
     with after_publish(f"deleting the files of branch {branch!r}"):
         storage.delete([file.location for file in storage.list(target.branch_root)])
 
 
-def fast_forward(storage: Storage, paths: TablePaths, branch: str) -> None:
+def fast_forward(storage: Storage, paths: TablePaths, branch: str) -> Snapshot:
     """Advance a branch to the newest snapshot of another one that was created from it.
 
     Every snapshot is published like a commit, in order, so that a rival's commit is detected and not lost.
@@ -138,12 +132,17 @@ def fast_forward(storage: Storage, paths: TablePaths, branch: str) -> None:
         paths: The paths of the branch to advance.
         branch: The branch whose snapshots it gets.
 
+    Returns:
+        The newest of them.
+
     Raises:
+        CommitUnknownError: The store failed; the branch may have some of the snapshots.
         ConflictError: The branches have diverged.
         NotFoundError: The branch does not exist, or has no snapshot.
     """
     source = on_branch(paths, branch)
-    if latest_snapshot(storage, source) is None:
+    tip = latest_snapshot(storage, source)
+    if tip is None:
         raise NotFoundError(f"there is no branch {branch!r}, or it has no snapshot", location=source.snapshots)
     ids = snapshot_ids(storage, source)
     newest = latest_snapshot(storage, paths)
@@ -153,15 +152,17 @@ def fast_forward(storage: Storage, paths: TablePaths, branch: str) -> None:
         )
     if newest is not None and newest.id < ids[0] - 1:
         raise ConflictError(f"branch {branch!r} starts after the newest snapshot {newest.id}", retryable=False)
-    for number in schema_ids(storage, source):
-        _put(storage, source.schema(number), paths.schema(number))
-    for number in ids:
-        _put(storage, source.snapshot(number), paths.snapshot(number))
-        if newest is None or number > newest.id:
-            with after_publish("the hint at the newest snapshot"):
-                write_hint(storage, paths, number)
-    for tag in tag_names(storage, source):
-        _put(storage, source.tag(tag), paths.tag(tag))
+    with several_files(f"branch {paths.branch!r} may or may not be advanced", paths.branch_root):
+        for number in schema_ids(storage, source):
+            _put(storage, source.schema(number), paths.schema(number))
+        for number in ids:
+            _put(storage, source.snapshot(number), paths.snapshot(number))
+            if newest is None or number > newest.id:
+                with after_publish("the hint at the newest snapshot"):
+                    write_hint(storage, paths, number)
+        for tag in tag_names(storage, source):
+            _put(storage, source.tag(tag), paths.tag(tag))
+    return tip
 
 
 def _put(storage: Storage, source: str, target: str) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from skerry.errors import (
     AccessDeniedError,
     AlreadyExistsError,
@@ -9,10 +12,11 @@ from skerry.errors import (
     ConflictError,
     NotFoundError,
     SkerryError,
+    StorageError,
 )
 from skerry.storage import Storage
 
-__all__ = ["holds", "publish_file"]
+__all__ = ["holds", "publish_file", "several_files"]
 
 
 def publish_file(storage: Storage, location: str, data: bytes, what: str) -> None:
@@ -44,6 +48,23 @@ def publish_file(storage: Storage, location: str, data: bytes, what: str) -> Non
     except Exception as error:
         if not holds(storage, location, data):
             raise _unknown(what, location, error) from error
+
+
+@contextmanager
+def several_files(what: str, location: str) -> Iterator[None]:
+    """Classify a failure while files change of which each one counts: a change that can be repeated.
+
+    Args:
+        what: What may have happened, for the message: "branch 'b' may or may not be deleted".
+        location: The folder of the files.
+
+    Raises:
+        CommitUnknownError: The store failed.
+    """
+    try:
+        yield
+    except StorageError as error:
+        raise CommitUnknownError(f"{what}: {error}; do it again", location=location) from error
 
 
 def _unknown(what: str, location: str, error: Exception) -> CommitUnknownError:
