@@ -107,6 +107,18 @@ def test_public_names_are_documented() -> None:
     assert not bare
 
 
+def test_files_are_passed_in_the_same_way() -> None:
+    """Whatever opens or writes files takes `path`, and beside `storage=` always `options=`, by these names."""
+    for name, value in public_names():
+        if name.startswith(("skerry.amudai.", "skerry.puffin.")) and (
+            inspect.isclass(value) or inspect.isfunction(value)
+        ):
+            parameters = inspect.signature(value).parameters
+            taken = {"path", "storage", "options"} & set(parameters)
+            assert len(taken) in (0, 3), name
+            assert not {"source", "where", "location"} & set(parameters) or not taken, name
+
+
 # ---- sizes ----
 
 

@@ -109,10 +109,11 @@ def test_parts_outside_of_the_folder_are_refused_unless_allowed(tmp_path: Path) 
     with pytest.raises(UnsupportedError, match="is outside of the folder of the merged shard"):
         merge([outside], tmp_path / "in" / "all.shard")
     assert list((tmp_path / "in").iterdir()) == []
-    merge([outside], tmp_path / "in" / "all.shard", allowed=[str(tmp_path)])
+    merge([outside], tmp_path / "in" / "all.shard", allowed_locations=[str(tmp_path)])
     with pytest.raises(UnsupportedError, match="absolute urls are followed only into folders that the caller"):
         read_table(tmp_path / "in" / "all.shard")
-    assert ShardFile(tmp_path / "in" / "all.shard", allowed=[str(tmp_path)]).read().equals(part(0))
+    assert ShardFile(tmp_path / "in" / "all.shard", allowed_locations=[str(tmp_path)]).read().equals(part(0))
+    assert read_table(tmp_path / "in" / "all.shard", allowed_locations=[str(tmp_path)]).equals(part(0))
 
 
 def test_deleted_rows_stay_deleted(tmp_path: Path) -> None:

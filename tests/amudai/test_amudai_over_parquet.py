@@ -206,10 +206,12 @@ def test_what_cannot_be_referred_to_is_refused(tmp_path: Path) -> None:
         with pytest.raises(kind, match=error):
             write_over_parquet([tmp_path / name for name in files], tmp_path / where)
         assert not list(tmp_path.rglob("*.shard"))
-    write_over_parquet([tmp_path / "a.parquet"], tmp_path / "in" / "x.shard", allowed=[str(tmp_path)])
+    write_over_parquet([tmp_path / "a.parquet"], tmp_path / "in" / "x.shard", allowed_locations=[str(tmp_path)])
     with pytest.raises(UnsupportedError, match="absolute urls"):
         read_table(tmp_path / "in" / "x.shard", columns=["n"])
-    assert ShardFile(tmp_path / "in" / "x.shard", allowed=[str(tmp_path)]).read(columns=["n"]).num_rows == 2000
+    assert (
+        ShardFile(tmp_path / "in" / "x.shard", allowed_locations=[str(tmp_path)]).read(columns=["n"]).num_rows == 2000
+    )
 
 
 def test_damage_to_the_files_is_noticed(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from skerry import amudai
 from skerry.amudai.blocks import taking
-from skerry.errors import SkerryError
+from skerry.errors import NotFoundError, SkerryError
 
 _GOLDEN = [shard for shard in golden_shards() if shard.name not in ("flights", "many-blocks", "wide")]
 
@@ -89,6 +89,16 @@ def test_positions_that_are_none_are_refused(positions: object, tmp_path: Path) 
     file = amudai.ShardFile(tmp_path / "data.amudai.shard")
     with pytest.raises(SkerryError):
         file.take(positions)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("ordinal", [-1, 1])
+def test_stripes_that_do_not_exist_are_refused(ordinal: int, tmp_path: Path) -> None:
+    amudai.write_table(pa.table({"x": [10, 11, 12]}), tmp_path / "data.amudai.shard")
+    file = amudai.ShardFile(tmp_path / "data.amudai.shard")
+    with pytest.raises(NotFoundError, match=f"stripe {ordinal} of 1"):
+        file.read(stripes=[ordinal])
+    with pytest.raises(NotFoundError, match=f"stripe {ordinal} of 1"):
+        next(file.iter_batches(stripes=[ordinal]))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+import inspect
 import math
 import struct
 import subprocess
@@ -160,7 +161,7 @@ def test_any_table_comes_back(
         table,
         path,
         profile=profile,
-        columns={name: FieldOptions(profile, block_values=block_rows) for name in table.column_names},
+        field_options={name: FieldOptions(profile, block_values=block_rows) for name in table.column_names},
         stripe_rows=rows,
         two_level=two_level,
         threads=1,
@@ -285,14 +286,26 @@ def test_files_are_not_replaced_unasked(tmp_path: Path) -> None:
     assert read_table(tmp_path / "x.shard")["x"].to_pylist() == [2]
 
 
+def test_tables_and_batches_are_written_with_the_same_options() -> None:
+    of_writer, of_table = (inspect.signature(each).parameters for each in (ShardWriter, write_table))
+    options = {name: one for name, one in of_writer.items() if one.kind is one.KEYWORD_ONLY}
+    assert options == {name: one for name, one in of_table.items() if one.kind is one.KEYWORD_ONLY}
+    documented = [
+        str(inspect.getdoc(each)).partition("    profile: ")[2].partition("\n\n")[0]
+        for each in (ShardWriter, write_table)
+    ]
+    assert documented[0] == documented[1]
+    assert all(f"    {name}: " in f"    profile: {documented[0]}" for name in options)
+
+
 def test_other_columns_profiles_and_options_are_refused(tmp_path: Path) -> None:
     schema = pa.schema([("x", pa.int64())])
     for options, error in (
         ({"profile": "tiny"}, "no profile 'tiny', expected one of plain, fast"),
         ({"stripe_rows": 0}, "a stripe of 0 rows"),
         ({"stripe_bytes": 1 << 31}, "1073741824 bytes at most"),
-        ({"columns": {"y": FieldOptions()}}, "columns that there are not: y"),
-        ({"field_properties": {"y": {}}}, "columns that there are not: y"),
+        ({"field_options": {"y": FieldOptions()}}, "columns that do not exist: y"),
+        ({"field_properties": {"y": {}}}, "columns that do not exist: y"),
         ({"properties": {"p": object()}}, "propert"),
     ):
         with pytest.raises(SchemaError, match=error):
@@ -414,7 +427,7 @@ def test_streams_are_written_batch_by_batch(tmp_path: Path) -> None:
     for rows in (table.to_reader(7), table.to_batches()[0], polars.from_arrow(table)):
         write_table(rows, tmp_path / "x.shard", stripe_rows=30, overwrite=True)
         assert read_table(tmp_path / "x.shard").equals(table)
-    with pytest.raises(SchemaError, match="list is no Arrow data"):
+    with pytest.raises(SchemaError, match="list is not Arrow data"):
         write_table([1, 2], tmp_path / "y.shard")
 
 
@@ -489,7 +502,7 @@ def test_values_that_repeat_get_a_dictionary(tmp_path: Path, values: list[Any], 
     assert read_table(tmp_path / "x.shard").equals(table)
     for choice, expected in ((False, None), (True, 3)):
         options = FieldOptions(with_dictionary=choice)
-        write_table(table, tmp_path / "y.shard", columns={"x": options}, overwrite=True)
+        write_table(table, tmp_path / "y.shard", field_options={"x": options}, overwrite=True)
         assert buffers(tmp_path / "y.shard", "x")[1] == expected
         assert read_table(tmp_path / "y.shard").equals(table)
 
@@ -504,11 +517,11 @@ def test_values_that_do_not_repeat_get_none(tmp_path: Path) -> None:
 def test_plans_blocks_and_indexes_can_be_told(tmp_path: Path) -> None:
     table = pa.table({"x": pa.array(range(5000), pa.int64())})
     plan = Plan(Encoding.DELTA, (Plan(Encoding.FUSED_FRAME_OF_REFERENCE),))
-    write_table(table, tmp_path / "x.shard", columns={"x": FieldOptions(plan=plan, block_values=1000)})
+    write_table(table, tmp_path / "x.shard", field_options={"x": FieldOptions(plan=plan, block_values=1000)})
     kinds, _ = buffers(tmp_path / "x.shard", "x")
     assert kinds == {DATA: 5, RANGES: 0}
     assert read_table(tmp_path / "x.shard").equals(table)
-    write_table(table, tmp_path / "y.shard", columns={"x": FieldOptions(with_index=False)})
+    write_table(table, tmp_path / "y.shard", field_options={"x": FieldOptions(with_index=False)})
     assert RANGES not in buffers(tmp_path / "y.shard", "x")[0]
 
 

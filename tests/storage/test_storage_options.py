@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from skerry.errors import AccessDeniedError, NotFoundError, SchemaError, StorageError, UnsupportedError
-from skerry.storage import Counts, Storage
+from skerry.storage import Counts, Storage, storage_of
 from skerry.storage.location import parse_location
 from skerry.storage.options import store_settings
 
@@ -439,3 +439,12 @@ def test_a_storage_shows_no_secret():
         "'s3.region': 'us-east-1'})"
     )
     assert "HIDDEN-catalog" not in pickle.dumps(storage).decode("latin1")
+
+
+def test_a_storage_and_options_exclude_each_other() -> None:
+    storage = Storage()
+    assert storage_of(storage, None) is storage
+    assert storage_of(None, {"s3.region": "eu-west-1"}).options == {"s3.region": "eu-west-1"}
+    assert storage_of(None, None).options == {}
+    with pytest.raises(SchemaError, match="storage= and options= exclude each other"):
+        storage_of(storage, {})

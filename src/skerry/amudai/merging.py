@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from google.protobuf.message import Message
 
@@ -30,7 +30,7 @@ from skerry.amudai.values.types import ARROW_SCHEMA_PROPERTY
 from skerry.amudai.writing.directory import StripeParts, data_refs, finish_root, merge_fields
 from skerry.amudai.writing.shard_writer import WrittenShard
 from skerry.errors import AlreadyExistsError, SchemaError, UnsupportedError
-from skerry.storage import Storage, absolute, file_key, is_within, parent, redact
+from skerry.storage import Storage, absolute, file_key, is_within, parent, redact, storage_of
 
 __all__ = ["merge"]
 
@@ -39,38 +39,45 @@ _RULE = "docs/formats/amudai.md § 2.6"
 
 def merge(
     shards: Sequence[str | os.PathLike[str]],
-    where: str | os.PathLike[str],
+    path: str | os.PathLike[str],
     *,
-    storage: Storage | None = None,
-    allowed: Iterable[str] = (),
+    allowed_locations: Iterable[str] = (),
     overwrite: bool = False,
+    storage: Storage | None = None,
+    options: Mapping[str, str] | None = None,
 ) -> WrittenShard:
-    """Make a shard of all stripes of some shards, without copying data.
+    """Write one root file over the stripes of several shards, without copying data.
 
-    Rows are those of the shards one after the other. Statistics are merged, filters and indexes of stripes stay, those
-    of shards are dropped. The shards must stay where they are.
+    Its rows are those of the shards, one after the other. Statistics are merged; Bloom filters and indexes of stripes
+    stay, those of whole shards are dropped. The shards must stay where they are.
+
+    Example:
+        amudai.merge(["monday.amudai.shard", "tuesday.amudai.shard"], "week.amudai.shard")
 
     Args:
-        shards: Root files, at least one, of one schema.
-        where: Location of the new root file.
-        storage: Where to read and write; local files by default.
-        allowed: Folders other than that of the new root in which files of the shards may be. They are referred to by
-            absolute urls then, and readers have to allow these folders, too.
-        overwrite: Whether a file of that name is replaced.
+        shards: Paths or URLs of root files, at least one, of one schema.
+        path: Path or URL of the new root file.
+        allowed_locations: Folders, apart from that of the new root, in which files of the shards may be. The new root
+            refers to these files by absolute URLs, and whoever reads it has to allow the same folders.
+        overwrite: Whether an existing file is replaced.
+        storage: Where to read and write; by default one made of `options`.
+        options: Storage options such as credentials.
 
     Returns:
-        What was written; it has no offsets of stripes, as their data is elsewhere.
+        What was written, without offsets of stripes, as their data is elsewhere.
 
     Raises:
-        SchemaError: The shards have other columns than the first, or there is none.
+        SchemaError: No shards are given, one has other columns than the first, or both `storage` and `options` are
+            given.
         UnsupportedError: Files of a shard are in a folder that is not allowed.
-        AlreadyExistsError: There is a file of that name, or it is one of the shards.
+        NotFoundError: A shard does not exist.
+        AlreadyExistsError: The file exists and `overwrite` is false, or it is one of the shards.
         FormatError: A shard is damaged.
     """
-    location = absolute(where)
-    storage = storage or Storage()
-    folders = list(map(absolute, allowed))
-    sources = [ShardMetadata(storage, absolute(shard), allowed=folders) for shard in shards]
+    location = absolute(path)
+    storage = storage_of(storage, options)
+    folders = list(map(absolute, allowed_locations))
+    sources = [ShardMetadata(storage, absolute(shard), allowed_locations=folders) for shard in shards]
     if not sources:
         raise SchemaError("no shards to merge")
     if any(file_key(source.location) == file_key(location) for source in sources):
@@ -146,8 +153,8 @@ class _Urls:
         folders = (parent(self._location), *self._allowed)
         if not any(is_within(folder, target) for folder in folders):
             raise UnsupportedError(
-                f"{redact(target)} is outside of the folder of the merged shard: allow its folder, or write "
-                "the merged shard elsewhere",
+                f"{redact(target)} is outside of the folder of the merged shard: allow its folder "
+                "(allowed_locations=), or write the merged shard elsewhere",
                 location=redact(self._location),
                 rule=_RULE,
             )

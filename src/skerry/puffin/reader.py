@@ -16,7 +16,7 @@ from skerry.puffin.layout import (
     decode_footer_trailer,
 )
 from skerry.puffin.metadata import BlobMetadata, FileMetadata
-from skerry.storage import Storage, redact
+from skerry.storage import Storage, redact, storage_of
 
 __all__ = ["PuffinReader", "read"]
 
@@ -28,6 +28,10 @@ def read(
     path: str | os.PathLike[str], *, storage: Storage | None = None, options: Mapping[str, str] | None = None
 ) -> PuffinReader:
     """Open a Puffin file.
+
+    Example:
+        file = puffin.read("s3://lake/t/metadata/1.stats", options={"s3.region": "eu-west-1"})
+        file.read_blob(file.blobs[0])
 
     Args:
         path: A path or URL.
@@ -41,6 +45,7 @@ def read(
         NotFoundError: There is no such file.
         FormatError: It is not a sound Puffin file.
         UnsupportedError: A footer flag is set whose meaning is not known.
+        SchemaError: Both `storage` and `options` are given.
     """
     return PuffinReader(path, storage=storage, options=options)
 
@@ -52,17 +57,22 @@ class PuffinReader:
     open the file, so the magic at its very start is checked when the bytes beside it are read. A reader holds no open
     handle and may be used from many threads.
 
+    Example:
+        file = puffin.PuffinReader("t/metadata/1.stats")
+        [blob.type for blob in file.blobs]
+
     Args:
         path: A path or URL.
         storage: Where to read; by default one made of `options`.
         options: Storage options such as credentials.
-        file_size: Its size as recorded elsewhere, such as in table metadata.
-        footer_size: The size of its footer as recorded elsewhere. Only a hint: the file's own record is what counts.
+        file_size: Its size in bytes as recorded elsewhere, such as in table metadata: saves asking the store.
+        footer_size: The size of its footer in bytes as recorded elsewhere. Only a hint: the file's own record counts.
 
     Raises:
         NotFoundError: There is no such file.
         FormatError: It is not a sound Puffin file.
         UnsupportedError: A footer flag is set whose meaning is not known.
+        SchemaError: Both `storage` and `options` are given.
     """
 
     def __init__(
@@ -75,7 +85,7 @@ class PuffinReader:
         footer_size: int | None = None,
     ) -> None:
         self.location = location = os.fspath(path)
-        self._storage = storage = storage or Storage(options)
+        self._storage = storage = storage_of(storage, options)
         self._shown = redact(location)
         tail_bytes = max(FOOTER_TRAILER_BYTES, footer_size or _SPECULATIVE_TAIL_BYTES)
         if file_size is None:
@@ -110,7 +120,7 @@ class PuffinReader:
 
         Args:
             blob: One of `blobs`.
-            max_bytes: The largest content to accept; by default 16 MiB and 64 times the blob's stored length.
+            max_bytes: The largest content to accept, in bytes; by default 16 MiB and 64 times the blob's stored length.
 
         Returns:
             The content. What it means is up to the blob's type.

@@ -8,13 +8,18 @@ from collections.abc import Iterable, Mapping
 from skerry._version import __version__
 from skerry.puffin.layout import MAGIC, encode_blob, encode_footer
 from skerry.puffin.metadata import BlobMetadata, FileMetadata
-from skerry.storage import Storage
+from skerry.storage import Storage, storage_of
 
 __all__ = ["PuffinWriter"]
 
 
 class PuffinWriter:
     """Collects blobs and writes them as one Puffin file.
+
+    Example:
+        writer = puffin.PuffinWriter({"purpose": "demonstration"})
+        writer.add_blob("my-blob-type", b"its bytes", fields=[3], snapshot_id=7, sequence_number=2)
+        writer.write("demo.puffin")
 
     Args:
         properties: Properties of the file. `created-by` is set to this version of skerry unless given.
@@ -90,7 +95,7 @@ class PuffinWriter:
             data: The bytes, stored as they are.
 
         Returns:
-            Their offset and length. Record them in `properties` to find them again.
+            Their offset and length in bytes. Record them in `properties` to find them again.
         """
         region = (self._position, len(data))
         self._parts.append(bytes(data))
@@ -98,10 +103,10 @@ class PuffinWriter:
         return region
 
     def finish(self) -> tuple[bytes, int]:
-        """Put the file together.
+        """Assemble the file without writing it.
 
         Returns:
-            The bytes of the file, and the size of its footer.
+            The bytes of the file, and the size of its footer in bytes.
 
         Raises:
             FormatError: A value given for a blob or property does not have the type that the specification demands.
@@ -118,22 +123,23 @@ class PuffinWriter:
         options: Mapping[str, str] | None = None,
         overwrite: bool = False,
     ) -> tuple[int, int]:
-        """Write the file, in one step: it is there as a whole or not at all.
+        """Write the file in one step: it appears complete or not at all.
 
         Args:
             path: A path or URL.
             storage: Where to write; by default one made of `options`.
             options: Storage options such as credentials.
-            overwrite: Whether a file of that name is replaced.
+            overwrite: Whether an existing file is replaced.
 
         Returns:
-            The size of the file and of its footer, as table metadata records them (`file-size-in-bytes` and
+            The size of the file and of its footer in bytes, as table metadata records them (`file-size-in-bytes` and
             `file-footer-size-in-bytes`).
 
         Raises:
-            AlreadyExistsError: There is a file of that name.
+            AlreadyExistsError: The file exists, and `overwrite` is false.
+            SchemaError: Both `storage` and `options` are given.
             FormatError: A value given for a blob or property does not have the type that the specification demands.
         """
         data, footer_size = self.finish()
-        (storage or Storage(options)).write(os.fspath(path), data, overwrite=overwrite)
+        storage_of(storage, options).write(os.fspath(path), data, overwrite=overwrite)
         return len(data), footer_size

@@ -23,7 +23,7 @@ from skerry.storage.location import (
 from skerry.storage.metrics import Counts, Metrics
 from skerry.storage.moves import MOVED_FROM, MOVED_TO, Move, move_of
 from skerry.storage.options import ALLOWED_LOCATIONS, allowed_locations
-from skerry.storage.storage import Storage
+from skerry.storage.storage import Storage, storage_of
 from skerry.storage.streams import Sink
 
 __all__ = [
@@ -49,4 +49,5 @@ __all__ = [
     "name",
     "parent",
     "redact",
+    "storage_of",
 ]

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from skerry.errors import FormatError, NotFoundError
+from skerry.errors import FormatError, NotFoundError, SchemaError
 from skerry.storage.local import LocalFiles
 from skerry.storage.location import Family, FileStatus, Folder, Location, parse_location, redact
 from skerry.storage.metrics import Metrics
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from skerry.storage.objects import ObjectFiles
     from skerry.storage.streams import Sink
 
-__all__ = ["Storage"]
+__all__ = ["Storage", "storage_of"]
 
 
 class Storage:
@@ -258,6 +258,24 @@ class Storage:
 
     def __repr__(self) -> str:
         return f"Storage({describe_options(self.options)})"
+
+
+def storage_of(storage: Storage | None, options: Mapping[str, str] | None) -> Storage:
+    """The storage that `storage=` and `options=` of a function mean: the given one, or a new one with the options.
+
+    Args:
+        storage: An open storage, whose connections and counters are shared.
+        options: Options for a new one, such as credentials: see `Storage`.
+
+    Raises:
+        SchemaError: Both are given.
+        UnsupportedError: An option cannot be honoured.
+    """
+    if storage is None:
+        return Storage(options)
+    if options is not None:
+        raise SchemaError("storage= and options= exclude each other: a storage has its own options")
+    return storage
 
 
 def _check_range(location: Location, offset: int, length: int) -> None:

@@ -19,6 +19,7 @@ from skerry.amudai.reading.filters import Filter, parse_filters
 from skerry.amudai.reading.skipping import rows_that_may_match
 from skerry.amudai.shard.schema import DataType, InternalKind, Schema
 from skerry.errors import SchemaError, SkerryError, UnsupportedError
+from skerry.filters import Filters
 
 __all__ = ["Pool", "ScanPlan", "ThisThread", "join_tables", "read_values", "split_batches"]
 
@@ -86,7 +87,7 @@ class ScanPlan:
         schema: Schema,
         arrow: pa.Schema,
         columns: Sequence[str] | None,
-        filters: Any = None,
+        filters: Filters | None = None,
         *,
         keeps_deleted: bool = False,
     ) -> None:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,8 @@ from skerry.amudai.reading.shard_metadata import ShardMetadata
 from skerry.amudai.shard.schema import BasicType, DataType, Schema
 from skerry.amudai.statistics.descriptors import FieldStatistics, decode_statistics
 from skerry.errors import FormatError, NotFoundError, SchemaError
-from skerry.storage import Storage, absolute
+from skerry.filters import Filters
+from skerry.storage import Storage, absolute, storage_of
 
 __all__ = ["ShardFile", "read_table"]
 
@@ -34,23 +35,30 @@ _WINDOW_ROWS: Final = 1 << 18
 
 
 def read_table(
-    source: str | os.PathLike[str],
+    path: str | os.PathLike[str],
     *,
     columns: Sequence[str] | None = None,
-    filters: Any = None,
+    filters: Filters | None = None,
     schema: pa.Schema | None = None,
     use_threads: bool = True,
+    allowed_locations: Iterable[str] = (),
     storage: Storage | None = None,
     options: Mapping[str, str] | None = None,
 ) -> pa.Table:
     """Read a shard as a table, as `pyarrow.parquet.read_table` reads a Parquet file.
 
+    Example:
+        amudai.read_table("flights.amudai.shard", columns=["carrier"], filters=[("month", "=", 3), ("delay", ">", 60)])
+
     Args:
-        source: Location of the shard's root file.
+        path: Path or URL of the shard's root file.
         columns: Names or aliases of the columns, in the order of the result; all by default.
-        filters: Which rows: a `pyarrow.compute.Expression`, or lists of `(column, operator, value)` in pyarrow's shape.
+        filters: Which rows: a PyArrow expression, a list of `(column, operator, value)` that must all hold, or a list
+            of such lists. Operators are `=`, `==`, `!=`, `<`, `>`, `<=`, `>=`, `in`, `not in`; columns are names or
+            aliases.
         schema: Types to read some columns as, instead of those that the shard suggests.
         use_threads: Whether columns are decoded by several threads.
+        allowed_locations: Folders, apart from that of the root, in which files that the shard refers to may be.
         storage: Where to read; by default one made of `options`.
         options: Storage options such as credentials.
 
@@ -58,46 +66,52 @@ def read_table(
         The table. Rows that are marked as deleted are left out.
 
     Raises:
-        NotFoundError: There is no such file or column.
+        NotFoundError: There is no such file, or no such column in `columns`.
         FormatError: The shard is damaged.
-        UnsupportedError: It is stored in a way that cannot be read.
-        SchemaError: A value does not fit the type that its column reads as.
+        UnsupportedError: It is stored in a way that cannot be read, or refers to a folder that is not allowed.
+        SchemaError: `filters` do not fit the columns, or a value does not fit the type that its column is read as.
     """
-    shard = ShardFile(source, schema=schema, storage=storage, options=options)
+    shard = ShardFile(path, schema=schema, allowed_locations=allowed_locations, storage=storage, options=options)
     return shard.read(columns=columns, filters=filters, use_threads=use_threads)
 
 
 class ShardFile:
     """A shard, open for reading. Holds no open handle; may be used from many threads.
 
+    Example:
+        shard = amudai.ShardFile("s3://lake/flights.amudai.shard", options={"s3.region": "eu-west-1"})
+        shard.take([17, 4, 300_000], columns=["carrier"])
+
     Args:
-        source: Location of the shard's root file.
+        path: Path or URL of the shard's root file.
         schema: Types to read some columns as, instead of those that the shard suggests.
+        allowed_locations: Folders, apart from that of the root, in which files that the shard refers to may be.
+        file_size: The root's size in bytes, if it is known: saves asking the store.
         storage: Where to read; by default one made of `options`.
         options: Storage options such as credentials.
-        allowed: Folders beside that of the root into which absolute urls of the shard may lead.
-        file_size: The root's size, if it is known: saves asking the store.
 
     Raises:
         NotFoundError: There is no such file.
         FormatError: It is not a sound shard.
-        UnsupportedError: It is of a version to come.
+        UnsupportedError: Its version is unknown.
         SchemaError: A column cannot be read as `schema` says.
     """
 
     def __init__(
         self,
-        source: str | os.PathLike[str],
+        path: str | os.PathLike[str],
         *,
         schema: pa.Schema | None = None,
+        allowed_locations: Iterable[str] = (),
+        file_size: int | None = None,
         storage: Storage | None = None,
         options: Mapping[str, str] | None = None,
-        allowed: Iterable[str] = (),
-        file_size: int | None = None,
     ) -> None:
-        location = absolute(source)
         self.metadata = ShardMetadata(
-            storage or Storage(options), location, allowed=map(absolute, allowed), file_size=file_size
+            storage_of(storage, options),
+            absolute(path),
+            allowed_locations=map(absolute, allowed_locations),
+            file_size=file_size,
         )
         self._asked = schema
         if schema is not None:
@@ -170,7 +184,7 @@ class ShardFile:
         return True
 
     def statistics(self, column: str) -> FieldStatistics | None:
-        """What is known of a column in the whole shard; None if nothing is.
+        """Statistics of a column in the whole shard: range, nulls, NaNs, distinct count; None if there are none.
 
         Raises:
             NotFoundError: There is no such column.
@@ -178,7 +192,7 @@ class ShardFile:
         return self.metadata.statistics(self.shard_schema.field(column).data_type)
 
     def stripe_statistics(self, column: str) -> list[FieldStatistics | None]:
-        """What is known of a column in each stripe.
+        """Statistics of a column in each stripe; None for a stripe without them.
 
         Raises:
             NotFoundError: There is no such column.
@@ -186,7 +200,7 @@ class ShardFile:
         return self.node_statistics(self.shard_schema.field(column).data_type)
 
     def node_statistics(self, node: DataType) -> list[FieldStatistics | None]:
-        """What is known of any node of the shard's schema in each stripe."""
+        """Statistics of any node of the shard's schema, nested ones too, in each stripe."""
         readers = self.metadata.stripe_readers()
         self.metadata.load_descriptors(readers, [node])
         found = [reader.fields.descriptor(node) for reader in readers]
@@ -197,29 +211,32 @@ class ShardFile:
         self,
         *,
         columns: Sequence[str] | None = None,
-        filters: Any = None,
+        filters: Filters | None = None,
         stripes: Sequence[int] | None = None,
         use_threads: bool = True,
         internal_fields: bool = False,
     ) -> pa.Table:
         """Read the shard, or some of its stripes, as a table.
 
+        Example:
+            shard.read(columns=["carrier"], filters=[("month", "in", [3, 4])], stripes=[0])
+
         Args:
             columns: Names or aliases, in the order of the result; all columns by default.
-            filters: Which rows: a `pyarrow.compute.Expression`, or lists of `(column, operator, value)`.
+            filters: Which rows, as for `read_table`.
             stripes: Ordinals of stripes; all by default.
             use_threads: Whether columns are decoded by several threads.
-            internal_fields: Whether fields that are not columns of the table are read, too, and rows that are marked as
-                deleted kept.
+            internal_fields: Whether fields that are not columns of the table are read too, and rows that are marked as
+                deleted.
 
         Returns:
             The table; a chunk of a column is a stripe, or less.
 
         Raises:
-            NotFoundError: There is no such column.
+            NotFoundError: There is no such column in `columns`, or no such stripe.
             FormatError: The shard is damaged.
             UnsupportedError: It is stored in a way that cannot be read.
-            SchemaError: A value does not fit the type that its column reads as.
+            SchemaError: `filters` do not fit the columns, or a value does not fit the type that its column is read as.
         """
         plan = self._plan(columns, filters, internal_fields)
         readers = self.metadata.stripe_readers(stripes)
@@ -235,23 +252,30 @@ class ShardFile:
         batch_size: int = BATCH_ROWS,
         *,
         columns: Sequence[str] | None = None,
-        filters: Any = None,
+        filters: Filters | None = None,
         stripes: Sequence[int] | None = None,
         use_threads: bool = True,
         internal_fields: bool = False,
     ) -> Iterator[pa.RecordBatch]:
         """Read the shard in batches, stripe by stripe; memory is bounded by some hundred thousand rows.
 
+        Example:
+            for batch in shard.iter_batches(10_000, columns=["carrier"]): ...
+
         Args:
-            batch_size: Most rows of a batch.
+            batch_size: At most this many rows in a batch.
             columns: Names or aliases; all columns by default.
-            filters: Which rows, as for `read`.
+            filters: Which rows, as for `read_table`.
             stripes: Ordinals of stripes; all by default.
             use_threads: Whether columns are decoded by several threads.
             internal_fields: As for `read`.
 
         Yields:
             Batches; none is empty.
+
+        Raises:
+            SchemaError: `batch_size` is less than 1, and as for `read`.
+            NotFoundError, FormatError, UnsupportedError: As for `read`.
         """
         if batch_size < 1:
             raise SchemaError(f"batches of {batch_size} rows, expected at least 1")
@@ -266,12 +290,15 @@ class ShardFile:
                     rows = Selection.range(start, min(start + window, reader.row_count))
                     yield from split_batches(plan.start(reader, rows, pool)(), batch_size)
 
-    def _plan(self, columns: Sequence[str] | None, filters: Any, internal_fields: bool) -> ScanPlan:
+    def _plan(self, columns: Sequence[str] | None, filters: Filters | None, internal_fields: bool) -> ScanPlan:
         arrow = self._arrow_schema(internal=True) if internal_fields else self.schema
         return ScanPlan(self.shard_schema, arrow, columns, filters, keeps_deleted=internal_fields)
 
     def take(self, rows: Sequence[int] | npt.NDArray[np.integer], *, columns: Sequence[str] | None = None) -> pa.Table:
         """Read rows by their positions in the shard; reads the blocks that hold them and nothing else.
+
+        Example:
+            shard.take([17, 4, 300_000], columns=["carrier"])
 
         Args:
             rows: Positions, in any order, repeated at will. Rows that are marked as deleted count, and are read.

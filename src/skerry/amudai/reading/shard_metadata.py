@@ -35,6 +35,7 @@ from skerry.amudai.shard.schema import DataType, Schema
 from skerry.amudai.shard.schema_layout import decode_schema
 from skerry.amudai.shard.shard_files import ShardFiles
 from skerry.amudai.statistics.descriptors import FieldStatistics, decode_statistics, with_nulls
+from skerry.errors import NotFoundError
 from skerry.storage import Storage, redact
 
 __all__ = ["ShardMetadata"]
@@ -50,7 +51,7 @@ class ShardMetadata:
     Args:
         storage: Where to read from.
         location: Location of the root file.
-        allowed: Folders beside that of the root into which absolute urls may lead.
+        allowed_locations: Folders beside that of the root into which absolute urls may lead.
         file_size: The root's size, if it is known: saves asking the store.
 
     Raises:
@@ -60,11 +61,11 @@ class ShardMetadata:
     """
 
     def __init__(
-        self, storage: Storage, location: str, *, allowed: Iterable[str] = (), file_size: int | None = None
+        self, storage: Storage, location: str, *, allowed_locations: Iterable[str] = (), file_size: int | None = None
     ) -> None:
         tail, size = _read_tail(storage, location, file_size)
         self.location = location
-        self.rules = UrlRules(location, allowed)
+        self.rules = UrlRules(location, allowed_locations)
         self.files = ShardFiles(storage, location, size, tail)
         self.directory = decode_directory(tail, file_size=size, location=self.shown)
         directory = self.directory
@@ -109,7 +110,7 @@ class ShardMetadata:
 
     def stripe_properties(self, ordinal: int) -> PropertyBag:
         """The properties of a stripe."""
-        data_ref = self.stripes[ordinal].directory.properties_ref
+        data_ref = self._stripe(ordinal).directory.properties_ref
         if not has_bytes(data_ref):
             return PropertyBag()
         (message,) = self.files.read_messages(StripeProperties, [self.rules.reference(data_ref)])
@@ -122,7 +123,7 @@ class ShardMetadata:
 
     def stripe_indexes(self, ordinal: int) -> IndexCollection:
         """The descriptors of a stripe's indexes."""
-        return self._indexes(self.stripes[ordinal].directory.indexes_ref)
+        return self._indexes(self._stripe(ordinal).directory.indexes_ref)
 
     def _indexes(self, data_ref: DataRef) -> IndexCollection:
         if not has_bytes(data_ref):
@@ -170,6 +171,11 @@ class ShardMetadata:
         is_column = any(field.data_type is node for field in self.schema.fields)
         return with_nulls(statistics, int(self.directory.total_record_count)) if is_column else statistics
 
+    def _stripe(self, ordinal: int) -> Stripe:
+        if not 0 <= ordinal < len(self.stripes):
+            raise NotFoundError(f"stripe {ordinal} of {len(self.stripes)}", location=self.shown)
+        return self.stripes[ordinal]
+
     def stripe_readers(self, ordinals: Iterable[int] | None = None) -> list[StripeReader]:
         """Open stripes: reads where their descriptors are, together.
 
@@ -177,9 +183,10 @@ class ShardMetadata:
             ordinals: Which stripes; all by default.
 
         Raises:
+            NotFoundError: There is no stripe of an ordinal.
             FormatError: A list of references is damaged.
         """
-        stripes = self.stripes if ordinals is None else [self.stripes[ordinal] for ordinal in ordinals]
+        stripes = self.stripes if ordinals is None else [self._stripe(ordinal) for ordinal in ordinals]
         having = [stripe for stripe in stripes if has_bytes(stripe.directory.field_list_ref)]
         references = [self.rules.reference(stripe.directory.field_list_ref) for stripe in having]
         arrays = dict(

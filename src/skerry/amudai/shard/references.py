@@ -93,7 +93,7 @@ class UrlRules:
         if not any(is_within(folder, location) for folder in self._allowed):
             raise UnsupportedError(
                 f"the shard refers to {_shown(url)!r}: absolute urls are followed only into folders that the caller "
-                "allows",
+                "allows (allowed_locations=)",
                 location=redact(self.root),
                 rule=_URL_RULE,
             )

@@ -40,7 +40,7 @@ from skerry.amudai.writing.shredding import shred_column
 from skerry.amudai.writing.stripes import write_fields
 from skerry.errors import AlreadyExistsError, FormatError, SchemaError, UnsupportedError
 from skerry.parquet import Column, ColumnChunk, FileMetadata, decode_column_pages, read_metadata
-from skerry.storage import Storage, absolute, file_key, is_within, parent, redact
+from skerry.storage import Storage, absolute, file_key, is_within, parent, redact, storage_of
 
 __all__ = ["write_over_parquet"]
 
@@ -49,23 +49,30 @@ _DESCRIBED: Final = FieldOptions(Profile.PLAIN, with_dictionary=False, with_inde
 
 def write_over_parquet(
     files: Sequence[str | os.PathLike[str]],
-    where: str | os.PathLike[str],
+    path: str | os.PathLike[str],
     *,
-    storage: Storage | None = None,
-    allowed: Iterable[str] = (),
     properties: Mapping[str, Any] | None = None,
+    allowed_locations: Iterable[str] = (),
     overwrite: bool = False,
+    storage: Storage | None = None,
+    options: Mapping[str, str] | None = None,
 ) -> WrittenShard:
-    """Write a shard whose data stays in Parquet files.
+    """Write a shard whose data stays in Parquet files: statistics, and the position of every page.
+
+    Every row group becomes a stripe. Columns inside lists, structs and maps are stored in the shard itself.
+
+    Example:
+        amudai.write_over_parquet(["part-0.parquet", "part-1.parquet"], "index.amudai.shard")
 
     Args:
-        files: Parquet files, at least one, of one schema. They must stay where and as they are.
-        where: Location of the shard's root file.
-        storage: Where to read and write; local files by default.
-        allowed: Folders other than that of the root in which the files may be. They are referred to by absolute urls,
-            and readers have to allow these folders, too.
+        files: Paths or URLs of Parquet files, at least one, of one schema. They must neither change nor move.
+        path: Path or URL of the shard's root file.
         properties: Custom properties of the shard.
-        overwrite: Whether a file of that name is replaced.
+        allowed_locations: Folders, apart from that of the root, in which the files may be. The shard refers to these
+            files by absolute URLs, and whoever reads it has to allow the same folders.
+        overwrite: Whether an existing file is replaced.
+        storage: Where to read and write; by default one made of `options`.
+        options: Storage options such as credentials.
 
     Returns:
         What was written.
@@ -73,17 +80,18 @@ def write_over_parquet(
     Raises:
         UnsupportedError: A column is of a type that shards cannot hold, a file is encrypted, or is in a folder that
             is not allowed.
-        SchemaError: The files have other columns than the first, a value cannot be represented exactly, or there is
-            no file.
-        AlreadyExistsError: There is a file of that name, and `overwrite` is false.
+        SchemaError: No files are given, one has other columns than the first, a value cannot be represented exactly,
+            or both `storage` and `options` are given.
+        NotFoundError: A file does not exist.
+        AlreadyExistsError: The shard exists and `overwrite` is false, or it is one of the files.
         FormatError: A file is damaged.
     """
-    location = absolute(where)
-    storage = storage or Storage()
+    location = absolute(path)
+    storage = storage_of(storage, options)
     locations = [absolute(file) for file in files]
     if not locations:
         raise SchemaError("no Parquet files to write a shard over")
-    folders = (parent(location), *map(absolute, allowed))
+    folders = (parent(location), *map(absolute, allowed_locations))
     urls = [_url(location, file, folders) for file in locations]
     sources = [read_metadata(storage, file) for file in locations]
     arrow_schema = _common_schema(sources)
@@ -113,7 +121,8 @@ def _url(location: str, file: str, folders: Sequence[str]) -> str:
         raise AlreadyExistsError("the shard would replace one of its files", location=redact(location))
     if not any(is_within(folder, file) for folder in folders):
         raise UnsupportedError(
-            f"{redact(file)} is outside of the folder of the shard: allow its folder, or write the shard elsewhere",
+            f"{redact(file)} is outside of the folder of the shard: allow its folder (allowed_locations=), or write "
+            "the shard elsewhere",
             location=redact(location),
             rule="docs/formats/amudai.md § 2.6",
         )

@@ -27,7 +27,7 @@ from skerry.amudai.writing.directory import StripeParts, finish_root, merge_fiel
 from skerry.amudai.writing.field_encoding import FieldOptions
 from skerry.amudai.writing.stripes import write_stripe
 from skerry.errors import SchemaError
-from skerry.storage import Storage, absolute, join, parent
+from skerry.storage import Storage, absolute, join, parent, storage_of
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -43,12 +43,12 @@ _STRIPE_SUFFIX: Final = ".amudai.stripe"
 
 @dataclass(frozen=True, slots=True)
 class WrittenShard:
-    """What was written.
+    """A shard that was written.
 
     Args:
         location: The root file.
         size_bytes: Its size.
-        record_count: Records, deleted ones among them.
+        record_count: Number of records, including deleted ones.
         stripe_offsets: Where each stripe's buffers begin in the root file; empty if they are in files of their own.
         stripe_files: The files of the stripes, if they have some.
         schema: The shard's schema.
@@ -69,37 +69,43 @@ class ShardWriter:
 
     Leaving a `with` block closes the shard; leaving it by an exception leaves no file.
 
+    Example:
+        with amudai.ShardWriter("flights.amudai.shard", reader.schema, profile="small") as writer:
+            for batch in reader:
+                writer.write_batch(batch)
+
     Args:
-        where: Location of the root file; by convention its name ends with `.amudai.shard`.
-        schema: Columns. Metadata of a field may carry more, see `skerry.amudai.values.types`.
-        storage: Where to write; local files by default.
+        path: Path or URL of the root file; by convention its name ends with `.amudai.shard`.
+        schema: The columns. Metadata of a field may say more, see `skerry.amudai.values.types`.
         profile: What encodings are chosen for: `plain`, `fast`, `balanced`, `high` or `small`.
-        columns: Options of single columns, instead of the profile's.
-        stripe_rows: Most rows of a stripe.
+        field_options: Encodings of single columns by name, instead of the profile's.
+        stripe_rows: At most this many rows in a stripe.
         stripe_bytes: About how many bytes of Arrow data a stripe has at most, up to 1 GiB.
         two_level: Whether stripes get files of their own, beside the root.
-        properties: Custom properties of the shard, as `skerry.amudai.values.any_value.Property` describes values.
-        standard_properties: Standard properties of the shard.
-        field_properties: Custom properties of columns, by name.
-        created_ticks: Time of creation, 100 ns since 0001-01-01; now by default.
-        with_arrow_schema: Whether the Arrow schema is kept, so that a reader gets exactly its types.
+        properties: Custom properties of the shard by name: texts, numbers, bytes, lists … (see
+            `skerry.amudai.values.any_value`).
+        standard_properties: Standard properties of the shard by name.
+        field_properties: Custom properties of columns, by column and name.
+        created_ticks: Time of creation, in ticks of 100 ns since 0001-01-01; now by default.
+        with_arrow_schema: Whether the Arrow schema is stored, so that a reader gets exactly its types.
         threads: How many columns are encoded at once; all processors by default.
-        overwrite: Whether a file of that name is replaced.
+        overwrite: Whether an existing file is replaced.
+        storage: Where to write; by default one made of `options`.
+        options: Storage options such as credentials.
 
     Raises:
         UnsupportedError: A column is of a type that shards cannot hold. Nothing was written then.
         SchemaError: Names are not unique, or an option is out of range.
-        AlreadyExistsError: There is a file of that name, and `overwrite` is false.
+        AlreadyExistsError: The file exists, and `overwrite` is false.
     """
 
     def __init__(  # noqa: PLR0913  options, by name
         self,
-        where: str | os.PathLike[str],
+        path: str | os.PathLike[str],
         schema: pa.Schema,
         *,
-        storage: Storage | None = None,
         profile: str | Profile = Profile.BALANCED,
-        columns: Mapping[str, FieldOptions] | None = None,
+        field_options: Mapping[str, FieldOptions] | None = None,
         stripe_rows: int = STRIPE_ROWS,
         stripe_bytes: int = STRIPE_BYTES,
         two_level: bool = False,
@@ -110,8 +116,10 @@ class ShardWriter:
         with_arrow_schema: bool = True,
         threads: int | None = None,
         overwrite: bool = False,
+        storage: Storage | None = None,
+        options: Mapping[str, str] | None = None,
     ) -> None:
-        self.location = absolute(where)
+        self.location = absolute(path)
         self.schema = schema
         self.shard_schema = schema_from_arrow(schema)
         if stripe_rows < 1 or not 1 <= stripe_bytes <= _MAX_STRIPE_BYTES:
@@ -119,11 +127,10 @@ class ShardWriter:
                 f"a stripe of {stripe_rows} rows or {stripe_bytes} bytes, expected at least 1 of each and "
                 f"{_MAX_STRIPE_BYTES} bytes at most"
             )
-        self._options = _options_of(schema, profile, columns or {})
-        self._columns = dict(columns or {})
+        self._options = _options_of(schema, profile, field_options or {})
         self._limits = stripe_rows, stripe_bytes
         self._threads = threads or os.cpu_count() or 1
-        self._storage = storage or Storage()
+        self._storage = storage_of(storage, options)
         self._field_properties = _field_pairs(schema, field_properties or {})
         self._properties = _shard_properties(properties or {}, standard_properties or {}, created_ticks)
         if with_arrow_schema:
@@ -203,7 +210,7 @@ class ShardWriter:
         )
 
     def end_stripe(self) -> None:
-        """Write the rows that are held as a stripe; none are held, nothing happens."""
+        """Write the rows that are held as a stripe; does nothing if none are held."""
         if not self._pending_rows:
             return
         table = pa.Table.from_batches(self._pending, self.schema)
@@ -248,7 +255,7 @@ class ShardWriter:
 
         Raises:
             SchemaError: The writer was aborted, or a value cannot be stored exactly.
-            AlreadyExistsError: There is a file of that name by now.
+            AlreadyExistsError: The file has been created meanwhile.
         """
         if self._result is not None:
             return self._result
@@ -274,7 +281,7 @@ class ShardWriter:
         return self._result
 
     def abort(self) -> None:
-        """Give up; no file remains."""
+        """Give up: no file remains. Does nothing after `close`."""
         if not self._is_closed:
             self._is_closed = True
             self._root.abort()
@@ -293,24 +300,77 @@ class ShardWriter:
             self.close()
 
 
-def write_table(table: Any, where: str | os.PathLike[str], **options: Any) -> WrittenShard:
+def write_table(  # noqa: PLR0913  options, by name
+    table: Any,
+    path: str | os.PathLike[str],
+    *,
+    profile: str | Profile = Profile.BALANCED,
+    field_options: Mapping[str, FieldOptions] | None = None,
+    stripe_rows: int = STRIPE_ROWS,
+    stripe_bytes: int = STRIPE_BYTES,
+    two_level: bool = False,
+    properties: Mapping[str, Any] | None = None,
+    standard_properties: Mapping[str, Any] | None = None,
+    field_properties: Mapping[str, Mapping[str, Any]] | None = None,
+    created_ticks: int | None = None,
+    with_arrow_schema: bool = True,
+    threads: int | None = None,
+    overwrite: bool = False,
+    storage: Storage | None = None,
+    options: Mapping[str, str] | None = None,
+) -> WrittenShard:
     """Write a table as a shard, in the shape of `pyarrow.parquet.write_table`.
+
+    Example:
+        amudai.write_table(table, "flights.amudai.shard", profile="small", overwrite=True)
 
     Args:
         table: The rows: a table, or anything with the Arrow C stream interface, which is read batch by batch.
-        where: Location of the root file.
-        options: As for `ShardWriter`.
+        path: Path or URL of the root file; by convention its name ends with `.amudai.shard`.
+        profile: What encodings are chosen for: `plain`, `fast`, `balanced`, `high` or `small`.
+        field_options: Encodings of single columns by name, instead of the profile's.
+        stripe_rows: At most this many rows in a stripe.
+        stripe_bytes: About how many bytes of Arrow data a stripe has at most, up to 1 GiB.
+        two_level: Whether stripes get files of their own, beside the root.
+        properties: Custom properties of the shard by name: texts, numbers, bytes, lists … (see
+            `skerry.amudai.values.any_value`).
+        standard_properties: Standard properties of the shard by name.
+        field_properties: Custom properties of columns, by column and name.
+        created_ticks: Time of creation, in ticks of 100 ns since 0001-01-01; now by default.
+        with_arrow_schema: Whether the Arrow schema is stored, so that a reader gets exactly its types.
+        threads: How many columns are encoded at once; all processors by default.
+        overwrite: Whether an existing file is replaced.
+        storage: Where to write; by default one made of `options`.
+        options: Storage options such as credentials.
 
     Returns:
         What was written.
 
     Raises:
-        UnsupportedError: A column is of a type that shards cannot hold.
-        SchemaError: Names are not unique, or a value cannot be stored exactly.
-        AlreadyExistsError: There is a file of that name, and `overwrite` is not given.
+        UnsupportedError: A column is of a type that shards cannot hold. Nothing was written then.
+        SchemaError: Names are not unique, an option is out of range, or a value cannot be stored exactly.
+        AlreadyExistsError: The file exists, and `overwrite` is false.
     """
     rows = table if isinstance(table, pa.Table) else _stream(table)
-    with ShardWriter(where, rows.schema, **options) as writer:
+    writer = ShardWriter(
+        path,
+        rows.schema,
+        profile=profile,
+        field_options=field_options,
+        stripe_rows=stripe_rows,
+        stripe_bytes=stripe_bytes,
+        two_level=two_level,
+        properties=properties,
+        standard_properties=standard_properties,
+        field_properties=field_properties,
+        created_ticks=created_ticks,
+        with_arrow_schema=with_arrow_schema,
+        threads=threads,
+        overwrite=overwrite,
+        storage=storage,
+        options=options,
+    )
+    with writer:
         writer.write(rows)
         return writer.close()
 
@@ -321,17 +381,17 @@ def _stream(data: Any) -> pa.RecordBatchReader:
     try:
         return pa.RecordBatchReader.from_stream(data)
     except (TypeError, pa.ArrowException) as error:
-        raise SchemaError(f"{type(data).__name__} is no Arrow data: {error}") from error
+        raise SchemaError(f"{type(data).__name__} is not Arrow data: {error}") from error
 
 
 def _options_of(
-    schema: pa.Schema, profile: str | Profile, columns: Mapping[str, FieldOptions]
+    schema: pa.Schema, profile: str | Profile, field_options: Mapping[str, FieldOptions]
 ) -> dict[str, FieldOptions]:
     try:
         chosen = Profile(profile)
     except ValueError:
         raise SchemaError(f"no profile {profile!r}, expected one of {', '.join(Profile)}") from None
-    _check_names(schema, columns)
+    _check_names(schema, field_options)
     is_plain = chosen is Profile.PLAIN
     default = FieldOptions(
         chosen,
@@ -339,13 +399,13 @@ def _options_of(
         with_index=not is_plain,
         with_filter=not is_plain,
     )
-    return {name: columns.get(name, default) for name in schema.names}
+    return {name: field_options.get(name, default) for name in schema.names}
 
 
 def _check_names(schema: pa.Schema, names: Iterable[str]) -> None:
     unknown = [name for name in names if name not in schema.names]
     if unknown:
-        raise SchemaError(f"options for columns that there are not: {', '.join(unknown)}")
+        raise SchemaError(f"options for columns that do not exist: {', '.join(unknown)}")
 
 
 def _pairs(properties: Mapping[str, Any]) -> list[NameValuePair]:
