@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from skerry.table.statistics.joinable import JoinableColumns, SketchedColumn, TableSketches, find_joinable
-from skerry.theta import pack_sketches
 from skerry.theta.layout import MAX_THETA, CompactSketch
+from skerry.theta.overlap import pack_sketches
 
 K = 4096
 

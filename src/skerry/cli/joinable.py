@@ -12,7 +12,7 @@ from skerry.cli.options import AsJson, Properties, TableName, Warehouse, open_ca
 
 if TYPE_CHECKING:
     from skerry.table.statistics.joinable import JoinableColumn, JoinableColumns
-    from skerry.theta import Proportion
+    from skerry.theta.overlap import Proportion
 
 __all__ = ["joinable"]
 

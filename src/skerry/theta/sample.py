@@ -20,16 +20,20 @@ DEFAULT_K = 8192
 
 
 class Sample:
-    """The k smallest distinct hashes of a column, with the smallest one left out as threshold.
+    """A bottom-k sketch: the k smallest distinct hashes of a column, and the next greater one as threshold.
 
-    It depends on the set of values alone: neither on their order nor on how they were spread over merged samples.
+    It depends on the set of values alone: neither on their order nor on how they were divided among merged samples.
+
+    Example:
+        sample = theta.Sample().update(table["tailnum"]).merge(other)
+        sample.to_sketch().estimate()
 
     Args:
-        k: Hashes to keep at most.
-        seed: Seed of the hash.
+        k: The largest number of hashes to keep, 1 … 2²⁶.
+        seed: Seed of the hash, by default that of DataSketches.
 
     Raises:
-        UnsupportedError: A k out of range, or a seed that DataSketches refuses.
+        UnsupportedError: `k` is out of range, or DataSketches refuses the seed.
     """
 
     __slots__ = ("_collector", "_kept", "_merged", "k", "seed")
@@ -45,7 +49,7 @@ class Sample:
         self._collector: Collector | None = None  # what came from values; made when the first ones come
 
     def update(self, values: Any) -> Sample:
-        """Take in a column; nulls and values of no bytes do not count.
+        """Add the values of a column; nulls and empty values do not count.
 
         Args:
             values: An Arrow array or chunked array of any primitive type, a NumPy array, anything with the Arrow C
@@ -61,7 +65,7 @@ class Sample:
         return self
 
     def update_fixed(self, values: np.ndarray[Any, Any]) -> Sample:
-        """Take in values as their bytes in memory, except NaN, which is made canonical.
+        """Add values as their bytes in memory; NaN is made canonical.
 
         Args:
             values: Numbers of 4 or 8 bytes, or uint8[n, width] with one value per row.
@@ -73,13 +77,13 @@ class Sample:
         return self
 
     def update_decimal(self, unscaled: np.ndarray[Any, Any]) -> Sample:
-        """Take in the unscaled values of decimals.
+        """Add the unscaled values of decimals.
 
         Args:
             unscaled: int32[n], int64[n], or uint8[n, width] with one big-endian number of at most 16 bytes per row.
 
         Raises:
-            SchemaError: Another shape or type.
+            SchemaError: The array has another shape or type.
         """
         self._collecting().update_decimal(unscaled)
         return self
@@ -87,12 +91,12 @@ class Sample:
     def update_binary(
         self, data: np.ndarray[Any, Any], starts: np.ndarray[Any, Any], lengths: np.ndarray[Any, Any]
     ) -> Sample:
-        """Take in values at any positions of a buffer.
+        """Add values at any positions of a buffer.
 
         Args:
-            data: uint8[m].
+            data: uint8[m], the buffer.
             starts: int64[n], where each value begins.
-            lengths: int32[n], its bytes.
+            lengths: int32[n], its length in bytes.
 
         Raises:
             FormatError: A value is outside of the buffer.
@@ -101,13 +105,13 @@ class Sample:
         return self
 
     def merge(self, other: Sample) -> Sample:
-        """Take in what another sample saw.
+        """Add the values of another sample.
 
         Returns:
             The sample itself.
 
         Raises:
-            UnsupportedError: The other has another k or seed.
+            UnsupportedError: The other sample has another k or seed.
         """
         if (other.k, other.seed) != (self.k, self.seed):
             raise UnsupportedError(
@@ -118,7 +122,7 @@ class Sample:
         return self
 
     def release(self) -> Sample:
-        """Free the memory (0.6 MB) that taking in values needs; more values allocate it again.
+        """Free the memory (0.6 MB) that adding values needs; adding more allocates it again.
 
         Returns:
             The sample itself.
@@ -129,7 +133,7 @@ class Sample:
 
     @property
     def compact(self) -> CompactSketch:
-        """Threshold and hashes."""
+        """The threshold and the hashes."""
         if self._kept is None:
             collected = self._collector.compact() if self._collector is not None else EMPTY_SKETCH
             self._kept = _smallest([collected, self._merged], self.k)
@@ -151,7 +155,7 @@ class Sample:
         return self.compact.is_empty
 
     def estimate(self) -> float:
-        """The number of distinct values."""
+        """Estimate the number of distinct values."""
         return ThetaSketch.from_compact(self.compact, self.seed).estimate()
 
     def bounds(self, std_devs: int = 2) -> tuple[float, float]:
@@ -159,20 +163,20 @@ class Sample:
         return ThetaSketch.from_compact(self.compact, self.seed).bounds(std_devs)
 
     def to_sketch(self, lg_k: int = DEFAULT_LG_K) -> ThetaSketch:
-        """The theta sketch of the 2^lg_k smallest hashes, which is what a table publishes."""
+        """Make the theta sketch of the 2^lg_k smallest hashes, which is what a table publishes."""
         return ThetaSketch.from_compact(setops.smallest(self.compact, 1 << lg_k), self.seed)
 
     def serialize(self) -> bytes:
-        """The sample as a compressed theta sketch (serial version 4), which DataSketches reads too."""
+        """Write the sample as a compressed theta sketch (serial version 4), which DataSketches reads too."""
         return encode_compressed_sketch(self.compact, self.seed)
 
     @classmethod
     def deserialize(cls, data: bytes | bytearray | memoryview, k: int = DEFAULT_K, seed: int = DEFAULT_SEED) -> Sample:
-        """Read a sample; it takes values and merges as before.
+        """Read a sample, to which values can be added, and which can be merged, as before.
 
         Raises:
             FormatError: The bytes are not a compact theta sketch of that seed, or hold more than k hashes.
-            UnsupportedError: No compact theta sketch, or of an unknown version.
+            UnsupportedError: They are not a compact theta sketch, or one of an unknown version.
 
         Spec: DataSketches Java, `PreambleUtil`.
         """

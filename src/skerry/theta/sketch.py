@@ -19,18 +19,23 @@ _MIN_LG_K, _MAX_LG_K = 4, 26
 
 
 class ThetaSketch:
-    """A theta sketch of Apache DataSketches: the number of distinct values of a column in at most 2^lg_k hashes or so.
+    """A theta sketch of Apache DataSketches: estimates how many distinct values a column has from about 2^lg_k hashes.
 
-    A fresh sketch takes values by the Alpha family's rule, and then has the bytes that Java's Alpha sketch has after
-    the same values in the same order (Java's has no lg_k below 9). A sketch that was read or results from a set
-    operation is compact: it takes no more values.
+    A new sketch takes values by the rule of the Alpha family, and has the bytes of Java's Alpha sketch after the same
+    values in the same order (Java's has no lg_k below 9). A sketch that was read, or that results from a set operation,
+    is compact: it takes no more values.
+
+    Example:
+        monday = theta.ThetaSketch().update(table["tailnum"])
+        monday.estimate()  # 4044.0: exact up to 2^lg_k values
+        monday.bounds(2)  # lower and upper bound at two standard deviations
 
     Args:
         lg_k: Binary logarithm of the nominal number of hashes, 4 … 26.
-        seed: Seed of the hash. Sketches of different seeds have nothing in common.
+        seed: Seed of the hash, by default that of DataSketches. Sketches with different seeds cannot be combined.
 
     Raises:
-        UnsupportedError: An lg_k out of range, or a seed that DataSketches refuses.
+        UnsupportedError: `lg_k` is out of range, or DataSketches refuses the seed.
     """
 
     __slots__ = ("_collector", "_compact", "seed")
@@ -43,7 +48,7 @@ class ThetaSketch:
 
     @classmethod
     def from_compact(cls, compact: CompactSketch, seed: int = DEFAULT_SEED) -> ThetaSketch:
-        """A sketch of hashes that were collected elsewhere."""
+        """Make a sketch from hashes that were collected elsewhere; it takes no more values."""
         sketch = cls.__new__(cls)
         sketch.seed, sketch._collector, sketch._compact = seed, None, compact  # noqa: SLF001  of the same class
         return sketch
@@ -52,20 +57,26 @@ class ThetaSketch:
     def deserialize(cls, data: bytes | bytearray | memoryview, seed: int = DEFAULT_SEED) -> ThetaSketch:
         """Read any compact form that DataSketches writes.
 
+        Example:
+            theta.ThetaSketch.deserialize(puffin.read(path).read_blob(blob))
+
         Args:
-            data: Exactly one sketch.
+            data: The bytes of exactly one sketch.
             seed: The seed it was made with.
 
         Raises:
-            FormatError: The bytes break a rule of the format, or the seed is another.
-            UnsupportedError: No compact theta sketch, or of an unknown version.
+            FormatError: The bytes break a rule of the format, or the sketch has another seed.
+            UnsupportedError: They are not a compact theta sketch, or one of an unknown version.
 
         Spec: DataSketches Java, `PreambleUtil`.
         """
         return cls.from_compact(decode_sketch(data, seed), seed)
 
     def update(self, values: Any) -> ThetaSketch:
-        """Take in a column; nulls and values of no bytes do not count.
+        """Add the values of a column; nulls and empty values do not count.
+
+        Example:
+            sketch.update(table["tailnum"]).update(["N14228", None])
 
         Args:
             values: An Arrow array or chunked array of any primitive type, a NumPy array, anything with the Arrow C
@@ -86,7 +97,7 @@ class ThetaSketch:
 
     @property
     def compact(self) -> CompactSketch:
-        """Threshold and hashes."""
+        """The threshold and the hashes."""
         if self._compact is None:
             assert self._collector is not None
             self._compact = self._collector.compact()
@@ -113,26 +124,26 @@ class ThetaSketch:
         return self.compact.is_estimating
 
     def estimate(self) -> float:
-        """The number of distinct values: hashes divided by θ, as DataSketches says of the compact sketch."""
+        """Estimate the number of distinct values: hashes divided by θ, as DataSketches does for compact ones."""
         return bounds.estimate(len(self.hashes), self.theta)
 
     def bounds(self, std_devs: int = 2) -> tuple[float, float]:
-        """Lower and upper bound of the number of distinct values.
+        """Lower and upper bound of the number of distinct values; equal while the count is exact.
 
         Args:
-            std_devs: 1, 2 or 3 standard deviations, which contain the true value for 68, 95.4 or 99.7 percent of
+            std_devs: 1, 2 or 3 standard deviations: the bounds contain the true value for 68, 95.4 or 99.7 percent of
                 sketches.
 
         Raises:
-            UnsupportedError: Another number of standard deviations.
+            UnsupportedError: `std_devs` is something else.
         """
         return bounds.bounds(len(self.hashes), self.theta, std_devs, is_empty=self.is_empty)
 
     def serialize(self, *, compressed: bool = False) -> bytes:
-        """The ordered compact form, byte for byte as Java writes it.
+        """Write the ordered compact form, byte for byte as Java does.
 
         Args:
-            compressed: Whether to write serial version 4, a fifth to a third smaller, which older readers do not know.
+            compressed: Whether to write serial version 4: a fifth to a third smaller, but older readers do not know it.
         """
         return (encode_compressed_sketch if compressed else encode_sketch)(self.compact, self.seed)
 
@@ -141,17 +152,20 @@ class ThetaSketch:
 
 
 def union(sketches: Iterable[ThetaSketch], lg_k: int = DEFAULT_LG_K) -> ThetaSketch:
-    """What the sketches saw together; depends neither on their order nor on how values were spread over them.
+    """The sketch of all values that at least one sketch has; the order of the sketches does not matter.
+
+    Example:
+        theta.union([monday, tuesday]).estimate()
 
     Args:
         sketches: Sketches of one seed, of any size.
-        lg_k: Binary logarithm of the hashes kept at most.
+        lg_k: Binary logarithm of the largest number of hashes to keep, 4 … 26.
 
     Returns:
-        A compact sketch with the threshold and hashes that DataSketches' unions have.
+        A compact sketch with the threshold and hashes of DataSketches' unions.
 
     Raises:
-        UnsupportedError: Different seeds, or an lg_k out of range.
+        UnsupportedError: The seeds differ, or `lg_k` is out of range.
     """
     operands = list(sketches)
     seed = _common_seed(operands)
@@ -160,13 +174,19 @@ def union(sketches: Iterable[ThetaSketch], lg_k: int = DEFAULT_LG_K) -> ThetaSke
 
 
 def intersection(sketches: Iterable[ThetaSketch]) -> ThetaSketch:
-    """What every one of the sketches saw.
+    """The sketch of the values that all sketches have.
+
+    Example:
+        theta.intersection([monday, tuesday]).estimate()
 
     Args:
-        sketches: At least one, of one seed.
+        sketches: At least one sketch, all of one seed.
+
+    Returns:
+        A compact sketch.
 
     Raises:
-        UnsupportedError: Different seeds, or no sketch at all (no sketch holds everything).
+        UnsupportedError: The seeds differ, or there are no sketches (no sketch holds everything).
     """
     operands = list(sketches)
     if not operands:
@@ -176,32 +196,41 @@ def intersection(sketches: Iterable[ThetaSketch]) -> ThetaSketch:
 
 
 def difference(a: ThetaSketch, b: ThetaSketch) -> ThetaSketch:
-    """What `a` saw and `b` did not.
+    """The sketch of the values that `a` has and `b` does not have.
+
+    Example:
+        theta.difference(monday, tuesday).estimate()
+
+    Returns:
+        A compact sketch.
 
     Raises:
-        UnsupportedError: Different seeds.
+        UnsupportedError: The seeds differ.
     """
     seed = _common_seed([a, b])
     return ThetaSketch.from_compact(setops.difference(a.compact, b.compact), seed)
 
 
 def jaccard(a: ThetaSketch, b: ThetaSketch, std_devs: float = 2.0) -> tuple[float, float, float]:
-    """How similar two sets are: lower bound, estimate and upper bound of |A∩B| / |A∪B|.
+    """The similarity of two sets: lower bound, estimate and upper bound of |A∩B| / |A∪B|, between 0 and 1.
+
+    Example:
+        lower, estimate, upper = theta.jaccard(monday, tuesday)
 
     Args:
-        a: One sketch.
-        b: Another of the same seed.
-        std_devs: Half the width of the interval; at 2 the figures are those of DataSketches.
+        a: A sketch.
+        b: Another sketch of the same seed.
+        std_devs: Half the width of the interval in standard deviations; with 2 the results are those of DataSketches.
 
     Raises:
-        UnsupportedError: Different seeds.
+        UnsupportedError: The seeds differ.
     """
     _common_seed([a, b])
     return setops.jaccard(a.compact, b.compact, std_devs)
 
 
 def _common_seed(sketches: list[ThetaSketch]) -> int:
-    """The seed of all sketches that saw anything: an empty one goes with every seed."""
+    """The seed of all sketches that have values: an empty one can be combined with any seed."""
     seeds = sorted({sketch.seed for sketch in sketches if not sketch.is_empty})
     if len(seeds) > 1:
         raise UnsupportedError(f"sketches of different seeds cannot be combined: {', '.join(map(str, seeds))}")

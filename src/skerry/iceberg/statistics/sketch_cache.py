@@ -24,7 +24,8 @@ from skerry.storage import Storage
 from skerry.table.rows.schema import leaves
 from skerry.table.rows.values import is_uuid
 from skerry.table.statistics.joinable import NotCompared, SketchedColumn, TableSketches
-from skerry.theta import PackedSketches, ThetaSketch, pack_sketches
+from skerry.theta import ThetaSketch
+from skerry.theta.overlap import PackedSketches, pack_sketches
 
 __all__ = ["SketchCache", "StoredSketches", "shared_sketch_cache", "table_sketches"]
 

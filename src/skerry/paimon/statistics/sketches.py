@@ -6,7 +6,7 @@ from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.statistics.branches import column_statistics
 from skerry.table.rows.schema import leaves
 from skerry.table.statistics.joinable import NotCompared, SketchedColumn, TableSketches
-from skerry.theta import pack_sketches
+from skerry.theta.overlap import pack_sketches
 
 __all__ = ["table_sketches"]
 

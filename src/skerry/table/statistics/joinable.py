@@ -18,7 +18,8 @@ import pyarrow as pa
 from skerry.errors import NotFoundError
 from skerry.table.rows.schema import nearest
 from skerry.table.statistics.column_statistics import FRESH, Freshness
-from skerry.theta import Overlaps, PackedSketches, Probe, Proportion, ThetaSketch
+from skerry.theta import ThetaSketch
+from skerry.theta.overlap import Overlaps, PackedSketches, Probe, Proportion
 
 __all__ = [
     "JoinableColumn",
