@@ -111,7 +111,7 @@ def test_bytes_by_hand(engine: str, kind: Any, encoded: str, values: list[Any]) 
     assert (skipped.num_rows, skipped.num_columns) == (len(values), 0)
 
 
-def test_union_of_several_types_is_passed_over_but_not_decoded(engine: str) -> None:
+def test_union_of_several_types_is_skipped_but_not_decoded(engine: str) -> None:
     choice = ["null", "long", "string", {"type": "array", "items": "int"}]
     schema = record(("u", choice), ("v", "int"))
     data = file_of(schema, bytes.fromhex("00 02  02 04 04  04 02 61 06  06 02 02 00 08"), 4)

@@ -133,7 +133,7 @@ def test_batches_follow_the_blocks() -> None:
     assert len(list(read_batches(data))) == 1
 
 
-def test_what_zlib_wrappers_leave_behind_a_deflate_stream_is_passed_over() -> None:
+def test_what_zlib_wrappers_leave_behind_a_deflate_stream_is_skipped() -> None:
     """PyIceberg and old fastavro cut one byte of zlib's four-byte checksum, not four."""
     data = header(codec=b"deflate") + block(zlib.compress(ONE)[2:-1], 1)
     assert read_columns(data).to_pylist() == [{"a": 5, "b": "xyz"}]

@@ -235,7 +235,7 @@ def test_keys_that_are_null_find_nulls():
     assert names(data, [keys("k", 2, **key_bounds(1, 30, 40, nulls=1))]) == {"0": [], "1": ["k"]}
 
 
-def test_bounds_of_columns_that_the_delete_does_not_compare_are_passed_over():
+def test_bounds_of_columns_that_the_delete_does_not_compare_are_skipped():
     both = key_bounds(1, 0, 5)
     data = [entry(data_file("d", **key_bounds(1, 10, 20)), 1)]
     assert names(data, [keys("k", 2, ids=(2,), **both)]) == {"d": ["k"]}

@@ -148,7 +148,7 @@ def test_no_two_records_of_a_bucket_have_one_number(table):
 
 def test_tasks_that_own_their_buckets_write_them(keyed):
     layout, shares = write(keyed, Publication(), rows(0, 3, v="a"), rows(1, 4, v="b"), owns_buckets=True)
-    assert all(share.files and not share.rows for share in shares)
+    assert all(share.files and not share.shuffle_files for share in shares)
     assert publish(keyed.handle, layout, shares, Publication())
     assert content(keyed) == sorted((dict.fromkeys(range(9), "v") | {0: "a", 3: "a", 1: "b", 4: "b"}).items())
     written = {file.file.file_name for share in shares for file in share.files}

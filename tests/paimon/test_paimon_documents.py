@@ -352,7 +352,7 @@ def test_a_right_hint_spares_the_listing(paths: TablePaths) -> None:
     assert latest.id == 6
 
 
-def test_files_of_others_among_the_snapshots_are_passed_over(paths: TablePaths) -> None:
+def test_files_of_others_among_the_snapshots_are_skipped(paths: TablePaths) -> None:
     for name in (".snapshot-9.x.tmp", "snapshot-", "snapshot-9x", "snapshot-²", "snapshot--7", "other-9"):
         STORAGE.write(join(paths.snapshots, name), b"")
     latest = latest_snapshot(STORAGE, paths)

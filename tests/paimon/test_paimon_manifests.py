@@ -235,7 +235,7 @@ def _drop(fields: list[dict[str, Any]], name: str) -> None:
     fields[:] = [field for field in fields if field["name"] != name]
 
 
-def test_fields_that_are_missing_are_null_and_others_passed_over() -> None:
+def test_fields_that_are_missing_are_null_and_others_skipped() -> None:
     def older(schema: dict[str, Any], fields: list[dict[str, Any]], record: dict[str, Any]) -> None:
         fields[:] = fields[:12]
         fields.append({"name": "_INVENTED", "type": "long"})

@@ -13,7 +13,7 @@ from skerry.errors import StorageError
 from skerry.paimon.evolution.schema_evolution import ChangeOptions, commit_schema
 from skerry.paimon.manifests.live_files import live_entries
 from skerry.paimon.table import PaimonTable
-from skerry.paimon.writing.bucket_book import BucketBook
+from skerry.paimon.writing.bucket_states import BucketStates
 from skerry.storage import Storage
 
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
@@ -49,9 +49,9 @@ def test_files_stay_few_over_many_appends(tmp_path: Path, options: dict[str, str
         assert made.operation == "append"
         expected |= {i: f"{number}-{i}" for i in ids}
         assert run_count(table) < trigger
-        book = table.handle._books["main"].at(table.handle.state)
-        assert book == BucketBook.of(table.handle.state)
-        assert book.run_count(*next(iter(book.max_sequence))) == run_count(table)
+        bucket_states = table.handle._bucket_states["main"].at(table.handle.state)
+        assert bucket_states == BucketStates.of(table.handle.state)
+        assert bucket_states.run_count(*next(iter(bucket_states.max_sequence))) == run_count(table)
     assert len(live_entries(table.handle.state)) < trigger
     rows = table.scan().to_arrow().to_pydict()
     assert dict(zip(rows["id"], rows["text"], strict=True)) == expected

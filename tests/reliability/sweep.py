@@ -4,7 +4,7 @@
     python tests/reliability/sweep.py folder/paimon:                       all that begin so
     python tests/reliability/sweep.py --seed 3 --seconds 60 folder/        as many of them as this processor time allows
 
-With `--state FILE` what is done is written down, and passed over the next time. A case is run in a forked process that
+With `--state FILE` what is done is written down, and skipped the next time. A case is run in a forked process that
 has everything loaded, and looked at by another one. S3 and REST catalogs are named by `--s3` and `--rest`, in JSON, as
 `test_fault_sweep.py` does.
 """
@@ -362,7 +362,7 @@ def main() -> int:
     parser.add_argument("cases", nargs="*", default=[""], help="beginnings of cases: place/kind:operation/number/fault")
     parser.add_argument("--seed", type=int, help="take cases at random")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="processor time")
-    parser.add_argument("--state", type=Path, help="what was done, and is passed over")
+    parser.add_argument("--state", type=Path, help="what was done, and is skipped")
     parser.add_argument("--s3", help="options and bucket, in JSON")
     parser.add_argument("--rest", help="options, bucket, uri and warehouse, in JSON")
     arguments = parser.parse_args()

@@ -61,13 +61,13 @@ def test_java_home_comes_first_then_path_then_places(tmp_path: Path) -> None:
     assert find_java("4.1.4", environ, places).home == third
 
 
-def test_older_java_is_passed_over(tmp_path: Path) -> None:
+def test_older_java_is_skipped(tmp_path: Path) -> None:
     old = fake_java(tmp_path / "old", "11.0.2")
     new = fake_java(tmp_path / "new", "17")
     assert find_java("4.1.4", {"JAVA_HOME": str(old)}, [str(new)]).home == new
 
 
-def test_newer_java_is_passed_over_where_hadoop_fails_on_it(tmp_path: Path) -> None:
+def test_newer_java_is_skipped_where_hadoop_fails_on_it(tmp_path: Path) -> None:
     new = fake_java(tmp_path / "new", "23.0.1")
     fit = fake_java(tmp_path / "fit", "22.0.2")
     environ = {"JAVA_HOME": str(new), "PATH": str(fit / "bin")}

@@ -1,4 +1,4 @@
-"""Options of `format("skerry")` that would be passed over are refused."""
+"""Options of `format("skerry")` that would be ignored are refused."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Protocol
 from skerry.errors import CommitUnknownError
 from skerry.iceberg.cleaning.reachability import metadata_files
 from skerry.iceberg.table import IcebergTable
-from skerry.table.owned_files import PublishStep, owned_files, passed_over
+from skerry.table.owned_files import PublishStep, log_failures, owned_files
 from skerry.table.table import Table
 
 __all__ = ["made_for_rows"]
@@ -35,7 +35,7 @@ def made_for_rows(catalog: _Tables, table: Table) -> Iterator[None]:
         except CommitUnknownError:
             raise
         except BaseException:
-            with passed_over("the new table was not removed"):
+            with log_failures("the new table was not removed"):
                 if not table.refresh().snapshots():
                     if isinstance(table, IcebergTable):
                         files.add(*metadata_files(table.handle.state))

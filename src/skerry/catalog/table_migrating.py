@@ -18,7 +18,7 @@ from skerry.migration.iceberg_to_paimon import PaimonDraft, plan_paimon, publish
 from skerry.migration.metadata_removal import MetadataRemoval
 from skerry.migration.paimon_to_iceberg import IcebergDraft, NewMetadata, plan_iceberg, publish_files
 from skerry.table.history import MAIN, Ref
-from skerry.table.owned_files import PublishStep, after_publish, owned_files, passed_over
+from skerry.table.owned_files import PublishStep, after_publish, log_failures, owned_files
 from skerry.table.summaries import MigrationSummary
 from skerry.table.work.tasks import Executor, ProgressCallback
 
@@ -80,7 +80,7 @@ class TableMigration:
                     what = f"drop {temporary!r} without purge, otherwise rename it back"
                     _say(error, f"if {name!r} is a Paimon table now, {what}")
                 else:
-                    with passed_over(f"{temporary!r} was not renamed back to {name!r}"):
+                    with log_failures(f"{temporary!r} was not renamed back to {name!r}"):
                         if not self.iceberg.exists(name):
                             self.iceberg.rename(temporary, name)
                 raise

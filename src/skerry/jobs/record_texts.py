@@ -296,13 +296,13 @@ class _Reading:
             return column if every else column.filter(keep)
 
         before = None
-        is_told = pc.and_(pc.is_in(self._op, _UPDATED), self._before.is_valid())
-        if pc.any(is_told).as_py():
+        has_before = pc.and_(pc.is_in(self._op, _UPDATED), self._before.is_valid())
+        if pc.any(has_before).as_py():
             keys = [
                 _one(self._converted(self._schema.field(name), pc.struct_field(self._before, name)))
                 for name in self._on
             ]
-            struct = pa.StructArray.from_arrays(keys, list(self._on), mask=pc.invert(_one(is_told)))
+            struct = pa.StructArray.from_arrays(keys, list(self._on), mask=pc.invert(_one(has_before)))
             before = kept(pa.chunked_array([struct]))
         return ReadTexts(
             pa.table({name: kept(column) for name, column in self._columns.items()}),

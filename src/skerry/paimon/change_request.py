@@ -15,7 +15,7 @@ from skerry.errors import ConflictError
 from skerry.paimon.commit import PaimonTarget, retry_policy
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.operations import CommitId, TableChange
-from skerry.paimon.writing.bucket_book import BucketBook
+from skerry.paimon.writing.bucket_states import BucketStates
 from skerry.paimon.writing.data_files import WrittenDataFile
 from skerry.table.commit import commit
 from skerry.table.owned_files import owned_files
@@ -45,7 +45,7 @@ class ChangeRequest:
         properties: The snapshot's properties.
         commit_id: Who commits what; a commit that already exists is not repeated.
         watermark: Event time that the rows have reached.
-        books: The last known buckets by branch; kept by writers that write to a table repeatedly.
+        bucket_states: The last known buckets by branch; kept by writers that write to a table repeatedly.
         executor: Where files are read and written.
         progress: Called with the progress.
     """
@@ -54,7 +54,7 @@ class ChangeRequest:
     properties: Mapping[str, str] = field(default_factory=dict)
     commit_id: CommitId | None = None
     watermark: int | None = None
-    books: dict[str, BucketBook] = field(default_factory=dict)
+    bucket_states: dict[str, BucketStates] = field(default_factory=dict)
     executor: Executor = field(default_factory=ThreadExecutor)
     progress: ProgressCallback | None = None
 

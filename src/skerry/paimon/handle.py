@@ -99,7 +99,7 @@ class PaimonHandle(TableRefs):
         return ChangeRequest(
             self._target(ref),
             dict(snapshot_properties or {}),
-            books=self._books,
+            bucket_states=self._bucket_states,
             executor=executor or ThreadExecutor(),
             progress=progress,
         )

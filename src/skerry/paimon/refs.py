@@ -17,7 +17,7 @@ from skerry.paimon.metadata.snapshot import Snapshot
 from skerry.paimon.metadata.snapshots import find_snapshot, read_snapshot, snapshot_ids, write_hint
 from skerry.paimon.metadata.state import PaimonState, load_state
 from skerry.paimon.metadata.time_travel import state_as_of, state_at_ref, state_at_snapshot
-from skerry.paimon.writing.bucket_book import BucketBook
+from skerry.paimon.writing.bucket_states import BucketStates
 from skerry.storage import is_within
 from skerry.table.history import Ref, of_millis
 from skerry.table.owned_files import after_publish, owned_files
@@ -38,7 +38,7 @@ class TableRefs:
 
     def __init__(self, state: PaimonState) -> None:
         self.state = state
-        self._books: dict[str, BucketBook] = {}
+        self._bucket_states: dict[str, BucketStates] = {}
 
     def refresh(self) -> PaimonState:
         """Load the newest state."""

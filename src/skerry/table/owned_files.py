@@ -26,7 +26,7 @@ from skerry.errors import CommitUnknownError
 from skerry.storage import Storage, name
 from skerry.table.work.tasks import Executor
 
-__all__ = ["OwnedFiles", "PublishStep", "after_publish", "give_up", "log_after_publish", "owned_files", "passed_over"]
+__all__ = ["OwnedFiles", "PublishStep", "after_publish", "give_up", "log_after_publish", "log_failures", "owned_files"]
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -95,7 +95,7 @@ class OwnedFiles:
         for job in self._jobs:
             close = getattr(job, "close", None)
             if close is not None:
-                with passed_over("a job did not end"):
+                with log_failures("a job did not end"):
                     close()
 
     def unpublish(self) -> None:
@@ -115,11 +115,11 @@ class OwnedFiles:
             return
         found = dict.fromkeys(self._locations if locations is None else locations)
         for source in self._sources if locations is None else ():
-            with passed_over("files that belong to no table were not found"):
+            with log_failures("files that belong to no table were not found"):
                 found.update(dict.fromkeys(source()))
         gone = [location for location in found if name(location) not in self._named]
         if gone:
-            with passed_over("files that belong to no table were not deleted"):
+            with log_failures("files that belong to no table were not deleted"):
                 self._storage.delete(gone)
 
 
@@ -164,7 +164,7 @@ class PublishStep:
 
     def __init__(self, locations: Iterable[str], attempt: OwnedFiles) -> None:
         self._attempt = attempt
-        self._told: list[tuple[OwnedFiles, set[str]]] = []
+        self._newly_named: list[tuple[OwnedFiles, set[str]]] = []
         attempt._step = self
         self.name([*locations, *attempt._locations])
 
@@ -174,12 +174,12 @@ class PublishStep:
         for files in tuple(_open):
             new = names - files._named
             if files is not self._attempt and new:
-                self._told.append((files, new))
+                self._newly_named.append((files, new))
                 files._named |= new
 
     def withdraw(self) -> None:
         """Record that the step has had no effect and never will have: its files may be deleted."""
-        for files, new in self._told:
+        for files, new in self._newly_named:
             files._named -= new
         self._attempt._step = None
 
@@ -203,7 +203,7 @@ def log_after_publish(work: str, error: Exception) -> None:
 
 
 @contextmanager
-def passed_over(what: str) -> Iterator[None]:
+def log_failures(what: str) -> Iterator[None]:
     """Log and ignore a failure of work that is not essential: cleaning up, sketching ahead of a commit.
 
     Args:

@@ -14,7 +14,7 @@ from skerry.iceberg.reading.scan import scan
 from skerry.iceberg.statistics.published import freshness, latest_statistics
 from skerry.iceberg.statistics.samples import deletes_of, live_files, read_sample, sample_of
 from skerry.table.files.scan_task import FileScanTask
-from skerry.table.owned_files import passed_over
+from skerry.table.owned_files import log_failures
 from skerry.table.rows.schema import Leaf, leaf, leaves
 from skerry.table.statistics.column_statistics import SketchPolicy
 from skerry.table.statistics.file_groups import SketchedFile, key_of
@@ -93,7 +93,7 @@ def catch_up(table: IcebergHandle, ref: str = MAIN, *, executor: Executor | None
     wanted = ref == MAIN and table.state.properties.get(CATCH_UP_PROPERTY, "false").strip().lower() == "true"
     snapshot = table.state.snapshot() if wanted else None
     if snapshot is not None:
-        with passed_over("what others have written was not sketched"):
+        with log_failures("what others have written was not sketched"):
             known = read_sample(table.state, snapshot)
             if known is None or known.missing_files:
                 analyze(table, executor=executor)

@@ -12,7 +12,7 @@ from skerry.paimon.manifests.live_files import index_entries
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.operations import AppendRows, OverwritePartitions
 from skerry.paimon.operations.lookup import find_commit
-from skerry.paimon.writing.bucket_book import BucketBook
+from skerry.paimon.writing.bucket_states import BucketStates
 from skerry.paimon.writing.dynamic_buckets import DynamicBuckets
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.paimon.writing.table_writers import WrittenRows, write_rows
@@ -65,16 +65,16 @@ def append_batches(
         What was written, and the state after the commit.
     """
     layout = WriteLayout.of(state)
-    book, indexes = known_buckets(request, state, layout)
-    written = write_rows(layout, batches, book, indexes)
-    return written, commit_rows(request, layout, written, book, indexes, exclusive=exclusive)
+    bucket_states, indexes = known_buckets(request, state, layout)
+    written = write_rows(layout, batches, bucket_states, indexes)
+    return written, commit_rows(request, layout, written, bucket_states, indexes, exclusive=exclusive)
 
 
 def commit_rows(
     request: ChangeRequest,
     layout: WriteLayout,
     written: WrittenRows,
-    book: BucketBook,
+    bucket_states: BucketStates,
     indexes: DynamicBuckets | None,
     *,
     exclusive: bool = False,
@@ -85,14 +85,14 @@ def commit_rows(
         request: The branch.
         layout: How they were written.
         written: The files.
-        book: The buckets as they were before.
+        bucket_states: The buckets as they were before.
         indexes: The keys of dynamic buckets; None for other tables.
         exclusive: Whether other writers must not have written to the same buckets since.
     """
     operation = AppendRows(
         layout,
         written,
-        book,
+        bucket_states,
         indexes,
         commit_id=request.commit_id,
         properties=request.properties,
@@ -104,14 +104,14 @@ def commit_rows(
 
 def known_buckets(
     request: ChangeRequest, state: PaimonState, layout: WriteLayout
-) -> tuple[BucketBook, DynamicBuckets | None]:
+) -> tuple[BucketStates, DynamicBuckets | None]:
     """The buckets of a state, none where no writer needs them, and the keys of dynamic buckets."""
     if not layout.has_keys and layout.options.bucket < 0:
-        return BucketBook(), None
-    known = request.books.get(state.branch)
-    book = request.books[state.branch] = BucketBook.of(state) if known is None else known.at(state)
+        return BucketStates(), None
+    known = request.bucket_states.get(state.branch)
+    bucket_states = request.bucket_states[state.branch] = BucketStates.of(state) if known is None else known.at(state)
     is_dynamic = layout.has_keys and layout.options.bucket == -1
-    return book, DynamicBuckets.of(state, index_entries(state)) if is_dynamic else None
+    return bucket_states, DynamicBuckets.of(state, index_entries(state)) if is_dynamic else None
 
 
 def _indexes(layout: WriteLayout, written: WrittenRows) -> list[str]:
@@ -142,7 +142,7 @@ def overwrite_partitions(
     if data is not None:
         indexes = DynamicBuckets(layout, ()) if layout.has_keys and layout.options.bucket == -1 else None
         batches = conform(data, state.arrow_schema)
-        written = write_rows(layout, batches, BucketBook(), indexes)
+        written = write_rows(layout, batches, BucketStates(), indexes)
     if dynamic and layout.schema.partition_keys:
         touched = {file.place.partition for file in written.files}
         choose = touched.intersection

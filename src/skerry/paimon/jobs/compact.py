@@ -26,7 +26,7 @@ from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.metadata.validation import check_rewritable
 from skerry.paimon.operations import IndexChange, ReplaceFiles
 from skerry.paimon.operations.row_vectors import change_vectors
-from skerry.paimon.writing.bucket_book import BucketBook
+from skerry.paimon.writing.bucket_states import BucketStates
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.table.commit import commit
 from skerry.table.owned_files import OwnedFiles, after_publish, log_after_publish, owned_files
@@ -120,19 +120,19 @@ def compact_due(request: ChangeRequest, state: PaimonState) -> None:
     table, and the next writer tries again.
 
     Args:
-        request: That of the commit: its books are those of the writer.
+        request: That of the commit: its `bucket_states` are those of the writer.
         state: The state after the commit.
     """
     if not state.schema.primary_keys or state.snapshot is None or state.options.write_only:
         return
     with after_publish("compacting what is due"):
-        known = request.books.get(state.branch, BucketBook())
-        book = request.books[state.branch] = known.at(state)
+        known = request.bucket_states.get(state.branch, BucketStates())
+        bucket_states = request.bucket_states[state.branch] = known.at(state)
         trigger = state.options.compaction_trigger
         due = frozenset(
             place
-            for place, files in book.levels.items()
-            if files != known.levels.get(place) and book.run_count(*place) >= trigger
+            for place, files in bucket_states.levels.items()
+            if files != known.levels.get(place) and bucket_states.run_count(*place) >= trigger
         )
         if due:
             compact(replace(request, properties={}, commit_id=None), CompactionRules(buckets=due), once=True)

@@ -28,10 +28,10 @@ from skerry.paimon.handle import PaimonHandle
 from skerry.paimon.jobs.append import append_batches, overwrite_partitions
 from skerry.paimon.jobs.merge import upsert
 from skerry.paimon.jobs.once import commit_once
-from skerry.paimon.jobs.waiting_rows import Group, WaitingRows, read_groups, write_waiting
+from skerry.paimon.jobs.shuffle_files import Group, ShuffleFile, read_groups, write_shuffle_file
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.operations import AppendRows, OverwritePartitions
-from skerry.paimon.writing.bucket_book import BucketBook
+from skerry.paimon.writing.bucket_states import BucketStates
 from skerry.paimon.writing.data_files import WrittenDataFile
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.paimon.writing.renumbering import renumbered
@@ -56,12 +56,12 @@ class ShareLayout:
 
     Args:
         files: How the table's data files are written. Everything written with it carries the id of one job in its name.
-        book: The buckets that tasks write to; empty if they need not know.
+        bucket_states: The buckets that tasks write to; empty if they need not know.
         owns_buckets: Whether all rows of a bucket are in one task.
     """
 
     files: WriteLayout
-    book: BucketBook = field(default_factory=BucketBook)
+    bucket_states: BucketStates = field(default_factory=BucketStates)
     owns_buckets: bool = False
 
     @classmethod
@@ -84,8 +84,10 @@ class ShareLayout:
         owns = owns_buckets and files.has_keys and files.options.bucket > 0
         owns = owns and publication.mode is not WriteMode.UPSERT
         writes_buckets = files.options.bucket > 0 and (owns or not files.has_keys)
-        book = BucketBook.of(state) if writes_buckets and publication.mode is WriteMode.APPEND else BucketBook()
-        return cls(files, book, owns)
+        bucket_states = (
+            BucketStates.of(state) if writes_buckets and publication.mode is WriteMode.APPEND else BucketStates()
+        )
+        return cls(files, bucket_states, owns)
 
     @property
     def waiting_folder(self) -> str:
@@ -103,16 +105,18 @@ class Share:
 
     Args:
         files: Data files.
-        rows: Files of rows that are yet to be put into buckets, or to be merged.
+        shuffle_files: Files of rows that are yet to be put into buckets, or to be merged.
     """
 
     files: tuple[WrittenDataFile, ...] = ()
-    rows: tuple[WaitingRows, ...] = ()
+    shuffle_files: tuple[ShuffleFile, ...] = ()
 
     @property
     def locations(self) -> list[str]:
         """All its files."""
-        return [location for file in self.files for location in file.locations] + [rows.location for rows in self.rows]
+        return [location for file in self.files for location in file.locations] + [
+            file.location for file in self.shuffle_files
+        ]
 
 
 def check_publication(state: PaimonState, publication: Publication) -> None:
@@ -160,7 +164,7 @@ def write_share(layout: ShareLayout, mode: WriteMode, batches: Iterable[pa.Recor
     schema = files.schema.arrow_schema
     rows = conform(reader, schema)
     if not layout.rows_wait(mode):
-        return Share(files=write_rows(files, rows, layout.book, None).files)
+        return Share(files=write_rows(files, rows, layout.bucket_states, None).files)
     router = Router(files, lambda partition: files.options.bucket)
 
     def split(batch: pa.RecordBatch) -> Iterator[tuple[Group, pa.RecordBatch]]:
@@ -168,7 +172,7 @@ def write_share(layout: ShareLayout, mode: WriteMode, batches: Iterable[pa.Recor
             yield place.key, part
 
     location = join(layout.waiting_folder, f"rows-{files.new_name()}.arrow")
-    return Share(rows=(write_waiting(files.storage, location, schema, rows, split),))
+    return Share(shuffle_files=(write_shuffle_file(files.storage, location, schema, rows, split),))
 
 
 @contextmanager
@@ -229,7 +233,7 @@ def publish_shares(
             published = True
         else:
             published = commit_once(request, batch, write.commit)
-        files.remove([rows.location for rows in write.waiting] if published else None)
+        files.remove([file.location for file in write.shuffle_files] if published else None)
     state = table.keep(request)
     return state if published else None
 
@@ -241,7 +245,7 @@ class _Write:
         self._layout = layout
         self._shares = shares
         self._publication = publication
-        self.waiting = [rows for share in shares for rows in share.rows]
+        self.shuffle_files = [file for share in shares for file in share.shuffle_files]
 
     def commit(self, request: ChangeRequest) -> None:
         """Commit what was written, by its mode."""
@@ -251,11 +255,11 @@ class _Write:
 
     def append(self, request: ChangeRequest) -> None:
         """Add the rows."""
-        if self.waiting:
+        if self.shuffle_files:
             redo_after_conflicts(request, lambda state: append_batches(request, state, self._rows(state)))
             return
         written, superseded = _in_order(self._layout.files, self._shares)
-        operation = AppendRows(self._layout.files, written, self._layout.book, properties=request.properties)
+        operation = AppendRows(self._layout.files, written, self._layout.bucket_states, properties=request.properties)
         operation.superseded += superseded
         commit_files(request, operation)
 
@@ -264,7 +268,7 @@ class _Write:
         files = self._layout.files
         if self._layout.rows_wait(self._publication.mode):
             schema = files.schema.arrow_schema
-            rows = pa.RecordBatchReader.from_batches(schema, (batch for _, batch in self._waiting_batches()))
+            rows = pa.RecordBatchReader.from_batches(schema, (batch for _, batch in self._shuffled_batches()))
             overwrite_partitions(request, rows, None, dynamic=dynamic)
             return
         written, superseded = _in_order(files, self._shares)
@@ -277,26 +281,26 @@ class _Write:
 
     def upsert(self, request: ChangeRequest) -> None:
         """Replace the rows that have the same keys."""
-        if not self.waiting:
+        if not self.shuffle_files:
             return
         if self._layout.files.has_keys:
             redo_after_conflicts(request, lambda state: append_batches(request, state, self._rows(state, unique=True)))
             return
         schema = self._layout.files.schema.arrow_schema
-        rows = pa.RecordBatchReader.from_batches(schema, (batch for _, batch in self._waiting_batches()))
+        rows = pa.RecordBatchReader.from_batches(schema, (batch for _, batch in self._shuffled_batches()))
         upsert(request, rows, self._publication.on)
 
-    # ---- spilled rows ----
+    # ---- shuffle files ----
 
-    def _waiting_batches(self) -> Iterator[tuple[Group, pa.RecordBatch]]:
-        for group, batches in read_groups(self._layout.files.storage, self.waiting):
+    def _shuffled_batches(self) -> Iterator[tuple[Group, pa.RecordBatch]]:
+        for group, batches in read_groups(self._layout.files.storage, self.shuffle_files):
             for batch in batches:
                 yield group, batch
 
     def _rows(self, state: PaimonState, *, unique: bool = False) -> Iterator[pa.RecordBatch]:
-        """The spilled rows, bucket by bucket, with the columns of a state."""
+        """The rows of shuffle files, bucket by bucket, with the columns of a state."""
         storage, schema = self._layout.files.storage, self._layout.files.schema.arrow_schema
-        for _, batches in read_groups(storage, self.waiting):
+        for _, batches in read_groups(storage, self.shuffle_files):
             checked = _refuse_repeated(batches, state.schema.primary_keys) if unique else batches
             yield from conform(pa.RecordBatchReader.from_batches(schema, checked), state.arrow_schema)
 

@@ -32,7 +32,7 @@ from skerry.paimon.jobs.row_tasks import (
 )
 from skerry.paimon.metadata.options import MergeEngine
 from skerry.paimon.planning.splits import Split
-from skerry.paimon.writing.bucket_book import BucketBook
+from skerry.paimon.writing.bucket_states import BucketStates
 from skerry.paimon.writing.table_writers import WrittenRows, write_rows
 from skerry.table.predicate import Predicate
 from skerry.table.summaries import RowChanges
@@ -99,9 +99,9 @@ def change_records(job: RowJob, transform: RowTransform) -> RowChanges:
     """
     refuse_deletes(job)
     layout, state = job.layout, job.state
-    book, indexes = known_buckets(job.request, state, layout)
+    bucket_states, indexes = known_buckets(job.request, state, layout)
     predicate = transform.predicate
-    tasks = _by_bucket(job.splits(predicate), book)
+    tasks = _by_bucket(job.splits(predicate), bucket_states)
     folders = {layout.bucket_folder(task.splits[0].partition, task.splits[0].bucket) for task in tasks}
     with layout.owned_files(folders) as owned:
         reader = job.reader(state.arrow_schema, predicate, tasks=len(tasks))
@@ -109,11 +109,11 @@ def change_records(job: RowJob, transform: RowTransform) -> RowChanges:
         parts = list(job.run("change", work, tasks, _file_count, owned))
         added: list[pa.RecordBatch] = list(transform.added([part.matched for part in parts]))
         files = tuple(file for part in parts for file in part.files)
-        later = book.after((file.place.key, file.file.max_sequence_number) for file in files)
+        later = bucket_states.after((file.place.key, file.file.max_sequence_number) for file in files)
         rest = write_rows(layout, _records(parts, added), later, indexes)
         row_count = rest.row_count + sum(part.deleted + 2 * part.updated for part in parts)
         written = WrittenRows((*files, *rest.files), rest.indexes, row_count)
-        after = commit_rows(job.request, layout, written, book, indexes, exclusive=True)
+        after = commit_rows(job.request, layout, written, bucket_states, indexes, exclusive=True)
     return RowChanges(
         after.snapshot.id if after.snapshot is not None else None,
         inserted_rows=sum(batch.num_rows for batch in added),
@@ -129,12 +129,12 @@ def _records(parts: Iterable[ChangedBucket], added: Iterable[pa.RecordBatch]) ->
     return itertools.chain(with_kind(moved, UPDATE_AFTER_KIND), with_kind(added, INSERT_KIND))
 
 
-def _by_bucket(splits: Iterable[Split], book: BucketBook) -> list[BucketRows]:
+def _by_bucket(splits: Iterable[Split], bucket_states: BucketStates) -> list[BucketRows]:
     """The splits of each bucket as one task."""
     buckets: dict[tuple[bytes, int], list[Split]] = {}
     for split in splits:
         buckets.setdefault((split.partition, split.bucket), []).append(split)
-    return [BucketRows(tuple(found), book.next_sequence(*key)) for key, found in buckets.items()]
+    return [BucketRows(tuple(found), bucket_states.next_sequence(*key)) for key, found in buckets.items()]
 
 
 def _file_count(task: BucketRows) -> int:

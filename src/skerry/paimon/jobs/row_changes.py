@@ -26,7 +26,7 @@ from skerry.paimon.planning.deletion_positions import Positions
 from skerry.paimon.planning.file_splits import FileSplits
 from skerry.paimon.planning.splits import Split
 from skerry.paimon.statistics.samples import delete_key
-from skerry.paimon.writing.bucket_book import BucketBook
+from skerry.paimon.writing.bucket_states import BucketStates
 from skerry.paimon.writing.data_files import WrittenDataFile
 from skerry.paimon.writing.table_writers import write_rows
 from skerry.storage import name
@@ -84,7 +84,7 @@ def replace_positions(
     touched_folders = {layout.bucket_folder(entry.partition, entry.bucket) for entry in partial.values()}
     with layout.owned_files(touched_folders) as owned:
         if new is not None:
-            written += write_rows(layout, conform(new, state.arrow_schema), BucketBook.of(state), None).files
+            written += write_rows(layout, conform(new, state.arrow_schema), BucketStates.of(state), None).files
             owned.add(*(location for file in written for location in file.locations))
         if layout.options.deletion_vectors:
             vectors = {_key(entry): found[file] for file, entry in partial.items()}

@@ -24,7 +24,7 @@ from skerry.paimon.planning.plan import ScanPlanner
 from skerry.paimon.planning.planned_splits import PlannedSplits
 from skerry.paimon.planning.splits import Split
 from skerry.paimon.reading.rows import SplitReader
-from skerry.paimon.writing.bucket_book import BucketBook
+from skerry.paimon.writing.bucket_states import BucketStates
 from skerry.paimon.writing.data_files import BucketFiles, BucketPlace, WrittenDataFile
 from skerry.paimon.writing.dynamic_buckets import OneBucket
 from skerry.paimon.writing.layout import WriteLayout
@@ -323,7 +323,7 @@ def change_bucket(layout: WriteLayout, reader: SplitReader, transform: RowTransf
     is_dynamic = layout.options.bucket == -1
     writer = KeyedWriter(
         layout,
-        BucketBook(total_buckets=totals, max_sequence=newest),
+        BucketStates(total_buckets=totals, max_sequence=newest),
         OneBucket(split.bucket) if is_dynamic else None,
     )
     deleted = updated = 0

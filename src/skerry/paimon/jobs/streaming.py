@@ -316,8 +316,8 @@ class PaimonStream:
                 location=state.name,
             )
         planner = ScanPlanner(state, conjuncts_of(self._scan(state, snapshot).predicate), default_threads())
-        told = has_changelog(state) and snapshot.commit_kind is not CommitKind.OVERWRITE
-        plan = planner.plan_changelog(snapshot) if told else planner.plan_delta(snapshot)
+        reads_changelog = has_changelog(state) and snapshot.commit_kind is not CommitKind.OVERWRITE
+        plan = planner.plan_changelog(snapshot) if reads_changelog else planner.plan_delta(snapshot)
         kind = ChangelogTask if state.schema.primary_keys else RowsTask
         return self._tasks(kind, state, plan.splits, snapshot, ordinal)
 

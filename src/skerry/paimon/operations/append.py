@@ -20,7 +20,7 @@ from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.operations.change import CommitId, IndexChange, TableChange
 from skerry.paimon.operations.lookup import find_commit
 from skerry.paimon.operations.samples import added_samples
-from skerry.paimon.writing.bucket_book import BucketBook
+from skerry.paimon.writing.bucket_states import BucketStates
 from skerry.paimon.writing.data_files import WrittenDataFile
 from skerry.paimon.writing.dynamic_buckets import DynamicBuckets
 from skerry.paimon.writing.layout import WriteLayout
@@ -36,7 +36,7 @@ class AppendRows:
     Args:
         layout: How the files were written.
         written: The files.
-        book: The buckets as the writer knew them.
+        bucket_states: The buckets as the writer knew them.
         indexes: The keys of dynamic buckets as the writer knew them; None for other tables.
         commit_id: Who commits.
         properties: The snapshot's properties.
@@ -52,7 +52,7 @@ class AppendRows:
         self,
         layout: WriteLayout,
         written: WrittenRows,
-        book: BucketBook,
+        bucket_states: BucketStates,
         indexes: DynamicBuckets | None = None,
         *,
         commit_id: CommitId | None = None,
@@ -63,7 +63,7 @@ class AppendRows:
         self._layout = layout
         self.files = written.files
         self._indexes = written.indexes
-        self._book = book
+        self._bucket_states = bucket_states
         self._known_indexes = indexes.base if indexes is not None else None
         self._commit_id = commit_id or CommitId.fresh()
         self._properties = dict(properties or {})
@@ -82,7 +82,7 @@ class AppendRows:
         if not self.files or self.was_done:
             return None
         if self._layout.has_keys or self._layout.options.bucket > 0:
-            self._book = self._book.at(base)
+            self._bucket_states = self._bucket_states.at(base)
             self._check_buckets(base)
             self._move_behind()
         return TableChange(
@@ -103,7 +103,7 @@ class AppendRows:
             ConflictError: The work must be repeated.
         """
         for file in self.files:
-            total = self._book.total_buckets.get(file.place.partition, file.place.total_buckets)
+            total = self._bucket_states.total_buckets.get(file.place.partition, file.place.total_buckets)
             if total != file.place.total_buckets:
                 raise ConflictError(
                     f"a partition now has {total} buckets, but rows were written for {file.place.total_buckets}",
@@ -119,7 +119,7 @@ class AppendRows:
         moved: list[WrittenDataFile] = []
         for key, files in by_bucket.items():
             least = min(file.file.min_sequence_number for file in files)
-            shift = self._book.next_sequence(*key) - least
+            shift = self._bucket_states.next_sequence(*key) - least
             if self._layout.has_keys:
                 shift = max(shift, 0)
             if shift and self._exclusive:

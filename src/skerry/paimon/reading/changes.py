@@ -141,8 +141,8 @@ class PaimonChanges(RowStream):
         if snapshot.commit_kind is CommitKind.OVERWRITE:
             yield self._compared(snapshot)
             return
-        told = has_changelog(self._state)
-        plan = planner.plan_changelog(snapshot) if told else planner.plan_delta(snapshot)
+        reads_changelog = has_changelog(self._state)
+        plan = planner.plan_changelog(snapshot) if reads_changelog else planner.plan_delta(snapshot)
         yield from changelog_rows(self._reader(self._rows_schema, self._predicate), plan.splits)
 
     def _reader(self, columns: pa.Schema, predicate: Predicate = ALWAYS_TRUE) -> SplitReader:

@@ -24,7 +24,7 @@ from skerry.paimon.manifests.index_manifest import IndexManifestEntry
 from skerry.paimon.merging import MergeFunction, Records
 from skerry.paimon.metadata.options import ChangelogProducer
 from skerry.paimon.values.binary_row import encode_rows
-from skerry.paimon.writing.bucket_book import BucketBook
+from skerry.paimon.writing.bucket_states import BucketStates
 from skerry.paimon.writing.data_files import BucketFiles, BucketPlace, WrittenDataFile
 from skerry.paimon.writing.dynamic_buckets import KeyBuckets
 from skerry.paimon.writing.key_sorting import file_rows, order_records
@@ -60,20 +60,20 @@ class WrittenRows:
 
 
 def write_rows(
-    layout: WriteLayout, batches: Iterable[pa.RecordBatch], book: BucketBook, indexes: KeyBuckets | None
+    layout: WriteLayout, batches: Iterable[pa.RecordBatch], bucket_states: BucketStates, indexes: KeyBuckets | None
 ) -> WrittenRows:
     """Write batches as data files.
 
     Args:
         layout: Layout of the table's files.
         batches: Rows with the table's columns; in primary-key tables optionally followed by a column `KIND_COLUMN`.
-        book: The buckets that exist.
+        bucket_states: The buckets that exist.
         indexes: The keys of dynamic buckets; None for other tables.
 
     Returns:
         The files. No table has them until a commit names them; if writing fails they are removed.
     """
-    writer = KeyedWriter(layout, book, indexes) if layout.has_keys else AppendWriter(layout, book)
+    writer = KeyedWriter(layout, bucket_states, indexes) if layout.has_keys else AppendWriter(layout, bucket_states)
     try:
         for batch in batches:
             writer.write(batch)
@@ -88,13 +88,13 @@ class AppendWriter:
 
     Args:
         layout: Layout of the table's files.
-        book: The buckets that exist.
+        bucket_states: The buckets that exist.
     """
 
-    def __init__(self, layout: WriteLayout, book: BucketBook) -> None:
+    def __init__(self, layout: WriteLayout, bucket_states: BucketStates) -> None:
         self._layout = layout
         bucket = layout.options.bucket
-        self._router = Router(layout, lambda partition: book.total_buckets.get(partition, bucket))
+        self._router = Router(layout, lambda partition: bucket_states.total_buckets.get(partition, bucket))
         self._buckets: dict[_Bucket, BucketFiles] = {}
         self._open: dict[_Bucket, int] = {}  # total bytes received when the bucket's last rows arrived
         self._taken_bytes = 0
@@ -213,20 +213,20 @@ class KeyedWriter:
 
     Args:
         layout: Layout of the table's files.
-        book: The buckets that exist.
+        bucket_states: The buckets that exist.
         indexes: The keys of dynamic buckets; None for other tables.
     """
 
-    def __init__(self, layout: WriteLayout, book: BucketBook, indexes: KeyBuckets | None) -> None:
+    def __init__(self, layout: WriteLayout, bucket_states: BucketStates, indexes: KeyBuckets | None) -> None:
         self._layout = layout
-        self._book = book
+        self._bucket_states = bucket_states
         self._function = MergeFunction(layout.schema)
         self._function.check()
         self._indexes = indexes
         bucket = layout.options.bucket
         self._router = Router(
             layout,
-            lambda partition: book.total_buckets.get(partition, bucket),
+            lambda partition: bucket_states.total_buckets.get(partition, bucket),
             None if indexes is None else lambda partition, rows: indexes.assign(partition, self._key_hashes(rows)),
         )
         self._buffers: dict[tuple[bytes, int], _Buffer] = {}
@@ -277,7 +277,7 @@ class KeyedWriter:
     def _write_bucket(self, buffer: _Buffer) -> list[WrittenDataFile]:
         layout, place = self._layout, buffer.place
         kinds = np.concatenate(buffer.kinds)
-        first = self._next.get(place.key, self._book.next_sequence(*place.key))
+        first = self._next.get(place.key, self._bucket_states.next_sequence(*place.key))
         self._next[place.key] = first + len(kinds)
         values = pa.concat_batches(buffer.rows)
         records = Records(values, kinds, np.arange(first, first + len(kinds)))
@@ -302,13 +302,13 @@ class KeyedWriter:
         else:
             kinds = np.zeros(batch.num_rows, np.int8)
         rows = batch.select(names)
-        passed_over = np.zeros(len(kinds), np.bool_)
+        skipped = np.zeros(len(kinds), np.bool_)
         if options.ignore_delete:
-            passed_over |= (kinds == 1) | (kinds == 3)
+            skipped |= (kinds == 1) | (kinds == 3)
         if options.ignore_update_before:
-            passed_over |= kinds == 1
-        if passed_over.any():
-            rows, kinds = rows.filter(pa.array(~passed_over)), kinds[~passed_over]
+            skipped |= kinds == 1
+        if skipped.any():
+            rows, kinds = rows.filter(pa.array(~skipped)), kinds[~skipped]
         return rows, kinds
 
     def _key_hashes(self, rows: pa.RecordBatch) -> npt.NDArray[np.int32]:

@@ -99,7 +99,7 @@ class RecordParser:
             if objection.value is not None:
                 value = sf.when(sf.col("refused") == number, objection.value.cast("string")).otherwise(value)
         lacks_value = [number for number, objection in enumerate(objections) if objection.may_be_drift]
-        is_told = sf.col("names").isNotNull() & (~is_refused | sf.col("refused").isin(*lacks_value))
+        has_fields = sf.col("names").isNotNull() & (~is_refused | sf.col("refused").isin(*lacks_value))
         return read.select(
             *(f"c{number}" for number in range(len(self.columns))),
             *(f"k{number}" for number in range(len(self.keys))),
@@ -109,8 +109,8 @@ class RecordParser:
             sf.when(is_refused, value).alias("value"),
             sf.when(is_refused, sf.col("record")).alias("record"),
             sf.when(is_refused, sf.col("position")).alias("position"),
-            sf.when(is_told, sf.col("names")).alias("fields"),
-            sf.when(is_told, sf.col("body")).alias("body"),
+            sf.when(has_fields, sf.col("names")).alias("fields"),
+            sf.when(has_fields, sf.col("body")).alias("body"),
         )
 
     # ---- the envelope ----

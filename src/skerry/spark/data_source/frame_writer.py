@@ -29,8 +29,8 @@ class _Written(WriterCommitMessage):  # type: ignore[misc]
     query: str | None = None
 
 
-def _told(property: str) -> str | None:
-    """The properties that Spark gives the tasks of a query."""
+def _local_property(property: str) -> str | None:
+    """A property that Spark passes to the tasks of a query."""
     context = TaskContext.get()
     return None if context is None else context.getLocalProperty(property)
 
@@ -77,7 +77,7 @@ class FrameWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write a task's share of the rows."""
-        return _Written(self._write.share(iterator), _told(_QUERY))
+        return _Written(self._write.share(iterator), _local_property(_QUERY))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish what all tasks have written, with the table's statistics, in one snapshot."""
@@ -104,8 +104,8 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write a task's share of a batch's rows."""
-        share = self._write.of_batch(_told(_BATCH) or "rows").share(iterator)
-        return _Written(share, _told(_QUERY))
+        share = self._write.of_batch(_local_property(_BATCH) or "rows").share(iterator)
+        return _Written(share, _local_property(_QUERY))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Publish a batch, unless the table already has it."""

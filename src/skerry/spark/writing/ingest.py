@@ -145,7 +145,7 @@ def _into_paimon(
     snapshot = state.snapshot if state is not None else None
     if state is not None and snapshot is not None and layout.rows_wait(publication.mode):
         # all files of the layout belong to the commit
-        row_count = sum(waiting.row_count for share in shares for waiting in share.rows)
+        row_count = sum(file.row_count for share in shares for file in share.shuffle_files)
         with after_publish("looking at the files of the commit"):
             files = [entry.file for entry in delta_entries(state, snapshot)]
     return IngestSummary(

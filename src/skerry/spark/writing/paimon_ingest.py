@@ -100,7 +100,7 @@ def _brought_together(rows: DataFrame, layout: ShareLayout) -> DataFrame:
 
 def _add_place(layout: ShareLayout, column: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Append to every row a value that identifies its bucket."""
-    files, totals = layout.files, layout.book.total_buckets
+    files, totals = layout.files, layout.bucket_states.total_buckets
     router = Router(files, lambda partition: totals.get(partition, files.options.bucket))
     keys = {*files.schema.partition_keys, *(files.schema.bucket_keys if files.options.bucket > 0 else ())}
     schema = pa.schema([field for field in files.schema.arrow_schema if field.name in keys])

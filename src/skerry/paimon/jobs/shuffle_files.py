@@ -1,7 +1,7 @@
-"""Spill files: rows for another writer, as Arrow batches with the bucket of every batch.
+"""Shuffle files: rows for another writer, as Arrow batches with the bucket of every batch.
 
 A task that does not own its buckets cannot write them: two writers of a bucket would give their records the same
-sequence numbers, write a file each, and in dynamic buckets put one key into two buckets. It spills its rows to one
+sequence numbers, write a file each, and in dynamic buckets put one key into two buckets. It writes its rows to one
 file, sorted by bucket, and the publisher reads the files of all tasks bucket by bucket. That takes the memory of one
 bucket's batches, and returns the rows in the order of tasks.
 """
@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from skerry.storage import Storage
 
-__all__ = ["Group", "WaitingRows", "read_groups", "write_waiting"]
+__all__ = ["Group", "ShuffleFile", "read_groups", "write_shuffle_file"]
 
-_MAX_WAITING_BYTES: Final = 64 << 20
+_MAX_BUFFERED_BYTES: Final = 64 << 20
 _OPTIONS: Final = pa.ipc.IpcWriteOptions(compression="lz4")
 
 Group = tuple[bytes, int]
@@ -27,8 +27,8 @@ Group = tuple[bytes, int]
 
 
 @dataclass(frozen=True, slots=True)
-class WaitingRows:
-    """A spill file; picklable.
+class ShuffleFile:
+    """A shuffle file; picklable.
 
     Args:
         location: An Arrow file.
@@ -41,13 +41,13 @@ class WaitingRows:
     row_count: int
 
 
-def write_waiting(
+def write_shuffle_file(
     storage: Storage,
     location: str,
     schema: pa.Schema,
     batches: Iterable[pa.RecordBatch],
     split: Callable[[pa.RecordBatch], Iterable[tuple[Group, pa.RecordBatch]]],
-) -> WaitingRows:
+) -> ShuffleFile:
     """Write rows; if that fails, the file is removed.
 
     Args:
@@ -57,32 +57,32 @@ def write_waiting(
         batches: The rows.
         split: Splits a batch by bucket.
     """
-    waiting: dict[Group, list[pa.RecordBatch]] = {}
+    buffered: dict[Group, list[pa.RecordBatch]] = {}
     written: dict[Group, list[int]] = {}
     size = count = rows = 0
     with storage.open_output(location) as sink, pa.ipc.new_file(sink, schema, options=_OPTIONS) as writer:
 
         def flush() -> None:
             nonlocal count
-            for group, parts in waiting.items():
+            for group, parts in buffered.items():
                 writer.write_batch(pa.concat_batches(parts))
                 written.setdefault(group, []).append(count)
                 count += 1
-            waiting.clear()
+            buffered.clear()
 
         for batch in batches:
             rows += batch.num_rows
             for group, part in split(batch) if batch.num_rows else ():
-                waiting.setdefault(group, []).append(part)
+                buffered.setdefault(group, []).append(part)
                 size += part.nbytes
-            if size >= _MAX_WAITING_BYTES:
+            if size >= _MAX_BUFFERED_BYTES:
                 flush()
                 size = 0
         flush()
-    return WaitingRows(location, tuple((group, tuple(numbers)) for group, numbers in written.items()), rows)
+    return ShuffleFile(location, tuple((group, tuple(numbers)) for group, numbers in written.items()), rows)
 
 
-def read_groups(storage: Storage, files: Sequence[WaitingRows]) -> Iterator[tuple[Group, Iterator[pa.RecordBatch]]]:
+def read_groups(storage: Storage, files: Sequence[ShuffleFile]) -> Iterator[tuple[Group, Iterator[pa.RecordBatch]]]:
     """Read the rows of all files bucket by bucket, each bucket's in the order of the files.
 
     A bucket's batches must be consumed before the next bucket is requested.

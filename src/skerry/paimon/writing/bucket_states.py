@@ -15,13 +15,13 @@ from skerry.paimon.metadata.snapshot import CommitKind, Snapshot
 from skerry.paimon.metadata.snapshots import find_snapshot
 from skerry.paimon.metadata.state import PaimonState
 
-__all__ = ["BucketBook"]
+__all__ = ["BucketStates"]
 
 _MAX_STEPS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class BucketBook:
+class BucketStates:
     """The states of the buckets of a table state.
 
     Args:
@@ -39,24 +39,24 @@ class BucketBook:
     levels: dict[tuple[bytes, int], Counter[int]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, state: PaimonState) -> BucketBook:
+    def of(cls, state: PaimonState) -> BucketStates:
         """Read the manifests of a state."""
         if state.snapshot is None:
             return cls()
         empty = cls(state.snapshot.id, state.snapshot.delta_manifest_list)
         return empty._with(live_entries(state))
 
-    def at(self, state: PaimonState) -> BucketBook:
+    def at(self, state: PaimonState) -> BucketStates:
         """The bucket states of a later table state, updated by the commits since, if these can still be read."""
         snapshot = state.snapshot
         if snapshot is None:
-            return BucketBook()
+            return BucketStates()
         if (snapshot.id, snapshot.delta_manifest_list) == (self.snapshot_id, self.made_by):
             return self
         steps = self._steps(state, snapshot)
         if steps is None:
-            return BucketBook.of(state)
-        book = BucketBook(
+            return BucketStates.of(state)
+        bucket_states = BucketStates(
             snapshot.id,
             snapshot.delta_manifest_list,
             dict(self.total_buckets),
@@ -64,8 +64,8 @@ class BucketBook:
             {key: Counter(files) for key, files in self.levels.items()},
         )
         for step in steps:
-            book._with(delta_entries(state, step))
-        return book
+            bucket_states._with(delta_entries(state, step))
+        return bucket_states
 
     def _steps(self, state: PaimonState, snapshot: Snapshot) -> list[Snapshot] | None:
         """The snapshots since, if all of them only add files."""
@@ -79,7 +79,7 @@ class BucketBook:
         is_whole = len(steps) == len(later) + 1
         return steps if is_whole and all(step.commit_kind is not CommitKind.OVERWRITE for step in steps) else None
 
-    def _with(self, entries: Iterable[ManifestEntry]) -> BucketBook:
+    def _with(self, entries: Iterable[ManifestEntry]) -> BucketStates:
         for entry in entries:
             key = entry.partition, entry.bucket
             files = self.levels.setdefault(key, Counter())
@@ -100,7 +100,7 @@ class BucketBook:
         files = self.levels.get((partition, bucket), Counter())
         return max(files[0], 0) + sum(count > 0 for level, count in files.items() if level > 0)
 
-    def after(self, places: Iterable[tuple[tuple[bytes, int], int]]) -> BucketBook:
+    def after(self, places: Iterable[tuple[tuple[bytes, int], int]]) -> BucketStates:
         """The bucket states after further records were written, for more records in the same commit.
 
         Args:
