@@ -14,7 +14,6 @@ from skerry._version import __version__
 if TYPE_CHECKING:
     from skerry.catalog import Catalog as Catalog
     from skerry.catalog import connect as connect
-    from skerry.catalog.relocating import RelocationSummary as RelocationSummary
     from skerry.storage import Storage as Storage
     from skerry.table.arguments import Condition as Condition
     from skerry.table.arguments import Rows as Rows
@@ -35,7 +34,9 @@ if TYPE_CHECKING:
     from skerry.table.summaries import ManifestSummary as ManifestSummary
     from skerry.table.summaries import MigrationSummary as MigrationSummary
     from skerry.table.summaries import OrphanSummary as OrphanSummary
-    from skerry.table.summaries import RowChanges as RowChanges
+    from skerry.table.summaries import RelocationSummary as RelocationSummary
+    from skerry.table.summaries import RowChangeSummary as RowChangeSummary
+    from skerry.table.summaries import TableRelocationSummary as TableRelocationSummary
     from skerry.table.table import Table as Table
     from skerry.table.table_scan import TableScan as TableScan
     from skerry.table.work.progress import Progress as Progress
@@ -64,13 +65,14 @@ _WHERE: Final = {
     "OrphanSummary": "table.summaries",
     "Progress": "table.work.progress",
     "Ref": "table.history",
-    "RelocationSummary": "catalog.relocating",
-    "RowChanges": "table.summaries",
+    "RelocationSummary": "table.summaries",
+    "RowChangeSummary": "table.summaries",
     "RowStream": "table.rows.row_stream",
     "Rows": "table.arguments",
     "Snapshot": "table.history",
     "Storage": "storage",
     "Table": "table.table",
+    "TableRelocationSummary": "table.summaries",
     "TableScan": "table.table_scan",
     "ThreadExecutor": "table.work.tasks",
     "Update": "table.merging",

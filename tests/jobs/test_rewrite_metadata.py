@@ -285,14 +285,14 @@ def test_keys_stay_and_dangling_files_are_dropped(catalog):
     table.append(rows(100))
     before = keys(table)
     done = table.rewrite_deletes()
-    assert (done.rewritten_delete_files, done.added_delete_files, done.dropped_delete_files) == (2, 1, 1)
+    assert (done.rewritten_delete_files, done.added_delete_files, done.removed_delete_files) == (2, 1, 1)
     assert {kind for kind, _, _ in delete_files(table)} == {"keys", "positions"}
     assert keys(table) == before
     table.compact(min_deletes=1)
     delete_keys(table, 500)
     table.overwrite(rows(1))
-    assert table.rewrite_deletes(dry_run=True).dropped_delete_files == 1
-    assert table.rewrite_deletes().dropped_delete_files == 1
+    assert table.rewrite_deletes(dry_run=True).removed_delete_files == 1
+    assert table.rewrite_deletes().removed_delete_files == 1
     assert table.current_snapshot().summary["total-delete-files"] == "0"
     assert keys(table) == [1]
 

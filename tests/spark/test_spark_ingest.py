@@ -83,7 +83,7 @@ def test_rows_and_statistics_come_in_one_commit(spark: SparkSession, table: Tabl
     assert rows(table) == LANDED
     (snapshot,) = table.snapshots()
     assert (summary.snapshot_id, summary.rows, summary.files) == (snapshot.snapshot_id, 2, 1)
-    assert summary.bytes == sum(path.stat().st_size for path in data_files(table))
+    assert summary.size_bytes == sum(path.stat().st_size for path in data_files(table))
     statistics = table.statistics()
     assert {name: column.ndv for name, column in statistics.items()} == {"id": 2, "when": 1, "price": 2, "name": 1}
     assert all(column.freshness.is_fresh for column in statistics.values())

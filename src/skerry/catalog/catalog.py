@@ -29,7 +29,6 @@ from skerry.table.work.progress import Progress, progress_callback
 from skerry.table.work.tasks import Executor
 
 if TYPE_CHECKING:
-    from skerry.catalog.relocating import RelocationSummary
     from skerry.planner.explanation import QueryPlan
     from skerry.planner.ordering import JoinPlan
 

@@ -23,9 +23,10 @@ from skerry.errors import ConflictError, NotFoundError, SkerryError, Unsupported
 from skerry.iceberg.relocation import RelocatedTable, concerns_table, relocate_table
 from skerry.paimon.relocation import relocate_paimon_table
 from skerry.storage import MOVED_FROM, MOVED_TO, Move, Storage, is_within, local_path, move_of
+from skerry.table.summaries import RelocationSummary, TableRelocationSummary
 from skerry.table.work.tasks import JobProgress, ProgressCallback
 
-__all__ = ["RelocationSummary", "TableRelocation", "relocatable", "relocate_catalog"]
+__all__ = ["relocatable", "relocate_catalog"]
 
 _ROWS = text(
     "SELECT catalog_name, table_namespace, table_name, metadata_location FROM iceberg_tables "
@@ -41,54 +42,6 @@ _SET_PROPERTY = text(
     "UPDATE iceberg_namespace_properties SET property_value = :value "
     "WHERE catalog_name = :catalog AND namespace = :namespace AND property_key = :key"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class TableRelocation:
-    """What was or would be rewritten of one table.
-
-    Args:
-        table: `namespace.table`.
-        format: `iceberg` or `paimon`.
-        location: Its folder, in the new location.
-        metadata_files: Metadata files written.
-        manifest_lists: Manifest lists written.
-        manifests: Manifests written; for a Paimon table all metadata.
-        delete_files: Position delete files written.
-        statistics_files: Statistics files written.
-        size_bytes: Total bytes written.
-        outside_files: Files of the table outside the old location, which keep their names.
-        problem: Why nothing was rewritten; empty if there was no problem.
-    """
-
-    table: str
-    format: str = "iceberg"
-    location: str = ""
-    metadata_files: int = 0
-    manifest_lists: int = 0
-    manifests: int = 0
-    delete_files: int = 0
-    statistics_files: int = 0
-    size_bytes: int = 0
-    outside_files: int = 0
-    problem: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class RelocationSummary:
-    """What a relocation did or would do.
-
-    Args:
-        source: The folder that the warehouse was created in; empty if it has not moved and nothing needs to be done.
-        target: The folder that it is in.
-        tables: The tables whose metadata named the old location.
-        dry_run: Whether nothing was changed.
-    """
-
-    source: str
-    target: str
-    tables: tuple[TableRelocation, ...] = ()
-    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +104,7 @@ def relocate_catalog(
                 "catalogs must not write to one table. Drop it in the copy (without purge)",
                 location=row.metadata_location,
             )
-    done: list[TableRelocation] = []
+    done: list[TableRelocationSummary] = []
     switch: list[tuple[_Row, str]] = []
     for number, row in enumerate(moved):
         if progress is not None:
@@ -170,11 +123,11 @@ def relocate_catalog(
     return RelocationSummary(move.sources[0], move.target, tuple(done), dry_run)
 
 
-def _relocate(storage: Storage, row: _Row, move: Move, *, dry_run: bool) -> tuple[TableRelocation, str]:
+def _relocate(storage: Storage, row: _Row, move: Move, *, dry_run: bool) -> tuple[TableRelocationSummary, str]:
     """Rewrite one table; returns the summary and its new metadata file."""
     if not storage.exists(row.metadata_location):
         # it was broken before and stays so, but must not refer to the old location
-        return TableRelocation(row.table, problem="the metadata file is missing"), move(row.metadata_location)
+        return TableRelocationSummary(row.table, problem="the metadata file is missing"), move(row.metadata_location)
     try:
         found: RelocatedTable = relocate_table(storage, row.metadata_location, move, dry_run=dry_run)
     except SkerryError as error:
@@ -184,7 +137,7 @@ def _relocate(storage: Storage, row: _Row, move: Move, *, dry_run: bool) -> tupl
         )
         raise
     written = found.written
-    table = TableRelocation(
+    table = TableRelocationSummary(
         row.table,
         "iceberg",
         found.location,
@@ -199,7 +152,7 @@ def _relocate(storage: Storage, row: _Row, move: Move, *, dry_run: bool) -> tupl
     return table, found.metadata_location
 
 
-def _relocate_paimon(tables: PaimonTables, move: Move, *, dry_run: bool) -> list[TableRelocation]:
+def _relocate_paimon(tables: PaimonTables, move: Move, *, dry_run: bool) -> list[TableRelocationSummary]:
     """Rewrite the Paimon tables that name files in the old location, as tables migrated from Iceberg do."""
     if tables.storage.move is None:  # a folder that the caller named besides the warehouse
         return []
@@ -210,7 +163,7 @@ def _relocate_paimon(tables: PaimonTables, move: Move, *, dry_run: bool) -> list
         if written and not dry_run:  # committed by a writer in the meantime
             written += relocate_paimon_table(tables.storage, location, move)
         if written:
-            found.append(TableRelocation(name, "paimon", location, manifests=written))
+            found.append(TableRelocationSummary(name, "paimon", location, manifests=written))
     return found
 
 

@@ -15,7 +15,7 @@ from skerry.table.work.progress import show_progress
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from skerry.table.summaries import RowChanges
+    from skerry.table.summaries import RowChangeSummary
 
 __all__ = ["delete", "upsert"]
 
@@ -73,7 +73,7 @@ def upsert(
     _print(opened.name, done, as_json)
 
 
-def _print(name: str, done: RowChanges, as_json: bool) -> None:
+def _print(name: str, done: RowChangeSummary, as_json: bool) -> None:
     if as_json:
         print_json({"table": name, **dataclasses.asdict(done)})
         return

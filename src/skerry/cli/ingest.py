@@ -128,6 +128,6 @@ def _print_summary(summary: IngestSummary, table: str, as_json: bool) -> None:
         print(f"no rows in the source; {table} is unchanged")
     else:
         print(
-            f"appended {count(summary.rows)} rows to {table}: {count(summary.files)} files, {size(summary.bytes)}, "
-            f"{summary.seconds:.1f} s, snapshot {summary.snapshot_id}"
+            f"appended {count(summary.rows)} rows to {table}: {count(summary.files)} files, "
+            f"{size(summary.size_bytes)}, {summary.seconds:.1f} s, snapshot {summary.snapshot_id}"
         )

@@ -66,12 +66,12 @@ def rewrite_deletes(
     if as_json:
         print_json({"table": opened.name, **dataclasses.asdict(summary)})
         return
-    if not (summary.rewritten_delete_files or summary.dropped_delete_files):
+    if not (summary.rewritten_delete_files or summary.removed_delete_files):
         print(f"{opened.name}: nothing to do")
         return
     would = "would be " if dry_run else ""
     into = "" if dry_run else f" into {count(summary.added_delete_files)}"
     print(
         f"{opened.name}: {count(summary.rewritten_delete_files)} delete files of {count(summary.data_files)} "
-        f"data files {would}rewritten{into}; {count(summary.dropped_delete_files)} {would}dropped"
+        f"data files {would}rewritten{into}; {count(summary.removed_delete_files)} {would}dropped"
     )

@@ -38,7 +38,7 @@ from skerry.table.summaries import (
     ExpireSummary,
     ManifestSummary,
     OrphanSummary,
-    RowChanges,
+    RowChangeSummary,
 )
 from skerry.table.table import Table, TableCatalog
 from skerry.table.updates import SchemaStep, SpecStep
@@ -273,24 +273,24 @@ class IcebergTable(Table):
         entries, staged = self._staging(options)
         self.handle.append(files, ref=options.ref, properties=entries, staged=staged)
 
-    def _delete(self, where: Condition, options: WriteOptions) -> RowChanges:
+    def _delete(self, where: Condition, options: WriteOptions) -> RowChangeSummary:
         from skerry.iceberg.jobs.delete import delete
 
         return delete(self._request("delete", options), where)
 
-    def _overwrite(self, data: Rows, where: Condition | None, options: WriteOptions) -> RowChanges:
+    def _overwrite(self, data: Rows, where: Condition | None, options: WriteOptions) -> RowChangeSummary:
         from skerry.iceberg.jobs.delete import overwrite
 
         return overwrite(self._request("delete", options), data, where)
 
-    def _upsert(self, data: Rows, on: tuple[str, ...], blind: bool, options: WriteOptions) -> RowChanges:
+    def _upsert(self, data: Rows, on: tuple[str, ...], blind: bool, options: WriteOptions) -> RowChangeSummary:
         from skerry.iceberg.jobs.merge import upsert
 
         return upsert(self._request("merge", options), data, on, blind=blind)
 
     def _merge(
         self, data: Rows, on: str | Sequence[str], clauses: MergeClauses, blind: bool, options: WriteOptions
-    ) -> RowChanges:
+    ) -> RowChangeSummary:
         from skerry.iceberg.jobs.merge import merge
 
         return merge(self._request("merge", options), data, on, clauses, blind=blind)

@@ -36,7 +36,7 @@ from skerry.table.summaries import (
     CompactSummary,
     ExpireSummary,
     OrphanSummary,
-    RowChanges,
+    RowChangeSummary,
 )
 from skerry.table.table import Table, TableCatalog
 from skerry.table.updates import SchemaStep
@@ -264,7 +264,7 @@ class PaimonTable(Table):
         self.handle.keep(request)
         return None if state.snapshot is None else described_snapshot(state.snapshot)
 
-    def _delete(self, where: Condition, options: WriteOptions) -> RowChanges:
+    def _delete(self, where: Condition, options: WriteOptions) -> RowChangeSummary:
         from skerry.paimon.jobs.delete import delete
 
         request = self._request(options)
@@ -272,7 +272,7 @@ class PaimonTable(Table):
         self.handle.keep(request)
         return done
 
-    def _overwrite(self, data: Rows, where: Condition | None, options: WriteOptions) -> RowChanges:
+    def _overwrite(self, data: Rows, where: Condition | None, options: WriteOptions) -> RowChangeSummary:
         from skerry.paimon.jobs.delete import overwrite
 
         request = self._request(options)
@@ -280,7 +280,7 @@ class PaimonTable(Table):
         self.handle.keep(request)
         return done
 
-    def _upsert(self, data: Rows, on: tuple[str, ...], blind: bool, options: WriteOptions) -> RowChanges:
+    def _upsert(self, data: Rows, on: tuple[str, ...], blind: bool, options: WriteOptions) -> RowChangeSummary:
         from skerry.paimon.jobs.compact import compact_due
         from skerry.paimon.jobs.merge import upsert
 
@@ -295,7 +295,7 @@ class PaimonTable(Table):
 
     def _merge(
         self, data: Rows, on: str | Sequence[str], clauses: MergeClauses, blind: bool, options: WriteOptions
-    ) -> RowChanges:
+    ) -> RowChangeSummary:
         from skerry.paimon.jobs.merge import merge
 
         request = self._request(options)

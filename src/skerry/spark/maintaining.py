@@ -20,7 +20,7 @@ from skerry.table.summaries import (
     ExpireSummary,
     MigrationSummary,
     OrphanSummary,
-    RowChanges,
+    RowChangeSummary,
 )
 from skerry.table.work.progress import Progress
 
@@ -246,7 +246,7 @@ def merge(
     when_not_matched_by_source: Clauses = None,
     snapshot_properties: Mapping[str, str] | None = None,
     progress: Progress = None,
-) -> RowChanges:
+) -> RowChangeSummary:
     """Merge rows by key; tasks read and rewrite the table's files; see `Table.merge`.
 
     The source's rows are collected on the driver, which indexes their keys and sends the index to every task. They

@@ -21,12 +21,14 @@ __all__ = [
     "MigrationSummary",
     "OrphanFile",
     "OrphanSummary",
-    "RowChanges",
+    "RelocationSummary",
+    "RowChangeSummary",
+    "TableRelocationSummary",
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class RowChanges:
+class RowChangeSummary:
     """The result of a change of rows.
 
     Args:
@@ -162,7 +164,7 @@ class DeletesSummary:
         data_files: Data files whose deletes were merged.
         rewritten_delete_files: Delete files, or vectors, that were replaced.
         added_delete_files: Their replacements; 0 in a dry run.
-        dropped_delete_files: Delete files that no data file needed.
+        removed_delete_files: Delete files that no data file needed.
         dry_run: Whether nothing was changed.
     """
 
@@ -170,7 +172,7 @@ class DeletesSummary:
     data_files: int = 0
     rewritten_delete_files: int = 0
     added_delete_files: int = 0
-    dropped_delete_files: int = 0
+    removed_delete_files: int = 0
     dry_run: bool = False
 
 
@@ -295,4 +297,52 @@ class MigrationSummary:
     size_bytes: int
     schema: pa.Schema
     partition_by: tuple[str, ...]
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TableRelocationSummary:
+    """What was or would be rewritten of one table.
+
+    Args:
+        table: `namespace.table`.
+        format: `iceberg` or `paimon`.
+        location: Its folder, in the new location.
+        metadata_files: Metadata files written.
+        manifest_lists: Manifest lists written.
+        manifests: Manifests written; for a Paimon table all metadata.
+        delete_files: Position delete files written.
+        statistics_files: Statistics files written.
+        size_bytes: Total bytes written.
+        outside_files: Files of the table outside the old location, which keep their names.
+        problem: Why nothing was rewritten; empty if there was no problem.
+    """
+
+    table: str
+    format: str = "iceberg"
+    location: str = ""
+    metadata_files: int = 0
+    manifest_lists: int = 0
+    manifests: int = 0
+    delete_files: int = 0
+    statistics_files: int = 0
+    size_bytes: int = 0
+    outside_files: int = 0
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RelocationSummary:
+    """What a relocation did or would do.
+
+    Args:
+        source: The folder that the warehouse was created in; empty if it has not moved and nothing needs to be done.
+        target: The folder that it is in.
+        tables: The tables whose metadata named the old location.
+        dry_run: Whether nothing was changed.
+    """
+
+    source: str
+    target: str
+    tables: tuple[TableRelocationSummary, ...] = ()
     dry_run: bool = False

@@ -12,7 +12,7 @@ from skerry.table.history import MAIN, Snapshot
 from skerry.table.merging import Clauses, MergeClauses
 from skerry.table.readable import ReadableTable
 from skerry.table.stream_batch import stream_batch
-from skerry.table.summaries import ChangeSummary, RowChanges
+from skerry.table.summaries import ChangeSummary, RowChangeSummary
 from skerry.table.work.progress import Progress, progress_callback
 from skerry.table.work.tasks import Executor
 
@@ -103,7 +103,7 @@ class WritableTable(ReadableTable):
         snapshot_properties: Mapping[str, str] | None = None,
         executor: Executor | None = None,
         progress: Progress = None,
-    ) -> RowChanges:
+    ) -> RowChangeSummary:
         """Delete the rows that a condition holds for.
 
         Example:
@@ -136,7 +136,7 @@ class WritableTable(ReadableTable):
         snapshot_properties: Mapping[str, str] | None = None,
         executor: Executor | None = None,
         progress: Progress = None,
-    ) -> RowChanges:
+    ) -> RowChangeSummary:
         """Replace the rows that a condition holds for by others, in one commit.
 
         Example:
@@ -173,7 +173,7 @@ class WritableTable(ReadableTable):
         snapshot_properties: Mapping[str, str] | None = None,
         executor: Executor | None = None,
         progress: Progress = None,
-    ) -> RowChanges:
+    ) -> RowChangeSummary:
         """Update the rows that have the keys of new rows, and insert the new rows whose keys no row has.
 
         A null in a key matches nothing: such rows are inserted.
@@ -217,7 +217,7 @@ class WritableTable(ReadableTable):
         snapshot_properties: Mapping[str, str] | None = None,
         executor: Executor | None = None,
         progress: Progress = None,
-    ) -> RowChanges:
+    ) -> RowChangeSummary:
         """Merge rows by key: of several clauses, the first whose condition is true decides.
 
         Example:
@@ -382,18 +382,18 @@ class WritableTable(ReadableTable):
         self._lacks("append_files", "use append")
 
     @abstractmethod
-    def _delete(self, where: Condition, options: WriteOptions) -> RowChanges: ...
+    def _delete(self, where: Condition, options: WriteOptions) -> RowChangeSummary: ...
 
     @abstractmethod
-    def _overwrite(self, data: Rows, where: Condition | None, options: WriteOptions) -> RowChanges: ...
+    def _overwrite(self, data: Rows, where: Condition | None, options: WriteOptions) -> RowChangeSummary: ...
 
     @abstractmethod
-    def _upsert(self, data: Rows, on: tuple[str, ...], blind: bool, options: WriteOptions) -> RowChanges: ...
+    def _upsert(self, data: Rows, on: tuple[str, ...], blind: bool, options: WriteOptions) -> RowChangeSummary: ...
 
     @abstractmethod
     def _merge(
         self, data: Rows, on: str | Sequence[str], clauses: MergeClauses, blind: bool, options: WriteOptions
-    ) -> RowChanges: ...
+    ) -> RowChangeSummary: ...
 
     @abstractmethod
     def _apply_changes(

@@ -15,7 +15,7 @@ from skerry.jobs.change_records import NetChanges, RecordColumns, net_changes
 from skerry.table.merging import Delete, Insert, MergeClauses, Update
 from skerry.table.rows.incoming import open_stream
 from skerry.table.stream_batch import StreamBatch
-from skerry.table.summaries import ChangeSummary, RowChanges
+from skerry.table.summaries import ChangeSummary, RowChangeSummary
 
 __all__ = ["apply_changes"]
 
@@ -56,7 +56,7 @@ def apply_changes(
         table.state = request.table.state
 
 
-def _merged(request: ChangeRequest, net: NetChanges, columns: RecordColumns, blind: bool) -> RowChanges:
+def _merged(request: ChangeRequest, net: NetChanges, columns: RecordColumns, blind: bool) -> RowChangeSummary:
     schema = request.table.state.schema
     rows = net.rows
     for name in columns.before, columns.op:  # neither may be a column of the table, since ours are named after them
@@ -97,7 +97,7 @@ def _outcome(request: ChangeRequest) -> ChangeSummary:
     return ChangeSummary(request.outcome(request.table.state).snapshot_id)
 
 
-def _summary(net: NetChanges, done: RowChanges) -> ChangeSummary:
+def _summary(net: NetChanges, done: RowChangeSummary) -> ChangeSummary:
     return ChangeSummary(
         done.snapshot_id,
         net.records,

@@ -27,12 +27,12 @@ from skerry.table.files.row_reader import RowReader
 from skerry.table.files.scan_task import FileScanTask
 from skerry.table.merging.rules import Rows
 from skerry.table.rows.incoming import conform
-from skerry.table.summaries import RowChanges
+from skerry.table.summaries import RowChangeSummary
 
 __all__ = ["PositionFinder", "delete", "overwrite"]
 
 
-def delete(request: ChangeRequest, where: str | Any) -> RowChanges:
+def delete(request: ChangeRequest, where: str | Any) -> RowChangeSummary:
     """Delete rows.
 
     Files that cannot contain such rows are not read; files that contain only such rows are dropped unread.
@@ -52,13 +52,13 @@ def delete(request: ChangeRequest, where: str | Any) -> RowChanges:
     if where is None:
         raise SchemaError("delete needs a condition; 'TRUE' deletes all rows")
 
-    def attempt(state: TableState) -> RowChanges:
+    def attempt(state: TableState) -> RowChangeSummary:
         return _replace(request, state, where, ())
 
     return redo_after_conflicts(request, attempt)
 
 
-def overwrite(request: ChangeRequest, data: Any, where: str | Any = None) -> RowChanges:
+def overwrite(request: ChangeRequest, data: Any, where: str | Any = None) -> RowChangeSummary:
     """Replace the rows for which a condition is true.
 
     Args:
@@ -98,7 +98,9 @@ class PositionFinder:
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
 
-def _replace(request: ChangeRequest, state: TableState, where: str | Any, written: Sequence[WrittenFile]) -> RowChanges:
+def _replace(
+    request: ChangeRequest, state: TableState, where: str | Any, written: Sequence[WrittenFile]
+) -> RowChangeSummary:
     """Remove rows from one state, add others, and commit."""
     looked = scan(state, [POSITION], where, ref=request.ref, threads=1)
     reader = looked.row_reader()

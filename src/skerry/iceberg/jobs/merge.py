@@ -35,14 +35,14 @@ from skerry.table.merging import (
 from skerry.table.merging.rules import Rows
 from skerry.table.predicate import Predicate, disjunction
 from skerry.table.rows.incoming import open_stream
-from skerry.table.summaries import RowChanges
+from skerry.table.summaries import RowChangeSummary
 
 __all__ = ["merge", "upsert"]
 
 _STEP_ROWS = 1 << 17
 
 
-def upsert(request: ChangeRequest, data: Any, on: str | Sequence[str], *, blind: bool = False) -> RowChanges:
+def upsert(request: ChangeRequest, data: Any, on: str | Sequence[str], *, blind: bool = False) -> RowChangeSummary:
     """Update the rows with the keys of new rows, and insert the new rows with new keys.
 
     Args:
@@ -61,7 +61,7 @@ def upsert(request: ChangeRequest, data: Any, on: str | Sequence[str], *, blind:
 
 def merge(
     request: ChangeRequest, data: Any, on: str | Sequence[str], clauses: MergeClauses, *, blind: bool = False
-) -> RowChanges:
+) -> RowChangeSummary:
     """Merge rows into a table.
 
     Args:
@@ -89,11 +89,11 @@ def _merge(
     *,
     blind: bool,
     unique: bool,
-) -> RowChanges:
+) -> RowChangeSummary:
     rows = open_stream(data).read_all()
     keys = (on,) if isinstance(on, str) else tuple(on)
 
-    def attempt(state: TableState) -> RowChanges:
+    def attempt(state: TableState) -> RowChangeSummary:
         source = index_source(rows, keys, state.schema)
         if unique or blind:
             _refuse_repeated(source)
@@ -122,7 +122,7 @@ class _Attempt:
         self._layout = request.table.layout(ref=request.ref, lineage=rules.changes_rows)
         self._update = RowUpdate(source, rules, self._layout.lineage)
 
-    def run(self) -> RowChanges:
+    def run(self) -> RowChangeSummary:
         """Match, write and commit."""
         filter_ = self._predicate()
         found = self._match(filter_)

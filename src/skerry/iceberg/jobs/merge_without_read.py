@@ -27,12 +27,12 @@ from skerry.iceberg.writing.table_writers import write_batches
 from skerry.table.merging import MergeRules, MergeSource
 from skerry.table.predicate import ALWAYS_TRUE
 from skerry.table.rows.schema import field_id
-from skerry.table.summaries import RowChanges
+from skerry.table.summaries import RowChangeSummary
 
 __all__ = ["merge_blind"]
 
 
-def merge_blind(request: ChangeRequest, state: TableState, source: MergeSource, rules: MergeRules) -> RowChanges:
+def merge_blind(request: ChangeRequest, state: TableState, source: MergeSource, rules: MergeRules) -> RowChangeSummary:
     """Merge without reading data files or manifests.
 
     Args:

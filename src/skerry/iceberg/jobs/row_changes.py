@@ -36,7 +36,7 @@ from skerry.table.owned_files import OwnedFiles
 from skerry.table.predicate import Predicate
 from skerry.table.statistics.file_groups import deletes_key
 from skerry.table.statistics.table_sample import delete_name, partition_name
-from skerry.table.summaries import RowChanges
+from skerry.table.summaries import RowChangeSummary
 from skerry.table.work.read_ahead import default_threads
 from skerry.table.work.tasks import Executor, JobProgress, ProgressCallback, ThreadExecutor
 
@@ -116,14 +116,14 @@ class ChangeRequest:
         name = f"write.{self.action}.isolation-level"
         return Isolation.parse(state.properties.get(name, Isolation.SERIALIZABLE.value)).value
 
-    def outcome(self, state: TableState) -> RowChanges:
+    def outcome(self, state: TableState) -> RowChangeSummary:
         """A summary with the snapshot of `state` that contains the job's changes, if any, and without counts."""
         if self.staged:
             for staged in reversed(state.metadata.snapshots):
                 if staged.summary is not None and staged.summary.get(WAP_ID) == self.properties[WAP_ID]:
-                    return RowChanges(staged.snapshot_id)
+                    return RowChangeSummary(staged.snapshot_id)
         snapshot = state.snapshot(self.ref)
-        return RowChanges(snapshot.snapshot_id if snapshot is not None else None)
+        return RowChangeSummary(snapshot.snapshot_id if snapshot is not None else None)
 
     def report(self, step: str, done_files: int, total_files: int, done_rows: int) -> None:
         """Report the progress of the job."""
@@ -201,7 +201,7 @@ class _Replacement:
     delete_changes: Mapping[str, int] = field(default_factory=dict)
 
 
-def apply_changes(request: ChangeRequest, found: Found) -> RowChanges:
+def apply_changes(request: ChangeRequest, found: Found) -> RowChangeSummary:
     """Apply changes in one commit.
 
     Args:
@@ -222,7 +222,7 @@ def apply_changes(request: ChangeRequest, found: Found) -> RowChanges:
         return _commit(request, found, files)
 
 
-def _commit(request: ChangeRequest, found: Found, files: OwnedFiles) -> RowChanges:
+def _commit(request: ChangeRequest, found: Found, files: OwnedFiles) -> RowChangeSummary:
     state = found.state
     copies = request.mode(state) is ChangeMode.COPY_ON_WRITE
     made = _copied(request, found, files) if copies else _marked(found)

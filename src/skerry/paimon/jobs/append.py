@@ -17,7 +17,7 @@ from skerry.paimon.writing.dynamic_buckets import DynamicBuckets
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.paimon.writing.table_writers import WrittenRows, write_rows
 from skerry.table.rows.incoming import conform, open_stream
-from skerry.table.summaries import RowChanges
+from skerry.table.summaries import RowChangeSummary
 
 __all__ = [
     "append",
@@ -127,7 +127,7 @@ def overwrite_partitions(
     choose: Callable[[Collection[bytes]], Collection[bytes]] | None,
     *,
     dynamic: bool = False,
-) -> RowChanges:
+) -> RowChangeSummary:
     """Replace whole partitions with rows.
 
     Args:
@@ -148,7 +148,7 @@ def overwrite_partitions(
         choose = touched.intersection
     operation = OverwritePartitions(layout, written, choose, commit_id=request.commit_id, properties=request.properties)
     after = commit_files(request, operation, _indexes(layout, written))
-    return RowChanges(
+    return RowChangeSummary(
         after.snapshot.id if after.snapshot is not None else None,
         inserted_rows=written.row_count,
         deleted_rows=None if layout.has_keys else operation.removed_rows,

@@ -25,12 +25,12 @@ from skerry.paimon.planning.deletion_positions import Positions
 from skerry.paimon.planning.partition_choice import names_partitions, partitions_where
 from skerry.table.predicate import Predicate, parse, row_mask
 from skerry.table.rows.incoming import conform, open_stream
-from skerry.table.summaries import RowChanges
+from skerry.table.summaries import RowChangeSummary
 
 __all__ = ["delete", "overwrite"]
 
 
-def delete(request: ChangeRequest, where: str | Any) -> RowChanges:
+def delete(request: ChangeRequest, where: str | Any) -> RowChangeSummary:
     """Delete the rows that satisfy a condition; whole partitions by metadata alone.
 
     Raises:
@@ -42,7 +42,7 @@ def delete(request: ChangeRequest, where: str | Any) -> RowChanges:
     if where is None:
         raise SchemaError("delete needs a condition; 'TRUE' deletes all rows")
 
-    def attempt(state: PaimonState) -> RowChanges:
+    def attempt(state: PaimonState) -> RowChangeSummary:
         predicate = parse(where, state.arrow_schema)
         if names_partitions(predicate, state.schema):
             return overwrite_partitions(request, None, partitions_where(predicate, state.schema))
@@ -54,7 +54,7 @@ def delete(request: ChangeRequest, where: str | Any) -> RowChanges:
     return redo_after_conflicts(request, attempt)
 
 
-def overwrite(request: ChangeRequest, data: Any, where: str | Any = None) -> RowChanges:
+def overwrite(request: ChangeRequest, data: Any, where: str | Any = None) -> RowChangeSummary:
     """Replace the rows that satisfy a condition, all rows if it is None, in one commit.
 
     Whole partitions are replaced by metadata alone if the new rows belong to them: other partitions may have buckets
@@ -64,7 +64,7 @@ def overwrite(request: ChangeRequest, data: Any, where: str | Any = None) -> Row
         return overwrite_partitions(request, data, None)
     rows = open_stream(data).read_all()
 
-    def attempt(state: PaimonState) -> RowChanges:
+    def attempt(state: PaimonState) -> RowChangeSummary:
         job = RowJob.of(request, state)
         predicate = parse(where, state.arrow_schema)
         if names_partitions(predicate, state.schema):

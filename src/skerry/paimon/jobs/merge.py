@@ -31,14 +31,14 @@ from skerry.table.merging.rules import Rows
 from skerry.table.predicate import Predicate, disjunction
 from skerry.table.rows.incoming import conform, open_stream
 from skerry.table.rows.keys import KeyIndex
-from skerry.table.summaries import RowChanges
+from skerry.table.summaries import RowChangeSummary
 
 __all__ = ["merge", "upsert"]
 
 _STEP_ROWS = 1 << 17
 
 
-def upsert(request: ChangeRequest, data: Any, on: Sequence[str]) -> RowChanges:
+def upsert(request: ChangeRequest, data: Any, on: Sequence[str]) -> RowChangeSummary:
     """Update the rows whose keys are among the new rows, and insert the other new rows.
 
     Args:
@@ -52,7 +52,7 @@ def upsert(request: ChangeRequest, data: Any, on: Sequence[str]) -> RowChanges:
     """
     rows = open_stream(data).read_all()
 
-    def attempt(state: PaimonState) -> RowChanges:
+    def attempt(state: PaimonState) -> RowChangeSummary:
         job = RowJob.of(request, state)
         new = conform(rows, state.arrow_schema).read_all()
         keys = _keys(state, on)
@@ -61,7 +61,7 @@ def upsert(request: ChangeRequest, data: Any, on: Sequence[str]) -> RowChanges:
         if state.schema.primary_keys:
             written, after = append_batches(request, state, new.to_batches())
             snapshot = after.snapshot.id if after.snapshot is not None else None
-            return RowChanges(snapshot, new.num_rows, updated_rows=None, added_files=len(written.files))
+            return RowChangeSummary(snapshot, new.num_rows, updated_rows=None, added_files=len(written.files))
         keyed = new.filter(pa.array(index.first >= 0))
         fields = [state.arrow_schema.field(key) for key in keys]
         among = key_predicate(fields, [keyed.column(key).combine_chunks() for key in keys])
@@ -100,7 +100,7 @@ def _matching(job: RowJob, index: KeyIndex, keys: Sequence[str], among: Predicat
     return merged_positions(list(job.run("find", work, splits, file_count)))
 
 
-def merge(request: ChangeRequest, data: Any, on: str | Sequence[str], clauses: MergeClauses) -> RowChanges:
+def merge(request: ChangeRequest, data: Any, on: str | Sequence[str], clauses: MergeClauses) -> RowChangeSummary:
     """Merge rows into a table; see `skerry.iceberg.jobs.merge.merge`.
 
     Raises:

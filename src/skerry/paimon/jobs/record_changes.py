@@ -35,7 +35,7 @@ from skerry.paimon.planning.splits import Split
 from skerry.paimon.writing.bucket_states import BucketStates
 from skerry.paimon.writing.table_writers import WrittenRows, write_rows
 from skerry.table.predicate import Predicate
-from skerry.table.summaries import RowChanges
+from skerry.table.summaries import RowChangeSummary
 
 __all__ = ["DeleteRows", "change_records", "refuse_deletes"]
 
@@ -90,7 +90,7 @@ class DeleteRows:
         return {"_predicate": self._predicate, "_rows": ()}  # tasks only delete
 
 
-def change_records(job: RowJob, transform: RowTransform) -> RowChanges:
+def change_records(job: RowJob, transform: RowTransform) -> RowChangeSummary:
     """Decide about the rows of a table, bucket by bucket, and commit the resulting records.
 
     Raises:
@@ -114,7 +114,7 @@ def change_records(job: RowJob, transform: RowTransform) -> RowChanges:
         row_count = rest.row_count + sum(part.deleted + 2 * part.updated for part in parts)
         written = WrittenRows((*files, *rest.files), rest.indexes, row_count)
         after = commit_rows(job.request, layout, written, bucket_states, indexes, exclusive=True)
-    return RowChanges(
+    return RowChangeSummary(
         after.snapshot.id if after.snapshot is not None else None,
         inserted_rows=sum(batch.num_rows for batch in added),
         updated_rows=sum(part.updated for part in parts),

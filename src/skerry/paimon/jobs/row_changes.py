@@ -32,7 +32,7 @@ from skerry.paimon.writing.table_writers import write_rows
 from skerry.storage import name
 from skerry.table.predicate import Predicate
 from skerry.table.rows.incoming import conform
-from skerry.table.summaries import RowChanges
+from skerry.table.summaries import RowChangeSummary
 
 __all__ = ["file_count", "merged_positions", "replace_positions"]
 
@@ -58,7 +58,7 @@ def replace_positions(
     *,
     updates: bool = False,
     unless: Predicate | None = None,
-) -> RowChanges:
+) -> RowChangeSummary:
     """Delete rows by position, and add others in the same commit.
 
     Args:
@@ -112,7 +112,7 @@ def replace_positions(
         )
         after = commit_files(job.request, operation)
     taken, rows = sum(map(len, found.values())), new.num_rows if new is not None else 0
-    return RowChanges(
+    return RowChangeSummary(
         after.snapshot.id if after.snapshot is not None else None,
         inserted_rows=rows - taken if updates and taken <= rows else 0 if updates else rows,
         updated_rows=taken if updates else 0,

@@ -15,12 +15,12 @@ from skerry.paimon.jobs.row_changes import merged_positions, replace_positions
 from skerry.paimon.jobs.row_tasks import PLACE_FIELDS, RowJob, RowTransform, decide_places
 from skerry.paimon.metadata.options import MergeEngine
 from skerry.paimon.metadata.state import PaimonState
-from skerry.table.summaries import RowChanges
+from skerry.table.summaries import RowChangeSummary
 
 __all__ = ["transform_rows"]
 
 
-def transform_rows(request: ChangeRequest, prepare: Callable[[PaimonState], RowTransform]) -> RowChanges:
+def transform_rows(request: ChangeRequest, prepare: Callable[[PaimonState], RowTransform]) -> RowChangeSummary:
     """Read rows, decide about them, and commit the decisions; repeated on the new state if others committed first.
 
     Args:
@@ -32,7 +32,7 @@ def transform_rows(request: ChangeRequest, prepare: Callable[[PaimonState], RowT
         UnsupportedError: The table's merge engine does not simply replace rows.
     """
 
-    def attempt(state: PaimonState) -> RowChanges:
+    def attempt(state: PaimonState) -> RowChangeSummary:
         job = RowJob.of(request, state)
         transform = prepare(state)
         return _transform_records(job, transform) if state.schema.primary_keys else _transform_places(job, transform)
@@ -40,7 +40,7 @@ def transform_rows(request: ChangeRequest, prepare: Callable[[PaimonState], RowT
     return redo_after_conflicts(request, attempt)
 
 
-def _transform_records(job: RowJob, transform: RowTransform) -> RowChanges:
+def _transform_records(job: RowJob, transform: RowTransform) -> RowChangeSummary:
     engine = job.layout.options.merge_engine
     if engine is not MergeEngine.DEDUPLICATE:
         raise UnsupportedError(
@@ -50,7 +50,7 @@ def _transform_records(job: RowJob, transform: RowTransform) -> RowChanges:
     return change_records(job, transform)
 
 
-def _transform_places(job: RowJob, transform: RowTransform) -> RowChanges:
+def _transform_places(job: RowJob, transform: RowTransform) -> RowChangeSummary:
     schema, predicate = job.state.arrow_schema, transform.predicate
     splits = job.splits(predicate)
     reader = job.reader(pa.schema([*schema, *PLACE_FIELDS]), predicate, tasks=len(splits))

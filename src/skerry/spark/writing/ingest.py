@@ -50,14 +50,14 @@ class IngestSummary:
         files: Data files written.
         rows: Rows in them; in tables with a primary key, where the last row of a key counts, they may be fewer than
             were given.
-        bytes: Their size.
+        size_bytes: Their size.
         seconds: Duration, including the commit.
     """
 
     snapshot_id: int | None = None
     files: int = 0
     rows: int = 0
-    bytes: int = 0
+    size_bytes: int = 0
     seconds: float = 0.0
 
 
@@ -124,7 +124,7 @@ def _into_iceberg(
         snapshot_id=snapshot_id,
         files=len(files),
         rows=sum(file.data_file.record_count for file in files),
-        bytes=sum(file.data_file.file_size_bytes for file in files),
+        size_bytes=sum(file.data_file.file_size_bytes for file in files),
     )
 
 
@@ -152,7 +152,7 @@ def _into_paimon(
         snapshot_id=snapshot.id if snapshot is not None else None,
         files=len(files),
         rows=row_count,
-        bytes=sum(file.file_size for file in files),
+        size_bytes=sum(file.file_size for file in files),
     )
 
 
