@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from skerry.catalog import Catalog as Catalog
     from skerry.catalog import connect as connect
     from skerry.storage import Storage as Storage
+    from skerry.table.arguments import ColumnSource as ColumnSource
     from skerry.table.arguments import Condition as Condition
     from skerry.table.arguments import Rows as Rows
     from skerry.table.explanation import Explanation as Explanation
@@ -49,6 +50,7 @@ _WHERE: Final = {
     "AnalyzeSummary": "table.summaries",
     "Catalog": "catalog",
     "ChangeSummary": "table.summaries",
+    "ColumnSource": "table.arguments",
     "ColumnStatistics": "table.statistics.column_statistics",
     "CompactSummary": "table.summaries",
     "Condition": "table.arguments",

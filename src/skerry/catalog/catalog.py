@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyiceberg.catalog as pyiceberg_catalog
@@ -21,9 +21,10 @@ from skerry.errors import (
     UnsupportedError,
 )
 from skerry.storage import move_of, redact
+from skerry.table.arguments import ColumnSource
 from skerry.table.rows.schema import nearest
 from skerry.table.statistics.joinable import JoinableColumns, find_joinable
-from skerry.table.summaries import MigrationSummary
+from skerry.table.summaries import MigrationSummary, RelocationSummary
 from skerry.table.table import Table
 from skerry.table.work.progress import Progress, progress_callback
 from skerry.table.work.tasks import Executor
@@ -144,7 +145,7 @@ class Catalog:
     def create_table(
         self,
         name: str,
-        schema: pa.Schema | Any,
+        schema: ColumnSource,
         *,
         format: str = ICEBERG,
         file_format: str = "parquet",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import pyarrow as pa
 
 from skerry.errors import SchemaError
+from skerry.table.arguments import ColumnSource
 from skerry.table.statistics.joinable import TableSketches
 from skerry.table.table import Table, TableCatalog
 
@@ -113,7 +114,7 @@ class TableStore(Protocol):
         """
 
 
-def arrow_schema(schema: Any) -> pa.Schema:
+def arrow_schema(schema: ColumnSource) -> pa.Schema:
     """The schema of an argument that is one, or has one.
 
     Raises:
@@ -123,8 +124,9 @@ def arrow_schema(schema: Any) -> pa.Schema:
         return schema
     if hasattr(schema, "__arrow_c_schema__"):
         return pa.schema(schema)
-    if isinstance(getattr(schema, "schema", None), pa.Schema):
-        return schema.schema
+    own = getattr(schema, "schema", None)
+    if isinstance(own, pa.Schema):
+        return own
     if hasattr(schema, "__arrow_c_stream__"):
         return pa.RecordBatchReader.from_stream(schema).schema
     raise SchemaError(f"expected an Arrow schema or data with one, found {type(schema).__name__}")

@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 Kinds: TypeAlias = npt.NDArray[np.int8]
-Rows: TypeAlias = npt.NDArray[np.int64]
+RowNumbers: TypeAlias = npt.NDArray[np.int64]
 
 INSERT: Final = 0
 UPDATE_BEFORE: Final = 1
@@ -237,7 +237,9 @@ def _replaced(rows: pa.Table, names: Sequence[str], columns: Sequence[pa.Chunked
     return rows
 
 
-def _moved(keys: Sequence[pa.ChunkedArray], old: Sequence[pa.ChunkedArray], is_update: npt.NDArray[np.bool_]) -> Rows:
+def _moved(
+    keys: Sequence[pa.ChunkedArray], old: Sequence[pa.ChunkedArray], is_update: npt.NDArray[np.bool_]
+) -> RowNumbers:
     """int64[n], the updates that changed their row's key."""
     is_known = is_update.copy()
     differs = np.zeros(len(is_update), bool)
@@ -251,7 +253,9 @@ def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(column.type.storage_type) if isinstance(column.type, pa.BaseExtensionType) else column
 
 
-def _gone(rows: pa.Table, before: pa.Table | None, records: pa.Table, columns: RecordColumns, moved: Rows) -> pa.Table:
+def _gone(
+    rows: pa.Table, before: pa.Table | None, records: pa.Table, columns: RecordColumns, moved: RowNumbers
+) -> pa.Table:
     """Delete rows for the old keys of updates, with old values if known; columns of the order are the record's."""
     chosen = pa.array(moved)
     taken: dict[str, Any] = {}
@@ -265,7 +269,9 @@ def _gone(rows: pa.Table, before: pa.Table | None, records: pa.Table, columns: R
     return pa.table(taken, schema=rows.schema)
 
 
-def _refuse_null_keys(index: KeyIndex, keys: Sequence[pa.ChunkedArray], names: Sequence[str], positions: Rows) -> None:
+def _refuse_null_keys(
+    index: KeyIndex, keys: Sequence[pa.ChunkedArray], names: Sequence[str], positions: RowNumbers
+) -> None:
     missing = np.flatnonzero(index.first < 0)
     if len(missing):
         row = int(missing[0])
@@ -284,7 +290,7 @@ def _mask(column: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
 # Order ---------------------------------------------------------------------------------------------------------------
 
 
-def _order(records: pa.Table, columns: RecordColumns, kinds: Kinds, positions: Rows) -> npt.NDArray[np.int64]:
+def _order(records: pa.Table, columns: RecordColumns, kinds: Kinds, positions: RowNumbers) -> npt.NDArray[np.int64]:
     """int64[rows, words]: sort keys of the rows, compared word by word.
 
     Raises:

@@ -34,7 +34,7 @@ _BLOCK_BYTES = 4 << 20
 _HALVED_ROWS = 32  # batches of at most this many records are not bisected further
 _LOOKED_AT = 50  # records sampled to find out how the source writes times
 
-Rows = npt.NDArray[np.int64]
+RowNumbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 
@@ -88,8 +88,8 @@ class ReadTexts:
     op: pa.ChunkedArray
     before: pa.ChunkedArray | None
     order: Mapping[str, pa.ChunkedArray]
-    indices: Rows
-    doubtful: Rows
+    indices: RowNumbers
+    doubtful: RowNumbers
     fields: NewFields | None
 
 
@@ -201,10 +201,10 @@ def _schema(shape: _Shape, envelope: Envelope, schema: pa.Schema) -> pa.Schema:
     return pa.schema([("payload", pa.struct(list(members.items())))] if shape.is_wrapped else list(members.items()))
 
 
-def _parse(texts: pa.LargeStringArray, schema: pa.Schema) -> tuple[pa.Table | None, Rows]:
+def _parse(texts: pa.LargeStringArray, schema: pa.Schema) -> tuple[pa.Table | None, RowNumbers]:
     """All records that Arrow's parser accepts, and their indices."""
     parts: list[pa.Table] = []
-    indices: list[Rows] = []
+    indices: list[RowNumbers] = []
     for start, part, table in _parsed(texts, schema, 0):
         parts.append(table)
         indices.append(np.arange(start, start + len(part)))
@@ -247,7 +247,7 @@ class _Reading:
     def __init__(
         self,
         parsed: pa.Table,
-        indices: Rows,
+        indices: RowNumbers,
         shape: _Shape,
         envelope: Envelope,
         schema: pa.Schema,
@@ -287,7 +287,7 @@ class _Reading:
             good &= _mask(self._ordering(path).is_valid())
         return good
 
-    def result(self, good: Mask, doubtful: Rows) -> ReadTexts:
+    def result(self, good: Mask, doubtful: RowNumbers) -> ReadTexts:
         """The valid records."""
         keep = pa.array(good)
         every = bool(good.all())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -280,7 +279,7 @@ def merge(
     )
 
 
-def gathered(data: Any) -> Any:
+def gathered(data: Rows | DataFrame) -> Rows:
     """Collect the rows of a frame on the driver, as Arrow; anything else is returned unchanged."""
     if not isinstance(data, DataFrame):
         return data

@@ -13,9 +13,11 @@ from skerry.table.stream_batch import StreamBatch
 from skerry.table.work.tasks import Executor, ProgressCallback
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from skerry.filters import Filters
 
-__all__ = ["Age", "Condition", "Rows", "WriteOptions", "check_list", "check_moment", "moment_before"]
+__all__ = ["Age", "ColumnSource", "Condition", "Rows", "WriteOptions", "check_list", "check_moment", "moment_before"]
 
 
 class Rows(Protocol):
@@ -26,6 +28,17 @@ class Rows(Protocol):
         ...
 
 
+class _ExportsSchema(Protocol):
+    def __arrow_c_schema__(self) -> object: ...
+
+
+class _HasSchema(Protocol):
+    @property
+    def schema(self) -> pa.Schema: ...
+
+
+ColumnSource: TypeAlias = "pa.Schema | _ExportsSchema | _HasSchema | Rows"
+"""Columns: an Arrow schema, or anything that has one (data, a table, another library's schema)."""
 Condition: TypeAlias = "str | Filters"
 """Which rows: SQL text (`"delay > 60 AND carrier = 'UA'"`), a PyArrow expression, or filters as `pyarrow.parquet` takes
 them (`[("delay", ">", 60), ("carrier", "in", ["UA", "AA"])]`)."""

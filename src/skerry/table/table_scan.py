@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -43,7 +43,7 @@ class TableScan(RowStream):
         """The condition as it was understood."""
 
     @abstractmethod
-    def plan(self) -> Sequence[Any]:
+    def plan(self) -> Sequence[object]:
         """What is read, as picklable records: files (`FileScanTask`) of Iceberg tables, `Split`s of Paimon tables."""
 
     @abstractmethod

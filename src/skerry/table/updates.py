@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Generic, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar
 
 import pyarrow as pa
+
+from skerry.table.arguments import ColumnSource
+
+if TYPE_CHECKING:
+    from pyiceberg.types import IcebergType
 
 __all__ = ["SchemaStep", "SchemaUpdate", "SpecStep", "SpecUpdate"]
 
@@ -15,6 +20,8 @@ SchemaStep: TypeAlias = Callable[[Any], None]
 SpecStep: TypeAlias = Callable[[Any], None]
 """Changes the table format's draft of a partition spec."""
 
+FieldType: TypeAlias = "pa.DataType | str | IcebergType"
+"""An Arrow type, the name of an Iceberg type (`long`, `decimal(10, 2)`), or PyIceberg's type."""
 Path = str | Sequence[str]
 """A column's dotted name, or its parts."""
 
@@ -65,10 +72,10 @@ class SchemaUpdate(_Update[SchemaStep]):
     def add_column(
         self,
         path: Path,
-        field_type: pa.DataType | Any,
+        field_type: FieldType,
         doc: str | None = None,
         required: bool = False,
-        default_value: Any = None,
+        default_value: object = None,
     ) -> Self:
         """Add a column as the last of its struct.
 
@@ -93,7 +100,7 @@ class SchemaUpdate(_Update[SchemaStep]):
     def update_column(
         self,
         path: Path,
-        field_type: pa.DataType | Any = None,
+        field_type: FieldType | None = None,
         required: bool | None = None,
         doc: str | None = None,
     ) -> Self:
@@ -111,7 +118,7 @@ class SchemaUpdate(_Update[SchemaStep]):
         """Allow nulls in a column."""
         return self._step(lambda draft: draft.update(path, None, False, None))
 
-    def set_default_value(self, path: Path, default_value: Any) -> Self:
+    def set_default_value(self, path: Path, default_value: object) -> Self:
         """Set the value that writers store if they have none (format version 3); existing rows do not change."""
         return self._step(lambda draft: draft.set_default(path, default_value))
 
@@ -131,7 +138,7 @@ class SchemaUpdate(_Update[SchemaStep]):
         """Set the columns that identify a row, or none. They must be required."""
         return self._step(lambda draft: draft.identify(fields))
 
-    def union_by_name(self, schema: pa.Schema | Any) -> Self:
+    def union_by_name(self, schema: ColumnSource) -> Self:
         """Add the missing columns of another schema, at every level, and widen types where the other is wider.
 
         Args:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import pyarrow as pa
 
@@ -12,6 +11,7 @@ from skerry.iceberg.jobs.analyze import catch_up
 from skerry.iceberg.jobs.once import BatchWasThereError, OnceTable
 from skerry.iceberg.metadata.state import MAIN, TableState
 from skerry.iceberg.writing.table_writers import write_batches
+from skerry.table.arguments import Rows
 from skerry.table.rows.incoming import conform
 from skerry.table.stream_batch import StreamBatch
 from skerry.table.work.tasks import JobProgress, ProgressCallback
@@ -21,7 +21,7 @@ __all__ = ["append", "append_once"]
 
 def append(
     table: IcebergHandle,
-    data: Any,
+    data: Rows,
     *,
     ref: str = MAIN,
     staged: bool = False,
@@ -54,7 +54,7 @@ def append(
 
 def append_once(
     table: IcebergHandle,
-    data: Any,
+    data: Rows,
     batch: StreamBatch,
     *,
     ref: str = MAIN,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 
@@ -12,6 +11,7 @@ from skerry.iceberg.jobs.merge import merge
 from skerry.iceberg.jobs.once import BatchWasThereError, OnceTable
 from skerry.iceberg.jobs.row_changes import ChangeRequest
 from skerry.jobs.change_records import NetChanges, RecordColumns, net_changes
+from skerry.table.arguments import Rows
 from skerry.table.merging import Delete, Insert, MergeClauses, Update
 from skerry.table.rows.incoming import open_stream
 from skerry.table.stream_batch import StreamBatch
@@ -21,7 +21,7 @@ __all__ = ["apply_changes"]
 
 
 def apply_changes(
-    request: ChangeRequest, data: Any, columns: RecordColumns, *, batch: StreamBatch | None = None, blind: bool = False
+    request: ChangeRequest, data: Rows, columns: RecordColumns, *, batch: StreamBatch | None = None, blind: bool = False
 ) -> ChangeSummary:
     """Apply change records to an Iceberg table, in one commit.
 

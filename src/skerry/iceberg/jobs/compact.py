@@ -32,6 +32,7 @@ from skerry.iceberg.reading.scan import scan
 from skerry.iceberg.writing.layout import FileLayout
 from skerry.iceberg.writing.table_writers import write_batches
 from skerry.storage import join
+from skerry.table.arguments import Condition
 from skerry.table.commit import RetryPolicy
 from skerry.table.files.data_file import WrittenFile
 from skerry.table.files.row_reader import RowReader
@@ -71,7 +72,7 @@ def compact_group(task: CompactTask) -> list[WrittenFile]:
 
 def compact(
     table: IcebergHandle,
-    where: str | Any = None,
+    where: Condition | None = None,
     options: CompactOptions | None = None,
     *,
     ref: str = MAIN,
@@ -164,7 +165,7 @@ class _Compaction:
     """One call of `compact`."""
 
     table: IcebergHandle
-    where: str | Any
+    where: Condition | None
     options: CompactOptions
     rules: CompactRules
     ref: str

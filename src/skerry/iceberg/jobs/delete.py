@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -21,18 +20,19 @@ from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.reading.scan import scan
 from skerry.iceberg.writing.table_writers import write_batches
 from skerry.storage import Storage
+from skerry.table.arguments import Condition, Rows
 from skerry.table.files.data_file import DeleteKind, WrittenFile
 from skerry.table.files.row_deletes import deleted_positions
 from skerry.table.files.row_reader import RowReader
 from skerry.table.files.scan_task import FileScanTask
-from skerry.table.merging.rules import Rows
+from skerry.table.merging.rules import RowNumbers
 from skerry.table.rows.incoming import conform
 from skerry.table.summaries import RowChangeSummary
 
 __all__ = ["PositionFinder", "delete", "overwrite"]
 
 
-def delete(request: ChangeRequest, where: str | Any) -> RowChangeSummary:
+def delete(request: ChangeRequest, where: Condition) -> RowChangeSummary:
     """Delete rows.
 
     Files that cannot contain such rows are not read; files that contain only such rows are dropped unread.
@@ -58,7 +58,7 @@ def delete(request: ChangeRequest, where: str | Any) -> RowChangeSummary:
     return redo_after_conflicts(request, attempt)
 
 
-def overwrite(request: ChangeRequest, data: Any, where: str | Any = None) -> RowChangeSummary:
+def overwrite(request: ChangeRequest, data: Rows, where: Condition | None = None) -> RowChangeSummary:
     """Replace the rows for which a condition is true.
 
     Args:
@@ -92,14 +92,14 @@ class PositionFinder:
 
     reader: RowReader
 
-    def __call__(self, task: FileScanTask) -> Rows:
+    def __call__(self, task: FileScanTask) -> RowNumbers:
         """int64[n], the positions, ascending."""
         parts = [batch.column(0).to_numpy() for batch in self.reader.batches([task])]
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
 
 def _replace(
-    request: ChangeRequest, state: TableState, where: str | Any, written: Sequence[WrittenFile]
+    request: ChangeRequest, state: TableState, where: Condition, written: Sequence[WrittenFile]
 ) -> RowChangeSummary:
     """Remove rows from one state, add others, and commit."""
     looked = scan(state, [POSITION], where, ref=request.ref, threads=1)
@@ -109,7 +109,7 @@ def _replace(
         by_file.setdefault(task.data_file.location, []).append(task)
     whole = {location: tasks[0] for location, tasks in by_file.items() if all(task.matches_all for task in tasks)}
     open_ = [task for location, tasks in by_file.items() if location not in whole for task in tasks]
-    positions: dict[str, list[Rows]] = {}
+    positions: dict[str, list[RowNumbers]] = {}
     deleted = 0
     for number, (task, rows) in enumerate(
         zip(open_, request.executor.map(PositionFinder(reader), open_), strict=True), 1

@@ -16,7 +16,7 @@ from skerry.iceberg.jobs.rewrite import Matches
 from skerry.table.files.row_reader import RowReader
 from skerry.table.files.scan_task import FileScanTask
 from skerry.table.merging import NOTHING, MergeRules, MergeSource, refuse_repeated
-from skerry.table.merging.rules import Actions, Rows
+from skerry.table.merging.rules import Actions, RowNumbers
 from skerry.table.rows.metadata_columns import LINEAGE_COLUMNS
 
 __all__ = ["POSITION", "ROW_ID", "Matcher", "RowUpdate", "RowUpdater", "TaskMatches", "with_lineage"]
@@ -39,7 +39,7 @@ class TaskMatches:
 
     matches: Matches
     row_ids: pa.Array | None
-    matched: Rows
+    matched: RowNumbers
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class RowUpdate:
     rules: MergeRules
     lineage: bool
 
-    def __call__(self, source_rows: Rows, old: pa.RecordBatch, actions: Actions) -> pa.RecordBatch:
+    def __call__(self, source_rows: RowNumbers, old: pa.RecordBatch, actions: Actions) -> pa.RecordBatch:
         """The updated rows, from the matching rows of the source, their old values, and their actions."""
         new = self.rules.updated(self.source, source_rows, old, actions)
         return with_lineage(new, old.column(ROW_ID)) if self.lineage else new

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +22,7 @@ from skerry.iceberg.jobs.row_changes import (
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.reading.scan import Scan, scan
 from skerry.iceberg.writing.table_writers import write_batches
+from skerry.table.arguments import Rows
 from skerry.table.files.scan_task import FileScanTask
 from skerry.table.merging import (
     MergeClauses,
@@ -32,7 +32,7 @@ from skerry.table.merging import (
     index_source,
     key_predicate,
 )
-from skerry.table.merging.rules import Rows
+from skerry.table.merging.rules import RowNumbers
 from skerry.table.predicate import Predicate, disjunction
 from skerry.table.rows.incoming import open_stream
 from skerry.table.summaries import RowChangeSummary
@@ -42,7 +42,7 @@ __all__ = ["merge", "upsert"]
 _STEP_ROWS = 1 << 17
 
 
-def upsert(request: ChangeRequest, data: Any, on: str | Sequence[str], *, blind: bool = False) -> RowChangeSummary:
+def upsert(request: ChangeRequest, data: Rows, on: str | Sequence[str], *, blind: bool = False) -> RowChangeSummary:
     """Update the rows with the keys of new rows, and insert the new rows with new keys.
 
     Args:
@@ -60,7 +60,7 @@ def upsert(request: ChangeRequest, data: Any, on: str | Sequence[str], *, blind:
 
 
 def merge(
-    request: ChangeRequest, data: Any, on: str | Sequence[str], clauses: MergeClauses, *, blind: bool = False
+    request: ChangeRequest, data: Rows, on: str | Sequence[str], clauses: MergeClauses, *, blind: bool = False
 ) -> RowChangeSummary:
     """Merge rows into a table.
 
@@ -83,7 +83,7 @@ def merge(
 
 def _merge(
     request: ChangeRequest,
-    data: Any,
+    data: Rows,
     on: str | Sequence[str],
     clauses: MergeClauses,
     *,
@@ -184,14 +184,14 @@ class _Attempt:
 
     # ---- writing ----
 
-    def _inserted(self, new: Rows) -> Iterator[pa.RecordBatch]:
+    def _inserted(self, new: RowNumbers) -> Iterator[pa.RecordBatch]:
         """The unmatched rows of the source, as they are inserted."""
         if self._rules.inserts:
             for start in range(0, len(new), _STEP_ROWS):
                 for batch in self._rules.inserted(self._source, new[start : start + _STEP_ROWS]):
                     yield with_lineage(batch, None) if self._layout.lineage else batch
 
-    def _new_rows(self, found: Sequence[tuple[FileScanTask, TaskMatches]], new: Rows) -> Iterator[pa.RecordBatch]:
+    def _new_rows(self, found: Sequence[tuple[FileScanTask, TaskMatches]], new: RowNumbers) -> Iterator[pa.RecordBatch]:
         """The updated rows, and the inserted ones."""
         if self._rules.kept_columns:
             yield from self._read_and_update(found)

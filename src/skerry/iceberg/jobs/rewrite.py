@@ -15,7 +15,7 @@ from skerry.iceberg.writing.table_writers import write_batches
 from skerry.table.files.data_file import WrittenFile
 from skerry.table.files.row_reader import RowReader
 from skerry.table.files.scan_task import FileScanTask
-from skerry.table.merging.rules import Actions, Rows
+from skerry.table.merging.rules import Actions, RowNumbers
 
 __all__ = ["FileChange", "Matches", "Rewriter", "UpdateRows", "pack"]
 
@@ -35,12 +35,12 @@ class Matches:
         actions: int16[n], the action for each row.
     """
 
-    positions: Rows
-    source_rows: Rows
+    positions: RowNumbers
+    source_rows: RowNumbers
     actions: Actions
 
     @classmethod
-    def to_delete(cls, positions: Rows) -> Matches:
+    def to_delete(cls, positions: RowNumbers) -> Matches:
         """The number of deleted rows."""
         count = len(positions)
         return cls(positions, np.full(count, -1, np.int64), np.full(count, DELETE, np.int16))
@@ -65,7 +65,7 @@ class Matches:
         """Some of the rows."""
         return Matches(self.positions[mask], self.source_rows[mask], self.actions[mask])
 
-    def found_in(self, positions: Rows) -> tuple[npt.NDArray[np.bool_], Rows]:
+    def found_in(self, positions: RowNumbers) -> tuple[npt.NDArray[np.bool_], RowNumbers]:
         """Look up rows by their positions.
 
         Returns:
@@ -99,7 +99,7 @@ class FileChange:
         return replace(self.tasks[0], matches_all=True, start_byte=0, end_byte=None)
 
 
-UpdateRows: TypeAlias = Callable[[Rows, pa.RecordBatch, Actions], pa.RecordBatch]
+UpdateRows: TypeAlias = Callable[[RowNumbers, pa.RecordBatch, Actions], pa.RecordBatch]
 """Computes updated rows from the matching rows of the source, the old rows, and their actions."""
 
 

@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ from skerry.iceberg.manifests.summary import operation_of
 from skerry.iceberg.metadata.state import MAIN, TableState
 from skerry.iceberg.planning.changes import ChangePlanner, CommitChanges, TouchedFile
 from skerry.iceberg.reading.scan import Scan, scan_planner
+from skerry.table.arguments import Condition
 from skerry.table.files.data_file import DeleteKind
 from skerry.table.files.evolution import plan_conversion
 from skerry.table.files.row_deletes import deleted_positions
@@ -97,7 +98,7 @@ class Changes(RowStream):
         schema: Schema,
         *,
         columns: Sequence[str] | None = None,
-        where: str | Any = None,
+        where: Condition | None = None,
         on: Sequence[str] | None = None,
         carried_over: bool = False,
         threads: int | None = None,
@@ -259,7 +260,7 @@ def changes(
     to_snapshot: int | str | None = None,
     *,
     columns: Sequence[str] | None = None,
-    where: str | Any = None,
+    where: Condition | None = None,
     on: Sequence[str] | None = None,
     carried_over: bool = False,
     threads: int | None = None,

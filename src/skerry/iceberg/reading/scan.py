@@ -20,6 +20,7 @@ from skerry.iceberg.metadata.state import MAIN, TableState
 from skerry.iceberg.planning.plan import ScanPlanner
 from skerry.iceberg.planning.planned_files import PlannedFiles
 from skerry.iceberg.reading.survey import survey_row_groups
+from skerry.table.arguments import Condition
 from skerry.table.explanation import Explanation
 from skerry.table.files.evolution import NameMapping, TableNames, all_ids, merge_columns, prune, top_level
 from skerry.table.files.row_reader import RowReader
@@ -69,7 +70,7 @@ class Scan(TableScan):
         schema: Schema,
         *,
         columns: Sequence[str] | None = None,
-        where: str | Any = None,
+        where: Condition | None = None,
         limit: int | None = None,
         threads: int | None = None,
     ) -> None:
@@ -263,7 +264,7 @@ def scan_planner(
 def scan(
     state: TableState,
     columns: Sequence[str] | None = None,
-    where: str | Any = None,
+    where: Condition | None = None,
     *,
     limit: int | None = None,
     snapshot: int | None = None,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from pyiceberg.table.snapshots import Snapshot
 
@@ -24,6 +23,7 @@ from skerry.iceberg.statistics.published import (
     since,
 )
 from skerry.iceberg.statistics.samples import sample_of
+from skerry.table.arguments import Condition
 from skerry.table.files.data_file import DataFile
 from skerry.table.files.scan_task import FileScanTask
 from skerry.table.rows.schema import Leaf, leaves
@@ -49,7 +49,7 @@ def column_freshness(state: TableState, snapshot: Snapshot | None) -> dict[str, 
 
 
 def column_statistics(
-    state: TableState, snapshot: Snapshot | None, where: str | Any = None
+    state: TableState, snapshot: Snapshot | None, where: Condition | None = None
 ) -> dict[str, ColumnStatistics]:
     """The statistics of every primitive column of a snapshot, in schema order, by dotted name.
 

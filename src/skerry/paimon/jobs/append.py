@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from typing import Any
 
 import pyarrow as pa
 
@@ -16,6 +15,7 @@ from skerry.paimon.writing.bucket_states import BucketStates
 from skerry.paimon.writing.dynamic_buckets import DynamicBuckets
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.paimon.writing.table_writers import WrittenRows, write_rows
+from skerry.table.arguments import Rows
 from skerry.table.rows.incoming import conform, open_stream
 from skerry.table.summaries import RowChangeSummary
 
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 
-def append(request: ChangeRequest, data: Any) -> PaimonState:
+def append(request: ChangeRequest, data: Rows) -> PaimonState:
     """Add rows; in a primary-key table, records by key.
 
     Args:
@@ -45,7 +45,7 @@ def append(request: ChangeRequest, data: Any) -> PaimonState:
     return redo_after_conflicts(request, lambda state: _append(request, state, rows))
 
 
-def _append(request: ChangeRequest, state: PaimonState, data: Any) -> PaimonState:
+def _append(request: ChangeRequest, state: PaimonState, data: Rows) -> PaimonState:
     batches: Iterable[pa.RecordBatch] = conform(data, state.arrow_schema)
     return append_batches(request, state, batches)[1]
 
@@ -123,7 +123,7 @@ def _indexes(layout: WriteLayout, written: WrittenRows) -> list[str]:
 
 def overwrite_partitions(
     request: ChangeRequest,
-    data: Any | None,
+    data: Rows | None,
     choose: Callable[[Collection[bytes]], Collection[bytes]] | None,
     *,
     dynamic: bool = False,

@@ -17,6 +17,7 @@ from skerry.paimon.jobs.row_tasks import RowJob
 from skerry.paimon.metadata.options import MergeEngine
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.writing.table_writers import KIND_COLUMN
+from skerry.table.arguments import Rows
 from skerry.table.rows.incoming import conform, open_stream
 from skerry.table.stream_batch import StreamBatch
 from skerry.table.summaries import ChangeSummary
@@ -25,7 +26,7 @@ __all__ = ["apply_changes"]
 
 
 def apply_changes(
-    request: ChangeRequest, data: Any, columns: RecordColumns, *, batch: StreamBatch | None = None
+    request: ChangeRequest, data: Rows, columns: RecordColumns, *, batch: StreamBatch | None = None
 ) -> ChangeSummary:
     """Apply change records to a Paimon table with a primary key, in one commit.
 
@@ -52,7 +53,7 @@ def apply_changes(
     return ChangeSummary(snapshot.id if snapshot is not None else None, applied=False)
 
 
-def _written(request: ChangeRequest, data: Any, columns: RecordColumns) -> ChangeSummary:
+def _written(request: ChangeRequest, data: Rows, columns: RecordColumns) -> ChangeSummary:
     records = open_stream(data).read_all()
 
     def attempt(state: PaimonState) -> ChangeSummary:

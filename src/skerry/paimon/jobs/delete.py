@@ -9,7 +9,6 @@ Spec: docs/formats/paimon.md § 4.3, § 8.5, § 12.1.
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,6 +22,7 @@ from skerry.paimon.jobs.row_tasks import PLACE_FIELDS, RowJob, find_rows
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.planning.deletion_positions import Positions
 from skerry.paimon.planning.partition_choice import names_partitions, partitions_where
+from skerry.table.arguments import Condition, Rows
 from skerry.table.predicate import Predicate, parse, row_mask
 from skerry.table.rows.incoming import conform, open_stream
 from skerry.table.summaries import RowChangeSummary
@@ -30,7 +30,7 @@ from skerry.table.summaries import RowChangeSummary
 __all__ = ["delete", "overwrite"]
 
 
-def delete(request: ChangeRequest, where: str | Any) -> RowChangeSummary:
+def delete(request: ChangeRequest, where: Condition) -> RowChangeSummary:
     """Delete the rows that satisfy a condition; whole partitions by metadata alone.
 
     Raises:
@@ -54,7 +54,7 @@ def delete(request: ChangeRequest, where: str | Any) -> RowChangeSummary:
     return redo_after_conflicts(request, attempt)
 
 
-def overwrite(request: ChangeRequest, data: Any, where: str | Any = None) -> RowChangeSummary:
+def overwrite(request: ChangeRequest, data: Rows, where: Condition | None = None) -> RowChangeSummary:
     """Replace the rows that satisfy a condition, all rows if it is None, in one commit.
 
     Whole partitions are replaced by metadata alone if the new rows belong to them: other partitions may have buckets

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +16,7 @@ from skerry.paimon.jobs.row_tasks import PLACE_FIELDS, Decided, RowJob, find_key
 from skerry.paimon.jobs.row_transforms import transform_rows
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.planning.deletion_positions import Positions
+from skerry.table.arguments import Rows
 from skerry.table.merging import (
     NOTHING,
     MergeClauses,
@@ -27,7 +27,7 @@ from skerry.table.merging import (
     key_predicate,
     refuse_repeated,
 )
-from skerry.table.merging.rules import Rows
+from skerry.table.merging.rules import RowNumbers
 from skerry.table.predicate import Predicate, disjunction
 from skerry.table.rows.incoming import conform, open_stream
 from skerry.table.rows.keys import KeyIndex
@@ -38,7 +38,7 @@ __all__ = ["merge", "upsert"]
 _STEP_ROWS = 1 << 17
 
 
-def upsert(request: ChangeRequest, data: Any, on: Sequence[str]) -> RowChangeSummary:
+def upsert(request: ChangeRequest, data: Rows, on: Sequence[str]) -> RowChangeSummary:
     """Update the rows whose keys are among the new rows, and insert the other new rows.
 
     Args:
@@ -100,7 +100,7 @@ def _matching(job: RowJob, index: KeyIndex, keys: Sequence[str], among: Predicat
     return merged_positions(list(job.run("find", work, splits, file_count)))
 
 
-def merge(request: ChangeRequest, data: Any, on: str | Sequence[str], clauses: MergeClauses) -> RowChangeSummary:
+def merge(request: ChangeRequest, data: Rows, on: str | Sequence[str], clauses: MergeClauses) -> RowChangeSummary:
     """Merge rows into a table; see `skerry.iceberg.jobs.merge.merge`.
 
     Raises:
@@ -150,7 +150,7 @@ class _Merge:
             new = self._rules.updated(self._source, rows[updated], batch.take(pa.array(updated)), actions[updated])
         return Decided(decided[~is_update], updated, new, np.unique(rows[hit]))
 
-    def added(self, matched: Iterable[Rows]) -> Iterator[pa.RecordBatch]:
+    def added(self, matched: Iterable[RowNumbers]) -> Iterator[pa.RecordBatch]:
         """The rows of the source that match no row, as they are inserted."""
         is_matched = np.zeros(self._source.rows.num_rows, bool)
         for rows in matched:

@@ -15,7 +15,7 @@ from skerry.paimon.merging.order_keys import OrderKeys, compare_rows, sort_rows
 
 __all__ = ["MergeOrder", "Records", "RowKind", "lowest_level_only", "merge_runs", "sort_records"]
 
-Rows: TypeAlias = npt.NDArray[np.int64]
+RowNumbers: TypeAlias = npt.NDArray[np.int64]
 
 
 class RowKind(IntEnum):
@@ -59,7 +59,7 @@ class Records:
     def __len__(self) -> int:
         return len(self.kinds)
 
-    def take(self, rows: Rows) -> Records:
+    def take(self, rows: RowNumbers) -> Records:
         """The records of some rows, in their order."""
         return Records(self.values.take(pa.array(rows)), self.kinds[rows], self.numbers[rows])
 
@@ -73,8 +73,8 @@ class MergeOrder:
         starts: int64[g + 1] Where the records of each key begin in `rows`.
     """
 
-    rows: Rows
-    starts: Rows
+    rows: RowNumbers
+    starts: RowNumbers
 
     @property
     def key_count(self) -> int:
@@ -83,7 +83,7 @@ class MergeOrder:
 
 
 def merge_runs(
-    keys: OrderKeys, run_starts: Rows, numbers: npt.NDArray[np.int64], sequence: OrderKeys | None = None
+    keys: OrderKeys, run_starts: RowNumbers, numbers: npt.NDArray[np.int64], sequence: OrderKeys | None = None
 ) -> MergeOrder | int:
     """Merge sorted runs.
 
@@ -108,7 +108,7 @@ def merge_runs(
     return int(-1 - found) if found < 0 else _in_sequence(rows, starts[: found + 1], numbers, sequence)
 
 
-def lowest_level_only(order: MergeOrder, levels: Rows) -> MergeOrder:
+def lowest_level_only(order: MergeOrder, levels: RowNumbers) -> MergeOrder:
     """Leave out records of higher levels if their key has one at a lower level, except level 0.
 
     If compaction looks up keys in higher levels, records that it writes to a lower one have already been merged with
@@ -147,7 +147,7 @@ def sort_records(keys: OrderKeys, numbers: npt.NDArray[np.int64], sequence: Orde
     return _in_groups(keys, rows, numbers, sequence)
 
 
-def _order_of(words: npt.NDArray[np.uint64]) -> Rows:
+def _order_of(words: npt.NDArray[np.uint64]) -> RowNumbers:
     """int64[n] The order of words, stable.
 
     If a word minus the least one leaves room for the row number, both are sorted as one number, in a third of the
@@ -165,14 +165,18 @@ def _order_of(words: npt.NDArray[np.uint64]) -> Rows:
     return pairs.view(np.int64)
 
 
-def _in_groups(keys: OrderKeys, rows: Rows, numbers: npt.NDArray[np.int64], sequence: OrderKeys | None) -> MergeOrder:
+def _in_groups(
+    keys: OrderKeys, rows: RowNumbers, numbers: npt.NDArray[np.int64], sequence: OrderKeys | None
+) -> MergeOrder:
     """The order of rows that are sorted by key."""
     starts = np.empty(len(rows) + 1, np.int64)
     count = _find_groups(keys.words, keys.data, keys.offsets, rows, starts)
     return _in_sequence(rows, starts[: count + 1], numbers, sequence)
 
 
-def _in_sequence(rows: Rows, starts: Rows, numbers: npt.NDArray[np.int64], sequence: OrderKeys | None) -> MergeOrder:
+def _in_sequence(
+    rows: RowNumbers, starts: RowNumbers, numbers: npt.NDArray[np.int64], sequence: OrderKeys | None
+) -> MergeOrder:
     if len(starts) <= len(rows):  # some key has several records
         ranks = sequence.ranks() if sequence is not None else np.zeros(0, np.uint64)
         _order_groups(starts, np.ascontiguousarray(ranks), np.ascontiguousarray(numbers), rows)

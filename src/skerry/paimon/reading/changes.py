@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,7 @@ from skerry.paimon.planning.plan import ScanPlanner
 from skerry.paimon.planning.splits import Section, Split, SplitFile
 from skerry.paimon.reading.rows import SplitReader
 from skerry.paimon.reading.scan import PaimonScan
+from skerry.table.arguments import Condition
 from skerry.table.files.evolution import plan_conversion
 from skerry.table.predicate import ALWAYS_TRUE, Predicate, columns_of, conjunction, conjuncts_of, row_mask
 from skerry.table.rows.changes import (
@@ -82,7 +83,7 @@ class PaimonChanges(RowStream):
         commits: Sequence[Snapshot],
         *,
         columns: Sequence[str] | None = None,
-        where: str | Any = None,
+        where: Condition | None = None,
         on: Sequence[str] | None = None,
         carried_over: bool = False,
         threads: int | None = None,
@@ -255,7 +256,7 @@ def changes(
     to_snapshot: int | str | None = None,
     *,
     columns: Sequence[str] | None = None,
-    where: str | Any = None,
+    where: Condition | None = None,
     on: Sequence[str] | None = None,
     carried_over: bool = False,
     threads: int | None = None,

@@ -21,6 +21,7 @@ from skerry.paimon.planning.planned_splits import PlannedSplits, PlanUnion, Spli
 from skerry.paimon.reading.branches import BranchReader
 from skerry.paimon.reading.rows import SplitReader
 from skerry.paimon.reading.scan import PaimonScan
+from skerry.table.arguments import Condition
 from skerry.table.selection import check_snapshot
 
 __all__ = ["FallbackScan", "scan"]
@@ -66,7 +67,7 @@ class FallbackScan(PaimonScan):
 def scan(
     state: PaimonState,
     columns: Sequence[str] | None = None,
-    where: str | Any = None,
+    where: Condition | None = None,
     *,
     limit: int | None = None,
     snapshot: int | None = None,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 
@@ -16,6 +15,7 @@ from skerry.paimon.planning.splits import Split
 from skerry.paimon.reading.branches import BranchReader
 from skerry.paimon.reading.pieces import on_places
 from skerry.paimon.reading.rows import SplitReader
+from skerry.table.arguments import Condition
 from skerry.table.explanation import Explanation
 from skerry.table.predicate import Predicate, conjuncts_of, parse
 from skerry.table.rows.metadata_columns import METADATA_COLUMNS
@@ -55,7 +55,7 @@ class PaimonScan(TableScan):
         state: PaimonState,
         *,
         columns: Sequence[str] | None = None,
-        where: str | Any = None,
+        where: Condition | None = None,
         limit: int | None = None,
         threads: int | None = None,
         memory_bytes: int | None = None,

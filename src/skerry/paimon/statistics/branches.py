@@ -7,13 +7,13 @@ metadata of their files is used.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from skerry.paimon.metadata.fallback_branch import fallback_state
 from skerry.paimon.metadata.options import FALLBACK_BRANCH
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.reading.fallback_scan import FallbackScan
 from skerry.paimon.statistics import columns as of_one_branch
+from skerry.table.arguments import Condition
 from skerry.table.rows.schema import leaves
 from skerry.table.statistics.column_statistics import ColumnStatistics, Freshness, FreshnessState
 
@@ -28,7 +28,7 @@ def column_freshness(state: PaimonState) -> dict[str, Freshness]:
     return dict.fromkeys((leaf.name for leaf in leaves(state.arrow_schema)), _absent(fallback))
 
 
-def column_statistics(state: PaimonState, where: str | Any = None) -> dict[str, ColumnStatistics]:
+def column_statistics(state: PaimonState, where: Condition | None = None) -> dict[str, ColumnStatistics]:
     """The statistics of every primitive column; see `skerry.paimon.statistics.columns.column_statistics`.
 
     Args:

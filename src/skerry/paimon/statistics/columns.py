@@ -16,6 +16,7 @@ from skerry.paimon.planning.entry_columns import value_metrics
 from skerry.paimon.planning.plan import ScanPlanner
 from skerry.paimon.planning.planned_splits import PlannedFiles
 from skerry.paimon.statistics.samples import read_published, sample_of
+from skerry.table.arguments import Condition
 from skerry.table.predicate import Column, FieldMetrics, conjuncts_of, parse
 from skerry.table.rows.schema import Leaf, leaves
 from skerry.table.rows.values import natural_value
@@ -37,7 +38,7 @@ def column_freshness(state: PaimonState) -> dict[str, Freshness]:
     return {leaf.name: found[leaf.field_id].freshness for leaf in columns}
 
 
-def column_statistics(state: PaimonState, where: str | Any = None) -> dict[str, ColumnStatistics]:
+def column_statistics(state: PaimonState, where: Condition | None = None) -> dict[str, ColumnStatistics]:
     """The statistics of every primitive column, in schema order, by dotted name.
 
     Args:

@@ -18,6 +18,8 @@ from skerry.spark.reading.lost_files import explain_lost_files
 from skerry.spark.reading.paimon import PaimonRead
 from skerry.spark.reading.relations import is_relation
 from skerry.spark.runtime.jvm import is_classic
+from skerry.table.arguments import Condition
+from skerry.table.table_scan import TableScan
 
 __all__ = ["TableFrame", "read", "read_candidates", "version_of"]
 
@@ -26,7 +28,7 @@ def read(
     spark: SparkSession,
     table: Table,
     columns: Sequence[str] | None = None,
-    where: str | Any = None,
+    where: Condition | None = None,
     *,
     snapshot: int | None = None,
     ref: str | None = None,
@@ -44,8 +46,8 @@ def read(
         spark: The session, classic or Spark Connect.
         table: The table, at its loaded state.
         columns: Names of the columns to read, nested ones dotted; all if None.
-        where: Only rows for which this is true: SQL text or a PyArrow expression. Unlike
-            conditions on the frame, it selects files.
+        where: Only rows for which this is true: SQL text, a PyArrow expression or filters. Unlike conditions on the
+            frame, it selects files.
         snapshot: Read this snapshot.
         ref: Read the tip of this branch or tag.
         as_of: Read the table as of this time.
@@ -105,7 +107,9 @@ _READERS: Final[dict[str, Callable[[SparkSession, Any, bool], IcebergRead | Paim
 """Creates frames of scans, by table format."""
 
 
-def _reading(spark: SparkSession, table: Table, scan: Any, *, tests_rows: bool = True) -> IcebergRead | PaimonRead:
+def _reading(
+    spark: SparkSession, table: Table, scan: TableScan, *, tests_rows: bool = True
+) -> IcebergRead | PaimonRead:
     if is_classic(spark):
         explain_lost_files(table.location, table.name)
     reader = _READERS[table.format]

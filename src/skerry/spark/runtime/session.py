@@ -51,7 +51,7 @@ def session(
     app_name: str = "skerry",
     *,
     master: str = "local[*]",
-    config: Mapping[str, Any] | None = None,
+    config: Mapping[str, str | int | float] | None = None,
     packages: Iterable[str] = (),
     iceberg_catalog: str | os.PathLike[str] | None = None,
 ) -> SparkSession:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import pyarrow.compute as pc
 
@@ -27,7 +27,7 @@ class Update:
         where: Only rows for which this is true: SQL text or a PyArrow expression over the same columns.
     """
 
-    values: Mapping[str, Any] | None = None
+    values: Mapping[str, object] | None = None
     where: Where = None
 
 
@@ -52,7 +52,7 @@ class Insert:
         where: Only rows of the source for which this is true.
     """
 
-    values: Mapping[str, Any] | None = None
+    values: Mapping[str, object] | None = None
     where: Where = None
 
 

@@ -25,7 +25,7 @@ from skerry.table.rows.schema import empty_batch, nearest
 __all__ = ["NOTHING", "MergeRules", "MergeSource"]
 
 Actions: TypeAlias = npt.NDArray[np.int16]
-Rows: TypeAlias = npt.NDArray[np.int64]
+RowNumbers: TypeAlias = npt.NDArray[np.int64]
 NOTHING = -1
 """The action of rows that no clause applies to."""
 
@@ -44,7 +44,7 @@ class MergeSource:
     on: tuple[str, ...]
     index: KeyIndex
 
-    def columns(self, names: Sequence[str], rows: Rows) -> dict[tuple[str, str], pa.Array]:
+    def columns(self, names: Sequence[str], rows: RowNumbers) -> dict[tuple[str, str], pa.Array]:
         """Some columns of some rows, in the form of pairs; -1 is a row of nulls."""
         indices = pa.array(rows, mask=rows < 0) if (rows < 0).any() else pa.array(rows)
         return {(SOURCE, name): _one_array(self.rows.column(name)).take(indices) for name in names}
@@ -159,7 +159,7 @@ class MergeRules:
 
     # ---- decisions ----
 
-    def decide(self, source: MergeSource, rows: Rows, target: pa.RecordBatch) -> Actions:
+    def decide(self, source: MergeSource, rows: RowNumbers, target: pa.RecordBatch) -> Actions:
         """Decide which clause applies to each row of the table.
 
         Args:
@@ -187,7 +187,9 @@ class MergeRules:
                 actions[chosen] = _first_true(rules, pairs, first)
         return actions
 
-    def updated(self, source: MergeSource, rows: Rows, target: pa.RecordBatch, actions: Actions) -> pa.RecordBatch:
+    def updated(
+        self, source: MergeSource, rows: RowNumbers, target: pa.RecordBatch, actions: Actions
+    ) -> pa.RecordBatch:
         """The new values of updated rows.
 
         Args:
@@ -221,7 +223,7 @@ class MergeRules:
             return changed
         return changed.take(pa.array(np.argsort(np.concatenate(order), kind="stable")))
 
-    def inserted(self, source: MergeSource, rows: Rows) -> list[pa.RecordBatch]:
+    def inserted(self, source: MergeSource, rows: RowNumbers) -> list[pa.RecordBatch]:
         """The rows to insert for rows of the source without a match.
 
         Args:
@@ -244,7 +246,7 @@ class MergeRules:
                 parts.append(self._values(rule, Pairs(len(chosen), source.columns(names, chosen))))
         return parts
 
-    def blind(self, source: MergeSource) -> tuple[Rows, list[pa.RecordBatch]] | None:
+    def blind(self, source: MergeSource) -> tuple[RowNumbers, list[pa.RecordBatch]] | None:
         """The result of the merge without reading the table: the keys to delete, and the rows to write for them.
 
         It is known if a row of the source ends as the same row of the table whether it has a match or not: fully
@@ -340,7 +342,7 @@ def _of_side(side: str, columns: Sequence[Columns]) -> tuple[str, ...]:
     return tuple(sorted({name for found in columns for of, name in found if of == side}))
 
 
-def _taken(target: pa.RecordBatch, name: str, rows: Rows) -> pa.Array:
+def _taken(target: pa.RecordBatch, name: str, rows: RowNumbers) -> pa.Array:
     column = target.column(name)
     return column if len(rows) == len(column) else column.take(pa.array(rows))
 

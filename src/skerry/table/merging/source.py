@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.table.merging.clauses import Clauses, Delete, Insert, Update, parse_clauses
-from skerry.table.merging.rules import MergeRules, MergeSource, Rows
+from skerry.table.merging.rules import MergeRules, MergeSource, RowNumbers
 from skerry.table.rows.incoming import conform
 from skerry.table.rows.keys import KeyIndex
 from skerry.table.rows.schema import nearest
@@ -84,7 +84,7 @@ def bind_rules(source: MergeSource, schema: pa.Schema, clauses: MergeClauses) ->
     return rules
 
 
-def refuse_repeated(source: MergeSource, rules: MergeRules, rows: Rows) -> None:
+def refuse_repeated(source: MergeSource, rules: MergeRules, rows: RowNumbers) -> None:
     """Refuse rows of the source with the same key, unless that makes no difference.
 
     Args:

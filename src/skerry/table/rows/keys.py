@@ -26,7 +26,7 @@ from skerry.kernels import kernel, load_u64
 __all__ = ["KeyIndex"]
 
 Words: TypeAlias = npt.NDArray[np.uint64]
-Rows: TypeAlias = npt.NDArray[np.int64]
+RowNumbers: TypeAlias = npt.NDArray[np.int64]
 
 _SEEDS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93)
 _MAX_ROWS = 2**31
@@ -47,7 +47,7 @@ class KeyIndex:
     """
 
     columns: tuple[pa.Array, ...]
-    first: Rows
+    first: RowNumbers
     words: Words
     slots: npt.NDArray[np.uint64]
     seed: int
@@ -82,7 +82,7 @@ class KeyIndex:
     def __len__(self) -> int:
         return len(self.first)
 
-    def find(self, columns: Sequence[pa.Array]) -> Rows:
+    def find(self, columns: Sequence[pa.Array]) -> RowNumbers:
         """Find the indexed row for every key.
 
         Args:
@@ -191,7 +191,7 @@ def _values(array: pa.Array, dtype: str) -> npt.NDArray[Any]:
 
 
 def _same_bytes(
-    left: Sequence[pa.Array], left_rows: Rows, right: Sequence[pa.Array], right_rows: Rows
+    left: Sequence[pa.Array], left_rows: RowNumbers, right: Sequence[pa.Array], right_rows: RowNumbers
 ) -> npt.NDArray[np.bool_]:
     """bool[rows]: whether the hashed columns of pairs of rows are the same."""
     same = np.ones(len(left_rows), bool)
