@@ -7,6 +7,7 @@ own go wherever there is room.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,10 +29,18 @@ if "SKERRY_TORTURE" not in os.environ:
     # It also tries numbers that stand in whatever modules are loaded, and these differ from worker to worker.
     providers._get_local_constants = lambda: providers._local_constants
 
+# The tests start hundreds of Python processes. Each would compile the package for itself, and each pytest worker
+# rewrite the assertions of all tests again.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 pytest_plugins = ["services", "slow_tests"]
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+QUICK_JAVA = "-XX:TieredStopAtLevel=1"
+"""Tests run many different queries on a few rows: code is used too rarely to be worth the optimizing compiler."""
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in its own hook
@@ -52,21 +61,36 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from skerry.spark.runtime.session import ICEBERG_EXTENSIONS, iceberg_packages
 
     folder = tmp_path_factory.mktemp("spark")
-    session = skerry.spark.session(
-        "skerry tests",
-        master="local[2]",
-        packages=[*iceberg_packages("4.1"), "org.apache.paimon:paimon-bundle:1.4.2"],
-        config={
-            "spark.driver.memory": "2g",
-            "spark.local.dir": str(folder / "local"),
-            "spark.sql.extensions": ICEBERG_EXTENSIONS,
-            "spark.sql.shuffle.partitions": "2",
-            "spark.sql.warehouse.dir": str(folder / "warehouse"),
-            "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder / 'derby'}",
-        },
-    )
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("SPARK_HOME", str(_home_without_archives(folder / "home")))
+        session = skerry.spark.session(
+            "skerry tests",
+            master="local[2]",
+            packages=[*iceberg_packages("4.1"), "org.apache.paimon:paimon-bundle:1.4.2"],
+            config={
+                "spark.driver.memory": "2g",
+                "spark.local.dir": str(folder / "local"),
+                "spark.sql.extensions": ICEBERG_EXTENSIONS,
+                "spark.sql.shuffle.partitions": "2",
+                "spark.sql.warehouse.dir": str(folder / "warehouse"),
+                "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder / 'derby'} {QUICK_JAVA}",
+            },
+        )
     yield session
     session.stop()
+
+
+def _home_without_archives(folder: Path) -> Path:
+    """Spark's programs and jars, without the archive of PySpark, which each of its Python processes would compile.
+
+    They import the installed PySpark instead. The tests that run Spark in processes of their own import the archive.
+    """
+    import pyspark
+
+    folder.mkdir()
+    for part in ("bin", "jars"):
+        (folder / part).symlink_to(Path(pyspark.__file__).parent / part)
+    return folder
 
 
 @pytest.fixture

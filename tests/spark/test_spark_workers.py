@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import importlib.machinery
 import sys
 import zipfile
 import zipimport
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from skerry.spark.runtime.archives import SteadyArchive, keep_archives
+from skerry.spark.runtime.archives import SteadyArchive, keep_archives, prepare_worker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,6 +70,22 @@ def test_archives_that_come_later_are_steady_too(tmp_path: Path, importers: None
     importlib.invalidate_caches()
     assert importlib.import_module("steady_late").value == 3
     assert isinstance(sys.path_importer_cache[str(tmp_path / "b.zip")], SteadyArchive)
+
+
+@pytest.mark.parametrize(
+    ("started", "is_worker"), [("pyspark.daemon", True), ("skerry.spark.daemon", False), (None, False)]
+)
+def test_what_spark_starts_is_prepared(
+    started: str | None, is_worker: bool, importers: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = None if started is None else importlib.machinery.ModuleSpec(started, None)
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", spec)
+    try:
+        prepare_worker()
+        assert (gc.get_freeze_count() > 0) == is_worker
+        assert (SteadyArchive in sys.path_hooks) == is_worker
+    finally:
+        gc.unfreeze()
 
 
 @pytest.mark.spark

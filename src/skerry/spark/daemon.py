@@ -4,10 +4,8 @@ Spark starts it once per executor (`spark.python.daemon.module`). Workers forked
 immediately, instead of importing for a second and loading or compiling kernels one by one, which also helps machines
 without a writable cache. Nothing here opens a file or a store, as these could not be used after the fork.
 
-Spark collects garbage after every task, and the preloaded modules are a hundred thousand objects: a tenth of a second
-for each task. They are therefore frozen, excluded from collection, and their memory stays shared. Before every task
-Spark invalidates the caches of importers, which costs a third of a second for archives; `skerry.spark.runtime.archives`
-avoids that.
+The preloaded modules are frozen, so that their memory stays shared and no task collects them again; archives are kept
+(`skerry.spark.runtime.archives`).
 """
 
 from __future__ import annotations

@@ -33,12 +33,15 @@ from skerry.spark.data_source.options import SourceOptions, Use
 from skerry.spark.data_source.pushed_filters import push_filters
 from skerry.spark.data_source.stream_reader import StreamReader, table_stream
 from skerry.spark.outgoing import for_spark
+from skerry.spark.runtime.archives import prepare_worker
 from skerry.spark.runtime.settings import apply_defaults
 from skerry.spark.schema import to_arrow_schema, to_spark_schema
 from skerry.table.connector.connector import PieceReader, TableConnector, TableWrite
 from skerry.table.predicate import Predicate, conjunction
 
 __all__ = ["SkerryDataSource", "register"]
+
+prepare_worker()
 
 
 def register(spark: SparkSession) -> None:
