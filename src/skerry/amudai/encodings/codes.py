@@ -71,7 +71,7 @@ class Encoding(IntEnum):
 
 
 class Profile(StrEnum):
-    """What a writer aims for."""
+    """What encodings are chosen for: from fast to small."""
 
     PLAIN = "plain"
     """No encoding at all."""
@@ -82,7 +82,7 @@ class Profile(StrEnum):
     HIGH = "high"
     """Zstd wherever it makes the block smaller."""
     SMALL = "small"
-    """The smallest that is found, at any cost, in large blocks."""
+    """The smallest encoding that is found, at any cost in time, in large blocks."""
 
 
 DTYPES: Final = tuple(np.dtype(name) for name in ("i1", "<i2", "<i4", "<i8", "u1", "<u2", "<u4", "<u8", "<f4", "<f8"))

@@ -18,16 +18,19 @@ _Values = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a stream is to be encoded.
+    """How a stream of values is encoded: a tree of encodings.
 
-    A plan is a wish: values that do not go with it (a `SINGLE_VALUE` of several, integers too large for
-    `TRUNCATE_8`) get the nearest encoding that holds them.
+    Values that an encoding cannot represent (several for `SINGLE_VALUE`, integers too large for `TRUNCATE_8`) get the
+    nearest one that can.
+
+    Example:
+        amudai.Plan(amudai.Encoding.ZSTD)
 
     Args:
         encoding: Of the stream itself.
         parts: Of the streams within, in the order in which they are stored; a part that is missing, or None, is stored
             as it is.
-        decimals: For `ALP`: exponent and factor; found by a sample of each block if None.
+        decimals: For `ALP`: exponent and factor; found from a sample of each block if None.
     """
 
     encoding: Encoding

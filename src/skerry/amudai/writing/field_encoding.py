@@ -43,13 +43,16 @@ _THOROUGH: Final = (Profile.HIGH, Profile.SMALL)
 
 @dataclass(frozen=True, slots=True)
 class FieldOptions:
-    """How a field is encoded.
+    """How a column is encoded; every choice can be left to the writer.
+
+    Example:
+        amudai.write_table(table, path, field_options={"flight": amudai.FieldOptions(with_dictionary=True)})
 
     Args:
-        profile: What the writer strives for.
-        plan: How the blocks of values (ids, if there is a dictionary) are encoded; chosen by samples if None.
-        block_values: Values of a block; by plan and profile if None.
-        with_dictionary: Whether strings and binaries get a value dictionary; None: if it makes them smaller.
+        profile: What encodings are chosen for, speed or size.
+        plan: How the blocks of values (ids, if there is a dictionary) are encoded; chosen from samples if None.
+        block_values: Number of values in a block; chosen by plan and profile if None.
+        with_dictionary: Whether strings and binaries get a value dictionary; if None, when it makes them smaller.
         with_index: Whether numbers get a range index.
         with_filter: Whether strings and binaries of few distinct values get a Bloom filter.
     """

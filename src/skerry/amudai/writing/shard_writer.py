@@ -76,14 +76,13 @@ class ShardWriter:
 
     Args:
         path: Path or URL of the root file; by convention its name ends with `.amudai.shard`.
-        schema: The columns. Metadata of a field may say more, see `skerry.amudai.values.types`.
-        profile: What encodings are chosen for: `plain`, `fast`, `balanced`, `high` or `small`.
-        field_options: Encodings of single columns by name, instead of the profile's.
+        schema: The columns. Field metadata can add aliases and more: see `skerry.amudai.values.types`.
+        profile: What encodings are chosen for, speed or size: `plain`, `fast`, `balanced`, `high` or `small`.
+        field_options: How single columns are encoded, by name; the profile decides for the others.
         stripe_rows: At most this many rows in a stripe.
         stripe_bytes: About how many bytes of Arrow data a stripe has at most, up to 1 GiB.
         two_level: Whether stripes get files of their own, beside the root.
-        properties: Custom properties of the shard by name: texts, numbers, bytes, lists … (see
-            `skerry.amudai.values.any_value`).
+        properties: Custom properties of the shard by name; `Property` lists the types of values.
         standard_properties: Standard properties of the shard by name.
         field_properties: Custom properties of columns, by column and name.
         created_ticks: Time of creation, in ticks of 100 ns since 0001-01-01; now by default.
@@ -153,10 +152,10 @@ class ShardWriter:
         return self._root.position
 
     def write(self, data: Any) -> None:
-        """Add rows of the writer's schema: a batch, a table, or anything with the Arrow C stream interface.
+        """Add rows with the writer's columns: a batch, a table, or anything with the Arrow C stream interface.
 
         Raises:
-            SchemaError: Its columns are not the writer's, or a value cannot be stored exactly.
+            SchemaError: The columns are not the writer's, a value cannot be stored exactly, or the writer is closed.
         """
         if isinstance(data, pa.RecordBatch):
             self.write_batch(data)
@@ -170,7 +169,7 @@ class ShardWriter:
         """Add the rows of a table.
 
         Raises:
-            SchemaError: Its columns are not the writer's, or a value cannot be stored exactly.
+            SchemaError: The columns are not the writer's, a value cannot be stored exactly, or the writer is closed.
         """
         for batch in table.to_batches():
             self.write_batch(batch)
@@ -179,7 +178,7 @@ class ShardWriter:
         """Add the rows of a batch. They are written when they fill a stripe.
 
         Raises:
-            SchemaError: Its columns are not the writer's, or a value cannot be stored exactly.
+            SchemaError: The columns are not the writer's, a value cannot be stored exactly, or the writer is closed.
         """
         if self._is_closed:
             raise SchemaError(f"the shard is closed: {self.location}")
@@ -327,13 +326,12 @@ def write_table(  # noqa: PLR0913  options, by name
     Args:
         table: The rows: a table, or anything with the Arrow C stream interface, which is read batch by batch.
         path: Path or URL of the root file; by convention its name ends with `.amudai.shard`.
-        profile: What encodings are chosen for: `plain`, `fast`, `balanced`, `high` or `small`.
-        field_options: Encodings of single columns by name, instead of the profile's.
+        profile: What encodings are chosen for, speed or size: `plain`, `fast`, `balanced`, `high` or `small`.
+        field_options: How single columns are encoded, by name; the profile decides for the others.
         stripe_rows: At most this many rows in a stripe.
         stripe_bytes: About how many bytes of Arrow data a stripe has at most, up to 1 GiB.
         two_level: Whether stripes get files of their own, beside the root.
-        properties: Custom properties of the shard by name: texts, numbers, bytes, lists … (see
-            `skerry.amudai.values.any_value`).
+        properties: Custom properties of the shard by name; `Property` lists the types of values.
         standard_properties: Standard properties of the shard by name.
         field_properties: Custom properties of columns, by column and name.
         created_ticks: Time of creation, in ticks of 100 ns since 0001-01-01; now by default.
