@@ -106,6 +106,15 @@ def test_damage_is_judged_as_the_decoder_judges_it(data):
     assert found is not False or expected is not True
 
 
+def test_a_structure_instead_of_a_list_has_no_chunks():
+    encrypted = compact([(8, 12, compact([]))])
+    for kind, value in ((9, listed(encrypted)), (12, compact([(1, 12, encrypted)]))):
+        assert is_encrypted(compact([(4, 9, listed(compact([(1, kind, value)])))])) is (kind == 9)
+        assert is_encrypted(compact([(4, kind, value if kind == 12 else listed(compact([(1, 9, value)])))])) is (
+            kind == 9
+        )
+
+
 # What PyArrow would end the process over ------------------------------------------------------------------------------
 
 INT32_COLUMN, FIXED_COLUMN, TEXT_COLUMN = [1, 0, 0, 1], [7, 5, 0, 1], [6, 0, 1, 2]
