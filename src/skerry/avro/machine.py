@@ -245,7 +245,53 @@ def read_value(
 
 
 @kernel
-def run_record(  # noqa: C901, PLR0913  a kernel
+def run_integer(
+    code: Any, pc: int, value: int, data: Any, position: int, end: int,
+    counters: Any, bases: Any, arena: Any, stack: Any,
+) -> tuple[int, int]:  # fmt: skip
+    """Run an instruction whose integer is read and is not a value; returns the next one and the position.
+
+    The position is an error code if the integer is wrong.
+    """
+    operation = code[0]
+    if operation == NULLABLE:
+        if value == code[1]:
+            pc = code[4]
+        elif value < 0 or value > 1:
+            return pc, BRANCH_RANGE
+        elif code[2] != NO_SLOT:
+            row = counters[code[3]]
+            arena[bases[code[2]] + (row >> 3)] |= 1 << (row & 7)
+    elif operation == BEGIN_ITEMS:
+        depth = code[1]
+        stack[depth, 0], stack[depth, 1], position = begin_block(data, position, end, value, code[2], counters)
+        counters[code[3]] += stack[depth, 0]
+        if value == 0:
+            pc = code[4]
+    elif operation == LONGS_ITEMS:
+        items, block_end, position = begin_block(data, position, end, value, code[1], counters)
+        if position >= 0 and items > 0:
+            counters[code[2]] += items
+            position = skip_longs(data, position, end, items * code[1])
+            if position >= 0 and block_end >= 0 and position != block_end:
+                return pc, BLOCK_SIZE
+            pc -= 1
+    elif operation == BRANCHES:
+        if value < 0 or value >= code[1]:
+            return pc, BRANCH_RANGE
+        pc += value
+    else:
+        if value < 0:
+            return pc, NEGATIVE_LENGTH
+        if value > end - position:
+            return pc, TRUNCATED
+        counters[code[1]] += value
+        position += value
+    return pc, position
+
+
+@kernel
+def run_record(  # noqa: PLR0913  a kernel
     data: Any, position: int, end: int, program: Any, counters: Any, bases: Any,
     arena: Any, arena32: Any, arena64: Any, stack: Any, failure: Any,
 ) -> int:  # fmt: skip
@@ -262,39 +308,7 @@ def run_record(  # noqa: C901, PLR0913  a kernel
             value, position = read_long(data, position, end)
             if position < 0:
                 return position
-            if operation == NULLABLE:
-                if value == code[1]:
-                    pc = code[4]
-                elif value < 0 or value > 1:
-                    return BRANCH_RANGE
-                elif code[2] != NO_SLOT:
-                    row = counters[code[3]]
-                    arena[bases[code[2]] + (row >> 3)] |= 1 << (row & 7)
-            elif operation == BEGIN_ITEMS:
-                depth = code[1]
-                stack[depth, 0], stack[depth, 1], position = begin_block(data, position, end, value, code[2], counters)
-                counters[code[3]] += stack[depth, 0]
-                if value == 0:
-                    pc = code[4]
-            elif operation == LONGS_ITEMS:
-                items, block_end, position = begin_block(data, position, end, value, code[1], counters)
-                if position >= 0 and items > 0:
-                    counters[code[2]] += items
-                    position = skip_longs(data, position, end, items * code[1])
-                    if position >= 0 and block_end >= 0 and position != block_end:
-                        return BLOCK_SIZE
-                    pc -= 1
-            elif operation == BRANCHES:
-                if value < 0 or value >= code[1]:
-                    return BRANCH_RANGE
-                pc += value
-            else:
-                if value < 0:
-                    return NEGATIVE_LENGTH
-                if value > end - position:
-                    return TRUNCATED
-                counters[code[1]] += value
-                position += value
+            pc, position = run_integer(code, pc, value, data, position, end, counters, bases, arena, stack)
         elif operation == MARK_END:
             arena32[(bases[code[1]] >> 2) + counters[code[2]] + 1] = counters[code[3]]
         elif operation == NEXT_ITEM:
