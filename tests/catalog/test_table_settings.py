@@ -225,9 +225,7 @@ def test_properties(catalog, warehouse):
         ({"a": 1}, "names and values of table properties must be strings, found 'a': 1"),
         ({"skerry.statistics.columns": "kk"}, "names 'kk', which is not a primitive column"),
         ({"skerry.statistics.enabled": "maybe"}, "must be true or false"),
-        ({"skerry.statistics.max-groups": "0"}, "must be a whole number above 0, found '0'"),
         ({"skerry.statistics.partition-sketch-bytes": "many"}, "must be a whole number, found 'many'"),
-        ({"commit.retry.num-retries": "lots"}, "must be a whole number"),
     ],
 )
 def test_properties_without_sense(catalog, properties, message):
@@ -236,6 +234,31 @@ def test_properties_without_sense(catalog, properties, message):
     with pytest.raises(SchemaError, match=message):
         table.set_properties(properties)
     assert table.refresh().metadata_location == location
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("skerry.statistics.max-groups", "0", "must be a whole number above 0, found '0'"),
+        ("commit.retry.num-retries", "lots", "must be a whole number"),
+        ("commit.manifest.min-count-to-merge", "0", "must be a whole number above 0"),
+        ("history.expire.min-snapshots-to-keep", "0", "must be a whole number above 0"),
+        ("write.target-file-size-bytes", "128 MB", "must be a whole number above 0"),
+        ("write.parquet.row-group-size-bytes", "", "must be a whole number above 0"),
+        ("write.format.default", "csv", "there are: amudai, avro, orc, parquet"),
+        ("write.parquet.compression-codec", "zip", "must be one of zstd"),
+        ("write.delete.granularity", "row", "must be file or partition"),
+        ("write.metadata.metrics.default", "some", "there are: counts, full, none"),
+    ],
+)
+def test_a_value_that_no_commit_could_obey_is_refused_wherever_it_is_set(catalog, name, value, message):
+    table = made(catalog)
+    rule = f"table property {name} .*{message}"
+    with pytest.raises(SchemaError, match=rule):
+        table.set_properties({name: value})
+    with pytest.raises(SchemaError, match=rule):
+        catalog.create_table("d.other", table.schema, properties={name: value})
+    assert catalog.list_tables("d") == ["d.t"]
 
 
 def test_properties_of_rivals_stay(catalog, monkeypatch):

@@ -315,7 +315,6 @@ def test_options_change(state: PaimonState) -> None:
         ({"bucket": "0"}, (), "bucket must be 1 or more"),
         ({"sequence.field": "nope"}, (), "sequence.field names 'nope'"),
         ({"skerry.statistics.columns": "nope"}, (), "names 'nope', which is not a primitive column"),
-        ({"skerry.statistics.max-groups": "few"}, (), "must be a whole number above 0, found 'few'"),
     ],
 )
 def test_options_that_files_were_written_by_stay(
@@ -323,6 +322,29 @@ def test_options_that_files_were_written_by_stay(
 ) -> None:
     with pytest.raises(SchemaError, match=message):
         commit_schema(with_snapshot(state), ChangeOptions(updates, removals))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("skerry.statistics.max-groups", "must be a whole number above 0, found 'few'"),
+        ("commit.max-retries", "must be a whole number, found 'few'"),
+        ("commit.timeout", "must be a duration such as 1 h, found 'few'"),
+        ("target-file-size", "must be a size such as 128 mb, found 'few'"),
+        ("write-only", "must be true or false, found 'few'"),
+        ("index-file-in-data-file-dir", "must be true or false, found 'few'"),
+    ],
+)
+def test_a_value_that_no_commit_could_obey_is_refused_wherever_it_is_set(
+    state: PaimonState, name: str, message: str
+) -> None:
+    rule = f"{name} {message}"
+    with pytest.raises(SchemaError, match=rule):
+        commit_schema(state, ChangeOptions({name: "few"}))
+    with pytest.raises(SchemaError, match=rule):
+        first_schema(pa.schema([("v", pa.int64())]), properties={name: "few"})
+    with pytest.raises(UnsupportedError, match=r"file\.format=few is not supported; expected one of"):
+        commit_schema(state, ChangeOptions({"file.format": "few"}))
 
 
 def test_what_is_ignored_once_stays_ignored(state: PaimonState) -> None:

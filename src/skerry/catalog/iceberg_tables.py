@@ -33,6 +33,7 @@ from skerry.errors import (
     StorageError,
     UnsupportedError,
 )
+from skerry.iceberg.evolution.property_checks import check_properties
 from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.metadata.loading import load_state
 from skerry.iceberg.metadata.reading import check_metadata, metadata_errors
@@ -45,7 +46,6 @@ from skerry.iceberg.writing.file_writers import check_columns
 from skerry.storage import join
 from skerry.table.rows.metadata_columns import check_new_names
 from skerry.table.statistics.joinable import TableSketches
-from skerry.table.statistics.settings import check_statistics_properties
 from skerry.table.table import TableCatalog
 
 __all__ = ["IcebergTables"]
@@ -111,7 +111,7 @@ class IcebergTables:
         settings = {"format-version": str(version), **table.properties}
         if table.file_format != FILE_FORMATS[0]:
             settings.setdefault("write.format.default", table.file_format)
-        check_statistics_properties(settings, to_arrow_schema(schema))
+        check_properties(settings, to_arrow_schema(schema))
         check_columns(to_arrow_schema(schema), settings)
         identifier = identifier_of(name)
         with _catalog_errors(name):

@@ -25,7 +25,7 @@ from skerry.migration.foreign_columns import columns_in_file
 from skerry.paimon.metadata.options import CoreOptions
 from skerry.paimon.metadata.partition_names import partition_texts
 from skerry.paimon.metadata.schema import TableSchema
-from skerry.paimon.metadata.validation import check_readable, check_schema
+from skerry.paimon.metadata.validation import check_options, check_readable
 from skerry.paimon.values.arrow_types import arrow_type, identified_fields
 from skerry.paimon.values.binary_row import encode_rows
 from skerry.paimon.values.simple_stats import EMPTY_ROW
@@ -38,7 +38,6 @@ from skerry.table.files.stored_files import read_columns
 from skerry.table.rows.incoming import is_list
 from skerry.table.rows.schema import field_id, nearest
 from skerry.table.rows.values import is_uuid
-from skerry.table.statistics.settings import check_statistics_properties
 from skerry.table.work.tasks import Executor, JobProgress, ProgressCallback
 
 __all__ = [
@@ -125,9 +124,8 @@ def table_schema(state: TableState, keys: Sequence[str], options: Mapping[str, s
             "an Iceberg table becomes an append table without buckets; leave out the options bucket and primary-key",
             location=state.name,
         )
-    check_schema(schema)
+    check_options(schema)
     check_readable(schema)
-    check_statistics_properties(schema.options, schema.arrow_schema)
     return schema
 
 

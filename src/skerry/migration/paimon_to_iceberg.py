@@ -26,6 +26,7 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.transforms import IdentityTransform
 
 from skerry.errors import SchemaError, UnsupportedError
+from skerry.iceberg.evolution.property_checks import check_properties
 from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.manifests.manifest import EntryStatus, ManifestEntry
 from skerry.iceberg.metadata.pyiceberg_metadata import encode_metadata
@@ -151,9 +152,9 @@ def plan_iceberg(
     own = _properties(state, files)
     if (mapping := names.mapping()) is not None:
         own |= mapping
-    return IcebergDraft(
-        state, schema, spec, tuple(zip(files, described, strict=True)), {**own, **(properties or {})}, format_version
-    )
+    settings = {**own, **(properties or {})}
+    check_properties(settings, to_arrow_schema(schema))
+    return IcebergDraft(state, schema, spec, tuple(zip(files, described, strict=True)), settings, format_version)
 
 
 def _check_table(state: PaimonState) -> None:

@@ -19,14 +19,13 @@ from pyiceberg.table.update import (
 )
 
 from skerry.errors import NotFoundError, SchemaError
+from skerry.iceberg.evolution.property_checks import check_properties
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.metadata.updates import UpgradeUpdate
 from skerry.iceberg.operations import MetadataChange
 from skerry.iceberg.partitioning.sorting import sort_order
 from skerry.iceberg.writing.file_writers import AMUDAI, wants_shards
-from skerry.table.commit import RetryPolicy
 from skerry.table.rows.schema import nearest
-from skerry.table.statistics.settings import check_statistics_properties
 
 __all__ = ["ChangeProperties", "ChangeSortOrder", "Upgrade"]
 
@@ -81,8 +80,7 @@ class ChangeProperties:
                 f"create a table with file_format={AMUDAI!r}",
                 location=base.name,
             )
-        check_statistics_properties(after, base.schema)
-        RetryPolicy.from_properties(after)
+        check_properties(after, base.schema)
         updates: list[TableUpdate] = []
         changed = {name: value for name, value in self.updates.items() if before.get(name) != value}
         if self.removals:

@@ -268,9 +268,7 @@ def file_layout(state: TableState, *, ref: str = MAIN, lineage: bool = False) ->
             f"column {min(taken)!r} has a name that is reserved for row lineage; rename it", location=state.name
         )
     encoding = FileEncoding.from_properties(properties)
-    granularity = properties.get("write.delete.granularity", "file").strip().lower()
-    if granularity not in ("file", "partition"):
-        raise SchemaError(f"table property write.delete.granularity must be file or partition, found {granularity!r}")
+    target_bytes, row_group_bytes = _sizes(properties)
     policy = SketchPolicy.from_properties(properties)
     policy.check(state.schema)
     # Whether they can be published is decided at commit; an unused sample costs little.
@@ -289,15 +287,45 @@ def file_layout(state: TableState, *, ref: str = MAIN, lineage: bool = False) ->
         file_format=encoding.file_format,
         codec=encoding.codec,
         codec_level=encoding.codec_level,
-        target_file_size_bytes=whole_number(properties, "write.target-file-size-bytes", DEFAULT_TARGET_FILE_SIZE_BYTES),
-        row_group_size_bytes=whole_number(
-            properties, "write.parquet.row-group-size-bytes", DEFAULT_ROW_GROUP_SIZE_BYTES
-        ),
+        target_file_size_bytes=target_bytes,
+        row_group_size_bytes=row_group_bytes,
         storage_options=dict(state.storage.options),
         deletes=FileEncoding.from_properties(properties, deletes=True),
-        deletes_by_partition=granularity == "partition",
+        deletes_by_partition=_deletes_by_partition(properties),
         lineage=lineage,
     )
+
+
+def check_layout_properties(properties: Mapping[str, str], schema: pa.Schema) -> None:
+    """Refuse properties with which no file could be written.
+
+    Args:
+        properties: The table's properties.
+        schema: Its columns, with field ids.
+
+    Raises:
+        SchemaError: A property has an invalid value; the message names it.
+    """
+    FileEncoding.from_properties(properties)
+    FileEncoding.from_properties(properties, deletes=True)
+    _sizes(properties)
+    _deletes_by_partition(properties)
+    metrics_modes(schema, properties)
+
+
+def _sizes(properties: Mapping[str, str]) -> tuple[int, int]:
+    """Target bytes of data files and of their row groups."""
+    return (
+        whole_number(properties, "write.target-file-size-bytes", DEFAULT_TARGET_FILE_SIZE_BYTES),
+        whole_number(properties, "write.parquet.row-group-size-bytes", DEFAULT_ROW_GROUP_SIZE_BYTES),
+    )
+
+
+def _deletes_by_partition(properties: Mapping[str, str]) -> bool:
+    granularity = properties.get("write.delete.granularity", "file").strip().lower()
+    if granularity not in ("file", "partition"):
+        raise SchemaError(f"table property write.delete.granularity must be file or partition, found {granularity!r}")
+    return granularity == "partition"
 
 
 def _has_exact_bounds(type_: pa.DataType) -> bool:

@@ -21,9 +21,8 @@ from skerry.paimon.metadata.options import FileFormat
 from skerry.paimon.metadata.schema import TableSchema
 from skerry.paimon.metadata.schemas import create_schema
 from skerry.paimon.metadata.state import PaimonState, load_state
-from skerry.paimon.metadata.validation import check_schema
+from skerry.paimon.metadata.validation import check_options, check_schema
 from skerry.table.statistics.column_statistics import COLUMNS_PROPERTY
-from skerry.table.statistics.settings import check_statistics_properties
 
 __all__ = ["ChangeOptions", "ChangeSchema", "SchemaChange", "SchemaStep", "commit_schema"]
 
@@ -115,8 +114,7 @@ class ChangeOptions:
                 if before.options.get(name) != options.get(name):
                     _check_change(before.options, options, name)
         after = replace(before, id=before.id + 1, options=options, comment=comment, time_millis=int(time.time() * 1000))
-        check_schema(after)
-        check_statistics_properties(options, after.arrow_schema)
+        check_options(after)
         return after
 
 

@@ -16,12 +16,11 @@ from skerry.paimon.metadata.options import CoreOptions
 from skerry.paimon.metadata.schema import TableSchema
 from skerry.paimon.metadata.schemas import create_schema, schema_ids
 from skerry.paimon.metadata.state import PaimonState
-from skerry.paimon.metadata.validation import check_schema
+from skerry.paimon.metadata.validation import check_options
 from skerry.paimon.values.arrow_types import to_paimon_fields
 from skerry.paimon.values.types import field_ids
 from skerry.storage import Storage
 from skerry.table.rows.schema import nearest
-from skerry.table.statistics.settings import check_statistics_properties
 
 __all__ = ["create_table", "first_schema"]
 
@@ -71,8 +70,7 @@ def first_schema(
         comment=comment,
         time_millis=int(time.time() * 1000),
     )
-    check_schema(schema)
-    check_statistics_properties(schema.options, schema.arrow_schema)
+    check_options(schema)
     return schema
 
 

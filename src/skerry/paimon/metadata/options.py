@@ -106,6 +106,18 @@ class CoreOptions:
         """The text of `fields.<column>.<option>`; None if not set."""
         return self.options.get(f"fields.{column}.{option}")
 
+    def check(self) -> None:
+        """Parse all options.
+
+        Raises:
+            SchemaError: An option has an invalid value.
+            UnsupportedError: An option has an unknown choice.
+        """
+        self.paths("")
+        for name, member in vars(type(self)).items():
+            if isinstance(member, property):
+                getattr(self, name)
+
     # ---- layout ----
 
     def paths(self, root: str, branch: str = MAIN_BRANCH) -> TablePaths:

@@ -1,8 +1,9 @@
 """Validation: unsupported options are refused by name and never silently ignored.
 
-Four questions are distinguished: whether a table can be valid (`check_schema`), whether it can be read without wrong
-rows (`check_readable`), whether rows can be written to it with everything that it promises (`check_writable`), and
-whether its rows can be rewritten to another file (`check_rewritable`).
+Five questions are distinguished: whether a table can be valid (`check_schema`), whether commits can obey options that
+are being set (`check_options`), whether it can be read without wrong rows (`check_readable`), whether rows can be
+written to it with everything that it promises (`check_writable`), and whether its rows can be rewritten to another file
+(`check_rewritable`).
 
 Spec: docs/formats/paimon.md § 14; Paimon Java, `SchemaValidation`.
 """
@@ -19,8 +20,9 @@ from skerry.paimon.metadata.options import ChangelogProducer, CoreOptions, Merge
 from skerry.paimon.metadata.paths import POSTPONE_BUCKET
 from skerry.paimon.metadata.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from skerry.paimon.values.types import AtomicType
+from skerry.table.statistics.settings import check_statistics_properties
 
-__all__ = ["check_readable", "check_rewritable", "check_schema", "check_writable"]
+__all__ = ["check_options", "check_readable", "check_rewritable", "check_schema", "check_writable"]
 
 _RULE: Final = "docs/formats/paimon.md § 14"
 _SYSTEM_NAMES: Final = (SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "rowkind", "_ROW_ID")
@@ -48,6 +50,18 @@ def check_schema(schema: TableSchema) -> None:
     for name in schema.options:
         if name.startswith("fields."):
             _check_field_option(schema, name)
+
+
+def check_options(schema: TableSchema) -> None:
+    """Refuse a schema with new options that commits could not obey, or that is invalid.
+
+    Raises:
+        SchemaError: A column, key or option conflicts with the others, or an option has an invalid value.
+        UnsupportedError: An option has an unknown value.
+    """
+    check_schema(schema)
+    CoreOptions(schema.options).check()
+    check_statistics_properties(schema.options, schema.arrow_schema)
 
 
 def _check_keys(schema: TableSchema) -> None:
