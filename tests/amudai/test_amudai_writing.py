@@ -25,7 +25,7 @@ from skerry.amudai.shard.schema import InternalKind
 from skerry.amudai.values.types import ALIASES_KEY, EXTENSION_KEY, INTERNAL_KIND_KEY
 from skerry.amudai.writing.field_encoding import FieldOptions
 from skerry.amudai.writing.shard_writer import ShardWriter, write_table
-from skerry.errors import AlreadyExistsError, SchemaError, UnsupportedError
+from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError, UnsupportedError
 from skerry.storage import Storage
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.sampled_from(["", "ß", "x" * 300])
@@ -402,6 +402,8 @@ def test_deleted_rows_are_counted_and_filtered(tmp_path: Path) -> None:
     assert shard.read().to_pydict() == {"x": [1, 2, 4, 5, 7, 8]}
     assert shard.read(internal_fields=True).num_rows == 10
     assert shard.read(filters=[("x", ">", 4)]).to_pydict() == {"x": [5, 7, 8]}
+    with pytest.raises(NotFoundError, match="'gone' is not a column of the table but an internal field"):
+        shard.read(columns=["gone"])
 
 
 def test_a_projected_or_filtered_read_touches_what_it_needs(tmp_path: Path) -> None:

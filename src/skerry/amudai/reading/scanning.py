@@ -18,7 +18,7 @@ from skerry.amudai.fields.stripe_reader import StripeReader
 from skerry.amudai.reading.filters import Filter, parse_filters
 from skerry.amudai.reading.skipping import rows_that_may_match
 from skerry.amudai.shard.schema import DataType, InternalKind, Schema
-from skerry.errors import SchemaError, SkerryError, UnsupportedError
+from skerry.errors import NotFoundError, SchemaError, SkerryError, UnsupportedError
 from skerry.filters import Filters
 
 __all__ = ["Pool", "ScanPlan", "ThisThread", "join_tables", "read_values", "split_batches"]
@@ -164,8 +164,13 @@ class ScanPlan:
 
 def _column(schema: Schema, arrow: pa.Schema, name: str) -> _Column:
     field = schema.field(name)
-    found = arrow.field(arrow.get_field_index(field.name))
-    return _Column(field.data_type, found.with_name(name))
+    index = arrow.get_field_index(field.name)
+    if index < 0:
+        raise NotFoundError(
+            f"{name!r} is not a column of the table but an internal field ({field.internal_kind}), which only "
+            "read(internal_fields=True) reads"
+        )
+    return _Column(field.data_type, arrow.field(index).with_name(name))
 
 
 def _with_aliases(schema: Schema, arrow: pa.Schema) -> pa.Schema:
