@@ -286,9 +286,9 @@ def test_duplicates_are_refused(table, catalog, monkeypatch):
 
 def test_files_elsewhere_need_permission(table, tmp_path):
     pq.write_table(rows(0, 5), tmp_path / "else.parquet")
-    with pytest.raises(UnsupportedError, match=r"outside of the table's folder .*files-outside-location=true"):
+    with pytest.raises(UnsupportedError, match=r"outside the table's folder .*files-outside-location=true"):
         table.add_files([str(tmp_path / "else.parquet")])
-    with pytest.raises(UnsupportedError, match="outside of the table's folder"):
+    with pytest.raises(UnsupportedError, match="outside the table's folder"):
         table.add_files([f"{table.location}/../../../else.parquet"])
     table.set_properties({"skerry.read.files-outside-location": "true"})
     table.add_files([str(tmp_path / "else.parquet")])

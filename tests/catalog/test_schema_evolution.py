@@ -236,7 +236,7 @@ def test_a_nested_default_of_another_writer_is_kept_and_refuses_itself(catalog):
     assert metadata_json(table)["schemas"][-1]["fields"][1]["initial-default"] == [1, 2]
     assert sorted(table.scan(["k"]).to_arrow()["k"].to_pylist()) == [1, 2]
     assert table.scan(where="k = 2").to_arrow().to_pylist() == [{"k": 2, "x": [3]}]
-    with pytest.raises(UnsupportedError, match="'x' is missing in the file, and default values of nested types"):
+    with pytest.raises(UnsupportedError, match="'x' is missing from the file, and default values of nested types"):
         table.scan().to_arrow()
 
 
@@ -303,7 +303,7 @@ def test_a_name_with_a_dot_is_a_list(table):
 # What is refused -----------------------------------------------------------------------------------------------------
 
 REFUSED = [
-    (lambda u: u.add_column("s", pa.int32()), "there is a column 's' already"),
+    (lambda u: u.add_column("s", pa.int32()), "column 's' already exists"),
     (lambda u: u.add_column("", pa.int32()), "a column needs a name"),
     (lambda u: u.add_column("n", pa.int32(), required=True), "column 'n' cannot be required: existing rows"),
     (lambda u: u.add_column("n", pa.int32(), default_value=1), "defaults need format version 3, the table has 2"),
@@ -316,7 +316,7 @@ REFUSED = [
         lambda u: [u.delete_column(name) for name in ("k", "s", "d", "extra")][-1],
         "the last column of a table cannot be",
     ),
-    (lambda u: u.rename_column("k", "s"), "column 'k' cannot be renamed: there is a column 's' already"),
+    (lambda u: u.rename_column("k", "s"), "column 'k' cannot be renamed: column 's' already exists"),
     (lambda u: u.rename_column("k", ""), "a column needs a name"),
     (lambda u: u.update_column("k", pa.int16()), None),
     (lambda u: u.update_column("k", pa.string()), "column 'k' cannot change from int to string"),
@@ -345,7 +345,7 @@ def test_nested_changes_that_do_not_fit(nested):
         (lambda u: u.update_column("scores.key", required=False), "keys of map 'scores' cannot be changed"),
         (lambda u: u.delete_column("place.x").delete_column("place.y"), "the last column of struct 'place'"),
         (lambda u: u.move_after("place.x", "id"), "they are in different structs"),
-        (lambda u: u.add_column("place.x", pa.int32()), "there is a column 'place.x' already"),
+        (lambda u: u.add_column("place.x", pa.int32()), "column 'place.x' already exists"),
     ):
         with pytest.raises(SchemaError, match=message):
             change(nested.update_schema()).commit()
@@ -437,7 +437,7 @@ def test_a_change_that_a_rival_made_impossible_is_refused(catalog, table, monkey
 def test_the_same_column_added_by_two(catalog, table, monkeypatch):
     rival = catalog.load_table("d.t")
     beaten_by(monkeypatch, lambda: rival.update_schema().add_column("n", pa.int32()).commit())
-    with pytest.raises(SchemaError, match="there is a column 'n' already"):
+    with pytest.raises(SchemaError, match="column 'n' already exists"):
         table.update_schema().add_column("n", pa.int32()).commit()
 
 

@@ -261,7 +261,7 @@ def test_delete_files_outside_of_the_table_are_refused_where_needed():
     snapshot.add([entry(data_file(snapshot.path("a")), 2)]).add([positions("s3://elsewhere/p", 1)])
     assert [task.deletes for task in snapshot.plan().tasks] == [()]
     snapshot.add([positions("s3://elsewhere/q", 2)])
-    with pytest.raises(SkerryError, match="outside of its folder") as caught:
+    with pytest.raises(SkerryError, match="outside its folder") as caught:
         snapshot.plan()
     assert caught.value.location == "s3://elsewhere/q"
     assert len(snapshot.plan(roots=None).tasks[0].deletes) == 1

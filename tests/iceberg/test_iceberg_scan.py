@@ -333,8 +333,8 @@ def test_snapshots_branches_tags_and_times(tmp_path):
         ({"columns": ["carier"]}, "no column 'carier'; did you mean 'carrier'?"),
         ({"columns": "n"}, "columns takes a list of texts, found 'n'; write columns=['n']"),
         ({"where": "dealy > 5"}, "no column 'dealy'; did you mean 'delay'? (character 1 of: dealy > 5)"),
-        ({"limit": -1}, "limit must be a whole number, 0 or more, found -1"),
-        ({"limit": True}, "limit must be a whole number, 0 or more, found True"),
+        ({"limit": -1}, "limit must be a whole number of at least 0, found -1"),
+        ({"limit": True}, "limit must be a whole number of at least 0, found True"),
     ],
 )
 def test_wrong_arguments_are_named(flights, arguments, message):
@@ -357,7 +357,7 @@ def test_files_outside_of_the_table_are_refused_unless_allowed(tmp_path, allowed
     if allowed:
         assert table.scan().to_arrow().num_rows == 4
         return
-    with pytest.raises(SkerryError, match="a file of the table is outside of its folder") as caught:
+    with pytest.raises(SkerryError, match="a file of the table is outside its folder") as caught:
         table.scan().plan()
     assert caught.value.location == location
 

@@ -670,7 +670,7 @@ BAD_MANIFESTS = [
         "field file_path is required, but missing or null in record 0",
     ),
     ("null file_path", null_path, "field file_path is required, but missing or null in record 2"),
-    ("text record_count", text_size, "field record_count is string, expected int64"),
+    ("text record_count", text_size, "field record_count is of type string, expected int64"),
     (
         "existing without sequence number",
         lambda schema, records: records[2].update(sequence_number=None),

@@ -342,7 +342,7 @@ def missing(*_):
 def test_arguments_that_do_not_fit(catalog):
     table = make(catalog)
     table.append(rows(1))
-    with pytest.raises(SchemaError, match="min_input_files must be a whole number from 2, found 1"):
+    with pytest.raises(SchemaError, match="min_input_files must be a whole number above 1, found 1"):
         table.compact(min_input_files=1)
     with pytest.raises(SchemaError, match="no column 'q'"):
         table.compact(sort_by=["q"])

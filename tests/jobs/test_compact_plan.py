@@ -8,6 +8,7 @@ from skerry.errors import SchemaError
 from skerry.iceberg.jobs.compact_plan import CompactRules, RewriteReason, plan_groups
 from skerry.table.files.data_file import DataFile, DeleteFile, DeleteKind
 from skerry.table.files.scan_task import FileScanTask
+from skerry.table.summaries import CompactOptions
 
 RULES = CompactRules(target_file_size_bytes=100, min_input_files=3, max_group_bytes=250)
 DELETE = DeleteFile(DeleteKind.POSITIONS, "d", "parquet", 1, 10)
@@ -68,4 +69,4 @@ def test_everything_on_request():
 )
 def test_rules_that_make_no_sense(rule, value):
     with pytest.raises(SchemaError, match=f"{rule} must be a whole number"):
-        CompactRules(**{"target_file_size_bytes": 1, rule: value})
+        CompactOptions(**{rule: value})

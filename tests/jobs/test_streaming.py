@@ -229,7 +229,7 @@ def test_history_that_is_gone_is_said(table):
 
 def test_offsets_and_limits_without_sense():
     for offset in ({}, {"table": 1}, {"table": "x", "snapshot": "y"}, {"table": "x", "files": True}):
-        with pytest.raises(FormatError, match="not an offset of a stream"):
+        with pytest.raises(FormatError, match="not a valid offset of a stream of an Iceberg table"):
             StreamOffset.decode(offset)
     for value in (0, -1, True, 1.5):
         with pytest.raises(SchemaError, match="the limit on files per batch must be at least 1"):

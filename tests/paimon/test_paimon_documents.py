@@ -490,7 +490,7 @@ def test_branches_have_schemas_and_snapshots_of_their_own(paths: TablePaths) -> 
     for name in ("main", "123"):
         with pytest.raises(SchemaError):
             new_branch(paths, name)
-    with pytest.raises(SchemaError, match="cannot be deleted"):
+    with pytest.raises(SchemaError, match="branch 'main' cannot be dropped"):
         delete_branch(STORAGE, paths, "main")
     delete_branch(STORAGE, paths, "dev")
     assert branch_names(STORAGE, paths) == ["empty"]

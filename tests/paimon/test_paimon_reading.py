@@ -365,7 +365,7 @@ def test_a_file_with_other_rows_than_the_metadata_says_is_refused(tmp_path: Path
     table.append(rows(range(10), "a"))
     (file,) = data_files(table)
     pq.write_table(rows(range(9), "a"), file)
-    with pytest.raises(FormatError, match="the file has 9 rows, expected 10 by the table's metadata"):
+    with pytest.raises(FormatError, match="the file has 9 rows, the table's metadata says 10"):
         scan(table.handle.state).to_arrow()
 
 

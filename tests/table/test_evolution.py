@@ -152,7 +152,7 @@ def test_missing_columns_take_their_constants():
     assert converted.column("u").storage.to_pylist() == [b"u" * 16] * 2
     assert converted.column("required").to_pylist() == ["there"] * 2
     assert converted.column("s").to_pylist() == [None, None]
-    with pytest.raises(SchemaError, match="required column 'required' is missing in the file and has no default"):
+    with pytest.raises(SchemaError, match="required column 'required' is missing from the file and has no default"):
         plan_conversion(source, target, {1: 7})
 
 

@@ -57,7 +57,7 @@ class CreateRef:
         _check_retention(self.kind, self.retention)
         known = base.metadata.refs.get(self.name)
         if not self.name.strip():
-            raise SchemaError(f"{self.name!r} is not a valid name for a {self.kind}")
+            raise SchemaError(f"{self.name!r} is not a valid {self.kind} name")
         if self.name == MAIN and self.kind is SnapshotRefType.TAG:
             raise SchemaError(f"{MAIN!r} is a branch and cannot be a tag")
         if known is not None and not self.replace:
@@ -66,7 +66,7 @@ class CreateRef:
             raise SchemaError(f"{self.name!r} is a {known.snapshot_ref_type} and cannot become a {self.kind}")
         target = base.snapshot_by_id(self.snapshot_id) if self.snapshot_id is not None else base.snapshot(self.source)
         if target is None:
-            raise NotFoundError("the table has no snapshot for a branch or tag", location=base.name)
+            raise NotFoundError("the table has no snapshot yet", location=base.name)
         update = _set_ref(self.name, self.kind, target.snapshot_id, self.retention)
         looked_at = {self.name} if self.snapshot_id is not None else {self.name, self.source}
         return MetadataChange((update,), tuple(_unmoved(base, name) for name in sorted(looked_at)))

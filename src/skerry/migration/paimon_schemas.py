@@ -18,8 +18,8 @@ from typing import Final
 import pyarrow as pa
 from pyiceberg.transforms import IdentityTransform, VoidTransform
 
-from skerry.errors import FormatError, SchemaError, SkerryError, UnsupportedError
-from skerry.iceberg.metadata.state import OUTSIDE_PROPERTY, TableState
+from skerry.errors import SchemaError, SkerryError, UnsupportedError
+from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.reading.scan import scan
 from skerry.migration.foreign_columns import columns_in_file
 from skerry.paimon.metadata.options import CoreOptions
@@ -33,7 +33,9 @@ from skerry.paimon.values.types import ArrayType, DataField, MapType, PaimonType
 from skerry.paimon.writing.file_writers import FileEncoding
 from skerry.storage import Storage, is_within
 from skerry.table.files.evolution import NameMapping
+from skerry.table.files.locations import OUTSIDE_PROPERTY
 from skerry.table.files.scan_task import FileScanTask
+from skerry.table.files.stored_file import check_row_count
 from skerry.table.files.stored_files import read_columns
 from skerry.table.rows.incoming import is_list
 from skerry.table.rows.schema import field_id, nearest
@@ -336,11 +338,7 @@ def read_all_columns(
     work = [ColumnsTask(task.data_file.location, task.data_file.file_format, names, state.storage) for task in tasks]
     found: list[pa.Schema] = []
     for task, (schema, rows) in zip(tasks, executor.map(read_file_columns, work), strict=True):
-        if rows != task.data_file.record_count:
-            raise FormatError(
-                f"the file has {rows} rows, the table's metadata says {task.data_file.record_count}",
-                location=task.data_file.location,
-            )
+        check_row_count(rows, task.data_file.record_count, task.data_file.location)
         found.append(schema)
         if progress is not None:
             progress(JobProgress("read footers", len(found), len(tasks)))

@@ -31,7 +31,7 @@ from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.manifests.manifest import EntryStatus, ManifestEntry
 from skerry.iceberg.metadata.pyiceberg_metadata import encode_metadata
 from skerry.iceberg.metadata.schema import to_arrow_schema
-from skerry.iceberg.metadata.state import OUTSIDE_PROPERTY, TableState
+from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.operations import SnapshotChange
 from skerry.iceberg.writing.bounds import encode_bounds
 from skerry.iceberg.writing.delete_files import FileDeletes, write_deletion_vectors, write_position_deletes
@@ -51,6 +51,7 @@ from skerry.paimon.values.binary_reading import decode_rows
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.storage import is_within, join
 from skerry.table.files.data_file import DataFile
+from skerry.table.files.locations import OUTSIDE_PROPERTY
 from skerry.table.owned_files import OwnedFiles
 from skerry.table.rows.schema import leaves
 from skerry.table.rows.values import physical_value

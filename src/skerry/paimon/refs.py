@@ -184,7 +184,7 @@ class TableRefs:
         """
         storage, paths = self.state.storage, self.state.paths
         if name == MAIN_BRANCH:
-            raise SchemaError("the branch main cannot be dropped")
+            raise SchemaError(f"branch {name!r} cannot be dropped")
         if name in branches.branch_names(storage, paths):
             if name == self.refresh().options.fallback_branch:
                 raise SchemaError(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from skerry.errors import FormatError, SchemaError
+from skerry.table.whole_numbers import check_whole_number
 
 __all__ = ["MAIN", "Ref", "Retention", "Snapshot", "in_utc", "of_batch", "of_millis"]
 
@@ -100,9 +101,7 @@ class Retention:
         for age in (self.max_ref_age, self.max_snapshot_age):
             if age is not None and age < timedelta(milliseconds=1):
                 raise SchemaError(f"an age must be at least a millisecond, found {age}")
-        least = self.min_snapshots_to_keep
-        if least is not None and (isinstance(least, bool) or not isinstance(least, int) or least <= 0):
-            raise SchemaError(f"min_snapshots_to_keep must be a whole number above 0, found {least!r}")
+        check_whole_number("min_snapshots_to_keep", self.min_snapshots_to_keep, 1)
 
 
 def in_utc(moment: datetime) -> datetime:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from skerry.errors import SchemaError
+from skerry.table.whole_numbers import bound
 
 __all__ = ["whole_number"]
 
@@ -29,6 +30,5 @@ def whole_number(properties: Mapping[str, str], name: str, default: Default, *, 
         return default
     number = text.strip()
     if not number.isdecimal() or int(number) < least:
-        bound = "of at least 0" if least == 0 else f"above {least - 1}"
-        raise SchemaError(f"table property {name} must be a whole number {bound}, found {text!r}")
+        raise SchemaError(f"table property {name} must be a whole number {bound(least)}, found {text!r}")
     return int(number)

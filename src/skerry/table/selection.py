@@ -10,6 +10,7 @@ import pyarrow as pa
 from skerry.errors import SchemaError
 from skerry.table.files.evolution import prune
 from skerry.table.predicate.binding import Name, resolve_column
+from skerry.table.whole_numbers import check_whole_number
 
 __all__ = ["check_snapshot", "checked_limit", "select_columns"]
 
@@ -30,8 +31,7 @@ def checked_limit(limit: int | None) -> int | None:
     Raises:
         SchemaError: It is not a number of rows.
     """
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
-        raise SchemaError(f"limit must be a whole number, 0 or more, found {limit!r}")
+    check_whole_number("limit", limit, 0)
     return limit
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from skerry.errors import SchemaError, StreamNameError
+from skerry.table.whole_numbers import check_whole_number
 
 __all__ = ["LastBatch", "StreamBatch", "batch_arguments", "has_batch", "stream_batch"]
 
@@ -61,8 +62,7 @@ def stream_batch(
         return None
     if stream is None or batch is None:
         raise SchemaError("stream= and batch= must be given together: the stream's name and the number of the batch")
-    if batch < 0:
-        raise SchemaError(f"batch= must be a whole number of at least 0, found {batch}")
+    check_whole_number("batch", batch, 0)
     return StreamBatch(stream, batch, query, take_over)
 
 

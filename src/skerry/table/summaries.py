@@ -9,6 +9,7 @@ from datetime import datetime
 import pyarrow as pa
 
 from skerry.table.table_files import FileKind, TableFile
+from skerry.table.whole_numbers import check_whole_number
 
 __all__ = [
     "AnalyzeSummary",
@@ -115,6 +116,9 @@ class CompactOptions:
         min_deletes: Deletes are applied if a data file has at least this many delete files; None leaves deletes alone.
         full: Whether every file is rewritten.
         dry_run: Whether to only report what would be done.
+
+    Raises:
+        SchemaError: A number is not one, or too small.
     """
 
     sort_by: Sequence[str] | None = None
@@ -124,6 +128,11 @@ class CompactOptions:
     min_deletes: int | None = 1
     full: bool = False
     dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        check_whole_number("target_file_size_bytes", self.target_file_size_bytes, 1)
+        check_whole_number("min_input_files", self.min_input_files, 2)
+        check_whole_number("min_deletes", self.min_deletes, 1)
 
 
 @dataclass(frozen=True, slots=True)

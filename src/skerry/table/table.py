@@ -30,6 +30,7 @@ from skerry.table.summaries import (
     MigrationSummary,
     OrphanSummary,
 )
+from skerry.table.whole_numbers import check_whole_number
 from skerry.table.work.progress import Progress, progress_callback
 from skerry.table.work.tasks import Executor, ProgressCallback
 
@@ -251,6 +252,7 @@ class Table(ConfigurableTable):
             SchemaError: The table property `gc.enabled` is false, or an argument makes no sense.
             ConflictError: Other writers won every race; nothing was changed.
         """
+        check_whole_number("keep_last", keep_last, 1)
         moment = moment_before("older_than", older_than)
         with progress_callback(progress, "expire snapshots") as callback:
             return self._expire_snapshots(keep_last, moment, dry_run, executor, callback)

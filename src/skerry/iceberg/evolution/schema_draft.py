@@ -86,7 +86,7 @@ class SchemaDraft:
         parent, name = self._parent(path)
         siblings = self.fields if parent is None else _members(parent)
         if any(field.name == name for field in siblings):
-            raise SchemaError(f"there is a column {_written(path)!r} already")
+            raise SchemaError(f"column {_written(path)!r} already exists")
         if not name:
             raise SchemaError("a column needs a name")
         if required and default is None and not self._allow_incompatible:
@@ -125,7 +125,7 @@ class SchemaDraft:
 
         def renamed(siblings: tuple[NestedField, ...]) -> tuple[NestedField, ...]:
             if any(other.name == name and other.field_id != field.field_id for other in siblings):
-                raise SchemaError(f"column {_written(path)!r} cannot be renamed: there is a column {name!r} already")
+                raise SchemaError(f"column {_written(path)!r} cannot be renamed: column {name!r} already exists")
             return tuple(f.model_copy(update={"name": name}) if f.field_id == field.field_id else f for f in siblings)
 
         self._edit_siblings(trail, renamed)

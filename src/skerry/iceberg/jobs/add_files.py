@@ -19,7 +19,7 @@ from skerry.iceberg.evolution.schema_evolution import NAME_MAPPING_PROPERTY, nam
 from skerry.iceberg.evolution.settings import ChangeProperties
 from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.jobs.analyze import catch_up
-from skerry.iceberg.metadata.state import MAIN, OUTSIDE_PROPERTY, TableState
+from skerry.iceberg.metadata.state import MAIN, TableState
 from skerry.iceberg.operations import AppendFiles, SnapshotChange
 from skerry.iceberg.planning.live_files import live_data_files
 from skerry.iceberg.reading.scan import column_defaults, scan
@@ -28,6 +28,7 @@ from skerry.parquet import Codec, FileMetadata, PageType, decode_page_header, re
 from skerry.storage import Storage, file_key, is_within
 from skerry.table.files.data_file import DataFile, WrittenFile
 from skerry.table.files.evolution import all_ids, has_ids, identify, plan_conversion
+from skerry.table.files.locations import OUTSIDE_PROPERTY
 from skerry.table.files.row_reader import RowReader
 from skerry.table.files.scan_task import FileScanTask
 from skerry.table.rows.schema import FIELD_ID_KEY, leaves, nearest
@@ -151,7 +152,7 @@ def _check_places(state: TableState, locations: Sequence[str]) -> None:
         seen.add(file_key(location))
         if state.roots is not None and not any(is_within(root, location) for root in state.roots):
             raise UnsupportedError(
-                f"the file is outside of the table's folder {state.metadata.location}; set the table property "
+                f"the file is outside the table's folder {state.metadata.location}; set the table property "
                 f"{OUTSIDE_PROPERTY}=true to allow files anywhere",
                 location=location,
             )

@@ -54,12 +54,6 @@ class CompactRules:
     max_group_bytes: int = 2 << 30
     all_files: bool = False
 
-    def __post_init__(self) -> None:
-        for name, least in (("target_file_size_bytes", 1), ("min_input_files", 2), ("min_deletes", 1)):
-            value = getattr(self, name)
-            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
-                raise SchemaError(f"{name} must be a whole number from {least}, found {value!r}")
-
     def has_deletes(self, task: FileScanTask) -> bool:
         """Whether a file has enough delete files to be rewritten."""
         return self.min_deletes is not None and len(task.deletes) >= self.min_deletes
@@ -81,7 +75,7 @@ def compact_rules(options: CompactOptions, target_file_size_bytes: int) -> Compa
         target_file_size_bytes: The target size if none was given.
 
     Raises:
-        SchemaError: A number is too small, or two orders were given.
+        SchemaError: Two orders were given.
     """
     if options.sort_by is not None and options.z_order is not None:
         raise SchemaError("sort_by and z_order cannot both be given")

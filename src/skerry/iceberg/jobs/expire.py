@@ -13,7 +13,7 @@ from datetime import datetime
 
 from pyiceberg.table.snapshots import Snapshot
 
-from skerry.errors import NotFoundError, SchemaError
+from skerry.errors import NotFoundError
 from skerry.iceberg.cleaning.expiry import ExpireSnapshots, refuse_kept_files
 from skerry.iceberg.cleaning.reachability import (
     FileReader,
@@ -60,8 +60,6 @@ def expire_snapshots(
         SchemaError: An argument or property is invalid, or the table may share files with other tables.
         ConflictError: Other writers won every race; nothing was changed.
     """
-    if keep_last is not None and (isinstance(keep_last, bool) or not isinstance(keep_last, int) or keep_last < 1):
-        raise SchemaError(f"keep_last must be a whole number above 0, found {keep_last!r}")
     operation = ExpireSnapshots(int(time.time() * 1000), keep_last, _milliseconds(older_than))
     before = table.refresh()
     reader = FileReader(executor or ThreadExecutor(), before.storage)

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from skerry.errors import SchemaError
 from skerry.iceberg.jobs.matching import POSITION, ROW_ID, Matcher, RowUpdate, RowUpdater, TaskMatches, with_lineage
 from skerry.iceberg.jobs.merge_without_read import merge_blind
 from skerry.iceberg.jobs.rewrite import FileChange, Matches
@@ -31,6 +30,7 @@ from skerry.table.merging import (
     bind_rules,
     index_source,
     key_predicate,
+    refuse_repeated_keys,
 )
 from skerry.table.merging.rules import RowNumbers
 from skerry.table.predicate import Predicate, disjunction
@@ -96,19 +96,13 @@ def _merge(
     def attempt(state: TableState) -> RowChangeSummary:
         source = index_source(rows, keys, state.schema)
         if unique or blind:
-            _refuse_repeated(source)
+            refuse_repeated_keys(source)
         rules = bind_rules(source, state.schema, clauses)
         if blind:
             return merge_blind(request, state, source, rules)
         return _Attempt(request, state, source, rules).run()
 
     return redo_after_conflicts(request, attempt)
-
-
-def _refuse_repeated(source: MergeSource) -> None:
-    repeated = np.flatnonzero(source.index.repeated)
-    if len(repeated):
-        raise SchemaError(f"several rows of the source have one key: {source.describe_key(int(repeated[0]))}")
 
 
 class _Attempt:

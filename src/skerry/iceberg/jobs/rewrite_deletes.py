@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from skerry.errors import ConflictError, SchemaError
+from skerry.errors import ConflictError
 from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.manifests.manifest import ManifestEntry
 from skerry.iceberg.metadata.state import MAIN, TableState
@@ -26,6 +26,7 @@ from skerry.table.files.scan_task import FileScanTask
 from skerry.table.statistics.file_groups import deletes_key
 from skerry.table.statistics.table_sample import delete_name
 from skerry.table.summaries import DeletesSummary
+from skerry.table.whole_numbers import check_whole_number
 from skerry.table.work.tasks import Executor, JobProgress, ProgressCallback, ThreadExecutor
 
 __all__ = ["DeletesTask", "rewrite_deletes", "write_deletes"]
@@ -89,8 +90,7 @@ def rewrite_deletes(
         FormatError: A delete file is corrupt; nothing was changed.
         SchemaError: An argument is invalid, or the reference is a tag.
     """
-    if isinstance(min_input_files, bool) or not isinstance(min_input_files, int) or min_input_files < 2:
-        raise SchemaError(f"min_input_files must be a whole number from 2, found {min_input_files!r}")
+    check_whole_number("min_input_files", min_input_files, 2)
     state = table.refresh()
     runner = executor or ThreadExecutor()
     for left in reversed(range(RetryPolicy.from_properties(state.properties).num_retries + 1)):

@@ -61,7 +61,7 @@ class StreamOffset:
         table, snapshot, files = (offset.get(name) for name in ("table", "snapshot", "files"))
         counts = (snapshot, files)
         if not isinstance(table, str) or any(isinstance(n, bool) or not isinstance(n, int | None) for n in counts):
-            raise FormatError(f"this is not an offset of a stream: {dict(offset)!r}")
+            raise FormatError(f"not a valid offset of a stream of an Iceberg table: {dict(offset)!r}")
         return cls(table, snapshot, files)
 
 
@@ -266,7 +266,7 @@ class StreamSource:
                 return []
             raise UnsupportedError(
                 f"snapshot {snapshot.snapshot_id} deleted or changed rows ({operation.value}), which a stream of new "
-                "rows cannot deliver: read changes, or skip such snapshots",
+                "rows cannot represent: read changes, or skip such snapshots",
                 location=state.name,
             )
         scan = self._scan(state, None)
@@ -302,7 +302,7 @@ class StreamSource:
             line.append(snapshot)
         raise NotFoundError(
             f"snapshot {after}, which the stream has reached, has expired or is not an ancestor of {tip.snapshot_id} "
-            f"of {self.choice.ref}: the changes since then are not known; start a new stream",
+            f"of {self.choice.ref}: the changes since then are unknown; start a new stream",
             location=state.name,
         )
 

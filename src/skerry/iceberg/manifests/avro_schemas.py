@@ -335,7 +335,7 @@ def project(
             result[field.name] = column if column.type == type_ else column.cast(type_)
         except (pa.ArrowException, NotImplementedError) as error:
             raise FormatError(
-                f"field {field.name} is {column.type}, expected {type_}", location=location, rule=_RULE
+                f"field {field.name} is of type {column.type}, expected {type_}", location=location, rule=_RULE
             ) from error
         if type_ == pa.struct([]) and field.id in found and column.null_count:
             # BigQuery writes the empty partition of an unpartitioned table as null

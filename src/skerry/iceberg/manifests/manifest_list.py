@@ -232,7 +232,7 @@ def _check(manifest: ManifestFile, version: int) -> None:
         raise FormatError("delete manifests have no row ids", location=manifest.manifest_path, rule=_RULE)
     for field in MANIFEST_FILE_FIELDS:
         if version in field.required and getattr(manifest, field.name) is None:
-            raise FormatError(f"{field.name} is missing", location=manifest.manifest_path, rule=_RULE)
+            raise FormatError(f"field {field.name} is missing", location=manifest.manifest_path, rule=_RULE)
 
 
 def _to_record(manifest: ManifestFile, version: int) -> dict[str, Any]:

@@ -197,7 +197,7 @@ def with_identifier(schema: Schema, names: Sequence[str]) -> Schema:
     columns = {field.name: field for field in schema.fields}
     for name in names:
         if name not in columns:
-            raise SchemaError(f"the primary key names {name!r}, which is not a column{nearest(name, columns)}")
+            raise SchemaError(f"primary_key: no column {name!r}{nearest(name, columns)}")
         type_ = columns[name].field_type
         if not type_.is_primitive or isinstance(type_, FloatType | DoubleType):
             raise SchemaError(f"column {name!r} of type {type_} cannot be part of a primary key")

@@ -18,17 +18,14 @@ from pyiceberg.transforms import VoidTransform
 from skerry.errors import NotFoundError, SchemaError
 from skerry.iceberg.metadata.schema import to_arrow_schema
 from skerry.storage import Storage, is_within, join
+from skerry.table.files.locations import OUTSIDE_PROPERTY
 from skerry.table.history import MAIN
 from skerry.table.rows.schema import leaves, nearest
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table as CatalogTable
 
-__all__ = ["MAIN", "OUTSIDE_PROPERTY", "TableState"]
-
-
-OUTSIDE_PROPERTY = "skerry.read.files-outside-location"
-"""Table property: whether files outside of the table's folder are read; false if not set."""
+__all__ = ["MAIN", "TableState"]
 
 
 @dataclass(frozen=True)

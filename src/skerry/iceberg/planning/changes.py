@@ -104,7 +104,7 @@ class ChangePlanner:
         id_ = snapshot.snapshot_id
         if parent is None and any(_is_older(file, id_) for file in listed):
             raise NotFoundError(
-                f"the parent of snapshot {id_} has expired, so that its changes are not known: changes can be read "
+                f"the parent of snapshot {id_} has expired, so that its changes are unknown: changes can be read "
                 "from the oldest snapshot on",
                 location=self.planner.table,
             )

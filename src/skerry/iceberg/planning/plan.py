@@ -21,11 +21,10 @@ import pyarrow.compute as pc
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 
-from skerry.errors import FormatError, SkerryError, UnsupportedError
+from skerry.errors import FormatError, UnsupportedError
 from skerry.iceberg.manifests.cache import METRIC_COLUMNS, ManifestCache, shared_cache
 from skerry.iceberg.manifests.file_batch import FileBatch
 from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile, read_manifest_list
-from skerry.iceberg.metadata.state import OUTSIDE_PROPERTY
 from skerry.iceberg.partitioning.projection import project
 from skerry.iceberg.planning.delete_index import DELETE_COLUMNS, Assignment, DeleteIndex
 from skerry.iceberg.planning.file_pruning import (
@@ -40,6 +39,7 @@ from skerry.iceberg.planning.file_pruning import (
 from skerry.iceberg.planning.metrics import summary_metrics
 from skerry.iceberg.planning.planned_files import PlannedFiles
 from skerry.storage import Storage, is_within
+from skerry.table.files.locations import outside_folder
 from skerry.table.files.scan_task import ScanPlan, ScanStep, sum_steps
 from skerry.table.predicate import Predicate, evaluate
 from skerry.table.work.read_ahead import read_ahead
@@ -143,7 +143,7 @@ class ScanPlanner:
         return self.specs[spec_id]
 
     def _check_locations(self, locations: pa.Array) -> None:
-        """Refuse files outside of the table's folders: metadata from another writer could refer to any location."""
+        """Refuse files outside the table's folders: metadata from another writer could refer to any location."""
         if self.roots is None:
             return
         inside = np.zeros(len(locations), bool)
@@ -153,11 +153,7 @@ class ScanPlanner:
         for row in np.flatnonzero(~inside).tolist():
             location = locations[row].as_py()
             if not any(is_within(root, location) for root in self.roots):
-                raise SkerryError(
-                    "a file of the table is outside of its folder; if that is intended, read it with connect(…, "
-                    f"allowed_locations=[…]), or set the table property {OUTSIDE_PROPERTY}=true",
-                    location=location,
-                )
+                raise outside_folder(location, "property")
 
     # ---- files ----
 

@@ -322,7 +322,7 @@ def _commits(state: TableState, oldest: Snapshot | None, newest: Snapshot) -> li
         parent = state.metadata.snapshot_by_id(parent_id) if parent_id is not None else None
         if parent_id is not None and parent is None:
             raise NotFoundError(
-                f"snapshot {parent_id}, before {walk.snapshot_id}, has expired, so that its changes are not known"
+                f"snapshot {parent_id}, before {walk.snapshot_id}, has expired, so that its changes are unknown"
                 + (": changes can be read from the oldest snapshot on" if oldest is None else ""),
                 location=state.name,
             )

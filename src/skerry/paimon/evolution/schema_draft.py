@@ -173,7 +173,7 @@ class SchemaDraft:
                     if candidate.name == target[-1]:
                         return position + offset
             raise SchemaError(
-                f"column {_written(path)!r} cannot be moved to {_written(other)!r}: they are not in the same ROW"
+                f"column {_written(path)!r} cannot be moved to {_written(other)!r}: they are in different ROWs"
             )
 
         return place
@@ -237,8 +237,7 @@ class SchemaDraft:
                 above = _descend(RowType(self.fields), parent) if dot else []
                 if above is None:
                     raise SchemaError(
-                        f"there is no ROW {parent!r} that could contain column {path!r}; write a name that "
-                        f"contains a dot as [{path!r}]"
+                        f"no ROW {parent!r} for column {path!r}; a name that contains a dot is written [{path!r}]"
                     )
                 found = [*above, name]
             parts = found if found is not None else path.split(".")
@@ -255,7 +254,7 @@ class SchemaDraft:
         if isinstance(type_, MapType):
             return self._row_parts([*parts, "value"])
         if not isinstance(type_, RowType):
-            raise SchemaError(f"column {'.'.join(parts)!r} is not a ROW, and cannot have columns")
+            raise SchemaError(f"column {'.'.join(parts)!r} is not a ROW and cannot contain columns")
         return parts
 
     def _refuse_key(self, parts: Sequence[str], keys: Iterable[str], what: str) -> None:
@@ -271,7 +270,7 @@ class SchemaDraft:
         def edited(type_: PaimonType) -> PaimonType:
             if not isinstance(type_, RowType):
                 raise SchemaError(
-                    f"{_written(path)!r} is part of a type: it cannot be renamed, moved or deleted", rule=_RULE
+                    f"{_written(path)!r} is part of its type: it cannot be renamed, moved or deleted", rule=_RULE
                 )
             return replace(type_, fields=edit(type_.fields))
 
@@ -309,7 +308,7 @@ class SchemaDraft:
         if not nullable and not self._allow_incompatible:
             raise SchemaError(
                 f"column {_written(path)!r} cannot become NOT NULL: existing rows may have nulls in it; allow "
-                "incompatible changes if you know that there are none"
+                "incompatible changes if you know that they have none"
             )
         self._refuse_key(parts, self._schema.primary_keys, "null")
         return replace(old, nullable=nullable)

@@ -128,7 +128,7 @@ def _check_shards(before: Mapping[str, str], after: Mapping[str, str]) -> None:
         wants = [options.get(name, "").strip().lower() == FileFormat.AMUDAI.value for options in (before, after)]
         if wants == [False, True]:
             raise SchemaError(
-                f"{name} cannot become amudai: other engines fail on a table that has even one shard; create a "
+                f"{name} cannot become amudai: other engines fail on a table that contains a shard; create a "
                 "table with file_format='amudai'",
                 rule=_RULE,
             )

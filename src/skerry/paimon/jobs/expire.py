@@ -53,8 +53,6 @@ class ExpiryRule:
             UnsupportedError: Changelogs are to be kept longer than snapshots.
         """
         options = state.options
-        if keep_last is not None and keep_last < 1:
-            raise SchemaError(f"keep_last must be 1 or more, found {keep_last}")
         if (
             options.changelog_num_retained_max > options.snapshot_num_retained_max
             or options.changelog_num_retained_min > options.snapshot_num_retained_min

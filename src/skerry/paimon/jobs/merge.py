@@ -26,6 +26,7 @@ from skerry.table.merging import (
     index_source,
     key_predicate,
     refuse_repeated,
+    refuse_repeated_keys,
 )
 from skerry.table.merging.rules import RowNumbers
 from skerry.table.predicate import Predicate, disjunction
@@ -55,9 +56,9 @@ def upsert(request: ChangeRequest, data: Rows, on: Sequence[str]) -> RowChangeSu
     def attempt(state: PaimonState) -> RowChangeSummary:
         job = RowJob.of(request, state)
         new = conform(rows, state.arrow_schema).read_all()
-        keys = _keys(state, on)
+        keys = upsert_keys(state, on)
         index = KeyIndex.of([new.column(key) for key in keys])
-        _refuse_repeated(index, new, keys)
+        refuse_repeated_keys(MergeSource(new, tuple(keys), index))
         if state.schema.primary_keys:
             written, after = append_batches(request, state, new.to_batches())
             snapshot = after.snapshot.id if after.snapshot is not None else None
@@ -70,12 +71,18 @@ def upsert(request: ChangeRequest, data: Rows, on: Sequence[str]) -> RowChangeSu
     return redo_after_conflicts(request, attempt)
 
 
-def _keys(state: PaimonState, on: Sequence[str]) -> list[str]:
+def upsert_keys(state: PaimonState, on: Sequence[str]) -> list[str]:
+    """The key columns of an upsert: those that are given, otherwise the primary key.
+
+    Raises:
+        SchemaError: There are none, or one does not exist.
+        UnsupportedError: They are not the primary key of a table that has one.
+    """
     keys = list(on) or list(state.schema.primary_keys)
     for key in keys:
         state.schema.field(key)
     if not keys:
-        raise SchemaError("upsert needs key columns: the table has no primary key")
+        raise SchemaError("an upsert needs key columns (on): the table has no primary key", location=state.name)
     if state.schema.primary_keys and set(keys) != set(state.schema.primary_keys):
         raise UnsupportedError(
             f"rows of a table with primary key {', '.join(state.schema.primary_keys)} are upserted by that key only, "
@@ -83,13 +90,6 @@ def _keys(state: PaimonState, on: Sequence[str]) -> list[str]:
             location=state.name,
         )
     return keys
-
-
-def _refuse_repeated(index: KeyIndex, rows: pa.Table, keys: Sequence[str]) -> None:
-    repeated = np.flatnonzero(index.repeated)
-    if len(repeated):
-        values = {key: rows.column(key)[int(repeated[0])].as_py() for key in keys}
-        raise SchemaError(f"the key {values} is in the data twice")
 
 
 def _matching(job: RowJob, index: KeyIndex, keys: Sequence[str], among: Predicate) -> dict[str, Positions]:

@@ -19,14 +19,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-import numpy as np
 import pyarrow as pa
 
-from skerry.errors import SchemaError, UnsupportedError
+from skerry.errors import UnsupportedError
 from skerry.paimon.change_request import ChangeRequest, commit_files, redo_after_conflicts
 from skerry.paimon.handle import PaimonHandle
 from skerry.paimon.jobs.append import append_batches, overwrite_partitions
-from skerry.paimon.jobs.merge import upsert
+from skerry.paimon.jobs.merge import upsert, upsert_keys
 from skerry.paimon.jobs.once import commit_once
 from skerry.paimon.jobs.shuffle_files import Group, ShuffleFile, read_groups, write_shuffle_file
 from skerry.paimon.metadata.state import PaimonState
@@ -39,6 +38,7 @@ from skerry.paimon.writing.routing import Router
 from skerry.paimon.writing.table_writers import WrittenRows, write_rows
 from skerry.storage import join
 from skerry.table.connector.publication import Publication, WriteMode
+from skerry.table.merging import MergeSource, refuse_repeated_keys
 from skerry.table.owned_files import OwnedFiles, owned_files
 from skerry.table.rows.incoming import conform, open_batches
 from skerry.table.rows.keys import KeyIndex
@@ -133,17 +133,7 @@ def check_publication(state: PaimonState, publication: Publication) -> None:
         )
     if publication.mode is not WriteMode.UPSERT:
         return
-    keys = state.schema.primary_keys
-    if not (publication.on or keys):
-        raise SchemaError("an upsert needs key columns (on): the table has no primary key", location=state.name)
-    for name in publication.on:
-        state.schema.field(name)
-    if keys and publication.on and set(publication.on) != set(keys):
-        raise UnsupportedError(
-            f"rows of a table with primary key {', '.join(keys)} are upserted by that key only, not by "
-            f"{', '.join(publication.on)}",
-            location=state.name,
-        )
+    upsert_keys(state, publication.on)
 
 
 def write_share(layout: ShareLayout, mode: WriteMode, batches: Iterable[pa.RecordBatch]) -> Share:
@@ -326,10 +316,7 @@ def _refuse_repeated(batches: Iterable[pa.RecordBatch], keys: Sequence[str]) -> 
     if not seen:
         return
     rows = pa.Table.from_batches(seen)
-    repeated = np.flatnonzero(KeyIndex.of(rows.columns).repeated)
-    if len(repeated):
-        key = {name: rows.column(name)[int(repeated[0])].as_py() for name in keys}
-        raise SchemaError(f"the key {key} is in the data twice")
+    refuse_repeated_keys(MergeSource(rows, tuple(keys), KeyIndex.of(rows.columns)))
 
 
 # Sequence numbers ----------------------------------------------------------------------------------------------------

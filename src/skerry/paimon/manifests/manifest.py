@@ -214,7 +214,7 @@ def read_entries(storage: Storage, location: str, *, size: int | None = None) ->
     data = storage.read(location)
     if size is not None and len(data) != size:
         raise FormatError(
-            f"the manifest has {len(data)} bytes, expected {size} by its manifest list", location=location, rule=_RULE
+            f"the manifest has {len(data)} bytes, the manifest list says {size}", location=location, rule=_RULE
         )
     return decode_entries(data, location=location)
 

@@ -109,7 +109,7 @@ def delete_branch(storage: Storage, paths: TablePaths, branch: str) -> None:
         SchemaError: It is `main`.
     """
     if branch == MAIN_BRANCH:
-        raise SchemaError("the branch main cannot be deleted")
+        raise SchemaError(f"branch {branch!r} cannot be dropped")
     target = on_branch(paths, checked_name(branch, "branch"))
     if not schema_ids(storage, target):
         raise NotFoundError(

@@ -89,7 +89,7 @@ def state_as_of(state: PaimonState, moment: datetime) -> PaimonState:
     """
     found = snapshot_at_time(state.storage, state.paths, to_millis(moment))
     if found is None:
-        raise NotFoundError(f"no snapshot is as old as {moment.isoformat()}", location=state.name)
+        raise NotFoundError(f"no snapshot was current at {in_utc(moment).isoformat()}", location=state.name)
     return state.at(found)
 
 

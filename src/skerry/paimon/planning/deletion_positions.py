@@ -41,7 +41,7 @@ def deleted_positions(file: SplitFile, read: Callable[[str], bytes]) -> Position
     positions = find_vector(read(vector.location), meta, location=vector.location)
     if len(positions) and positions[-1] >= file.row_count:
         raise FormatError(
-            f"row {positions[-1]} of {file.location} is deleted, but the file has {file.row_count} rows",
+            f"row {positions[-1]} of {file.location} is deleted, the file has {file.row_count} rows",
             location=vector.location,
             offset=vector.offset,
         )

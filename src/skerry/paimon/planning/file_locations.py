@@ -12,17 +12,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skerry.errors import FormatError, SkerryError, UnsupportedError
+from skerry.errors import FormatError, UnsupportedError
 from skerry.paimon.metadata.partition_names import partition_texts
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.planning.entry_columns import PartitionCodes
 from skerry.paimon.values.byte_spans import Longs
 from skerry.storage import is_within
+from skerry.table.files.locations import OUTSIDE_PROPERTY, outside_folder
 
-__all__ = ["OUTSIDE_PROPERTY", "bucket_folders", "check_location", "check_places"]
-
-OUTSIDE_PROPERTY: Final = "skerry.read.files-outside-location"
-"""Table option: whether files outside the table's folder are read; false if not set."""
+__all__ = ["bucket_folders", "check_location", "check_places"]
 
 _RULE: Final = "docs/formats/paimon.md § 1.2"
 _NO_NAME: Final = r"^(\.{0,2}$)|[/\\\x00]"
@@ -105,8 +103,4 @@ def check_location(state: PaimonState, path: str) -> None:
     external: Sequence[str] = options.get("data-file.external-paths", "").split(",")
     allowed = (state.location, *external, *state.storage.allowed_locations)
     if not any(is_within(root.strip(), path) for root in allowed if root.strip()):
-        raise SkerryError(
-            "a file of the table is outside its folder; if that is intended, use "
-            f"connect(…, allowed_locations=[…]), or set the table option {OUTSIDE_PROPERTY}=true",
-            location=path,
-        )
+        raise outside_folder(path, "option")

@@ -100,7 +100,7 @@ class PaimonChanges(RowStream):
         taken = set(CHANGE_COLUMNS.names).intersection(state.arrow_schema.names)
         if taken:
             raise SchemaError(
-                f"column {min(taken)!r} has a name that is reserved in changes; rename it to read them",
+                f"column {min(taken)!r} has a name that is reserved for changes; rename it to read them",
                 location=state.name,
             )
 

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 import pyarrow as pa
 
-from skerry.errors import FormatError, SchemaError, UnsupportedError
+from skerry.errors import SchemaError, UnsupportedError
 from skerry.paimon.metadata.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from skerry.paimon.planning.splits import SplitFile
 from skerry.paimon.values.arrow_types import arrow_type
@@ -24,7 +24,7 @@ from skerry.paimon.values.stored_types import plan_column
 from skerry.paimon.values.types import ArrayType, AtomicType, DataField, MapType, MultisetType, PaimonType, RowType
 from skerry.storage import Storage
 from skerry.table.files.evolution import FileNames, top_level
-from skerry.table.files.stored_file import Part, StoredFile, reading
+from skerry.table.files.stored_file import Part, StoredFile, check_row_count, reading
 from skerry.table.files.stored_files import open_stored
 from skerry.table.predicate import Column, FieldMetrics
 from skerry.table.rows.schema import FIELD_ID_KEY, field_id
@@ -178,11 +178,7 @@ def open_data_file(
     ids = [field_id(field) for field in wanted]
     changed = frozenset(number for number in ids if number in was and _differs(was[number].type, is_[number].type))
     stored = open_stored(storage, file.location, file.file_format, _read_schema(was, wanted, constants), _names(then))
-    if stored.row_count != file.row_count:
-        raise FormatError(
-            f"the file has {stored.row_count} rows, expected {file.row_count} by the table's metadata",
-            location=file.location,
-        )
+    check_row_count(stored.row_count, file.row_count, file.location)
     present = {number: was[number] for number in ids if number in was}
     return DataFile(file, stored, wanted, present, is_, changed, constants)
 

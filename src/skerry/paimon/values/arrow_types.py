@@ -316,12 +316,15 @@ def _atomic(type_: pa.DataType, path: tuple[str, ...]) -> AtomicType:
         return AtomicType(root, precision=_FRACTION_DIGITS[type_.unit])
     if pa.types.is_decimal(type_):
         if type_.precision > 38 or not 0 <= type_.scale <= type_.precision:
-            raise SchemaError(f"{_column(path)}{type_} does not fit a Paimon decimal, which has at most 38 digits")
+            raise SchemaError(
+                f"{_column(path)}Arrow type {type_} cannot be stored: Paimon has at most 38 digits, and the scale must "
+                "be 0 to the precision"
+            )
         return AtomicType(TypeRoot.DECIMAL, precision=type_.precision, scale=type_.scale)
     if pa.types.is_fixed_size_binary(type_) and type_.byte_width > 0:
         return AtomicType(TypeRoot.BINARY, length=type_.byte_width)
     reason = _REFUSED.get(type_.id, "Paimon has no such type")
-    raise SchemaError(f"{_column(path)}Arrow type {type_}: {reason}")
+    raise SchemaError(f"{_column(path)}Arrow type {type_} cannot be stored: {reason}")
 
 
 def _column(path: tuple[str, ...]) -> str:

@@ -389,10 +389,10 @@ def _plan_missing(target: pa.Field, path: _Path, constants: Mapping[int, Any]) -
     value = constants.get(_id(target) or 0)
     if isinstance(value, list | dict):
         raise UnsupportedError(
-            f"column {'.'.join(path)!r} is missing in the file, and default values of nested types are not supported"
+            f"column {'.'.join(path)!r} is missing from the file, and default values of nested types are not supported"
         )
     if value is None and not target.nullable:
-        raise SchemaError(f"required column {'.'.join(path)!r} is missing in the file and has no default")
+        raise SchemaError(f"required column {'.'.join(path)!r} is missing from the file and has no default")
     if value is None:
         return lambda array: pa.nulls(len(array), target.type)
     scalar = pa.scalar(value, arrow_storage(target.type))

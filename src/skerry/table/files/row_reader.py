@@ -17,14 +17,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skerry.errors import FormatError
 from skerry.storage import Storage
 from skerry.table.files.data_file import DeleteKind
 from skerry.table.files.evolution import NameMapping, TableNames, merge_columns, plan_conversion, top_level
 from skerry.table.files.row_deletes import RowDeletes
 from skerry.table.files.row_deletes_keys import KeyDeletes
 from skerry.table.files.scan_task import FileScanTask
-from skerry.table.files.stored_file import Part, StoredFile, reading
+from skerry.table.files.stored_file import Part, StoredFile, check_row_count, reading
 from skerry.table.files.stored_files import open_stored
 from skerry.table.predicate import ALWAYS_TRUE, Column, FieldMetrics, Predicate, Verdict, evaluate, row_mask
 from skerry.table.rows.metadata_columns import (
@@ -220,11 +219,7 @@ class RowReader:
         for compared in keys:
             columns = merge_columns(columns, compared.schema)
         file = open_stored(self.storage, data_file.location, data_file.file_format, columns, self.names)
-        if file.row_count != data_file.record_count:
-            raise FormatError(
-                f"the file has {file.row_count} rows, the table's metadata says {data_file.record_count}",
-                location=data_file.location,
-            )
+        check_row_count(file.row_count, data_file.record_count, data_file.location)
         opened = _OpenTask(task, file, columns, _constants(task), keys)
         verdict = self._judge(task, file)
         found = []

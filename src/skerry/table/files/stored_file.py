@@ -12,7 +12,7 @@ import pyarrow as pa
 from skerry.errors import FormatError, SkerryError, UnsupportedError
 from skerry.table.predicate import Column, FieldMetrics
 
-__all__ = ["Part", "StoredFile", "reading", "without_columns"]
+__all__ = ["Part", "StoredFile", "check_row_count", "reading", "without_columns"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,16 @@ def without_columns(row_count: int, batch_rows: int) -> Iterator[pa.RecordBatch]
     """Batches of a number of rows, with a dummy column."""
     for start in range(0, row_count, batch_rows):
         yield pa.record_batch([pa.nulls(min(batch_rows, row_count - start))], names=["rows"])
+
+
+def check_row_count(found: int, expected: int, location: str) -> None:
+    """Refuse a file that has another number of rows than the table's metadata says.
+
+    Raises:
+        FormatError: It has.
+    """
+    if found != expected:
+        raise FormatError(f"the file has {found} rows, the table's metadata says {expected}", location=location)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from skerry.table.merging.clauses import Clause, Clauses, Delete, Insert, Update
 from skerry.table.merging.key_bounds import key_predicate
 from skerry.table.merging.rules import NOTHING, MergeRules, MergeSource
-from skerry.table.merging.source import MergeClauses, bind_rules, index_source, refuse_repeated
+from skerry.table.merging.source import MergeClauses, bind_rules, index_source, refuse_repeated, refuse_repeated_keys
 
 __all__ = [
     "NOTHING",
@@ -21,4 +21,5 @@ __all__ = [
     "index_source",
     "key_predicate",
     "refuse_repeated",
+    "refuse_repeated_keys",
 ]

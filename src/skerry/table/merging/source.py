@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
 from skerry.errors import SchemaError, UnsupportedError
@@ -14,7 +15,7 @@ from skerry.table.rows.incoming import conform
 from skerry.table.rows.keys import KeyIndex
 from skerry.table.rows.schema import nearest
 
-__all__ = ["MergeClauses", "bind_rules", "index_source", "refuse_repeated"]
+__all__ = ["MergeClauses", "bind_rules", "index_source", "refuse_repeated", "refuse_repeated_keys"]
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,17 @@ def bind_rules(source: MergeSource, schema: pa.Schema, clauses: MergeClauses) ->
     if rules.is_empty:
         raise SchemaError("a merge needs at least one clause: when_matched, when_not_matched, …")
     return rules
+
+
+def refuse_repeated_keys(source: MergeSource) -> None:
+    """Refuse rows of the source with the same key, whether they match a row or not.
+
+    Raises:
+        SchemaError: There are some; the message names the key.
+    """
+    repeated = np.flatnonzero(source.index.repeated)
+    if len(repeated):
+        raise SchemaError(f"several rows of the source have one key: {source.describe_key(int(repeated[0]))}")
 
 
 def refuse_repeated(source: MergeSource, rules: MergeRules, rows: RowNumbers) -> None:
