@@ -282,5 +282,5 @@ def test_metadata_says_more() -> None:
     assert schema.internal_field(InternalKind.DELETED_RECORD) is schema.fields[1]
     assert [field.name for field in schema.columns] == ["a"]
     assert arrow_field(schema.fields[0].data_type).metadata == fields[0].metadata
-    with pytest.raises(SchemaError, match="no JSON list"):
+    with pytest.raises(SchemaError, match="not a JSON list"):
         schema_from_arrow(pa.schema([pa.field("a", pa.int8(), metadata={ALIASES_KEY: "x"})]))

@@ -110,9 +110,9 @@ def _aliases(field: pa.Field) -> tuple[str, ...]:
     try:
         aliases = json.loads(text)
     except ValueError as error:
-        raise SchemaError(f"column {field.name!r}: {ALIASES_KEY.decode()} is no JSON list: {error}") from error
+        raise SchemaError(f"column {field.name!r}: {ALIASES_KEY.decode()} is not a JSON list: {error}") from error
     if not isinstance(aliases, list) or not all(isinstance(alias, str) for alias in aliases):
-        raise SchemaError(f"column {field.name!r}: {ALIASES_KEY.decode()} is no JSON list of strings: {text!r}")
+        raise SchemaError(f"column {field.name!r}: {ALIASES_KEY.decode()} is not a JSON list of strings: {text!r}")
     return tuple(aliases)
 
 

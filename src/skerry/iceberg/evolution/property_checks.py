@@ -1,4 +1,4 @@
-"""The table properties that skerry obeys, checked when they are set, so that no wrong value waits for a commit."""
+"""The table properties that commits and expiry obey, checked when they are set: no wrong value waits for a commit."""
 
 from __future__ import annotations
 
