@@ -261,6 +261,17 @@ def test_a_value_that_no_commit_could_obey_is_refused_wherever_it_is_set(catalog
     assert catalog.list_tables("d") == ["d.t"]
 
 
+def test_values_that_only_other_engines_obey_are_no_obstacle(catalog, warehouse):
+    table = made(catalog)
+    with peer(warehouse, "d.t").transaction() as transaction:
+        transaction.set_properties({"write.parquet.compression-codec": "lzo"})
+    table.refresh().set_properties(owner="me")
+    assert table.properties["owner"] == "me"
+    table.remove_properties("write.parquet.compression-codec")
+    with pytest.raises(SchemaError, match="must be one of zstd"):
+        table.set_properties({"write.parquet.compression-codec": "lzo"})
+
+
 def test_properties_of_rivals_stay(catalog, monkeypatch):
     table = made(catalog)
     rival = catalog.load_table("d.t")

@@ -350,6 +350,14 @@ def test_a_value_that_no_commit_could_obey_is_refused_wherever_it_is_set(
         commit_schema(state, ChangeOptions({"file.format": "few"}))
 
 
+def test_values_that_only_other_engines_obey_are_no_obstacle(state: PaimonState) -> None:
+    foreign = replace(state.schema, id=1, options={**state.schema.options, "file.format": "lance"})
+    create_schema(STORAGE, state.paths, foreign)
+    changed = commit_schema(state, ChangeOptions({"commit.max-retries": "3"}))
+    assert changed.schema.options["file.format"] == "lance"
+    assert changed.schema.options["commit.max-retries"] == "3"
+
+
 def test_what_is_ignored_once_stays_ignored(state: PaimonState) -> None:
     ignoring = commit_schema(with_snapshot(state), ChangeOptions({"ignore-delete": "true"}))
     with pytest.raises(SchemaError, match="ignore-delete cannot change from true to false"):

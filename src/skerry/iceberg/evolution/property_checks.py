@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
 
 import pyarrow as pa
 
@@ -15,16 +17,26 @@ from skerry.table.statistics.settings import check_statistics_properties
 __all__ = ["check_properties"]
 
 
-def check_properties(properties: Mapping[str, str], schema: pa.Schema) -> None:
+_FILE_FORMATS: Final = ("write.format.default", "write.delete.format.default")
+"""They decide which other properties count."""
+
+
+def check_properties(
+    properties: Mapping[str, str], schema: pa.Schema, before: Mapping[str, str] = MappingProxyType({})
+) -> None:
     """Refuse values that commits, writers or expiry could not obey.
 
     Args:
         properties: The table's properties.
         schema: Its columns, with field ids.
+        before: Its properties until now. Those that stay are not checked: another engine may obey them.
 
     Raises:
         SchemaError: A property has an invalid value; the message names it.
     """
+    properties = {
+        name: value for name, value in properties.items() if before.get(name) != value or name in _FILE_FORMATS
+    }
     check_statistics_properties(properties, schema)
     check_layout_properties(properties, schema)
     RetryPolicy.from_properties(properties)

@@ -80,7 +80,7 @@ class ChangeProperties:
                 f"create a table with file_format={AMUDAI!r}",
                 location=base.name,
             )
-        check_properties(after, base.schema)
+        check_properties(after, base.schema, before)
         updates: list[TableUpdate] = []
         changed = {name: value for name, value in self.updates.items() if before.get(name) != value}
         if self.removals:

@@ -114,7 +114,7 @@ class ChangeOptions:
                 if before.options.get(name) != options.get(name):
                     _check_change(before.options, options, name)
         after = replace(before, id=before.id + 1, options=options, comment=comment, time_millis=int(time.time() * 1000))
-        check_options(after)
+        check_options(after, before.options)
         return after
 
 

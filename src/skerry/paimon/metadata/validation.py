@@ -11,6 +11,7 @@ Spec: docs/formats/paimon.md § 14; Paimon Java, `SchemaValidation`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 from skerry.errors import SchemaError, UnsupportedError
@@ -52,16 +53,21 @@ def check_schema(schema: TableSchema) -> None:
             _check_field_option(schema, name)
 
 
-def check_options(schema: TableSchema) -> None:
+def check_options(schema: TableSchema, before: Mapping[str, str] = MappingProxyType({})) -> None:
     """Refuse a schema with new options that commits could not obey, or that is invalid.
+
+    Args:
+        schema: The schema.
+        before: The options until now. The values of those that stay are not checked: another engine may obey them.
 
     Raises:
         SchemaError: A column, key or option conflicts with the others, or an option has an invalid value.
         UnsupportedError: An option has an unknown value.
     """
     check_schema(schema)
-    CoreOptions(schema.options).check()
-    check_statistics_properties(schema.options, schema.arrow_schema)
+    changed = {name: text for name, text in schema.options.items() if before.get(name) != text}
+    CoreOptions(changed).check()
+    check_statistics_properties(changed, schema.arrow_schema)
 
 
 def _check_keys(schema: TableSchema) -> None:
