@@ -120,22 +120,22 @@ class _Selectivity:
                 scale = self._scale(column)
                 if scale is None:
                     return None
-                place, step = scale.place(value), scale.step
+                position, step = scale.position(value), scale.step
                 match operator:
                     case Operator.LT:
-                        return column, -math.inf, place
+                        return column, -math.inf, position
                     case Operator.LE:
-                        return column, -math.inf, place + step
+                        return column, -math.inf, position + step
                     case Operator.GT:
-                        return column, place + step, math.inf
+                        return column, position + step, math.inf
                     case _:
-                        return column, place, math.inf
+                        return column, position, math.inf
             case StartsWith(column, prefix, False):
                 scale = self._scale(column)
                 if scale is None:
                     return None
                 text = prefix.encode()
-                return column, scale.place(text), scale.place(text[:-1] + bytes([text[-1] + 1]))
+                return column, scale.position(text), scale.position(text[:-1] + bytes([text[-1] + 1]))
         return None
 
     def _between(self, column: Column, wanted: _Range) -> float:
@@ -194,7 +194,7 @@ class _Scale:
         if isinstance(least, str | bytes):
             first, last = _as_bytes(least), _as_bytes(greatest)
             shared = next((i for i, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), 0)
-            return cls(_text_place(first, shared), _text_place(last, shared) + 1.0, 0.0, shared)
+            return cls(_text_position(first, shared), _text_position(last, shared) + 1.0, 0.0, shared)
         if isinstance(least, bool | datetime.timedelta):
             return None
         low, high = physical_value(type_, least), physical_value(type_, greatest)
@@ -205,10 +205,10 @@ class _Scale:
             return None
         return cls(float(low), float(high) + step, step)
 
-    def place(self, value: Any) -> float:
+    def position(self, value: Any) -> float:
         """The position of a value."""
         if isinstance(value, str | bytes):
-            return _text_place(_as_bytes(value), self.shared)
+            return _text_position(_as_bytes(value), self.shared)
         return float(value)
 
 
@@ -216,7 +216,7 @@ def _as_bytes(value: str | bytes) -> bytes:
     return value.encode() if isinstance(value, str) else value
 
 
-def _text_place(text: bytes, shared: int) -> float:
+def _text_position(text: bytes, shared: int) -> float:
     """A text as the number formed by its bytes after the shared ones."""
     return float(int.from_bytes(text[shared : shared + _PREFIX_BYTES].ljust(_PREFIX_BYTES, b"\0"), "big"))
 
@@ -238,8 +238,8 @@ def _may_occur(column: ColumnStatistics, type_: pa.DataType, value: Any) -> bool
     if found >= column.sketch.theta:
         return True
     hashes = column.sketch.hashes
-    place = int(hashes.searchsorted(found))
-    return place < len(hashes) and int(hashes[place]) == found
+    position = int(hashes.searchsorted(found))
+    return position < len(hashes) and int(hashes[position]) == found
 
 
 def _why(known: ColumnStatistics | None) -> str:

@@ -219,7 +219,7 @@ class Storage:
             return f"{found.family.value} {self.move or ''}"
         return f"{found.family.value} {found.authority} {sorted(describe_options(self.options).items())}"
 
-    def place(self, location: str) -> str:
+    def actual_location(self, location: str) -> str:
         """The location of a file for programs that open it themselves: differs in a folder that was moved."""
         return location if self.move is None else self.move(location)
 
@@ -233,7 +233,7 @@ class Storage:
             self.move.check_writable(location)
 
     def _located(self, location: str) -> Location:
-        return parse_location(self.place(location))
+        return parse_location(self.actual_location(location))
 
     def _writable(self, location: str) -> Location:
         self.check_writable(location)

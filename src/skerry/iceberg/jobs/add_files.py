@@ -122,7 +122,7 @@ def add_files(
     wanted = list(locations)
     state = table.refresh()
     state.branch(ref)
-    _check_places(state, wanted)
+    _check_locations(state, wanted)
     footers = [read_metadata(state.storage, location) for location in wanted]
     if NAME_MAPPING_PROPERTY not in state.properties and not all(has_ids(file_schema(footer)) for footer in footers):
         mapping = name_mapping(state.metadata.schema())
@@ -142,7 +142,7 @@ def add_files(
     return table.commit(AddFiles(AppendFiles.of(written, ref=ref, properties=properties, staged=staged)))
 
 
-def _check_places(state: TableState, locations: Sequence[str]) -> None:
+def _check_locations(state: TableState, locations: Sequence[str]) -> None:
     seen = set()
     for location in locations:
         if not isinstance(location, str):

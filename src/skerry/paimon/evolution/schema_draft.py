@@ -137,19 +137,19 @@ class SchemaDraft:
         parts = self._parts(path)
         self._edit_field(path, parts, lambda field: self._with_default(path, field, value))
 
-    def move(self, path: Path, place: Callable[[list[DataField], DataField], int]) -> None:
+    def move(self, path: Path, index_of: Callable[[list[DataField], DataField], int]) -> None:
         """Move a column within its ROW.
 
         Args:
             path: The column.
-            place: Returns its position among the others.
+            index_of: Returns its position among the others.
         """
         parts = self._parts(path)
 
         def moved(siblings: _Siblings) -> _Siblings:
             field = next(field for field in siblings if field.name == parts[-1])
             others = [other for other in siblings if other.id != field.id]
-            position = place(others, field)
+            position = index_of(others, field)
             return (*others[:position], field, *others[position:])
 
         self._edit_siblings(path, parts, moved)
@@ -167,7 +167,7 @@ class SchemaDraft:
         """
         target = self._parts(other)
 
-        def place(others: list[DataField], field: DataField) -> int:
+        def index_of(others: list[DataField], field: DataField) -> int:
             if target[:-1] == self._parts(path)[:-1]:
                 for position, candidate in enumerate(others):
                     if candidate.name == target[-1]:
@@ -176,7 +176,7 @@ class SchemaDraft:
                 f"column {_written(path)!r} cannot be moved to {_written(other)!r}: they are in different ROWs"
             )
 
-        return place
+        return index_of
 
     def identify(self, paths: Sequence[Path]) -> None:
         """Declare which columns identify a row: those that the table was created with.

@@ -93,10 +93,12 @@ class BloomFilter:
 
 
 def _contains(bits: npt.NDArray[np.uint8], hash_count: int, hashed: int) -> bool:
-    return all(bits[place >> 3] >> (place & 7) & 1 for place in places(hashed, hash_count, 8 * len(bits)))
+    return all(
+        bits[position >> 3] >> (position & 7) & 1 for position in bit_positions(hashed, hash_count, 8 * len(bits))
+    )
 
 
-def places(hashed: int, hash_count: int, bit_count: int) -> list[int]:
+def bit_positions(hashed: int, hash_count: int, bit_count: int) -> list[int]:
     """The bits that a hash sets, in 32-bit arithmetic like Java's int."""
     first, second = _signed(hashed, 32), _signed(hashed >> 32, 32)
     found = []
@@ -301,5 +303,5 @@ def _set_bits(hashes: Any, hash_count: int, bits: Any) -> None:
             combined = np.int32(first + j * second)
             if combined < 0:
                 combined = ~combined
-            place = np.int64(combined) % bit_count
-            bits[place >> 3] |= np.uint8(1 << (place & 7))
+            position = np.int64(combined) % bit_count
+            bits[position >> 3] |= np.uint8(1 << (position & 7))

@@ -144,7 +144,7 @@ def overwrite_partitions(
         batches = conform(data, state.arrow_schema)
         written = write_rows(layout, batches, BucketStates(), indexes)
     if dynamic and layout.schema.partition_keys:
-        touched = {file.place.partition for file in written.files}
+        touched = {file.bucket.partition for file in written.files}
         choose = touched.intersection
     operation = OverwritePartitions(layout, written, choose, commit_id=request.commit_id, properties=request.properties)
     after = commit_files(request, operation, _indexes(layout, written))

@@ -99,7 +99,7 @@ def compact(
                 break
             time.sleep(wait)
             state = request.target.load()
-            lost = replace(rules, buckets=frozenset(task.place for task in found.lost))
+            lost = replace(rules, buckets=frozenset(task.key for task in found.lost))
             tasks = plan_compaction(state, _layout(state, target_file_size), lost)
         except CommitUnknownError:
             raise
@@ -130,9 +130,9 @@ def compact_due(request: ChangeRequest, state: PaimonState) -> None:
         bucket_states = request.bucket_states[state.branch] = known.at(state)
         trigger = state.options.compaction_trigger
         due = frozenset(
-            place
-            for place, files in bucket_states.levels.items()
-            if files != known.levels.get(place) and bucket_states.run_count(*place) >= trigger
+            key
+            for key, files in bucket_states.levels.items()
+            if files != known.levels.get(key) and bucket_states.run_count(*key) >= trigger
         )
         if due:
             compact(replace(request, properties={}, commit_id=None), CompactionRules(buckets=due), once=True)
@@ -157,7 +157,7 @@ class _Attempt:
 
     def run(self, tasks: Sequence[BucketTask]) -> _Round:
         """Run tasks and commit them; files of tasks that could not be committed are removed."""
-        with self.layout.owned_files({self.layout.bucket_folder(*task.place) for task in tasks}) as owned:
+        with self.layout.owned_files({self.layout.bucket_folder(*task.key) for task in tasks}) as owned:
             return self._commit(_units(list(self._do(tasks, owned))), owned)
 
     def _do(self, tasks: Sequence[BucketTask], owned: OwnedFiles) -> Iterator[_Done]:
@@ -228,10 +228,10 @@ def _units(done: Sequence[_Done]) -> list[list[_Done]]:
         if not one.task.vectors:
             units.append([one])
             continue
-        if one.task.place not in shared:
-            shared[one.task.place] = []
-            units.append(shared[one.task.place])
-        shared[one.task.place].append(one)
+        if one.task.key not in shared:
+            shared[one.task.key] = []
+            units.append(shared[one.task.key])
+        shared[one.task.key].append(one)
     return units
 
 

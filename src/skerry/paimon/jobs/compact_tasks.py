@@ -27,7 +27,7 @@ from skerry.paimon.planning.file_splits import FileSplits, key_sections
 from skerry.paimon.planning.splits import VectorLocation
 from skerry.paimon.planning.vector_locations import VectorKey
 from skerry.paimon.reading.rows import SplitReader
-from skerry.paimon.writing.data_files import BucketFiles, BucketPlace, WrittenDataFile
+from skerry.paimon.writing.data_files import BucketFiles, BucketLocation, WrittenDataFile
 from skerry.paimon.writing.key_sorting import file_rows
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.table.owned_files import give_up
@@ -84,7 +84,7 @@ class BucketTask:
     vectors: Mapping[VectorKey, VectorLocation] = field(default_factory=dict)
 
     @property
-    def place(self) -> tuple[bytes, int]:
+    def key(self) -> tuple[bytes, int]:
         """Partition and bucket."""
         return self.entries[0].partition, self.entries[0].bucket
 
@@ -120,9 +120,9 @@ def plan_compaction(state: PaimonState, layout: WriteLayout, rules: CompactionRu
         live = [entry for entry in live if entry.partition in chosen]
     buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
     for entry in live:
-        place = entry.partition, entry.bucket
-        if rules.buckets is None or place in rules.buckets:
-            buckets.setdefault(place, []).append(entry)
+        key = entry.partition, entry.bucket
+        if rules.buckets is None or key in rules.buckets:
+            buckets.setdefault(key, []).append(entry)
     if layout.has_keys:
         return [task for entries in buckets.values() if (task := _tree_task(layout, entries, rules.full)) is not None]
     splits = FileSplits(state, layout)
@@ -178,9 +178,9 @@ def run_task(state: PaimonState, layout: WriteLayout, task: BucketTask) -> TaskR
 
 def _join(state: PaimonState, layout: WriteLayout, splits: FileSplits, task: BucketTask) -> TaskResult:
     """Join files one after the other, leaving out deleted rows."""
-    place = _place(layout, task.entries[0])
+    bucket = _location_of(layout, task.entries[0])
     first = min(entry.file.min_sequence_number for entry in task.entries)
-    files = BucketFiles(layout, place, source=FileSource.COMPACT, first_sequence_number=first)
+    files = BucketFiles(layout, bucket, source=FileSource.COMPACT, first_sequence_number=first)
     try:
         for batch in SplitReader(state, state.arrow_schema).batches([splits.raw(task.entries)]):
             files.write(pa.Table.from_batches([batch]))
@@ -190,9 +190,9 @@ def _join(state: PaimonState, layout: WriteLayout, splits: FileSplits, task: Buc
         raise
 
 
-def _place(layout: WriteLayout, entry: ManifestEntry) -> BucketPlace:
+def _location_of(layout: WriteLayout, entry: ManifestEntry) -> BucketLocation:
     folder = layout.bucket_folder(entry.partition, entry.bucket)
-    return BucketPlace(entry.partition, entry.bucket, entry.total_buckets, folder)
+    return BucketLocation(entry.partition, entry.bucket, entry.total_buckets, folder)
 
 
 def _merge_tree(state: PaimonState, layout: WriteLayout, splits: FileSplits, task: BucketTask) -> TaskResult:
@@ -240,8 +240,8 @@ def _merge_sections(
     sections: Sequence[Sequence[ManifestEntry]],
     unit: CompactionUnit,
 ) -> list[WrittenDataFile]:
-    place = _place(layout, sections[0][0])
-    files = BucketFiles(layout, place, level=unit.output_level, source=FileSource.COMPACT)
+    bucket = _location_of(layout, sections[0][0])
+    files = BucketFiles(layout, bucket, level=unit.output_level, source=FileSource.COMPACT)
     reader = SplitReader(state, state.arrow_schema)
     try:
         for section in sections:

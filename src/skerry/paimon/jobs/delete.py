@@ -18,7 +18,7 @@ from skerry.paimon.change_request import ChangeRequest, redo_after_conflicts
 from skerry.paimon.jobs.append import overwrite_partitions
 from skerry.paimon.jobs.record_changes import DeleteRows, change_records
 from skerry.paimon.jobs.row_changes import file_count, merged_positions, replace_positions
-from skerry.paimon.jobs.row_tasks import PLACE_FIELDS, RowJob, find_rows
+from skerry.paimon.jobs.row_tasks import POSITION_FIELDS, RowJob, find_rows
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.planning.deletion_positions import Positions
 from skerry.paimon.planning.partition_choice import names_partitions, partitions_where
@@ -82,5 +82,5 @@ def overwrite(request: ChangeRequest, data: Rows, where: Condition | None = None
 def _positions(job: RowJob, predicate: Predicate) -> dict[str, Positions]:
     """Positions of the rows of a predicate, by name of the data file; int64[n] each."""
     splits = job.splits(predicate)
-    reader = job.reader(pa.schema(PLACE_FIELDS), predicate, tasks=len(splits))
+    reader = job.reader(pa.schema(POSITION_FIELDS), predicate, tasks=len(splits))
     return merged_positions(list(job.run("find", functools.partial(find_rows, reader), splits, file_count)))

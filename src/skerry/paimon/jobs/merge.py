@@ -12,7 +12,7 @@ from skerry.errors import SchemaError, UnsupportedError
 from skerry.paimon.change_request import ChangeRequest, redo_after_conflicts
 from skerry.paimon.jobs.append import append_batches
 from skerry.paimon.jobs.row_changes import file_count, merged_positions, replace_positions
-from skerry.paimon.jobs.row_tasks import PLACE_FIELDS, Decided, RowJob, find_keys
+from skerry.paimon.jobs.row_tasks import POSITION_FIELDS, Decided, RowJob, find_keys
 from skerry.paimon.jobs.row_transforms import transform_rows
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.planning.deletion_positions import Positions
@@ -95,7 +95,7 @@ def upsert_keys(state: PaimonState, on: Sequence[str]) -> list[str]:
 def _matching(job: RowJob, index: KeyIndex, keys: Sequence[str], among: Predicate) -> dict[str, Positions]:
     """Positions of the rows that have one of the keys, by name of the data file; only of files that can have one."""
     splits, schema = job.splits(among), job.state.arrow_schema
-    columns = pa.schema([*(schema.field(key) for key in keys), *PLACE_FIELDS])
+    columns = pa.schema([*(schema.field(key) for key in keys), *POSITION_FIELDS])
     work = functools.partial(find_keys, job.reader(columns, tasks=len(splits)), index, keys)
     return merged_positions(list(job.run("find", work, splits, file_count)))
 

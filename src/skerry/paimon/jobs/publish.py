@@ -158,8 +158,8 @@ def write_share(layout: ShareLayout, mode: WriteMode, batches: Iterable[pa.Recor
     router = Router(files, lambda partition: files.options.bucket)
 
     def split(batch: pa.RecordBatch) -> Iterator[tuple[Group, pa.RecordBatch]]:
-        for place, part, _ in router.split(batch):
-            yield place.key, part
+        for bucket, part, _ in router.split(batch):
+            yield bucket.key, part
 
     location = join(layout.waiting_folder, f"rows-{files.new_name()}.arrow")
     return Share(shuffle_files=(write_shuffle_file(files.storage, location, schema, rows, split),))
@@ -264,7 +264,7 @@ class _Write:
         written, superseded = _in_order(files, self._shares)
         choose = None
         if dynamic and files.schema.partition_keys:
-            choose = {file.place.partition for file in written.files}.intersection
+            choose = {file.bucket.partition for file in written.files}.intersection
         operation = OverwritePartitions(files, written, choose, properties=request.properties)
         operation.superseded += superseded
         commit_files(request, operation)
@@ -334,7 +334,7 @@ def _in_order(layout: WriteLayout, shares: Sequence[Share]) -> tuple[WrittenRows
     for share in shares:
         by_bucket: dict[tuple[bytes, int], list[WrittenDataFile]] = {}
         for file in share.files:
-            by_bucket.setdefault(file.place.key, []).append(file)
+            by_bucket.setdefault(file.bucket.key, []).append(file)
         for bucket, found in by_bucket.items():
             least = min(file.file.min_sequence_number for file in found)
             shift = max(ends.get(bucket, least) - least, 0)

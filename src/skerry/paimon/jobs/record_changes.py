@@ -109,7 +109,7 @@ def change_records(job: RowJob, transform: RowTransform) -> RowChangeSummary:
         parts = list(job.run("change", work, tasks, _file_count, owned))
         added: list[pa.RecordBatch] = list(transform.added([part.matched for part in parts]))
         files = tuple(file for part in parts for file in part.files)
-        later = bucket_states.after((file.place.key, file.file.max_sequence_number) for file in files)
+        later = bucket_states.after((file.bucket.key, file.file.max_sequence_number) for file in files)
         rest = write_rows(layout, _records(parts, added), later, indexes)
         row_count = rest.row_count + sum(part.deleted + 2 * part.updated for part in parts)
         written = WrittenRows((*files, *rest.files), rest.indexes, row_count)

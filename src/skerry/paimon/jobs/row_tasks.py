@@ -25,7 +25,7 @@ from skerry.paimon.planning.planned_splits import PlannedSplits
 from skerry.paimon.planning.splits import Split
 from skerry.paimon.reading.rows import SplitReader
 from skerry.paimon.writing.bucket_states import BucketStates
-from skerry.paimon.writing.data_files import BucketFiles, BucketPlace, WrittenDataFile
+from skerry.paimon.writing.data_files import BucketFiles, BucketLocation, WrittenDataFile
 from skerry.paimon.writing.dynamic_buckets import OneBucket
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.paimon.writing.table_writers import KIND_COLUMN, KeyedWriter
@@ -40,24 +40,24 @@ from skerry.table.work.tasks import JobProgress
 __all__ = [
     "DELETE_KIND",
     "INSERT_KIND",
-    "PLACE_FIELDS",
+    "POSITION_FIELDS",
     "UPDATE_AFTER_KIND",
     "BucketRows",
     "ChangedBucket",
     "Decided",
-    "DecidedPlaces",
+    "DecidedPositions",
     "FileRewrite",
     "RowJob",
     "RowTransform",
     "change_bucket",
-    "decide_places",
+    "decide_positions",
     "find_keys",
     "find_rows",
     "rewrite_file",
     "with_kind",
 ]
 
-PLACE_FIELDS: Final = tuple(field for field in METADATA_COLUMNS if field_id(field) in (FILE, POSITION))
+POSITION_FIELDS: Final = tuple(field for field in METADATA_COLUMNS if field_id(field) in (FILE, POSITION))
 INSERT_KIND: Final = 0
 _UPDATE_BEFORE_KIND: Final = 1
 UPDATE_AFTER_KIND: Final = 2
@@ -166,24 +166,24 @@ class RowTransform(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class DecidedPlaces:
+class DecidedPositions:
     """The decisions about the rows of a split; picklable.
 
     Args:
-        places: int64[n] Positions of the rows that are deleted or updated, ascending, by name of the data file.
+        positions: int64[n] Positions of the rows that are deleted or updated, ascending, by name of the data file.
         deleted: How many of them are deleted.
         updated: The new version of the others.
         matched: See `Decided`.
     """
 
-    places: Mapping[str, Positions]
+    positions: Mapping[str, Positions]
     deleted: int
     updated: tuple[pa.RecordBatch, ...]
     matched: npt.NDArray[np.int64]
 
 
 def find_rows(reader: SplitReader, split: Split) -> dict[str, Positions]:
-    """The positions of the rows that a reader of `PLACE_FIELDS` finds, by name of the data file."""
+    """The positions of the rows that a reader of `POSITION_FIELDS` finds, by name of the data file."""
     return _positions_by_file(reader.batches([split]))
 
 
@@ -199,16 +199,16 @@ def find_keys(reader: SplitReader, index: KeyIndex, keys: Sequence[str], split: 
     return _positions_by_file(found())
 
 
-def decide_places(reader: SplitReader, transform: RowTransform, split: Split) -> DecidedPlaces:
+def decide_positions(reader: SplitReader, transform: RowTransform, split: Split) -> DecidedPositions:
     """Decide about the rows of a split.
 
     Args:
-        reader: Reads the table's columns and `PLACE_FIELDS`.
+        reader: Reads the table's columns and `POSITION_FIELDS`.
         transform: Decides.
         split: The split.
     """
-    columns = reader.columns.names[: -len(PLACE_FIELDS)]
-    places, updated, matched = [], [], [_NO_ROWS]
+    columns = reader.columns.names[: -len(POSITION_FIELDS)]
+    positions, updated, matched = [], [], [_NO_ROWS]
     deleted = 0
     for batch in reader.batches([split]):
         decided = transform.decide(batch.select(columns))
@@ -218,19 +218,19 @@ def decide_places(reader: SplitReader, transform: RowTransform, split: Split) ->
             updated.append(decided.rows)
         gone = np.concatenate([decided.deleted, decided.updated])
         if len(gone):
-            places.append(batch.select([field.name for field in PLACE_FIELDS]).take(pa.array(gone)))
-    return DecidedPlaces(_positions_by_file(places), deleted, tuple(updated), np.concatenate(matched))
+            positions.append(batch.select([field.name for field in POSITION_FIELDS]).take(pa.array(gone)))
+    return DecidedPositions(_positions_by_file(positions), deleted, tuple(updated), np.concatenate(matched))
 
 
 def _positions_by_file(batches: Iterable[pa.RecordBatch]) -> dict[str, Positions]:
-    """Positions by name of the data file, ascending, of batches that end with `PLACE_FIELDS`; int64[n] each."""
+    """Positions by name of the data file, ascending, of batches that end with `POSITION_FIELDS`; int64[n] each."""
     parts: dict[str, list[Positions]] = {}
     for batch in batches:
-        files = batch.column(PLACE_FIELDS[0].name).dictionary_encode()
-        places = np.asarray(batch.column(PLACE_FIELDS[1].name))
+        files = batch.column(POSITION_FIELDS[0].name).dictionary_encode()
+        positions = np.asarray(batch.column(POSITION_FIELDS[1].name))
         codes = np.asarray(files.indices)
         for code, location in enumerate(files.dictionary.to_pylist()):
-            parts.setdefault(name(location), []).append(places[codes == code])
+            parts.setdefault(name(location), []).append(positions[codes == code])
     return {location: np.sort(np.concatenate(found)) for location, found in parts.items()}
 
 
@@ -253,9 +253,9 @@ def rewrite_file(state: PaimonState, layout: WriteLayout, task: FileRewrite) -> 
     """Rewrite a file without some of its rows."""
     entry = task.entry
     folder = layout.bucket_folder(entry.partition, entry.bucket)
-    place = BucketPlace(entry.partition, entry.bucket, entry.total_buckets, folder)
-    files = BucketFiles(layout, place, first_sequence_number=entry.file.min_sequence_number)
-    columns = pa.schema([*state.arrow_schema, PLACE_FIELDS[1]])
+    bucket = BucketLocation(entry.partition, entry.bucket, entry.total_buckets, folder)
+    files = BucketFiles(layout, bucket, first_sequence_number=entry.file.min_sequence_number)
+    columns = pa.schema([*state.arrow_schema, POSITION_FIELDS[1]])
     try:
         for batch in SplitReader(state, columns).batches([task.split]):
             is_gone = np.isin(np.asarray(batch.column(batch.num_columns - 1)), task.gone, assume_unique=True)

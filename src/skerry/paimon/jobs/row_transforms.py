@@ -12,7 +12,7 @@ from skerry.errors import UnsupportedError
 from skerry.paimon.change_request import ChangeRequest, redo_after_conflicts
 from skerry.paimon.jobs.record_changes import change_records
 from skerry.paimon.jobs.row_changes import merged_positions, replace_positions
-from skerry.paimon.jobs.row_tasks import PLACE_FIELDS, RowJob, RowTransform, decide_places
+from skerry.paimon.jobs.row_tasks import POSITION_FIELDS, RowJob, RowTransform, decide_positions
 from skerry.paimon.metadata.options import MergeEngine
 from skerry.paimon.metadata.state import PaimonState
 from skerry.table.summaries import RowChangeSummary
@@ -35,7 +35,7 @@ def transform_rows(request: ChangeRequest, prepare: Callable[[PaimonState], RowT
     def attempt(state: PaimonState) -> RowChangeSummary:
         job = RowJob.of(request, state)
         transform = prepare(state)
-        return _transform_records(job, transform) if state.schema.primary_keys else _transform_places(job, transform)
+        return _transform_records(job, transform) if state.schema.primary_keys else _transform_positions(job, transform)
 
     return redo_after_conflicts(request, attempt)
 
@@ -50,16 +50,16 @@ def _transform_records(job: RowJob, transform: RowTransform) -> RowChangeSummary
     return change_records(job, transform)
 
 
-def _transform_places(job: RowJob, transform: RowTransform) -> RowChangeSummary:
+def _transform_positions(job: RowJob, transform: RowTransform) -> RowChangeSummary:
     schema, predicate = job.state.arrow_schema, transform.predicate
     splits = job.splits(predicate)
-    reader = job.reader(pa.schema([*schema, *PLACE_FIELDS]), predicate, tasks=len(splits))
-    work = functools.partial(decide_places, reader, transform)
+    reader = job.reader(pa.schema([*schema, *POSITION_FIELDS]), predicate, tasks=len(splits))
+    work = functools.partial(decide_positions, reader, transform)
     parts = list(job.run("match", work, splits, lambda split: sum(1 for _ in split.files)))
     updated = [batch for part in parts for batch in part.updated]
     added = list(transform.added([part.matched for part in parts]))
     new = pa.Table.from_batches([batch.cast(schema) for batch in (*updated, *added)], schema)
-    found = merged_positions([part.places for part in parts])
+    found = merged_positions([part.positions for part in parts])
     return replace(
         replace_positions(job, found, new if new.num_rows else None, unless=predicate if added else None),
         inserted_rows=sum(batch.num_rows for batch in added),

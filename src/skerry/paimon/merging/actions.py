@@ -231,10 +231,10 @@ def group_actions(
 
 
 @kernel
-def _fill(codes: Any, current: Any, place: int, code: int, row: int) -> None:
+def _fill(codes: Any, current: Any, position: int, code: int, row: int) -> None:
     """Give a record the same code in all groups; later records are compared with it."""
     for group in range(len(current)):
-        codes[group, place] = code
+        codes[group, position] = code
         current[group] = row
 
 
@@ -262,33 +262,33 @@ def _judge(  # noqa: PLR0913  a kernel
         last[key] = starts[key + 1] - 1
         for group in range(len(current)):
             current[group] = -1
-        for place in range(starts[key], starts[key + 1]):
-            row = rows[place]
-            retracts = (kinds[place] & _RETRACTS) != 0
+        for position in range(starts[key], starts[key + 1]):
+            row = rows[position]
+            retracts = (kinds[position] & _RETRACTS) != 0
             begins = retracts and not filled
             filled = True
             removed = False
-            columns[place] = _COLUMN_SET if begins else _COLUMN_SKIP if retracts else _COLUMN_AGG
+            columns[position] = _COLUMN_SET if begins else _COLUMN_SKIP if retracts else _COLUMN_AGG
             if begins:
-                _fill(codes, current, place, _INIT, row)
+                _fill(codes, current, position, _INIT, row)
             if retracts and ignore_delete:
                 if not begins:
                     for group in range(len(current)):
-                        codes[group, place] = _NOTHING
+                        codes[group, position] = _NOTHING
                 continue
-            last[key] = place
-            if retracts and kinds[place] == _DELETE and _removes(ranks, empty, removing, current, row):
-                _fill(codes, current, place, _INIT, row)
-                columns[place] = _COLUMN_SET
+            last[key] = position
+            if retracts and kinds[position] == _DELETE and _removes(ranks, empty, removing, current, row):
+                _fill(codes, current, position, _INIT, row)
+                columns[position] = _COLUMN_SET
                 removed = True
                 continue
             inserted = inserted or not retracts
             for group in range(len(current)):
                 if empty[group, row]:
-                    codes[group, place] = _INIT if begins else _NOTHING
+                    codes[group, position] = _INIT if begins else _NOTHING
                 elif current[group] < 0 or ranks[group, row] >= ranks[group, current[group]]:
-                    codes[group, place] = _INIT_RETRACT if begins else _NEWER_RETRACT if retracts else _NEWER_ADD
+                    codes[group, position] = _INIT_RETRACT if begins else _NEWER_RETRACT if retracts else _NEWER_ADD
                     current[group] = row
                 else:
-                    codes[group, place] = _OLDER_RETRACT if retracts else _OLDER_ADD
+                    codes[group, position] = _OLDER_RETRACT if retracts else _OLDER_ADD
         result[key] = _DELETE if removed or not inserted else 0

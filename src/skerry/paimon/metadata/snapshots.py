@@ -101,13 +101,13 @@ def _hinted(storage: Storage, paths: TablePaths, name: str, step: int) -> Snapsh
     return None if found is None or storage.exists(paths.snapshot(found.id + step)) else found
 
 
-def _at_end(storage: Storage, paths: TablePaths, place: int) -> Snapshot | None:
+def _at_end(storage: Storage, paths: TablePaths, index: int) -> Snapshot | None:
     """The first or last snapshot of the folder; repeated if it expires meanwhile."""
     for _ in range(_ATTEMPTS):
         ids = snapshot_ids(storage, paths)
         if not ids:
             return None
-        found = find_snapshot(storage, paths, ids[place])
+        found = find_snapshot(storage, paths, ids[index])
         if found is not None:
             return found
     raise StorageError("snapshots expire faster than they can be read", location=paths.snapshots)

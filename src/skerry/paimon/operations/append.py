@@ -103,10 +103,10 @@ class AppendRows:
             ConflictError: The work must be repeated.
         """
         for file in self.files:
-            total = self._bucket_states.total_buckets.get(file.place.partition, file.place.total_buckets)
-            if total != file.place.total_buckets:
+            total = self._bucket_states.total_buckets.get(file.bucket.partition, file.bucket.total_buckets)
+            if total != file.bucket.total_buckets:
                 raise ConflictError(
-                    f"a partition now has {total} buckets, but rows were written for {file.place.total_buckets}",
+                    f"a partition now has {total} buckets, but rows were written for {file.bucket.total_buckets}",
                     location=base.name,
                     retryable=False,
                 )
@@ -115,7 +115,7 @@ class AppendRows:
         """Raise the rows' sequence numbers above those of their buckets."""
         by_bucket: dict[tuple[bytes, int], list[WrittenDataFile]] = {}
         for file in self.files:
-            by_bucket.setdefault(file.place.key, []).append(file)
+            by_bucket.setdefault(file.bucket.key, []).append(file)
         moved: list[WrittenDataFile] = []
         for key, files in by_bucket.items():
             least = min(file.file.min_sequence_number for file in files)

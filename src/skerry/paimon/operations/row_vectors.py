@@ -49,30 +49,30 @@ def change_vectors(
     """
     leaving = set(gone)
     touched = deleted.keys() | leaving
-    by_place: dict[tuple[bytes, int], list[IndexManifestEntry]] = {}
+    by_bucket: dict[tuple[bytes, int], list[IndexManifestEntry]] = {}
     for entry in entries:
         if entry.index_type == DELETION_VECTORS:
-            by_place.setdefault((entry.partition, entry.bucket), []).append(entry)
+            by_bucket.setdefault((entry.partition, entry.bucket), []).append(entry)
     added: list[IndexManifestEntry] = []
     removed: list[IndexManifestEntry] = []
     prefix = uuid.uuid4()
-    for place in sorted({key[:2] for key in touched}):
-        known = by_place.get(place, [])
+    for key in sorted({key[:2] for key in touched}):
+        known = by_bucket.get(key, [])
         chosen = known if layout.options.bucket > 0 else [found for found in known if _holds(found, touched)]
         vectors: dict[str, Positions] = {}
         for entry in chosen:
             vectors |= _read(layout, entry)
         for partition, bucket, file in leaving:
-            if (partition, bucket) == place:
+            if (partition, bucket) == key:
                 vectors.pop(file, None)
         for (partition, bucket, file), positions in deleted.items():
-            if (partition, bucket) == place:
+            if (partition, bucket) == key:
                 vectors[file] = np.union1d(vectors.get(file, _NOTHING), positions)
         removed += chosen
         for part in _parts(layout, vectors):
             name = f"index-{prefix}-{len(added)}"
-            owned.add(layout.index_file(*place, name))
-            added.append(_write(layout, place, part, name))
+            owned.add(layout.index_file(*key, name))
+            added.append(_write(layout, key, part, name))
     return IndexChange(tuple(added), tuple(removed))
 
 
@@ -109,9 +109,9 @@ def _parts(layout: WriteLayout, vectors: Mapping[str, Positions]) -> Sequence[Ma
 
 
 def _write(
-    layout: WriteLayout, place: tuple[bytes, int], vectors: Mapping[str, Positions], name: str
+    layout: WriteLayout, key: tuple[bytes, int], vectors: Mapping[str, Positions], name: str
 ) -> IndexManifestEntry:
     bits = VectorBits.BITS_64 if layout.options.deletion_vectors_64 else VectorBits.BITS_32
     data, ranges = encode_vectors(vectors, bits)
-    layout.storage.write(layout.index_file(*place, name), data)
-    return IndexManifestEntry(*place, DELETION_VECTORS, name, len(data), len(ranges), tuple(ranges))
+    layout.storage.write(layout.index_file(*key, name), data)
+    return IndexManifestEntry(*key, DELETION_VECTORS, name, len(data), len(ranges), tuple(ranges))

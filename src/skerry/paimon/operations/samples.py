@@ -29,11 +29,11 @@ def partition_key(partition: bytes, bucket: int, *, has_keys: bool) -> str:
 
 def sketched(file: WrittenDataFile, *, has_keys: bool) -> SketchedFile:
     """A new file with its samples."""
-    place, meta = file.place, file.file
+    bucket, meta = file.bucket, file.file
     samples = {field_id: Sample.deserialize(data) for field_id, data in file.samples.items()}
     return SketchedFile(
         meta.file_name,
-        partition_key(place.partition, place.bucket, has_keys=has_keys),
+        partition_key(bucket.partition, bucket.number, has_keys=has_keys),
         meta.row_count - (meta.delete_row_count or 0),
         samples,
     )
@@ -94,4 +94,4 @@ def _change(layout: WriteLayout, rows: Sequence[WrittenDataFile], *, is_exact: b
 
 
 def _bucket(file: WrittenDataFile) -> str:
-    return partition_key(file.place.partition, file.place.bucket, has_keys=True)
+    return partition_key(file.bucket.partition, file.bucket.number, has_keys=True)

@@ -73,7 +73,7 @@ def live_rows(entries: pa.RecordBatch, *, location: str | None = None) -> Longs:
     alive = ~entangled
     rows = np.flatnonzero(entangled)
     columns = [entries.column(name).take(pa.array(rows)).to_pylist() for name in _IDENTITY]
-    columns[_EXTRA_PLACE] = [tuple(files) for files in columns[_EXTRA_PLACE]]
+    columns[_EXTRA_INDEX] = [tuple(files) for files in columns[_EXTRA_INDEX]]
     live: dict[tuple[object, ...], int] = {}
     for row, delete, identity in zip(rows.tolist(), is_delete[rows].tolist(), zip(*columns, strict=True), strict=True):
         if not delete:
@@ -88,7 +88,7 @@ def live_rows(entries: pa.RecordBatch, *, location: str | None = None) -> Longs:
     return np.flatnonzero(alive)
 
 
-_EXTRA_PLACE: Final = _IDENTITY.index("_EXTRA_FILES")
+_EXTRA_INDEX: Final = _IDENTITY.index("_EXTRA_FILES")
 
 
 # Partitions ---------------------------------------------------------------------------------------------------------
@@ -135,13 +135,13 @@ def partition_metrics(fields: Sequence[DataField], values: Sequence[pa.Array]) -
         fields: The partition keys.
         values: One array for each, of one value per partition.
     """
-    places = {field.id: number for number, field in enumerate(fields)}
+    indexes = {field.id: number for number, field in enumerate(fields)}
 
     def lookup(column: Column) -> FieldMetrics | None:
-        place = places.get(column.field_id)
-        if place is None or values[place].type != column.type:
+        index = indexes.get(column.field_id)
+        if index is None or values[index].type != column.type:
             return None
-        array = values[place]
+        array = values[index]
         nulls = array.is_null().to_numpy(zero_copy_only=False).astype(np.int64)
         nans = np.zeros(len(array), np.int64)
         if pa.types.is_floating(array.type):
@@ -168,21 +168,21 @@ def stats_metrics(
     Raises:
         FormatError: They do not match the columns; raised by the lookup.
     """
-    places = {field.id: number for number, field in enumerate(names)}
+    indexes = {field.id: number for number, field in enumerate(names)}
     types = [field.type for field in names]
 
     def lookup(column: Column) -> FieldMetrics | None:
-        place = places.get(column.field_id)
-        if place is None or arrow_type(types[place]) != column.type:
+        index = indexes.get(column.field_id)
+        if index is None or arrow_type(types[index]) != column.type:
             return None
-        lower, upper = (decode_rows(types, stats.field(side), [place], location=location)[0] for side in (0, 1))
-        nulls = _null_counts(stats.field(2), place, len(types), location)
+        lower, upper = (decode_rows(types, stats.field(side), [index], location=location)[0] for side in (0, 1))
+        nulls = _null_counts(stats.field(2), index, len(types), location)
         return FieldMetrics(lower, upper, nulls, np.full(len(stats), -1, np.int64), value_counts)
 
     return lookup
 
 
-def _null_counts(counts: pa.ListArray, place: int, width: int, location: str | None) -> Longs:
+def _null_counts(counts: pa.ListArray, index: int, width: int, location: str | None) -> Longs:
     """int64[n] One column's null counts; -1 if unknown."""
     lengths = pc.fill_null(counts.value_lengths(), 0).to_numpy(zero_copy_only=False)
     if (lengths == 0).all():
@@ -194,7 +194,7 @@ def _null_counts(counts: pa.ListArray, place: int, width: int, location: str | N
             rule="docs/formats/paimon.md § 5.7",
         )
     starts = counts.offsets.to_numpy(zero_copy_only=False)[:-1]
-    positions = pa.array(starts + place, mask=lengths == 0)
+    positions = pa.array(starts + index, mask=lengths == 0)
     return pc.fill_null(counts.values.take(positions), -1).to_numpy(zero_copy_only=False)
 
 
@@ -260,9 +260,9 @@ def _groups(entries: pa.RecordBatch, keys: bool) -> dict[tuple[int, tuple[str, .
     encoded = pc.binary_join(columns.cast(pa.list_(pa.string())), "\0").dictionary_encode()  # names have no NUL
     lengths = pc.fill_null(columns.value_lengths(), -1).to_numpy(zero_copy_only=False)
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    shapes, places = np.unique(np.stack([ids, codes, lengths], axis=1), axis=0, return_inverse=True)
-    order = np.argsort(places.reshape(-1), kind="stable")
-    bounds = np.searchsorted(places.reshape(-1)[order], np.arange(len(shapes) + 1))
+    shapes, indexes = np.unique(np.stack([ids, codes, lengths], axis=1), axis=0, return_inverse=True)
+    order = np.argsort(indexes.reshape(-1), kind="stable")
+    bounds = np.searchsorted(indexes.reshape(-1)[order], np.arange(len(shapes) + 1))
     groups = {}
     for number, (schema_id, _, length) in enumerate(shapes.tolist()):
         rows = order[bounds[number] : bounds[number + 1]]
@@ -284,16 +284,16 @@ def _joined(column: Column, parts: Sequence[tuple[Longs, FieldMetrics | None]], 
     if len(parts) == 1 and parts[0][1] is not None and len(parts[0][0]) == count:
         return parts[0][1]
     whole = np.concatenate([rows for rows, _ in parts])
-    place = np.empty(count, np.int64)
-    place[whole] = np.arange(len(whole))
+    index = np.empty(count, np.int64)
+    index[whole] = np.arange(len(whole))
 
     def counts(name: str) -> Longs:
         found = [np.full(len(rows), -1, np.int64) if part is None else getattr(part, name) for rows, part in parts]
-        return np.asarray(np.concatenate(found)[place], np.int64)
+        return np.asarray(np.concatenate(found)[index], np.int64)
 
     def bounds(name: str) -> pa.Array:
         found = [pa.nulls(len(rows), column.type) if part is None else getattr(part, name) for rows, part in parts]
-        return pa.concat_arrays(found).take(pa.array(place))
+        return pa.concat_arrays(found).take(pa.array(index))
 
     return FieldMetrics(
         bounds("lower"), bounds("upper"), counts("null_counts"), counts("nan_counts"), counts("value_counts")

@@ -29,7 +29,7 @@ from skerry.paimon.planning.bucket_sections import (
     pack_sections,
 )
 from skerry.paimon.planning.entry_columns import PartitionCodes, live_rows, partition_metrics
-from skerry.paimon.planning.file_locations import bucket_folders, check_places
+from skerry.paimon.planning.file_locations import bucket_folders, check_locations
 from skerry.paimon.planning.file_pruning import FilePruner, index_sources
 from skerry.paimon.planning.planned_splits import PaimonPlan, PlannedFiles, PlannedSplits
 from skerry.paimon.planning.sections import KeyRanges, Sections, key_ranges
@@ -185,7 +185,7 @@ class EntryPruner:
         Raises:
             FormatError: A partition has files with different numbers of buckets.
         """
-        check_places(self.state, live.entries, self.location)
+        check_locations(self.state, live.entries, self.location)
         totals = live.numbers("_TOTAL_BUCKETS")
         fixed = totals > 0
         pairs = np.unique(np.stack([live.partitions.codes[fixed], totals[fixed]], axis=1), axis=0)

@@ -20,7 +20,7 @@ from skerry.paimon.values.byte_spans import Longs
 from skerry.storage import is_within
 from skerry.table.files.locations import OUTSIDE_PROPERTY, outside_folder
 
-__all__ = ["bucket_folders", "check_location", "check_places"]
+__all__ = ["bucket_folders", "check_location", "check_locations"]
 
 _RULE: Final = "docs/formats/paimon.md § 1.2"
 _NO_NAME: Final = r"^(\.{0,2}$)|[/\\\x00]"
@@ -48,14 +48,14 @@ def bucket_folders(state: PaimonState, partitions: PartitionCodes, buckets: Long
     rows = [partitions.rows[code] for code in used]
     texts = partition_texts(state.schema.partition_fields, rows, legacy=state.options.legacy_partition_names)
     by_code = dict(zip(used, texts, strict=True))
-    pairs, places = np.unique(np.stack([partitions.codes, buckets], axis=1), axis=0, return_inverse=True)
+    pairs, indexes = np.unique(np.stack([partitions.codes, buckets], axis=1), axis=0, return_inverse=True)
     folders = [
         state.paths.bucket(list(zip(names, by_code[code], strict=True)), bucket) for code, bucket in pairs.tolist()
     ]
-    return folders, places.reshape(-1).astype(np.int64)
+    return folders, indexes.reshape(-1).astype(np.int64)
 
 
-def check_places(state: PaimonState, entries: pa.RecordBatch, location: str) -> None:
+def check_locations(state: PaimonState, entries: pa.RecordBatch, location: str) -> None:
     """Refuse files that must not be read: metadata written by others could point anywhere.
 
     Args:

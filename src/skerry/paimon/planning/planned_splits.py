@@ -188,9 +188,8 @@ class PlannedSplits(Sequence[Split]):
         ]
         bounds = self.bounds[first : last + 1] - low
         heads = pa.array(numbers[starts[bounds[:-1]]])
-        places = zip(*(column.take(heads).to_pylist() for column in self._place_columns), strict=True)
-        for (begin, end), place in zip(itertools.pairwise(bounds.tolist()), places, strict=True):
-            partition, bucket, total = place
+        buckets = zip(*(column.take(heads).to_pylist() for column in self._bucket_columns), strict=True)
+        for (begin, end), (partition, bucket, total) in zip(itertools.pairwise(bounds.tolist()), buckets, strict=True):
             yield Split(partition, bucket, total, tuple(sections[begin:end]), self.snapshot_id, self.branch)
 
     def _section(self, rows: list[int], files: list[SplitFile], is_raw: bool) -> Section:
@@ -201,7 +200,7 @@ class PlannedSplits(Sequence[Split]):
         return Section(tuple(tuple(file_of[row] for row in run) for run in runs), is_raw)
 
     @cached_property
-    def _place_columns(self) -> list[pa.Array]:
+    def _bucket_columns(self) -> list[pa.Array]:
         return [self.files.entries.column(name) for name in ("_PARTITION", "_BUCKET", "_TOTAL_BUCKETS")]
 
 

@@ -52,15 +52,15 @@ def vector_locations(state: PaimonState, snapshot: Snapshot) -> Mapping[VectorKe
     return found
 
 
-def _folders(state: PaimonState, places: Sequence[tuple[bytes, int]]) -> list[str]:
+def _folders(state: PaimonState, buckets: Sequence[tuple[bytes, int]]) -> list[str]:
     """The folders of buckets."""
     names = state.schema.partition_keys
     texts = partition_texts(
         state.schema.partition_fields,
-        [partition for partition, _ in places],
+        [partition for partition, _ in buckets],
         legacy=state.options.legacy_partition_names,
     )
     return [
         state.paths.bucket(list(zip(names, values, strict=True)), bucket)
-        for values, (_, bucket) in zip(texts, places, strict=True)
+        for values, (_, bucket) in zip(texts, buckets, strict=True)
     ]

@@ -60,8 +60,8 @@ class FallbackScan(PaimonScan):
         return PlanUnion(SplitUnion((own.splits, other.splits)), (*own.steps, *steps))
 
     @property
-    def _has_places(self) -> bool:
-        return super()._has_places and not self._fallback.schema.primary_keys
+    def _has_positions(self) -> bool:
+        return super()._has_positions and not self._fallback.schema.primary_keys
 
 
 def scan(

@@ -39,7 +39,7 @@ from skerry.table.rows.metadata_columns import is_metadata_column
 from skerry.table.rows.schema import field_id
 from skerry.table.work.read_ahead import SharedCache
 
-__all__ = ["OpenRun", "OpenSection", "Piece", "PieceOpener", "RawPart", "Unit", "on_places", "units_of"]
+__all__ = ["OpenRun", "OpenSection", "Piece", "PieceOpener", "RawPart", "Unit", "on_positions", "units_of"]
 
 
 _MIN_PIECE_BYTES: Final = 1 << 16
@@ -195,7 +195,7 @@ class PieceOpener:
         opened = self._open_file(file, self.raw_columns, partition)
         deleted = self._deleted(file)
         count = len(opened.parts)
-        condition = self._on_places if file.matches_all else self.predicate
+        condition = self._on_positions if file.matches_all else self.predicate
         verdict = evaluate(condition, partial(_metrics, opened), count)
         adds = evaluate(_ADDED, opened.metrics, count).must if self.state.schema.primary_keys else np.full(count, True)
         for part in opened.parts:
@@ -228,9 +228,9 @@ class PieceOpener:
         )
 
     @cached_property
-    def _on_places(self) -> Predicate:
+    def _on_positions(self) -> Predicate:
         """The part of the predicate on the location of rows, which planning cannot evaluate."""
-        return conjunction(part for part in conjuncts_of(self.predicate) if on_places(part))
+        return conjunction(part for part in conjuncts_of(self.predicate) if on_positions(part))
 
     @property
     def _whose(self) -> str:
@@ -263,7 +263,7 @@ def _row_bytes(runs: Sequence[OpenRun]) -> float:
     return estimate
 
 
-def on_places(predicate: Predicate) -> bool:
+def on_positions(predicate: Predicate) -> bool:
     """Whether a predicate uses the location of rows."""
     return any(is_metadata_column(column.field_id) for column in columns_of(predicate))
 

@@ -27,7 +27,7 @@ from skerry.paimon.planning.deletion_positions import Positions
 from skerry.paimon.planning.splits import Split
 from skerry.paimon.reading.data_files import KIND, NUMBER, SYSTEM_COLUMNS, DataFile
 from skerry.paimon.reading.merging import KeyedRecords, RunReader, merge_sorted_runs
-from skerry.paimon.reading.pieces import OpenRun, OpenSection, Piece, PieceOpener, RawPart, on_places, units_of
+from skerry.paimon.reading.pieces import OpenRun, OpenSection, Piece, PieceOpener, RawPart, on_positions, units_of
 from skerry.table.files.evolution import plan_conversion, prune, top_level
 from skerry.table.predicate import (
     ALWAYS_TRUE,
@@ -208,7 +208,7 @@ class SplitReader:
         row = 0
         for stored in work.opened.batches(work.part, batch_rows):
             keep = _alive(work.deleted, row, stored.num_rows)
-            batch = self._with_places(stored, work, row)
+            batch = self._with_positions(stored, work, row)
             row += stored.num_rows
             if not work.adds_only:
                 with _of_file(work.opened):
@@ -222,9 +222,9 @@ class SplitReader:
             if batch.num_rows:
                 yield batch
 
-    def _with_places(self, batch: pa.RecordBatch, work: RawPart, row: int) -> pa.RecordBatch:
+    def _with_positions(self, batch: pa.RecordBatch, work: RawPart, row: int) -> pa.RecordBatch:
         """Add the columns with the location of rows to a batch, if they are requested."""
-        for number in self._places:
+        for number in self._position_indexes:
             if number == FILE:
                 column = pa.repeat(work.opened.file.location, batch.num_rows)
             else:
@@ -235,7 +235,7 @@ class SplitReader:
         return batch
 
     @cached_property
-    def _places(self) -> tuple[int, ...]:
+    def _position_indexes(self) -> tuple[int, ...]:
         tested = {column.field_id for column in columns_of(self.predicate)} | top_level(self.columns).keys()
         return tuple(number for number in (FILE, POSITION) if number in tested)
 
@@ -329,7 +329,7 @@ class SplitReader:
 
     def _known_rows(self, split: Split) -> int | None:
         """The number of rows of a split, if it is known without opening its files."""
-        if self._has_keys or on_places(self.predicate):
+        if self._has_keys or on_positions(self.predicate):
             return None  # kinds are in the files
         rows = 0
         for file in split.files:

@@ -13,7 +13,7 @@ from skerry.paimon.planning.plan import ScanPlanner
 from skerry.paimon.planning.planned_splits import PaimonPlan, PlannedSplits, PlanUnion, SplitUnion
 from skerry.paimon.planning.splits import Split
 from skerry.paimon.reading.branches import BranchReader
-from skerry.paimon.reading.pieces import on_places
+from skerry.paimon.reading.pieces import on_positions
 from skerry.paimon.reading.rows import SplitReader
 from skerry.table.arguments import Condition
 from skerry.table.explanation import Explanation
@@ -23,9 +23,9 @@ from skerry.table.selection import checked_limit, select_columns
 from skerry.table.table_scan import TableScan
 from skerry.table.work.read_ahead import default_threads
 
-__all__ = ["PLACE_COLUMNS", "PaimonScan"]
+__all__ = ["POSITION_COLUMNS", "PaimonScan"]
 
-PLACE_COLUMNS = ("_file", "_pos")
+POSITION_COLUMNS = ("_file", "_pos")
 """Metadata columns of tables without primary key: the location of a row."""
 
 
@@ -126,7 +126,7 @@ class PaimonScan(TableScan):
         certain = possible = 0
         for reader, splits in self.reads():
             possible += splits.files.row_count
-            if not on_places(self._predicate):
+            if not on_positions(self._predicate):
                 certain += splits.certain_rows(keyed=bool(reader.state.schema.primary_keys))
         return certain, possible
 
@@ -155,7 +155,7 @@ class PaimonScan(TableScan):
         self, state: PaimonState, elsewhere: frozenset[bytes] = frozenset(), *, list_partitions: bool = False
     ) -> PaimonPlan:
         """The splits of a branch, except for partitions that are read from another one."""
-        conjuncts = tuple(part for part in conjuncts_of(self._predicate) if not on_places(part))
+        conjuncts = tuple(part for part in conjuncts_of(self._predicate) if not on_positions(part))
         return ScanPlanner(state, conjuncts, self._threads, elsewhere, list_partitions).plan(state.snapshot)
 
     # ---- reading ----
@@ -192,12 +192,12 @@ class PaimonScan(TableScan):
     def _known_columns(self) -> pa.Schema:
         """The columns that can be requested."""
         schema = self._state.arrow_schema
-        if not self._has_places:
+        if not self._has_positions:
             return schema
-        places = [METADATA_COLUMNS.field(name) for name in PLACE_COLUMNS if name not in schema.names]
-        return pa.schema([*schema, *places], schema.metadata)
+        positions = [METADATA_COLUMNS.field(name) for name in POSITION_COLUMNS if name not in schema.names]
+        return pa.schema([*schema, *positions], schema.metadata)
 
     @property
-    def _has_places(self) -> bool:
+    def _has_positions(self) -> bool:
         """Whether every row has a single location."""
         return not self._state.schema.primary_keys

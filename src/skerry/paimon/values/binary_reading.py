@@ -181,7 +181,7 @@ def _numbers(type_: AtomicType, slots: _Slots) -> pa.Array:
     return _array(arrow_type(type_), narrow, slots.is_null)
 
 
-def _places(slots: _Slots, is_used: npt.NDArray[np.bool_], lengths: Longs) -> Longs:
+def _positions(slots: _Slots, is_used: npt.NDArray[np.bool_], lengths: Longs) -> Longs:
     """The checked start positions of values that do not fit their slots.
 
     Args:
@@ -213,7 +213,7 @@ def _bytes(type_: AtomicType, slots: _Slots) -> pa.Array:
     if (inline & (lengths > INLINE_BYTES)).any():
         raise FormatError(f"{int(lengths[inline].max())} bytes do not fit a slot", rule=_RULE)
     far = ~inline & ~slots.is_null
-    starts = np.where(far, _places(slots, far, lengths), slots.positions)
+    starts = np.where(far, _positions(slots, far, lengths), slots.positions)
     _check_sum(slots, lengths)
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
     content = np.empty(int(offsets[-1]), np.uint8)
@@ -238,7 +238,7 @@ def _decimals(type_: AtomicType, slots: _Slots) -> pa.Array:
         used = ~slots.is_null
         if (used & ((lengths < 1) | (lengths > _DECIMAL_BYTES))).any():
             raise FormatError(f"a decimal must have 1 to {_DECIMAL_BYTES} bytes", rule=_RULE)
-        starts = np.where(used, _places(slots, used, lengths), 0)
+        starts = np.where(used, _positions(slots, used, lengths), 0)
         content = np.zeros((len(lengths), _DECIMAL_BYTES), np.uint8)
         ends = _DECIMAL_BYTES * np.arange(1, len(lengths) + 1, dtype=np.int64)
         copy_spans(slots.spans.data, starts, lengths, content.reshape(-1), ends - lengths)
@@ -260,9 +260,9 @@ def _timestamps(type_: AtomicType, slots: _Slots) -> pa.Array:
     if type_.precision <= COMPACT_TIMESTAMP:
         millis, nanos = np.where(used, slots.words.view(np.int64), 0), np.zeros(len(used), np.int64)
     else:
-        places = np.where(used, _places(slots, used, np.full(len(used), 8, np.int64)), 0)
+        positions = np.where(used, _positions(slots, used, np.full(len(used), 8, np.int64)), 0)
         millis = np.zeros(len(used), np.int64)
-        millis[used] = slots.spans.words(places[used], 8).view(np.int64)
+        millis[used] = slots.spans.words(positions[used], 8).view(np.int64)
         nanos = np.where(used, (slots.words & _LOW).astype(np.int64), 0)
         if (nanos >= _NANOS_OF_MILLI).any():
             raise FormatError(f"{int(nanos.max())} nanoseconds exceed a millisecond", rule=_RULE)
@@ -282,8 +282,8 @@ def _nested(type_: ArrayType | MapType | RowType, slots: _Slots) -> pa.Array:
     """Decode rows, arrays or maps: those that are not null are decoded, then nulls are inserted."""
     rows = np.flatnonzero(~slots.is_null)
     lengths = (slots.words & _LOW).astype(np.int64)
-    places = _places(slots, ~slots.is_null, lengths)
-    found = _Spans(slots.spans.data, places[rows], lengths[rows])
+    positions = _positions(slots, ~slots.is_null, lengths)
+    found = _Spans(slots.spans.data, positions[rows], lengths[rows])
     _check_sum(slots, found.lengths)
     match type_:
         case RowType(fields):

@@ -120,7 +120,7 @@ def encode_rows(types: Sequence[PaimonType], columns: Sequence[pa.Array]) -> Bin
     cursor = np.full(count, fixed, np.int64)
     for number, slot in enumerate(slots):
         _mark_nulls(data, starts, slot.is_null, number + _HEADER_BITS)
-        put_words(data, starts + nulls + 8 * number, _place(slot, data, starts, cursor), 8)
+        put_words(data, starts + nulls + 8 * number, _words(slot, data, starts, cursor), 8)
     return BinaryRows(data, offsets, len(slots))
 
 
@@ -164,7 +164,7 @@ def _mark_nulls(data: Bytes, starts: Longs, is_null: npt.NDArray[np.bool_], bit:
     data[starts[is_null] + (bit >> 3)] |= np.uint8(1 << (bit & 7))
 
 
-def _place(slot: _Slots, data: Bytes, starts: Longs, cursor: Longs) -> Words:
+def _words(slot: _Slots, data: Bytes, starts: Longs, cursor: Longs) -> Words:
     """Write a column's tails at the cursors, advance these, and return the slots with the offsets."""
     tail = slot.tail
     if tail is None:
@@ -343,7 +343,7 @@ def _encode_arrays(type_: PaimonType, lists: pa.Array, values: pa.Array) -> tupl
     marked = starts[owners] + 4 + (ordinals >> 3)
     np.bitwise_or.at(data, marked[slots.is_null], (np.uint8(1) << (ordinals & 7).astype(np.uint8))[slots.is_null])
     cursor = fixed[owners] + (ends - own) - before[list_ends - counts][owners]
-    words = _place(slots, data, starts[owners], cursor)
+    words = _words(slots, data, starts[owners], cursor)
     put_words(data, starts[owners] + headers[owners] + width * ordinals, words, width)
     return data, offsets
 

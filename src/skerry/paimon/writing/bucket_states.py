@@ -100,13 +100,13 @@ class BucketStates:
         files = self.levels.get((partition, bucket), Counter())
         return max(files[0], 0) + sum(count > 0 for level, count in files.items() if level > 0)
 
-    def after(self, places: Iterable[tuple[tuple[bytes, int], int]]) -> BucketStates:
+    def after(self, numbers: Iterable[tuple[tuple[bytes, int], int]]) -> BucketStates:
         """The bucket states after further records were written, for more records in the same commit.
 
         Args:
-            places: Partition and bucket, with the greatest sequence number that was assigned there.
+            numbers: Partition and bucket, with the greatest sequence number that was assigned there.
         """
         newest = dict(self.max_sequence)
-        for key, number in places:
+        for key, number in numbers:
             newest[key] = max(newest.get(key, -1), number)
         return replace(self, max_sequence=newest)

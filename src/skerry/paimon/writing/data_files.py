@@ -25,31 +25,31 @@ from skerry.table.files.file_output import FileOutput
 from skerry.table.owned_files import give_up
 from skerry.table.statistics.sketching import BatchSketcher
 
-__all__ = ["BucketFiles", "BucketPlace", "WrittenDataFile", "is_retract", "local_millis"]
+__all__ = ["BucketFiles", "BucketLocation", "WrittenDataFile", "is_retract", "local_millis"]
 
 _ROW_GROUP_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class BucketPlace:
+class BucketLocation:
     """A bucket of a partition.
 
     Args:
         partition: Values of the partition keys as a row with arity.
-        bucket: Its number.
+        number: Its number.
         total_buckets: Number of buckets of the partition; -1 for none, or dynamic ones.
         folder: Its folder.
     """
 
     partition: bytes
-    bucket: int
+    number: int
     total_buckets: int
     folder: str
 
     @property
     def key(self) -> tuple[bytes, int]:
         """Distinguishes it from other buckets."""
-        return self.partition, self.bucket
+        return self.partition, self.number
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +57,14 @@ class WrittenDataFile:
     """A newly written file; small and picklable.
 
     Args:
-        place: The bucket.
+        bucket: The bucket.
         file: Its metadata for manifests.
         locations: Its location, and those of the files that belong to it.
         samples: Serialised `skerry.theta.Sample` (bottom-k sketch) of the rows that are not deletes, by field id.
         is_changelog: Whether it holds changes instead of rows of the table.
     """
 
-    place: BucketPlace
+    bucket: BucketLocation
     file: DataFileMeta
     locations: tuple[str, ...]
     samples: dict[int, bytes] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class WrittenDataFile:
 
     def entry(self, kind: FileKind = FileKind.ADD) -> ManifestEntry:
         """The manifest entry that adds it."""
-        return ManifestEntry(kind, self.place.partition, self.place.bucket, self.place.total_buckets, self.file)
+        return ManifestEntry(kind, self.bucket.partition, self.bucket.number, self.bucket.total_buckets, self.file)
 
 
 def is_retract(kinds: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -93,7 +93,7 @@ class BucketFiles:
 
     Args:
         layout: Layout of the table's files.
-        place: The bucket.
+        bucket: The bucket.
         level: Level of the files.
         source: Which operation writes them.
         is_changelog: Whether they are changelog files.
@@ -104,7 +104,7 @@ class BucketFiles:
     def __init__(
         self,
         layout: WriteLayout,
-        place: BucketPlace,
+        bucket: BucketLocation,
         *,
         level: int = 0,
         source: FileSource = FileSource.APPEND,
@@ -113,7 +113,7 @@ class BucketFiles:
         sketches: bool = True,
     ) -> None:
         self._layout = layout
-        self._place = place
+        self._bucket = bucket
         self._level = level
         self._source = source
         self._is_changelog = is_changelog
@@ -127,9 +127,9 @@ class BucketFiles:
         self.buffered_bytes = 0
 
     @property
-    def place(self) -> BucketPlace:
+    def bucket(self) -> BucketLocation:
         """The bucket."""
-        return self._place
+        return self._bucket
 
     @property
     def is_open(self) -> bool:
@@ -196,7 +196,7 @@ class BucketFiles:
         prefix = options.changelog_file_prefix if self._is_changelog else options.data_file_prefix
         suffix = encoding.suffix(with_compression=options.suffix_includes_compression)
         name = f"{prefix}{self._uuid}-{len(self._written)}{suffix}"
-        location = join(self._place.folder, name)
+        location = join(self._bucket.folder, name)
         writer = open_output(encoding, self._layout.storage, location, self._layout.file_schema)
         return _OpenFile(self._layout, name, location, writer, sketches=self._sketches)
 
@@ -205,7 +205,7 @@ class BucketFiles:
         opened, self._open = self._open, None
         try:
             written = opened.close(
-                self._place,
+                self._bucket,
                 level=self._level,
                 source=self._source,
                 is_changelog=self._is_changelog,
@@ -268,7 +268,7 @@ class _OpenFile:
         self._writer.write(rows.select(self._layout.file_schema.names))
 
     def close(
-        self, place: BucketPlace, *, level: int, source: FileSource, is_changelog: bool, first_sequence_number: int
+        self, bucket: BucketLocation, *, level: int, source: FileSource, is_changelog: bool, first_sequence_number: int
     ) -> WrittenDataFile:
         size = self._writer.close()
         dense = self._layout.options.stats_dense_store
@@ -294,8 +294,8 @@ class _OpenFile:
             value_stats_cols=value_stats_cols,
         )
         samples = {field_id: sample.serialize() for field_id, sample in self._sketcher.samples.items()}
-        beside = tuple(join(place.folder, name) for name in extra_files)
-        return WrittenDataFile(place, meta, (self._location, *beside), samples, is_changelog)
+        beside = tuple(join(bucket.folder, name) for name in extra_files)
+        return WrittenDataFile(bucket, meta, (self._location, *beside), samples, is_changelog)
 
     def abort(self) -> None:
         self._writer.abort()

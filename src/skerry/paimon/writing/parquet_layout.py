@@ -40,7 +40,7 @@ class PaimonParquetOutput(ParquetOutput):
     def __init__(self, storage: Storage, location: str, schema: pa.Schema, **options: Any) -> None:
         leaves = list(_leaves(schema))
         nanoseconds = any(_is_nanoseconds(leaf.type) for leaf in leaves)
-        timestamps = {leaf.place: _stored(leaf.type) for leaf in leaves if _is_short(leaf.type)} if nanoseconds else {}
+        timestamps = {leaf.index: _stored(leaf.type) for leaf in leaves if _is_short(leaf.type)} if nanoseconds else {}
         self._casts = [_of_timestamps(schema, _stored), _of_timestamps(schema, _number)] if timestamps else []
         super().__init__(
             storage,
@@ -65,35 +65,35 @@ class _Leaf:
     """A primitive column.
 
     Args:
-        place: Its index among all elements of Parquet's schema.
+        index: Its index among all elements of Parquet's schema.
         path: Its path.
         type: Its type.
     """
 
-    place: int
+    index: int
     path: str
     type: pa.DataType
 
 
 def _leaves(schema: pa.Schema) -> Iterator[_Leaf]:
     """The primitive columns. Spec: Parquet spec, LogicalTypes.md, Lists, Maps: which groups are around them."""
-    place = 0
+    index = 0
 
     def walk(type_: pa.DataType, path: str) -> Iterator[_Leaf]:
-        nonlocal place
-        place += 1
+        nonlocal index
+        index += 1
         if pa.types.is_struct(type_):
             for child in type_:
                 yield from walk(child.type, f"{path}.{child.name}")
         elif pa.types.is_map(type_):
-            place += 1
+            index += 1
             yield from walk(type_.key_type, f"{path}.key_value.key")
             yield from walk(type_.item_type, f"{path}.key_value.value")
         elif pa.types.is_list(type_):
-            place += 1
+            index += 1
             yield from walk(type_.value_type, f"{path}.list.element")
         else:
-            yield _Leaf(place, path, type_)
+            yield _Leaf(index, path, type_)
 
     for field in schema:
         yield from walk(field.type, field.name)

@@ -32,7 +32,7 @@ def renumbered(layout: WriteLayout, file: WrittenDataFile, shift: int) -> Sequen
     position = rows.schema.get_field_index(SEQUENCE_NUMBER)
     numbers = pc.add(rows.column(position), pa.scalar(shift, pa.int64()))
     rows = rows.set_column(position, rows.schema.field(position), numbers)
-    files = BucketFiles(layout, file.place, source=FileSource.APPEND, is_changelog=file.is_changelog, sketches=False)
+    files = BucketFiles(layout, file.bucket, source=FileSource.APPEND, is_changelog=file.is_changelog, sketches=False)
     try:
         files.write(rows)
         written = files.close()

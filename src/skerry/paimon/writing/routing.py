@@ -17,7 +17,7 @@ from skerry.errors import SchemaError
 from skerry.paimon.metadata.buckets import assign_buckets
 from skerry.paimon.values.binary_row import encode_rows
 from skerry.paimon.values.types import PaimonType
-from skerry.paimon.writing.data_files import BucketPlace
+from skerry.paimon.writing.data_files import BucketLocation
 from skerry.paimon.writing.layout import WriteLayout
 
 __all__ = ["Router"]
@@ -40,9 +40,9 @@ class Router:
         self._layout = layout
         self._total_buckets = total_buckets
         self._choose = choose
-        self._places: dict[tuple[bytes, int], BucketPlace] = {}
+        self._locations: dict[tuple[bytes, int], BucketLocation] = {}
 
-    def split(self, rows: pa.RecordBatch) -> Iterator[tuple[BucketPlace, pa.RecordBatch, npt.NDArray[np.int64]]]:
+    def split(self, rows: pa.RecordBatch) -> Iterator[tuple[BucketLocation, pa.RecordBatch, npt.NDArray[np.int64]]]:
         """Split rows.
 
         Args:
@@ -55,16 +55,16 @@ class Router:
             part = rows if len(chosen) == rows.num_rows else rows.take(pa.array(chosen))
             buckets = self._buckets(partition, part)
             if buckets is None:
-                yield self._place(partition, 0), part, chosen
+                yield self._bucket(partition, 0), part, chosen
                 continue
             order = _order_of(buckets)
             numbers, starts = np.unique(buckets[order], return_index=True)
             if len(numbers) == 1:
-                yield self._place(partition, int(numbers[0])), part, chosen
+                yield self._bucket(partition, int(numbers[0])), part, chosen
                 continue
             part = part.take(pa.array(order))
             for number, start, stop in zip(numbers, starts, [*starts[1:], len(order)], strict=True):
-                yield self._place(partition, int(number)), part.slice(start, stop - start), chosen[order[start:stop]]
+                yield self._bucket(partition, int(number)), part.slice(start, stop - start), chosen[order[start:stop]]
 
     def _partitions(self, rows: pa.RecordBatch) -> Iterator[tuple[bytes, npt.NDArray[np.int64]]]:
         everything = np.arange(rows.num_rows)
@@ -101,12 +101,12 @@ class Router:
             raise SchemaError("option bucket: a table with a fixed number of buckets needs the option bucket-key")
         return [_plain(rows.column(field.name)) for field in fields], [field.type for field in fields]
 
-    def _place(self, partition: bytes, bucket: int) -> BucketPlace:
-        found = self._places.get((partition, bucket))
+    def _bucket(self, partition: bytes, number: int) -> BucketLocation:
+        found = self._locations.get((partition, number))
         if found is None:
-            folder = self._layout.new_bucket_folder(partition, bucket)
-            found = BucketPlace(partition, bucket, self._total_buckets(partition), folder)
-            self._places[partition, bucket] = found
+            folder = self._layout.new_bucket_folder(partition, number)
+            found = BucketLocation(partition, number, self._total_buckets(partition), folder)
+            self._locations[partition, number] = found
         return found
 
 

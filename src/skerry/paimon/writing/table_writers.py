@@ -25,7 +25,7 @@ from skerry.paimon.merging import MergeFunction, Records
 from skerry.paimon.metadata.options import ChangelogProducer
 from skerry.paimon.values.binary_row import encode_rows
 from skerry.paimon.writing.bucket_states import BucketStates
-from skerry.paimon.writing.data_files import BucketFiles, BucketPlace, WrittenDataFile
+from skerry.paimon.writing.data_files import BucketFiles, BucketLocation, WrittenDataFile
 from skerry.paimon.writing.dynamic_buckets import KeyBuckets
 from skerry.paimon.writing.key_sorting import file_rows, order_records
 from skerry.paimon.writing.layout import WriteLayout
@@ -109,10 +109,10 @@ class AppendWriter:
         self._row_count += batch.num_rows
         if not batch.num_rows:
             return
-        for place, rows, _ in self._router.split(batch):
-            files = self._buckets.get(place.key)
+        for bucket, rows, _ in self._router.split(batch):
+            files = self._buckets.get(bucket.key)
             if files is None:
-                files = self._buckets[place.key] = BucketFiles(self._layout, place)
+                files = self._buckets[bucket.key] = BucketFiles(self._layout, bucket)
             before = files.buffered_bytes
             files.write(pa.Table.from_batches([rows]), holds=not self._may_open(files))
             self._buffered_bytes += files.buffered_bytes - before
@@ -162,14 +162,14 @@ class AppendWriter:
             if self._spool is None:
                 self._spool = SpillFile(waiting[0].schema)
             for batch in pa.concat_tables(waiting).combine_chunks().to_batches():
-                self._spool.add(files.place.key, batch)
-            self._spooled.add(files.place.key)
+                self._spool.add(files.bucket.key, batch)
+            self._spooled.add(files.bucket.key)
 
     def _may_open(self, files: BucketFiles) -> bool:
         """Whether a bucket has a file, or can get one; the file that was idle longest is closed for it."""
         if files.is_open:
             return True
-        if files.place.key in self._spooled:  # keeps the order of rows
+        if files.bucket.key in self._spooled:  # keeps the order of rows
             return False
         if len(self._open) >= _MAX_OPEN_FILES:
             idle = min(self._open, key=self._open.__getitem__)
@@ -183,9 +183,9 @@ class AppendWriter:
 
     def _note(self, files: BucketFiles) -> None:
         if files.is_open:
-            self._open[files.place.key] = self._taken_bytes
+            self._open[files.bucket.key] = self._taken_bytes
         else:
-            self._open.pop(files.place.key, None)
+            self._open.pop(files.bucket.key, None)
 
     def _remove_spool(self) -> None:
         spool, self._spool = self._spool, None
@@ -196,8 +196,8 @@ class AppendWriter:
 class _Buffer:
     """Buffered rows of one bucket, yet to be sorted."""
 
-    def __init__(self, place: BucketPlace) -> None:
-        self.place = place
+    def __init__(self, bucket: BucketLocation) -> None:
+        self.bucket = bucket
         self.rows: list[pa.RecordBatch] = []
         self.kinds: list[npt.NDArray[np.int8]] = []
         self.size_bytes = 0
@@ -238,10 +238,10 @@ class KeyedWriter:
         """Add rows with the table's columns, followed by `KIND_COLUMN` if they are not all inserts."""
         self._row_count += batch.num_rows
         rows, kinds = self._kinds(batch)
-        for place, part, chosen in self._router.split(rows) if rows.num_rows else ():
-            buffer = self._buffers.get(place.key)
+        for bucket, part, chosen in self._router.split(rows) if rows.num_rows else ():
+            buffer = self._buffers.get(bucket.key)
             if buffer is None:
-                buffer = self._buffers[place.key] = _Buffer(place)
+                buffer = self._buffers[bucket.key] = _Buffer(bucket)
             buffer.add(part, kinds[chosen])
         if sum(buffer.size_bytes for buffer in self._buffers.values()) > _MAX_BUFFERED_BYTES:
             self._flush()
@@ -275,19 +275,19 @@ class KeyedWriter:
                         raise failure
 
     def _write_bucket(self, buffer: _Buffer) -> list[WrittenDataFile]:
-        layout, place = self._layout, buffer.place
+        layout, bucket = self._layout, buffer.bucket
         kinds = np.concatenate(buffer.kinds)
-        first = self._next.get(place.key, self._bucket_states.next_sequence(*place.key))
-        self._next[place.key] = first + len(kinds)
+        first = self._next.get(bucket.key, self._bucket_states.next_sequence(*bucket.key))
+        self._next[bucket.key] = first + len(kinds)
         values = pa.concat_batches(buffer.rows)
         records = Records(values, kinds, np.arange(first, first + len(kinds)))
         order = order_records(layout, self._function, records)
         written = []
         if layout.options.changelog_producer is ChangelogProducer.INPUT:
-            changes = BucketFiles(layout, place, is_changelog=True)
+            changes = BucketFiles(layout, bucket, is_changelog=True)
             changes.write(file_rows(layout, records.take(order.rows)))
             written += changes.close()
-        files = BucketFiles(layout, place)
+        files = BucketFiles(layout, bucket)
         files.write(file_rows(layout, self._function.merge(records, order)))
         return written + files.close()
 

@@ -79,7 +79,7 @@ class _Columns:
         return cls(unused("op", names), unused("before", names), tuple(order))
 
 
-_PLACE = "_skerry_place"
+_INDEX = "_skerry_index"
 _FILE = "file"
 
 
@@ -94,9 +94,9 @@ def take_over(parser: RecordParser, frame: DataFrame, names: FieldNames) -> Reco
     Raises:
         SchemaError: The frame lacks a column that the format names.
     """
-    parser = replace(parser, format=replace(parser.format, order_by=(*parser.format.order_by, _PLACE)))
+    parser = replace(parser, format=replace(parser.format, order_by=(*parser.format.order_by, _INDEX)))
     raw = to_arrow(_raw(parser, frame))
-    raw = raw.append_column(_PLACE, pa.array(np.arange(raw.num_rows)))
+    raw = raw.append_column(_INDEX, pa.array(np.arange(raw.num_rows)))
     if not raw.num_rows:
         return _read_by_spark(parser, frame.sparkSession, raw)
     if not reads(parser.schema):
@@ -112,8 +112,8 @@ def take_over(parser: RecordParser, frame: DataFrame, names: FieldNames) -> Reco
 def _raw(parser: RecordParser, frame: DataFrame) -> DataFrame:
     """The unparsed records, with their position."""
     value = parser.value(frame)
-    order = parser.frame_order(frame.withColumn(_PLACE, sf.lit(0)))
-    kept = dict.fromkeys([*(name for name in order if name != _PLACE), *parser.position_columns(frame)])
+    order = parser.frame_order(frame.withColumn(_INDEX, sf.lit(0)))
+    kept = dict.fromkeys([*(name for name in order if name != _INDEX), *parser.position_columns(frame)])
     columns = [sf.col(quoted(name)) for name in kept if name != parser.format.value]
     if not parser.position_columns(frame) and _FILE in parser.format.position:
         columns.append(sf.nullif(sf.input_file_name(), sf.lit("")).alias(_FILE))
@@ -132,10 +132,10 @@ def _read(parser: RecordParser, raw: pa.Table, names: FieldNames) -> tuple[Recor
     table[columns.op] = read.op
     if read.before is not None:
         table[columns.before] = read.before
-    places = pa.array(read.indices)
+    indices = pa.array(read.indices)
     for path, name in zip(parser.format.order_by, columns.order_by, strict=True):
         if name not in table:
-            table[name] = read.order[path] if path in read.order else raw.column(path).take(places)
+            table[name] = read.order[path] if path in read.order else raw.column(path).take(indices)
     fields = () if read.fields is None else (read.fields,)
     batch = RecordBatch(pa.table(table), columns.op, columns.order_by, columns.before, REFUSED.empty_table(), fields)
     return batch, read.doubtful

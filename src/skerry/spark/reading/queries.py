@@ -20,7 +20,7 @@ from skerry.catalog import Catalog, Table
 from skerry.errors import NotFoundError
 from skerry.spark.reading.pushed_conditions import pushed_conditions
 from skerry.spark.reading.read import TableFrame, read, read_candidates, version_of
-from skerry.spark.reading.table_names import Place, is_query, names_by_sqlglot, names_in_plan, not_a_query
+from skerry.spark.reading.table_names import TableReference, is_query, names_by_sqlglot, names_in_plan, not_a_query
 from skerry.spark.runtime.jvm import is_classic
 from skerry.spark.runtime.settings import FIELD_ID_SETTING, OPTIMIZER_SETTING
 
@@ -135,24 +135,24 @@ def _resolve(spark: SparkSession, query: str, catalog: Catalog, namespace: str |
     Raises:
         NotFoundError: Neither Spark nor the catalog has such a table.
     """
-    places, inner = _places(spark, query)
+    references, inner = _references(spark, query)
     names: dict[str, str] = {}
     is_own: dict[str, bool] = {}
     text, rest = [], 0
-    for place in sorted(places, key=lambda place: place.start):
-        parts = place.parts
+    for reference in sorted(references, key=lambda reference: reference.start):
+        parts = reference.parts
         if len(parts) == 1:
             if namespace is None or parts[0].lower() in inner:
                 continue
             parts = (namespace, *parts)
-        written = query[place.start : place.stop]
+        written = query[reference.start : reference.stop]
         if written not in is_own:
             is_own[written] = not spark.catalog.tableExists(written)
         if is_own[written]:
             field_name = names.setdefault(".".join(parts), f"table_{len(names)}")
-            alias = "" if place.has_alias else " AS `" + parts[-1].replace("`", "``") + "`"
-            text += [_literal(query[rest : place.start]), "{", field_name, "}", _literal(alias)]
-            rest = place.stop
+            alias = "" if reference.has_alias else " AS `" + parts[-1].replace("`", "``") + "`"
+            text += [_literal(query[rest : reference.start]), "{", field_name, "}", _literal(alias)]
+            rest = reference.stop
     if not names:
         return _Resolved(spark, query, {})
     tables = {field_name: _load(catalog, name) for name, field_name in names.items()}
@@ -171,7 +171,7 @@ def _load(catalog: Catalog, name: str) -> Table:
         raise NotFoundError(f"neither Spark nor the catalog has a table {name}: {error.message}") from None
 
 
-def _places(spark: SparkSession, query: str) -> tuple[list[Place], set[str]]:
+def _references(spark: SparkSession, query: str) -> tuple[list[TableReference], set[str]]:
     """The tables that a query names, and the names of its own subqueries."""
     if not is_classic(spark):
         return names_by_sqlglot(query)

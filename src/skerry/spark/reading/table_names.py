@@ -12,11 +12,11 @@ from sqlglot.errors import SqlglotError
 
 from skerry.errors import FormatError, UnsupportedError
 
-__all__ = ["Place", "is_query", "names_by_sqlglot", "names_in_plan", "not_a_query"]
+__all__ = ["TableReference", "is_query", "names_by_sqlglot", "names_in_plan", "not_a_query"]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TableReference:
     """One occurrence of a table's name in a query.
 
     Args:
@@ -56,7 +56,7 @@ def not_a_query(text: str) -> UnsupportedError:
     )
 
 
-def names_in_plan(plan: Any, *, has_alias: bool = False) -> tuple[list[Place], set[str]]:
+def names_in_plan(plan: Any, *, has_alias: bool = False) -> tuple[list[TableReference], set[str]]:
     """The tables that a query names, and the names of its own subqueries, in lower case.
 
     Args:
@@ -64,12 +64,12 @@ def names_in_plan(plan: Any, *, has_alias: bool = False) -> tuple[list[Place], s
         has_alias: Whether the plan is named by what stands around it.
     """
     kind = plan.nodeName()
-    found: list[Place] = []
+    found: list[TableReference] = []
     inner: set[str] = set()
     if kind == "UnresolvedRelation":
         origin = plan.origin()
         parts = tuple(plan.multipartIdentifier().mkString("\n").split("\n"))
-        return [Place(parts, origin.startIndex().get(), origin.stopIndex().get() + 1, has_alias)], set()
+        return [TableReference(parts, origin.startIndex().get(), origin.stopIndex().get() + 1, has_alias)], set()
     below = [plan.children(), plan.subqueries()]
     if kind == "UnresolvedWith":
         relations = plan.cteRelations()
@@ -78,13 +78,13 @@ def names_in_plan(plan: Any, *, has_alias: bool = False) -> tuple[list[Place], s
     is_named = kind in ("SubqueryAlias", "Sample", "RelationTimeTravel")
     for nested in below:
         for index in range(nested.size()):
-            places, names = names_in_plan(nested.apply(index), has_alias=is_named)
-            found += places
+            references, names = names_in_plan(nested.apply(index), has_alias=is_named)
+            found += references
             inner |= names
-    return list({place.start: place for place in found}.values()), inner
+    return list({reference.start: reference for reference in found}.values()), inner
 
 
-def names_by_sqlglot(query: str) -> tuple[list[Place], set[str]]:
+def names_by_sqlglot(query: str) -> tuple[list[TableReference], set[str]]:
     """Like `names_in_plan`, without Spark.
 
     Raises:
@@ -97,11 +97,11 @@ def names_by_sqlglot(query: str) -> tuple[list[Place], set[str]]:
         raise FormatError(f"not a valid SQL query: {error}") from None
     if not isinstance(tree, exp.Query | exp.Values):
         raise not_a_query(query)
-    places = []
+    references = []
     for table in tree.find_all(exp.Table):
         identifiers = [part for part in table.parts if isinstance(part, exp.Identifier)]
         if len(identifiers) < len(table.parts):
             continue  # a table-valued function
         start, stop = identifiers[0].meta["start"], identifiers[-1].meta["end"] + 1
-        places.append(Place(tuple(part.name for part in identifiers), start, stop, bool(table.alias)))
-    return places, {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+        references.append(TableReference(tuple(part.name for part in identifiers), start, stop, bool(table.alias)))
+    return references, {cte.alias.lower() for cte in tree.find_all(exp.CTE)}

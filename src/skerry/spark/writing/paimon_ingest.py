@@ -85,20 +85,20 @@ def _brought_together(rows: DataFrame, layout: ShareLayout) -> DataFrame:
     if not files.schema.partition_keys and files.options.bucket < 0:
         return rows
     names = files.schema.arrow_schema.names
-    place, number = (unused_name(wanted, [*names, *rows.columns]) for wanted in ("place", "number"))
-    keyed = StructType([*rows.schema, StructField(place, BinaryType(), nullable=False)])
+    bucket, number = (unused_name(wanted, [*names, *rows.columns]) for wanted in ("place", "number"))
+    keyed = StructType([*rows.schema, StructField(bucket, BinaryType(), nullable=False)])
     if not layout.owns_buckets:
-        return rows.mapInArrow(functools.partial(_add_place, layout, place), keyed).hint("rebalance", sf.col(place))
+        return rows.mapInArrow(functools.partial(_add_bucket, layout, bucket), keyed).hint("rebalance", sf.col(bucket))
     numbered = rows.withColumn(number, sf.monotonically_increasing_id())
-    keyed = StructType([*numbered.schema, keyed[place]])
+    keyed = StructType([*numbered.schema, keyed[bucket]])
     return (
-        numbered.mapInArrow(functools.partial(_add_place, layout, place), keyed)
-        .repartition(sf.col(place))
-        .sortWithinPartitions(place, number)
+        numbered.mapInArrow(functools.partial(_add_bucket, layout, bucket), keyed)
+        .repartition(sf.col(bucket))
+        .sortWithinPartitions(bucket, number)
     )
 
 
-def _add_place(layout: ShareLayout, column: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _add_bucket(layout: ShareLayout, column: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Append to every row a value that identifies its bucket."""
     files, totals = layout.files, layout.bucket_states.total_buckets
     router = Router(files, lambda partition: totals.get(partition, files.options.bucket))
@@ -107,15 +107,15 @@ def _add_place(layout: ShareLayout, column: str, batches: Iterable[pa.RecordBatc
     for batch in batches:
         with marked_errors():
             given = [name for name in batch.schema.names if name in keys]
-            places = [] if given else [b""]  # without any, all rows belong together
+            buckets = [] if given else [b""]  # without any, all rows belong together
             of_row = np.zeros(batch.num_rows, np.int32)
             start = 0
             for rows in conform(batch.select(given), schema) if given else ():
-                for place, _, chosen in router.split(rows):
-                    of_row[start + chosen] = len(places)
-                    places.append(place.partition + place.bucket.to_bytes(4, "big", signed=True))
+                for bucket, _, chosen in router.split(rows):
+                    of_row[start + chosen] = len(buckets)
+                    buckets.append(bucket.partition + bucket.number.to_bytes(4, "big", signed=True))
                 start += rows.num_rows
-        values = pa.array(places, pa.binary()).take(pa.array(of_row))
+        values = pa.array(buckets, pa.binary()).take(pa.array(of_row))
         yield pa.RecordBatch.from_arrays([*batch.columns, values], [*batch.schema.names, column])
 
 

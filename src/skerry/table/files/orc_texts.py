@@ -38,12 +38,12 @@ def padded_texts(schema: pa.Schema, tail: bytes) -> tuple[tuple[int, frozenset[i
         types = [dict(protobuf_fields(value)) for number, value in protobuf_fields(footer) if number == 4]
     except (IndexError, KeyError, ValueError, TypeError) as error:
         raise FormatError(f"the tail is not a valid message: {error}", rule=_RULE) from error
-    padded = {place for place, type_ in enumerate(types) if type_.get(1, 0) == _CHAR}
-    found, place = [], 1
+    padded = {index for index, type_ in enumerate(types) if type_.get(1, 0) == _CHAR}
+    found, index = [], 1
     for field in schema:
-        after = place + _count(field.type)
-        found.append((place, frozenset(padded.intersection(range(place, after)))))
-        place = after
+        after = index + _count(field.type)
+        found.append((index, frozenset(padded.intersection(range(index, after)))))
+        index = after
     return tuple(found)
 
 
@@ -57,30 +57,30 @@ def _count(type_: pa.DataType) -> int:
     return 1 + sum(_count(child) for child in _children(type_))
 
 
-def without_padding(array: pa.Array, place: int, padded: frozenset[int]) -> pa.Array:
+def without_padding(array: pa.Array, index: int, padded: frozenset[int]) -> pa.Array:
     """An array without the trailing spaces of its padded texts.
 
     Args:
         array: A column.
-        place: Its position among all types of the file.
+        index: Its position among all types of the file.
         padded: The positions of padded types.
     """
     type_ = array.type
-    if padded.isdisjoint(range(place, place + _count(type_))):
+    if padded.isdisjoint(range(index, index + _count(type_))):
         return array
-    if place in padded:
+    if index in padded:
         return pc.utf8_rtrim(array, characters=" ")
-    places = [place + 1]
+    indexes = [index + 1]
     for child in _children(type_)[:-1]:
-        places.append(places[-1] + _count(child))
+        indexes.append(indexes[-1] + _count(child))
     if pa.types.is_struct(type_):
-        members = [without_padding(array.field(index), start, padded) for index, start in enumerate(places)]
+        members = [without_padding(array.field(index), start, padded) for index, start in enumerate(indexes)]
         return pa.StructArray.from_arrays(members, fields=list(type_), mask=array.is_null())
     if pa.types.is_map(type_):
         return convert_entries(
             array,
-            lambda keys: without_padding(keys, places[0], padded),
-            lambda items: without_padding(items, places[1], padded),
+            lambda keys: without_padding(keys, indexes[0], padded),
+            lambda items: without_padding(items, indexes[1], padded),
             type_,
         )
-    return convert_elements(array, lambda values: without_padding(values, places[0], padded), type_)
+    return convert_elements(array, lambda values: without_padding(values, indexes[0], padded), type_)

@@ -219,10 +219,10 @@ class _Binder:
             return ALWAYS_FALSE
         if self._ieee and _is_nan(value.literal.value) and family_of(column.type) in (Family.INTEGER, Family.DECIMAL):
             return self._compare_nan(column, operator, negated)  # PyArrow compares as floating point
-        place = self._fit(value, column)
-        if _is_nan(place.floor):
+        fitted = self._fit(value, column)
+        if _is_nan(fitted.floor):
             return self._compare_nan(column, operator, negated)
-        predicate = _compare(column, operator.negated if negated else operator, place)
+        predicate = _compare(column, operator.negated if negated else operator, fitted)
         if self._ieee and family_of(column.type) is Family.FLOAT and operator in (Operator.GT, Operator.GE):
             not_nan = IsNaN(column, negated=True)
             return disjunction([predicate, IsNaN(column)]) if negated else conjunction([predicate, not_nan])
@@ -255,12 +255,12 @@ class _Binder:
         known = [value for value in among if value.literal.kind is not LiteralKind.NULL]
         if negated and len(known) < len(among):
             return ALWAYS_FALSE
-        places = [self._fit(value, column) for value in known]
-        nan = any(_is_nan(place.floor) for place in places)
-        values = tuple(sorted({place.floor for place in places if place.exact and not _is_nan(place.floor)}))
+        fitted_values = [self._fit(value, column) for value in known]
+        nan = any(_is_nan(fitted.floor) for fitted in fitted_values)
+        values = tuple(sorted({fitted.floor for fitted in fitted_values if fitted.exact and not _is_nan(fitted.floor)}))
         tests: list[Predicate] = [IsNaN(column, negated)] if nan else []
         if self._ieee and family_of(column.type) is Family.FLOAT:
-            zeros = {math.copysign(1.0, place.floor) for place in places if place.exact and place.floor == 0}
+            zeros = {math.copysign(1.0, fitted.floor) for fitted in fitted_values if fitted.exact and fitted.floor == 0}
             if len(zeros) == 1:
                 values = tuple(value for value in values if value != 0)
                 tests.append(_one_zero(column, zeros == {-1.0}, negated))
@@ -325,10 +325,10 @@ class _Binder:
             raise SchemaError(f"{error.message}{self._where(value.at)}") from None
 
 
-def _compare(column: Column, operator: Operator, place: Fit) -> Predicate:
+def _compare(column: Column, operator: Operator, fitted: Fit) -> Predicate:
     """Compare with a literal by its position among the type's values; between two of them, no value equals it."""
-    if place.exact:
-        return Comparison(column, operator, place.floor)
+    if fitted.exact:
+        return Comparison(column, operator, fitted.floor)
     any_value = IsNull(column, negated=True)
     match operator:
         case Operator.EQ:
@@ -336,9 +336,9 @@ def _compare(column: Column, operator: Operator, place: Fit) -> Predicate:
         case Operator.NE:
             return any_value
         case Operator.LT | Operator.LE:
-            return ALWAYS_FALSE if place.floor is None else Comparison(column, Operator.LE, place.floor)
+            return ALWAYS_FALSE if fitted.floor is None else Comparison(column, Operator.LE, fitted.floor)
         case _:
-            return any_value if place.floor is None else Comparison(column, Operator.GT, place.floor)
+            return any_value if fitted.floor is None else Comparison(column, Operator.GT, fitted.floor)
 
 
 def _one_zero(column: Column, minus: bool, negated: bool) -> Predicate:

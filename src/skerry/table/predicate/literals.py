@@ -164,7 +164,7 @@ def fit(literal: Literal, type: pa.DataType, column: str, *, round_floats: bool 
     try:
         if read is None:
             raise ValueError(_HINTS.get((family, literal.kind), f"it is {literal.kind.value}"))
-        return _PLACES[family](read(literal.value), type, round_floats)
+        return _FITS[family](read(literal.value), type, round_floats)
     except ValueError as error:
         raise SchemaError(f"{literal.text} does not fit column {column} of type {type}: {error}") from None
 
@@ -318,14 +318,14 @@ _HINTS = {
 }
 
 
-# ---- values to their place in a type ----
+# ---- values as a type holds them ----
 
 
-def _place_exact(value: Any, type: pa.DataType, round_floats: bool) -> Fit:
+def _fit_exact(value: Any, type: pa.DataType, round_floats: bool) -> Fit:
     return Fit(value, True)
 
 
-def _place_bytes(value: bytes, type: pa.DataType, round_floats: bool) -> Fit:
+def _fit_bytes(value: bytes, type: pa.DataType, round_floats: bool) -> Fit:
     if pa.types.is_fixed_size_binary(type):
         width = type.byte_width
     else:
@@ -335,7 +335,7 @@ def _place_bytes(value: bytes, type: pa.DataType, round_floats: bool) -> Fit:
     return Fit(value, True)
 
 
-def _place_integer(value: Decimal, type: pa.DataType, round_floats: bool) -> Fit:
+def _fit_integer(value: Decimal, type: pa.DataType, round_floats: bool) -> Fit:
     bits = type.bit_width
     low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
     if pa.types.is_unsigned_integer(type):
@@ -343,7 +343,7 @@ def _place_integer(value: Decimal, type: pa.DataType, round_floats: bool) -> Fit
     return _clamp(value, low, high, lambda number: int(number.to_integral_value(decimal.ROUND_FLOOR)))
 
 
-def _place_decimal(value: Decimal, type: pa.DataType, round_floats: bool) -> Fit:
+def _fit_decimal(value: Decimal, type: pa.DataType, round_floats: bool) -> Fit:
     high = Decimal((0, (9,) * type.precision, -type.scale))
     quantum = Decimal((0, (1,), -type.scale))
     return _clamp(value, high.copy_negate(), high, lambda number: number.quantize(quantum, context=_EXACT))
@@ -360,7 +360,7 @@ def _clamp(value: Decimal, low: Any, high: Any, floor: Any) -> Fit:
     return Fit(placed, placed == value)
 
 
-def _place_float(value: Decimal, type: pa.DataType, round_floats: bool) -> Fit:
+def _fit_float(value: Decimal, type: pa.DataType, round_floats: bool) -> Fit:
     dtype: np.dtype[Any] = np.dtype(type.to_pandas_dtype())
     if not value.is_finite():
         return Fit(float(value), True)
@@ -392,20 +392,20 @@ def _nearest(value: Decimal, dtype: np.dtype[Any]) -> Any:
     return min((nearest, other), key=lambda candidate: abs(Fraction(float(candidate)) - exact))
 
 
-def _place_date(nanoseconds: int, type: pa.DataType, round_floats: bool) -> Fit:
-    return _place_units(nanoseconds, _DAY_NS, -(2**31), 2**31 - 1)
+def _fit_date(nanoseconds: int, type: pa.DataType, round_floats: bool) -> Fit:
+    return _fit_units(nanoseconds, _DAY_NS, -(2**31), 2**31 - 1)
 
 
-def _place_time(nanoseconds: int, type: pa.DataType, round_floats: bool) -> Fit:
+def _fit_time(nanoseconds: int, type: pa.DataType, round_floats: bool) -> Fit:
     unit = _NANOSECONDS[type.unit]
-    return _place_units(nanoseconds, unit, 0, _DAY_NS // unit - 1)
+    return _fit_units(nanoseconds, unit, 0, _DAY_NS // unit - 1)
 
 
-def _place_timestamp(nanoseconds: int, type: pa.DataType, round_floats: bool) -> Fit:
-    return _place_units(nanoseconds, _NANOSECONDS[type.unit], _INT64_MIN, _INT64_MAX)
+def _fit_timestamp(nanoseconds: int, type: pa.DataType, round_floats: bool) -> Fit:
+    return _fit_units(nanoseconds, _NANOSECONDS[type.unit], _INT64_MIN, _INT64_MAX)
 
 
-def _place_units(nanoseconds: int, unit: int, low: int, high: int) -> Fit:
+def _fit_units(nanoseconds: int, unit: int, low: int, high: int) -> Fit:
     floor, rest = divmod(nanoseconds, unit)
     if floor < low:
         return Fit(None, False)
@@ -414,18 +414,18 @@ def _place_units(nanoseconds: int, unit: int, low: int, high: int) -> Fit:
     return Fit(floor, rest == 0)
 
 
-_PLACES: dict[Family, Callable[[Any, pa.DataType, bool], Fit]] = {
-    Family.BOOLEAN: _place_exact,
-    Family.INTEGER: _place_integer,
-    Family.FLOAT: _place_float,
-    Family.DECIMAL: _place_decimal,
-    Family.STRING: _place_exact,
-    Family.BINARY: _place_bytes,
-    Family.UUID: _place_bytes,
-    Family.DATE: _place_date,
-    Family.TIME: _place_time,
-    Family.TIMESTAMP: _place_timestamp,
-    Family.INSTANT: _place_timestamp,
+_FITS: dict[Family, Callable[[Any, pa.DataType, bool], Fit]] = {
+    Family.BOOLEAN: _fit_exact,
+    Family.INTEGER: _fit_integer,
+    Family.FLOAT: _fit_float,
+    Family.DECIMAL: _fit_decimal,
+    Family.STRING: _fit_exact,
+    Family.BINARY: _fit_bytes,
+    Family.UUID: _fit_bytes,
+    Family.DATE: _fit_date,
+    Family.TIME: _fit_time,
+    Family.TIMESTAMP: _fit_timestamp,
+    Family.INSTANT: _fit_timestamp,
 }
 
 

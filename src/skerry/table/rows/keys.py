@@ -149,20 +149,20 @@ def _words(arrays: Sequence[pa.Array], seed: int) -> Words:
     """uint64[rows, words]: the keys; undefined in rows whose key contains a null."""
     widths = [2 if pa.types.is_decimal(array.type) else 1 for array in arrays]
     words = np.empty((len(arrays[0]), sum(widths)), np.uint64)
-    place = 0
+    column = 0
     for array, width in zip(arrays, widths, strict=True):
         if _is_hashed(array.type):
             _, offsets, data = array.buffers()
-            places = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
+            starts = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
             values = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
-            hash_values(values, places, seed, place, words)
+            hash_values(values, starts, seed, column, words)
         elif width == 2:
             _, data = array.cast(pa.decimal128(array.type.precision, array.type.scale)).buffers()
             pairs = np.frombuffer(data, np.uint64).reshape(-1, 2) if data is not None else np.empty((0, 2), np.uint64)
-            words[:, place : place + 2] = pairs[array.offset : array.offset + len(array)]
+            words[:, column : column + 2] = pairs[array.offset : array.offset + len(array)]
         else:
-            words[:, place] = _numbers(array)
-        place += width
+            words[:, column] = _numbers(array)
+        column += width
     return words
 
 
@@ -211,14 +211,14 @@ _UPPER, _LOWER = np.uint64(0xFFFFFFFF00000000), np.uint64(0x00000000FFFFFFFF)
 
 
 @kernel("void(uint8[::1], int64[::1], uint64, int64, out uint64[:, ::1])")
-def hash_values(data: Any, offsets: Any, seed: Any, place: Any, words: Any) -> None:
+def hash_values(data: Any, offsets: Any, seed: Any, column: Any, words: Any) -> None:
     """Hash values of any length into one column of the words.
 
     Args:
         data: uint8[bytes], the values one after the other.
         offsets: int64[rows + 1], the start of each value and the end of the last.
         seed: Initial state of the hash.
-        place: The column of `words`.
+        column: The column of `words`.
         words: uint64[rows, words].
     """
     for row in range(len(offsets) - 1):
@@ -234,15 +234,15 @@ def hash_values(data: Any, offsets: Any, seed: Any, place: Any, words: Any) -> N
             position += 1
         state = (state ^ last) * _M3
         state ^= state >> _S32
-        words[row, place] = state * _M1
+        words[row, column] = state * _M1
 
 
 @kernel
 def hash_row(words: Any, row: Any) -> Any:
     """The hash of one key."""
     state = _M3
-    for place in range(words.shape[1]):
-        state = (state ^ words[row, place]) * _M1
+    for column in range(words.shape[1]):
+        state = (state ^ words[row, column]) * _M1
         state ^= state >> _S32
     state *= _M2
     return state ^ (state >> _S29)
@@ -251,8 +251,8 @@ def hash_row(words: Any, row: Any) -> Any:
 @kernel
 def same_words(left: Any, left_row: Any, right: Any, right_row: Any) -> Any:
     """Whether two keys have the same words, 1 or 0."""
-    for place in range(left.shape[1]):
-        if left[left_row, place] != right[right_row, place]:
+    for column in range(left.shape[1]):
+        if left[left_row, column] != right[right_row, column]:
             return 0
     return 1
 
@@ -273,18 +273,18 @@ def index_words(words: Any, valid: Any, slots: Any, first: Any) -> None:
         if valid[row] == 0:
             continue
         hashed = hash_row(words, row)
-        place = hashed & mask
+        position = hashed & mask
         while True:
-            slot = slots[place]
+            slot = slots[position]
             if slot == _U0:
-                slots[place] = (hashed & _UPPER) | np.uint64(row + 1)
+                slots[position] = (hashed & _UPPER) | np.uint64(row + 1)
                 first[row] = row
                 break
             other = np.int64(slot & _LOWER) - 1
             if (slot & _UPPER) == (hashed & _UPPER) and same_words(words, row, words, other) == 1:
                 first[row] = other
                 break
-            place = (place + _U1) & mask
+            position = (position + _U1) & mask
 
 
 @kernel("void(uint64[:, ::1], uint8[::1], uint64[:, ::1], uint64[::1], out int64[::1])")
@@ -304,13 +304,13 @@ def find_words(words: Any, valid: Any, indexed: Any, slots: Any, found: Any) -> 
         if valid[row] == 0:
             continue
         hashed = hash_row(words, row)
-        place = hashed & mask
+        position = hashed & mask
         while True:
-            slot = slots[place]
+            slot = slots[position]
             if slot == _U0:
                 break
             other = np.int64(slot & _LOWER) - 1
             if (slot & _UPPER) == (hashed & _UPPER) and same_words(words, row, indexed, other) == 1:
                 found[row] = other
                 break
-            place = (place + _U1) & mask
+            position = (position + _U1) & mask
