@@ -303,3 +303,21 @@ def test_a_folder_of_paimon_tables_needs_no_catalog():
     table = catalog.create_table("a.b", SCHEMA, format="paimon")
     table.append(rows((1, "north", 1.0)))
     assert skerry.connect("memory://both-formats/lake").load_table("a.b").scan().count() == 1
+
+
+def test_the_same_mistake_has_the_same_message(table):
+    """Both formats check arguments in one place, and name a mistake in the same words."""
+    table.append(rows((1, "north", 1.0)))
+    for mistake, message in (
+        (lambda: table.expire_snapshots(keep_last=0), "keep_last must be a whole number above 0, found 0"),
+        (lambda: table.compact(min_input_files=1), "min_input_files must be a whole number above 1, found 1"),
+        (lambda: table.compact(target_file_size_bytes=0), "target_file_size_bytes must be a whole number above 0"),
+        (lambda: table.scan(limit=-1), "limit must be a whole number of at least 0, found -1"),
+        (lambda: table.upsert(rows((2, "a", 1.0), (2, "b", 2.0)), on="id"), "several rows of the source have one key"),
+        (lambda: table.update_schema().add_column("id", pa.int64()).commit(), "column 'id' already exists"),
+        (lambda: table.drop_ref("main"), "branch 'main' cannot be dropped"),
+    ):
+        with pytest.raises(SchemaError, match=message):
+            mistake()
+    with pytest.raises(NotFoundError, match=r"no snapshot was current at 2000-01-01T00:00:00\+00:00"):
+        table.scan(as_of=datetime(2000, 1, 1, tzinfo=UTC)).count()
