@@ -55,14 +55,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Spark's programs and jars, without the archive of PySpark, which each of its Python processes would compile.
+
+    They import the installed PySpark instead. Tests that run Spark in processes of their own and do not use this import
+    the archive, as users do.
+    """
+    import pyspark
+
+    folder = tmp_path_factory.mktemp("spark_home")
+    for part in ("bin", "sbin", "jars"):
+        (folder / part).symlink_to(Path(pyspark.__file__).parent / part)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory, spark_home: Path) -> Iterator[SparkSession]:
     """One Spark for the whole run, with the jars of Iceberg's connector, SQLite's driver and Paimon in its JVM."""
     import skerry.spark
     from skerry.spark.runtime.session import ICEBERG_EXTENSIONS, iceberg_packages
 
     folder = tmp_path_factory.mktemp("spark")
     with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("SPARK_HOME", str(_home_without_archives(folder / "home")))
+        environment.setenv("SPARK_HOME", str(spark_home))
         session = skerry.spark.session(
             "skerry tests",
             master="local[2]",
@@ -78,19 +93,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         )
     yield session
     session.stop()
-
-
-def _home_without_archives(folder: Path) -> Path:
-    """Spark's programs and jars, without the archive of PySpark, which each of its Python processes would compile.
-
-    They import the installed PySpark instead. The tests that run Spark in processes of their own import the archive.
-    """
-    import pyspark
-
-    folder.mkdir()
-    for part in ("bin", "jars"):
-        (folder / part).symlink_to(Path(pyspark.__file__).parent / part)
-    return folder
 
 
 @pytest.fixture

@@ -117,8 +117,8 @@ def test_torture(tmp_path: Path, pypaimon: PyPaimon, java_paimon: JavaPaimon, ke
     else:
         PaimonTable.create(Storage(), str(location), SCHEMA, properties=properties)
 
-    # every commit of a primary-key table may compact as well: those take several times as long
-    commits = 20 if keyed and "SKERRY_TORTURE" not in os.environ else 50
+    # every commit of a primary-key table may compact as well: those take several times as long; `make torture`: 50
+    commits = 50 if "SKERRY_TORTURE" in os.environ else 8 if keyed else 16
     acknowledged, open_ended = torture(location, tmp_path, commits=commits, killed=3, seed=5)
 
     table = PaimonTable.open(Storage(), str(location))

@@ -22,8 +22,8 @@ def play(place: str, kinds: tuple[str, ...], settings: dict[str, object] | None 
     command = [sys.executable, str(ISOLATION), place, *kinds, "--settings", json.dumps(settings or {})]
     if TORTURE:
         command += ["--commits", "1700", "--state", os.environ.get("SKERRY_ISOLATION_STATE", "isolation-state.jsonl")]
-    else:
-        command += ["--commits", "24", "--round", "12", "--kill-commits", "3", "--seed", "14"]
+    else:  # a round of each kind
+        command += ["--commits", str(12 * len(kinds)), "--round", "12", "--kill-commits", "3", "--seed", "14"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     print(done.stdout)
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}\n{done.stderr[-3000:]}"

@@ -54,6 +54,10 @@ WAIT_SECONDS = 240
 """How long the tables may take to catch up on a machine that does other things."""
 
 
+ENVIRONMENT = os.environ if SECONDS else {**os.environ, "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"}
+"""In the short cut Spark starts twice, and is not worth the optimizing compiler."""
+
+
 class Pipeline:
     """The example's programs, each a process of its own, which can be killed and started again."""
 
@@ -86,7 +90,7 @@ class Pipeline:
         command = [sys.executable, EXAMPLE / f"{name}.py", *map(str, self._commands[name])]
         with (self.folder / f"{name}.log").open("ab") as log:
             self._processes[name] = subprocess.Popen(
-                command, stdout=log, stderr=log, cwd=self.folder, start_new_session=True
+                command, stdout=log, stderr=log, cwd=self.folder, start_new_session=True, env=ENVIRONMENT
             )
 
     def kill(self, name: str) -> None:

@@ -386,7 +386,8 @@ KILLED = """
 import glob, os, signal
 import skerry, skerry.spark
 
-spark = skerry.spark.session(master="local[1]", config={"spark.driver.memory": "1g"})
+spark = skerry.spark.session(master="local[1]", config={
+    "spark.driver.memory": "1g", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"})
 table = skerry.connect("warehouse").load_table("d.t")
 rows = spark.range(0, 10**9, 1, 50).selectExpr("cast(id as int) as id", "cast(uuid() as string) as name")
 

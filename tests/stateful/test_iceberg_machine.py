@@ -165,7 +165,7 @@ class IcebergMachine(LandingMachine):
 
 TestIcebergTable = pytest.mark.slow(IcebergMachine.TestCase)
 TestIcebergTable.settings = settings(
-    max_examples=int(_HISTORIES or 8),
+    max_examples=int(_HISTORIES or 5),
     stateful_step_count=20 if _HISTORIES is None else 40,
     deadline=None,
     derandomize=_HISTORIES is None,

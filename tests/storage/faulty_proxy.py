@@ -110,7 +110,7 @@ def faulty_proxy(server: S3Server) -> Iterator[FaultyProxy]:
     http_server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     http_server.daemon_threads = True
     proxy.endpoint = f"http://127.0.0.1:{http_server.server_port}"
-    thread = threading.Thread(target=http_server.serve_forever, name="faulty proxy", daemon=True)
+    thread = threading.Thread(target=http_server.serve_forever, args=[0.01], name="faulty proxy", daemon=True)
     thread.start()
     try:
         yield proxy

@@ -262,7 +262,7 @@ def recorder() -> Iterator[Recorder]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     record.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=[0.01], daemon=True)  # how soon it ends
     thread.start()
     yield record
     server.shutdown()
@@ -273,6 +273,7 @@ def recorder() -> Iterator[Recorder]:
 @pytest.fixture(autouse=True)
 def no_retries(monkeypatch):
     monkeypatch.setattr("skerry.storage.objects._RETRIES", {"max_retries": 0})
+    monkeypatch.setattr("skerry.storage.retrying._FIRST_PAUSE_S", 0.001)
 
 
 def test_s3_requests_are_signed_with_the_given_keys(recorder, monkeypatch):

@@ -67,7 +67,8 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=1000 if "SKERRY_TORTURE" in os.environ else 80, suppress_health_check=[])
+# `make torture` tries 1000 of them
+@settings(max_examples=1000 if "SKERRY_TORTURE" in os.environ else 30, suppress_health_check=[])
 @given(STEPS)
 def test_any_history_leaves_what_plain_sets_say(steps):
     with pytest.MonkeyPatch.context() as patch:
