@@ -194,10 +194,16 @@ def between(reference: Reference, sight: Sight) -> bool:
     if any(name not in before and not table["rows"] for name, table in sight.facts.items()):
         return True
     return all(
-        any(name in facts and facts[name].get(fact) == table.get(fact) for facts in (before, after))
+        in_between([facts[name].get(fact) for facts in (before, after) if name in facts], table.get(fact))
         for name, table in sight.facts.items()
         for fact in {*before.get(name, {}), *after.get(name, {}), *table}
     )
+
+
+def in_between(ends: list[Any], seen: Any) -> bool:
+    """Whether a fact is one of two; a number, such as that of the snapshots left, may lie between them."""
+    is_counted = isinstance(seen, int) and len(ends) == 2 and all(isinstance(end, int) for end in ends)
+    return seen in ends or (is_counted and min(ends) < seen < max(ends))
 
 
 def same_rows(before: Sight, sight: Sight) -> bool:

@@ -18,12 +18,14 @@ from datetime import datetime
 from skerry.errors import NotFoundError, SchemaError, SkerryError, UnsupportedError
 from skerry.paimon.cleaning.reachability import MetadataReader, PaimonFile, kept_changelogs, kept_snapshots, reachable
 from skerry.paimon.metadata.consumers import least_next_snapshot
+from skerry.paimon.metadata.published_file import several_files
 from skerry.paimon.metadata.snapshot import Snapshot
 from skerry.paimon.metadata.snapshots import find_snapshot, snapshot_ids, write_hint
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.records import table_file
 from skerry.storage import is_within
 from skerry.table.history import in_utc
+from skerry.table.owned_files import after_publish
 from skerry.table.summaries import ExpireSummary
 from skerry.table.work.tasks import Executor, JobProgress, ProgressCallback
 
@@ -115,6 +117,7 @@ def expire_snapshots(
         progress: Called with the progress.
 
     Raises:
+        CommitUnknownError: The store failed; some of the snapshots may have expired, and doing it again completes it.
         FormatError: Metadata is corrupt; nothing was changed.
         NotFoundError: A metadata file of a snapshot that stays is missing; nothing was changed.
     """
@@ -141,14 +144,16 @@ def expire_snapshots(
         dry_run=dry_run,
     )
     if not dry_run:
-        for snapshot in gone:
-            storage.delete([paths.snapshot(snapshot.id)])
+        with several_files(f"snapshots up to {gone[-1].id} may or may not have expired", paths.snapshots):
+            for snapshot in gone:
+                storage.delete([paths.snapshot(snapshot.id)])
         with suppress(SkerryError):  # a hint saves others a listing, and may be wrong
             write_hint(storage, paths, gone[-1].id + 1, earliest=True)
-        storage.delete([file.location for file in inside])
-        if progress is not None:
-            size = sum(file.size_bytes for file in inside)
-            progress(JobProgress("delete", len(inside), len(inside), done_bytes=size))
+        with after_publish("deleting the files of expired snapshots"):
+            storage.delete([file.location for file in inside])
+            if progress is not None:
+                size = sum(file.size_bytes for file in inside)
+                progress(JobProgress("delete", len(inside), len(inside), done_bytes=size))
     return summary
 
 
