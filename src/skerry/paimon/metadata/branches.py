@@ -66,6 +66,7 @@ def create_branch(
 
     Raises:
         AlreadyExistsError: The branch already exists.
+        CommitUnknownError: The store failed; it may or may not have been created.
         NotFoundError: The tag does not exist.
         SchemaError: The name is not valid.
     """
@@ -82,9 +83,10 @@ def create_branch(
         _copy(storage, paths.tag(tag), target.tag(tag))
         storage.write(target.snapshot(snapshot.id), _snapshot_file(storage, paths, snapshot.id, tag), overwrite=True)
         write_hint(storage, target, snapshot.id)
+    schemas = [(target.schema(number), storage.read(paths.schema(number))) for number in ids]
     PublishStep((), files)  # once it has a schema it is a branch
-    for number in ids:
-        _copy(storage, paths.schema(number), target.schema(number))
+    for location, data in schemas:
+        publish_file(storage, location, data, f"branch {branch!r}")
     return target
 
 
