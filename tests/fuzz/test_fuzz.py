@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -60,8 +61,8 @@ def test_whatever_goes_wrong_is_noticed(tmp_path: Path) -> None:
 
     kind = Kind("made", [b"\0"], read, (lambda rng, _data, _others: bytes([rng.randrange(6)]),), is_protected=True)
     outcome = run(kind, 2, range(12), tmp_path)
-    assert {failure.problem.split(":")[0] for failure in outcome.failures} == {
-        "532 MiB of memory",
+    assert {re.sub(r"^\d+ MiB", "much", failure.problem.split(":")[0]) for failure in outcome.failures} == {
+        "much of memory",
         "KeyError",
         "MemoryError",
         "a crash",

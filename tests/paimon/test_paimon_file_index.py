@@ -230,7 +230,7 @@ def test_the_kernel_sets_the_bits_of_its_twin(hashed: int, count: int) -> None:
     bits = np.zeros(13, np.uint8)
     bloom._set_bits(np.array([hashed]), count, bits)
     wanted = np.zeros(104, np.uint8)
-    wanted[bloom.places(hashed, count, 104)] = 1
+    wanted[bloom.bit_positions(hashed, count, 104)] = 1
     assert np.unpackbits(bits, bitorder="little").tolist() == wanted.tolist()
 
 
