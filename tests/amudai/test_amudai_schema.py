@@ -13,7 +13,8 @@ from flatbuffers.table import Table
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skerry.amudai.messages import AnyValue, FieldDescriptor, UrlList
+from skerry.amudai.messages import AnyValue, FieldDescriptor, NameValuePair, ShardProperties, UrlList
+from skerry.amudai.reading.column_types import stored_schemas
 from skerry.amudai.shard.framing import decode_frame, decode_message, encode_frame, encode_message
 from skerry.amudai.shard.schema import (
     BasicType,
@@ -26,7 +27,14 @@ from skerry.amudai.shard.schema import (
     Schema,
 )
 from skerry.amudai.shard.schema_layout import decode_schema, encode_schema
-from skerry.amudai.values.types import ALIASES_KEY, INTERNAL_KIND_KEY, arrow_field, is_stored_as, schema_from_arrow
+from skerry.amudai.values.types import (
+    ALIASES_KEY,
+    ARROW_SCHEMA_PROPERTY,
+    INTERNAL_KIND_KEY,
+    arrow_field,
+    is_stored_as,
+    schema_from_arrow,
+)
 from skerry.errors import FormatError, NotFoundError, SchemaError, UnsupportedError
 
 # Framing ------------------------------------------------------------------------------------------------------------
@@ -284,3 +292,13 @@ def test_metadata_says_more() -> None:
     assert arrow_field(schema.fields[0].data_type).metadata == fields[0].metadata
     with pytest.raises(SchemaError, match="not a JSON list"):
         schema_from_arrow(pa.schema([pa.field("a", pa.int8(), metadata={ALIASES_KEY: "x"})]))
+
+
+@pytest.mark.parametrize("name", [b"abc", b"inner"])
+def test_a_stored_arrow_schema_with_a_name_that_is_not_text_is_ignored(name: bytes) -> None:
+    arrow = pa.schema([("abc", pa.list_(pa.struct([("inner", pa.int64())])))])
+    kept = arrow.serialize().to_pybytes()
+    values = (AnyValue(bytes_value=data) for data in (kept, kept.replace(name, b"\xff" + name[1:])))
+    pairs = [NameValuePair(name=ARROW_SCHEMA_PROPERTY, value=value) for value in values]
+    assert stored_schemas(ShardProperties(custom_properties=pairs[:1])) == [arrow]
+    assert stored_schemas(ShardProperties(custom_properties=pairs[1:])) == []

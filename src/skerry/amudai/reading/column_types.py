@@ -41,10 +41,24 @@ def stored_schemas(properties: ShardProperties) -> list[pa.Schema]:
     for pair in properties.custom_properties:
         if pair.name == ARROW_SCHEMA_PROPERTY and pair.value.HasField("bytes_value"):
             try:
-                found.append(pa.ipc.read_schema(pa.py_buffer(pair.value.bytes_value)))
+                schema = pa.ipc.read_schema(pa.py_buffer(pair.value.bytes_value))
+                for field in schema:
+                    _check_names(field)
             except (pa.ArrowException, OSError, ValueError):
                 continue  # another writer's, or damaged: the shard's own schema is what counts
+            found.append(schema)
     return found
+
+
+def _check_names(field: pa.Field) -> None:
+    """Decode the names of a field and of those within it, which Arrow does when they are read.
+
+    Raises:
+        UnicodeDecodeError: One is not UTF-8.
+    """
+    _ = field.name
+    for number in range(field.type.num_fields):
+        _check_names(field.type.field(number))
 
 
 def choose_schema(
